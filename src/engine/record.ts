@@ -1,0 +1,36 @@
+import type { JsonObject } from "#lib/json.ts";
+
+/** The attachments of one sandbox, as resolved at ADD: what DEL, CHECK and GC work from. */
+export interface AttachmentRecord {
+  readonly containerId: string;
+  /** CNI_IFNAME of the runtime's call; the default network's interface. */
+  readonly ifName: string;
+  readonly netns: string;
+  /** The version of the conf that the runtime handed over. */
+  readonly cniVersion: string;
+  /** Absent for sandboxes that are no Kubernetes pods. */
+  readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
+  /** ISO 8601, for people. */
+  readonly createdAt: string;
+  /** In the order of attachment; the default network first. */
+  readonly attachments: readonly RecordedAttachment[];
+}
+
+/** One attachment: everything needed to repeat its calls to the letter. */
+export interface RecordedAttachment {
+  /** `namespace/name` of the definition, or the CNI name of the network: what the status shows. */
+  readonly displayName: string;
+  readonly isDefault: boolean;
+  readonly ifName: string;
+  /** The complete network configuration list as resolved, side-loaded plugins and args included. */
+  readonly conf: JsonObject;
+  /** CNI_ARGS pairs for its delegates, in order. */
+  readonly cniArgs: readonly (readonly [string, string])[];
+  /** Capability arguments before the per-plugin filter. */
+  readonly capabilityArgs: JsonObject;
+  readonly searchPath: readonly string[];
+  /** Gateways of the `default-route` request; absent when the attachment has none. */
+  readonly defaultRoute?: readonly string[];
+  /** The final result of its ADD as the plugin chain gave it; absent until then. */
+  readonly result?: JsonObject;
+}
