@@ -34,6 +34,12 @@
 
 #define PROTOCOL_VERSION "1"
 #define FRAME_MAX (16u << 20)
+#define FIELDS_MAX 64 /* of a frame that the engine sends or a plan holds */
+#define PLAN_STEPS_MAX 1024
+
+#define SOCKET_PATH "/run/plexus/plexus.sock"
+#define STATE_DIR "/var/lib/plexus"
+#define STANDALONE_PATH "/opt/cni/bin/plexus-standalone"
 
 enum frame_type {
 	FRAME_REQUEST = 1,

@@ -14,7 +14,14 @@ export interface DelegateCall {
 
 /** How an execution ended; `exited` is the only one in which the plugin had its say. */
 export interface DelegateOutcome {
-  readonly outcome: "exited" | "signaled" | "timeout" | "overflow" | "missing" | "refused" | "failed";
+  readonly outcome:
+    | "exited"
+    | "signaled"
+    | "timeout"
+    | "overflow"
+    | "missing"
+    | "refused"
+    | "failed";
   /** Exit status, signal number or errno, by outcome. */
   readonly code: number;
   readonly stdout: string;

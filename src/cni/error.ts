@@ -21,6 +21,8 @@ export const CniErrorCode = {
   AccessDenied: 101,
   /** Detaching left something behind; the record stays so that it can be tried again. */
   TeardownIncomplete: 102,
+  /** The sandbox interface is attached already; the runtime must DEL before it ADDs again. */
+  AlreadyAttached: 103,
   Internal: 999,
 } as const;
 

@@ -107,6 +107,8 @@ export interface StatusPublisher {
    * fail because of its annotation.
    */
   publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void>;
+  /** The pod's sandbox is gone: writes that are still pending for it are dropped. Never rejects. */
+  withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void>;
 }
 
 /** The events that are told of a pod. */

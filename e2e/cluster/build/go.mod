@@ -1,6 +1,6 @@
 // The programs of the end-to-end cluster, built from the Go modules' own sources because no image registry
 // and no download site is needed for that. Not part of what Plexus ships.
-module plexus.dev/e2e/cluster/build
+module plexus.dev/e2e/kube
 
 go 1.26.0
 

@@ -1,0 +1,66 @@
+# Everything a developer or CI does. Scripts run on the Node that package.json pins.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+
+VERSION := $(shell sed -n 's/^  "version": "\(.*\)",/\1/p' package.json)
+COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
+TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test lint typecheck e2e bench image clean docs fuzz
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+deps: node_modules/.package-lock.json ## install what building and testing need
+	@scripts/system-deps.sh
+
+node_modules/.package-lock.json: package.json package-lock.json
+	npm ci --no-audit --no-fund
+	@touch $@
+
+build: deps dist/plexus dist/plexusd.js dist/plexusctl.js dist/plexus-standalone ## build everything into dist/
+
+dist/plexus: $(SHIM_SOURCES)
+	$(MAKE) -C shim OUT=../dist/plexus VERSION=$(VERSION) COMMIT=$(COMMIT)
+
+dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-lock.json
+	node scripts/bundle.ts --version $(VERSION) --commit $(COMMIT)
+
+dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json
+	node scripts/bundle.ts --standalone --version $(VERSION) --commit $(COMMIT)
+
+demo: build ## attach two pods to three networks in a namespace of its own
+	@scripts/demo.sh
+
+lint: deps ## check style and structure
+	biome check .
+
+typecheck: deps ## check the types
+	tsc -p .
+
+test: build lint typecheck ## everything but the cluster: unit tests, the shim, real plugins in namespaces
+	$(MAKE) -C shim test
+	vitest run --project unit --project shim --project netns
+
+fuzz: deps ## fuzz the shim's frame and plan readers for a minute
+	$(MAKE) -C shim fuzz
+
+e2e: build ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
+	vitest run --project cluster
+
+bench: build ## measure Plexus against the bare delegates
+	node bench/main.ts
+
+docs: deps ## regenerate the generated pages
+	node scripts/conformance.ts
+	node scripts/config-docs.ts
+
+image: build ## build the container image from local files into dist/plexus-image.tar
+	node scripts/image.ts --version $(VERSION) --commit $(COMMIT)
+
+clean: ## remove what was built
+	rm -rf dist
+	$(MAKE) -C shim clean

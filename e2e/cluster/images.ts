@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { createHash } from "node:crypto";
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { run } from "./run.ts";
+
+/** A container image of one layer, made from local files. */
+export interface ImageOptions {
+  /** Name and tag: `plexus.dev/e2e/busybox:1`. A tag other than latest keeps the kubelet from pulling it. */
+  readonly reference: string;
+  /** The directory that becomes the image's root. */
+  readonly root: string;
+  readonly entrypoint?: readonly string[];
+  readonly command?: readonly string[];
+  /** `NAME=value`. @default a PATH of the usual directories */
+  readonly env?: readonly string[];
+  /** UID or UID:GID. @default root */
+  readonly user?: string;
+  /** The file to write: an archive as `docker save` makes it. */
+  readonly archive: string;
+}
+
+const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const architectures: Partial<Record<NodeJS.Architecture, string>> = {
+  x64: "amd64",
+  arm64: "arm64",
+};
+
+/** Writes an image archive that `ctr images import` reads, and returns its path. No registry is needed. */
+export async function writeImage(options: ImageOptions): Promise<string> {
+  const scratch = await mkdtemp(join(tmpdir(), "plexus-image-"));
+  try {
+    const layer = join(scratch, "layer.tar");
+    const owner = ["--owner=0", "--group=0", "--numeric-owner"];
+    await run([
+      "tar",
+      "--sort=name",
+      "--mtime=@0",
+      ...owner,
+      "-C",
+      options.root,
+      "-cf",
+      layer,
+      ".",
+    ]);
+    const digest = createHash("sha256")
+      .update(await readFile(layer))
+      .digest("hex");
+    await writeFile(join(scratch, "config.json"), JSON.stringify(imageConfig(options, digest)));
+    const manifest = [
+      { Config: "config.json", RepoTags: [options.reference], Layers: ["layer.tar"] },
+    ];
+    await writeFile(join(scratch, "manifest.json"), JSON.stringify(manifest));
+    const parts = ["manifest.json", "config.json", "layer.tar"];
+    await run(["tar", "-C", scratch, "-cf", options.archive, ...parts]);
+  } finally {
+    await rm(scratch, { recursive: true });
+  }
+  return options.archive;
+}
+
+function imageConfig(options: ImageOptions, layerDigest: string): object {
+  return {
+    architecture: architectures[process.arch],
+    os: "linux",
+    config: {
+      Env: options.env ?? [defaultPath],
+      ...(options.entrypoint !== undefined && { Entrypoint: options.entrypoint }),
+      ...(options.command !== undefined && { Cmd: options.command }),
+      ...(options.user !== undefined && { User: options.user }),
+    },
+    rootfs: { type: "layers", diff_ids: [`sha256:${layerDigest}`] },
+    history: [{ created_by: "plexus e2e" }],
+  };
+}
+
+/** The image of every pod's sandbox: one program that waits. */
+export const pauseImage = "plexus.dev/e2e/pause:1";
+
+/** The image for test pods: busybox, with all its commands. */
+export const busyboxImage = "plexus.dev/e2e/busybox:1";
+
+/** Writes the image archive for sandboxes into a directory. */
+export async function writePauseImage(init: string, directory: string): Promise<string> {
+  return withRoot({ pause: init }, async (root) =>
+    writeImage({
+      reference: pauseImage,
+      root,
+      entrypoint: ["/pause"],
+      user: "65535:65535",
+      archive: join(directory, "pause.tar"),
+    }),
+  );
+}
+
+/** Writes the image archive for test pods into a directory. */
+export async function writeBusyboxImage(busybox: string, directory: string): Promise<string> {
+  const commands = (await run([busybox, "--list"])).trim().split("\n");
+  return withRoot({ "bin/busybox": busybox }, async (root) => {
+    for (const name of commands.filter((command) => command !== "busybox")) {
+      await symlink("busybox", join(root, "bin", name));
+    }
+    await mkdir(join(root, "etc"));
+    await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
+    await writeFile(join(root, "etc/group"), "root:x:0:\n");
+    await mkdir(join(root, "tmp"), { mode: 0o1777 });
+    return writeImage({
+      reference: busyboxImage,
+      root,
+      command: ["sh"],
+      archive: join(directory, "busybox.tar"),
+    });
+  });
+}
+
+/** Makes a directory with copies of files at the given paths, for as long as `use` takes. */
+async function withRoot(
+  files: Readonly<Record<string, string>>,
+  use: (root: string) => Promise<string>,
+): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), "plexus-root-"));
+  try {
+    for (const [path, source] of Object.entries(files)) {
+      await mkdir(join(root, dirname(path)), { recursive: true });
+      await copyFile(source, join(root, path));
+    }
+    return await use(root);
+  } finally {
+    await rm(root, { recursive: true });
+  }
+}

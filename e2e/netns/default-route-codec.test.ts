@@ -1,0 +1,211 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { applyDefaultRoute, type DefaultRouteRequest } from "#engine/routes/apply.ts";
+import { listAddresses, listLinks } from "#engine/routes/links.ts";
+import { NetnsLab } from "../support/netns-lab.ts";
+
+/**
+ * The default-route codecs against the kernel itself. The transport is netlink's own native socket, in a process
+ * inside the pod's namespace; Plexus' bundle does not have it and goes through the shim.
+ */
+const netlinkProcess = `
+const { RawNetlinkSocket } = require(process.argv[1] + "/node_modules/netlink/dist/raw.js");
+const { parseMessages } = require(process.argv[1] + "/node_modules/netlink/dist/structs.js");
+const request = Buffer.from(process.argv[2], "hex");
+const last = parseMessages(request).at(-1).seq;
+const socket = new RawNetlinkSocket(0);
+const answers = [];
+socket.on("message", (bytes) => {
+  answers.push(bytes);
+  if (!parseMessages(bytes).some(({ seq, type }) => seq === last && (type === 2 || type === 3))) return;
+  process.stdout.write(Buffer.concat(answers).toString("hex"));
+  socket.close();
+});
+socket.send(request);
+`;
+
+const run = promisify(execFile);
+let lab: NetnsLab;
+let pod = 0;
+let datagrams = 0;
+
+beforeAll(async () => {
+  lab = await NetnsLab.create();
+});
+afterAll(async () => {
+  await lab[Symbol.asyncDispose]();
+});
+
+/** A pod with eth0 (10.0.0.2/24, fd00::2/64) and net1 (10.1.0.2/24, fd01::2/64); both have both default routes. */
+beforeEach(async () => {
+  pod++;
+  datagrams = 0;
+  await lab.addNetns(podName());
+  for (const [number, name] of ["eth0", "net1"].entries()) {
+    await ip("link", "add", name, "type", "veth", "peer", "name", `${name}peer`);
+    await ip("link", "set", name, "up");
+    await ip("link", "set", `${name}peer`, "up");
+    await ip("addr", "add", `10.${number}.0.2/24`, "dev", name);
+    await ip("addr", "add", `fd0${number}::2/64`, "dev", name, "nodad");
+  }
+  await ip("route", "add", "default", "via", "10.0.0.1", "dev", "eth0");
+  await ip("-6", "route", "add", "default", "via", "fd00::1", "dev", "eth0");
+});
+
+const podName = (): string => `pod${pod}`;
+
+async function ip(...args: string[]): Promise<string> {
+  return await lab.run("ip", "-n", podName(), ...args);
+}
+
+async function transport(netns: string, messages: Uint8Array): Promise<Uint8Array> {
+  datagrams++;
+  const hex = Buffer.from(messages).toString("hex");
+  const inPod = ["ip", "netns", "exec", netns, process.execPath, "-e", netlinkProcess, process.cwd(), hex];
+  const [file, ...args] = lab.command(...inPod);
+  const { stdout } = await run(file, args);
+  return Buffer.from(stdout, "hex");
+}
+
+/** The default routes of a family in the order of their metrics, without what the kernel adds of its own. */
+async function defaults(family: "-4" | "-6"): Promise<string[]> {
+  const lines = (await ip(family, "route", "show", "default")).replaceAll(/\n\s+/g, " ").split("\n");
+  return lines.map((line) => line.replace(/ pref medium|linkdown /g, "").trim()).filter((line) => line !== "");
+}
+
+async function snapshot(): Promise<string> {
+  return [await ip("-4", "route", "show", "table", "all"), await ip("-6", "route", "show", "table", "all")].join("\n");
+}
+
+function apply(requested: readonly string[] | undefined): ReturnType<typeof applyDefaultRoute> {
+  const attachments: DefaultRouteRequest["attachments"] = [{ ifName: "eth0" }, { ifName: "net1", requested }];
+  return applyDefaultRoute({ netns: podName(), attachments, transport });
+}
+
+test("listLinks() and listAddresses() read what the kernel has", async () => {
+  const links = await listLinks(transport, podName());
+  const eth0 = links.find(({ name }) => name === "eth0");
+  expect(links.map(({ name }) => name).sort()).toEqual(["eth0", "eth0peer", "lo", "net1", "net1peer"]);
+  expect(eth0).toMatchObject({ mtu: 1500, mac: (await ip("link", "show", "eth0")).match(/ether (\S+)/)?.[1] });
+  expect((eth0?.flags ?? 0) & 1).toBe(1);
+  const own = (await listAddresses(transport, podName())).filter(({ ifIndex }) => ifIndex === eth0?.index);
+  expect(own).toContainEqual({ ifIndex: eth0?.index, family: 4, address: "10.0.0.2", prefix: 24 });
+  expect(own).toContainEqual({ ifIndex: eth0?.index, family: 6, address: "fd00::2", prefix: 64 });
+});
+
+test("applyDefaultRoute() asks the kernel nothing when no attachment has the key", async () => {
+  expect(await apply(undefined)).toEqual(new Map());
+  expect(datagrams).toBe(0);
+});
+
+test("applyDefaultRoute() moves IPv4 and leaves IPv6 where it is [N-4.1.2.1.9c]", async () => {
+  const after = await apply(["10.1.0.1"]);
+  expect(await defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
+  expect(await defaults("-6")).toEqual(["default via fd00::1 dev eth0 metric 1024"]);
+  expect(after.get("net1")).toEqual({ families: [4], routes: [{ family: 4, gateway: "10.1.0.1", metric: 0 }] });
+  expect(after.get("eth0")).toEqual({ families: [4], routes: [] });
+});
+
+test("applyDefaultRoute() moves IPv6 and leaves IPv4 where it is [N-4.1.2.1.9c]", async () => {
+  const after = await apply(["FD01::1"]);
+  expect(await defaults("-4")).toEqual(["default via 10.0.0.1 dev eth0"]);
+  expect(await defaults("-6")).toEqual(["default via fd01::1 dev net1 metric 1024"]);
+  expect(after.get("net1")?.routes).toEqual([{ family: 6, gateway: "fd01::1", metric: 1024 }]);
+});
+
+test("applyDefaultRoute() moves both families and orders gateways by metric [N-4.1.2.1.9e]", async () => {
+  await apply(["10.1.0.9", "fd01::9", "10.1.0.1", "fe80::1"]);
+  expect(await defaults("-4")).toEqual([
+    "default via 10.1.0.9 dev net1",
+    "default via 10.1.0.1 dev net1 metric 1",
+  ]);
+  expect(await defaults("-6")).toEqual([
+    "default via fd01::9 dev net1 metric 1024",
+    "default via fe80::1 dev net1 metric 1025",
+  ]);
+});
+
+test("applyDefaultRoute() replaces the attachment's own default routes and is idempotent", async () => {
+  await ip("route", "add", "default", "via", "10.1.0.7", "dev", "net1", "metric", "50");
+  await apply(["10.1.0.1"]);
+  expect(await defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
+  const before = await snapshot();
+  datagrams = 0;
+  await apply(["10.1.0.1"]);
+  expect(await snapshot()).toBe(before);
+  expect(datagrams).toBe(4);
+});
+
+test("applyDefaultRoute() with [] keeps the attachment's own default routes only [N-4.1.2.1.9b]", async () => {
+  await ip("route", "add", "default", "via", "10.1.0.7", "dev", "net1", "metric", "50");
+  await apply([]);
+  expect(await defaults("-4")).toEqual(["default via 10.1.0.7 dev net1 metric 50"]);
+  expect(await defaults("-6")).toEqual(["default via fd00::1 dev eth0 metric 1024"]);
+});
+
+test("applyDefaultRoute() changes nothing for a gateway that cannot be reached", async () => {
+  const before = await snapshot();
+  for (const gateway of ["10.9.0.1", "10.1.0.2", "fd09::1", "fd01::2"]) {
+    await expect(apply(["10.1.0.1", gateway])).rejects.toMatchObject({ name: "RouteError", code: 100 });
+  }
+  await ip("link", "set", "net1peer", "down");
+  await ip("link", "set", "net1", "down");
+  await expect(apply(["10.1.0.1"])).rejects.toThrow("the interface is down");
+  await ip("link", "set", "net1", "up");
+  await ip("link", "set", "net1peer", "up");
+  expect((await defaults("-4"))).toEqual(["default via 10.0.0.1 dev eth0"]);
+  expect(before).toContain("default via 10.0.0.1 dev eth0");
+});
+
+test("applyDefaultRoute() takes only the attachments' hops out of a multipath route", async () => {
+  await ip("link", "add", "other", "type", "veth", "peer", "name", "otherpeer");
+  await ip("link", "set", "other", "up");
+  await ip("link", "set", "otherpeer", "up");
+  await ip("addr", "add", "10.2.0.2/24", "dev", "other");
+  const hops = ["eth0 10.0.0.1 1", "other 10.2.0.1 5", "other 10.2.0.9 7"].flatMap((hop) => {
+    const [dev = "", via = "", weight = ""] = hop.split(" ");
+    return ["nexthop", "via", via, "dev", dev, "weight", weight];
+  });
+  await ip("route", "replace", "default", "metric", "10", ...hops);
+  await apply(["10.1.0.1"]);
+  expect(await defaults("-4")).toEqual([
+    "default via 10.1.0.1 dev net1",
+    "default metric 10 nexthop via 10.2.0.1 dev other weight 5 nexthop via 10.2.0.9 dev other weight 7",
+  ]);
+});
+
+test("applyDefaultRoute() removes multipath and nexthop-object routes of losing attachments", async () => {
+  await ip("route", "replace", "default", "nexthop", "via", "10.0.0.1", "dev", "eth0", "nexthop", "via", "10.0.0.9", "dev", "eth0");
+  await ip("-6", "route", "del", "default");
+  await ip("nexthop", "add", "id", "7", "via", "fd00::1", "dev", "eth0");
+  await ip("-6", "route", "add", "default", "nhid", "7");
+  await apply(["10.1.0.1", "fd01::1"]);
+  expect(await defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
+  expect(await defaults("-6")).toEqual(["default via fd01::1 dev net1 metric 1024"]);
+});
+
+/** The kernel refuses a route whose preferred source is not the pod's: planted behind the planner's back. */
+async function failingTransport(netns: string, messages: Uint8Array): Promise<Uint8Array> {
+  const bytes = Buffer.from(messages);
+  const wanted = Buffer.from([10, 1, 0, 1]);
+  const at = bytes.indexOf(wanted);
+  if (at >= 0) Buffer.from([10, 9, 9, 9]).copy(bytes, at);
+  return await transport(netns, bytes);
+}
+
+test("applyDefaultRoute() puts every route back when the kernel refuses one", async () => {
+  const hops = ["nexthop", "via", "10.0.0.1", "dev", "eth0", "nexthop", "via", "10.0.0.9", "dev", "eth0"];
+  await ip("route", "replace", "default", "mtu", "1400", "proto", "static", ...hops);
+  await ip("route", "add", "default", "via", "10.0.0.1", "dev", "eth0", "metric", "5", "src", "10.0.0.2", "onlink");
+  await ip("nexthop", "add", "id", "7", "via", "fd00::9", "dev", "eth0");
+  await ip("-6", "route", "add", "default", "nhid", "7", "metric", "2000");
+  const before = await snapshot();
+  const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested: ["fd01::1", "10.1.0.1"] }];
+  const applied = applyDefaultRoute({ netns: podName(), attachments, transport: failingTransport });
+  await expect(applied).rejects.toMatchObject({
+    errno: "ENETUNREACH",
+    message: "cannot add the IPv4 default route via 10.1.0.1 dev net1: ENETUNREACH",
+  });
+  expect((await snapshot()).split("\n").sort()).toEqual(before.split("\n").sort());
+});

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+import { spawn } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { encodeFrame, encodePlan, FrameType } from "./frames.ts";
+import { type Bench, cniError, eachBuild, until } from "./harness.ts";
+
+/** Installs an engine of our own kind as plexus-standalone, and returns its path. */
+function standalone(bench: Bench, script: string, mode = 0o755): string {
+  const path = join(bench.dir, "plexus-standalone");
+  const codec = encodeFrame.toString();
+  const text = `#!${process.execPath}
+const net = require("node:net"); const fs = require("node:fs");
+const encodeFrame = ${codec};
+const socket = new net.Socket({ fd: 3 });
+${script}`;
+  writeFileSync(path, text, { mode });
+  return path;
+}
+
+/** Writes a plan with one step that leaves a mark, and returns the mark's path. */
+function plan(bench: Bench, ifName = "eth0"): string {
+  const mark = join(bench.dir, "detached");
+  bench.plugin("mark", `echo "$CNI_COMMAND" >>${mark}`);
+  const steps = [{ type: "mark", path: bench.bin, env: ["CNI_COMMAND=DEL"] }];
+  const file = join(bench.state, `c1@${ifName}.teardown`);
+  writeFileSync(file, encodePlan({ containerId: "c1", ifName, steps }));
+  return mark;
+}
+
+eachBuild("the conversation", (bench) => {
+  test("the request carries version, stdin and the CNI variables", async () => {
+    let fields: string[] = [];
+    await bench().engine((engine) => {
+      fields = engine.request.fields.map(String);
+      engine.done(0, "ok\n");
+    });
+    const env = { CNI_ARGS: "K=V", PLEXUS_TRACE: "t1", OTHER: "no", CNI_OTHER: "x=y" };
+    const answer = await bench().run({ env, stdin: '{"name":"n"}' });
+    expect(answer).toMatchObject({ code: 0, stdout: "ok\n" });
+    expect(fields.slice(0, 2)).toEqual(["1", '{"name":"n"}']);
+    expect(fields.slice(2).sort()).toEqual([
+      "CNI_ARGS=K=V",
+      "CNI_COMMAND=ADD",
+      "CNI_CONTAINERID=c1",
+      "CNI_IFNAME=eth0",
+      "CNI_NETNS=",
+      "CNI_OTHER=x=y",
+      `CNI_PATH=${bench().bin}`,
+      "PLEXUS_TRACE=t1",
+    ]);
+  });
+
+  test("stdin of 8 MiB arrives whole; a large result is printed whole", async () => {
+    const stdin = Buffer.alloc(8 << 20, "{ ");
+    const large = "x".repeat(5 << 20);
+    let same = false;
+    await bench().engine((engine) => {
+      same = stdin.equals(engine.request.fields[1]!);
+      engine.done(7, large, "log");
+    });
+    const answer = await bench().run({ stdin });
+    expect(answer).toMatchObject({ code: 7, stderr: "log" });
+    expect(same && answer.stdout === large).toBe(true);
+  });
+
+  test.each(["ADD", "DEL", "CHECK", "GC", "STATUS", "SOMETHING"])("%s reaches the engine", async (command) => {
+    await bench().engine((engine) => {
+      const [, name] = engine.request.fields.map(String).find((f) => f.startsWith("CNI_COMMAND"))!.split("=");
+      engine.done(0, `was ${name}`);
+    });
+    expect((await bench().run({ env: { CNI_COMMAND: command } })).stdout).toBe(`was ${command}`);
+  });
+
+  test("an answer given before the request was read is taken", async () => {
+    const server = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.pause();
+      socket.end(encodeFrame(FrameType.done, [1, "too large", ""]), () => socket.destroy());
+    });
+    await new Promise<void>((listening) => server.listen(bench().socket, listening));
+    const answer = await bench().run({ stdin: Buffer.alloc(4 << 20, " ") });
+    server.close();
+    expect(answer).toMatchObject({ code: 1, stdout: "too large" });
+  });
+
+  test("a peer that is not root is refused", async () => {
+    const dir = join(bench().dir, "nobody");
+    mkdirSync(dir);
+    chownSync(dir, 65534, 65534);
+    const socket = join(dir, "s");
+    const script = `require("net").createServer((s) => s.destroy()).listen(${JSON.stringify(socket)})`;
+    const peer = spawn(process.execPath, ["-e", script], { uid: 65534, gid: 65534, cwd: "/", stdio: "ignore" });
+    try {
+      await until(() => existsSync(socket));
+      const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: socket } }));
+      expect(error.code).toBe(999);
+      expect(error.msg).toBe(`refused to talk to ${socket}: its owner has uid 65534, not root's`);
+    } finally {
+      peer.kill();
+    }
+  });
+
+  test("a socket path that is too long is an error", async () => {
+    const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: `/${"x".repeat(120)}` } }));
+    expect(error).toMatchObject({ code: 4, msg: "PLEXUS_SOCKET is longer than 107 bytes" });
+  });
+});
+
+eachBuild("a daemon that is not there yet", (bench) => {
+  test("ADD waits for it", async () => {
+    const call = bench().start({ env: { PLEXUS_WAIT_MS: "10000" } });
+    setTimeout(() => void bench().engine((engine) => engine.done(0, "late")), 400);
+    const answer = await call.ended;
+    expect(answer).toMatchObject({ code: 0, stdout: "late" });
+    expect(answer.ms).toBeGreaterThan(350);
+    expect(answer.ms).toBeLessThan(3000);
+  });
+
+  test("ADD asks again when it goes away before its first order", async () => {
+    let calls = 0;
+    await bench().engine((engine) => {
+      calls++;
+      if (calls < 3) engine.socket.destroy();
+      else engine.done(0, "third");
+    });
+    const answer = await bench().run({ env: { PLEXUS_WAIT_MS: "10000" } });
+    expect(answer).toMatchObject({ code: 0, stdout: "third" });
+    expect(calls).toBe(3);
+  });
+
+  test("ADD gives up after the wait and leaves an older plan alone", async () => {
+    const mark = plan(bench());
+    await bench().engine((engine) => void engine.socket.destroy());
+    const answer = await bench().run();
+    expect(cniError(answer)).toMatchObject({ code: 11 });
+    expect(cniError(answer).msg).toMatch(
+      /after 0\.3 s: it closed the connection before its first order; is the plexus DaemonSet running/,
+    );
+    expect(existsSync(mark)).toBe(false);
+  });
+
+  test("a stale socket is named as what it is", async () => {
+    const owner = spawn(process.execPath, [
+      "-e",
+      `require("net").createServer().listen(${JSON.stringify(bench().socket)})`,
+    ]);
+    await until(() => existsSync(bench().socket));
+    owner.kill("SIGKILL");
+    await new Promise((ended) => owner.on("close", ended));
+    const error = cniError(await bench().run({ env: { CNI_COMMAND: "CHECK" } }));
+    expect(error.msg).toMatch(/after 0\.0 s: Connection refused; is the plexus DaemonSet/);
+  });
+
+  test.each(["CHECK", "GC", "STATUS"])("%s does not wait", async (command) => {
+    const answer = await bench().run({ env: { CNI_COMMAND: command, PLEXUS_WAIT_MS: "20000" } });
+    expect(cniError(answer).code).toBe(command === "STATUS" ? 50 : 11);
+    expect(answer.ms).toBeLessThan(3000);
+  });
+
+  test("DEL replays the plan at once", async () => {
+    const mark = plan(bench());
+    const answer = await bench().run({ env: { CNI_COMMAND: "DEL", PLEXUS_WAIT_MS: "20000" } });
+    expect(answer).toMatchObject({ code: 0, stdout: "" });
+    expect(existsSync(mark)).toBe(true);
+    expect(answer.ms).toBeLessThan(3000);
+  });
+});
+
+eachBuild("a connection that is lost in the middle", (bench) => {
+  const lose = async (): Promise<void> => {
+    const server = await bench().engine(async (engine) => {
+      await engine.exec({ type: "true", path: "/usr/bin" });
+      server.close();
+      engine.socket.destroy();
+    });
+  };
+
+  test("ADD detaches what was attached and fails with code 11", async () => {
+    const mark = plan(bench());
+    await lose();
+    const error = cniError(await bench().run());
+    expect(error.code).toBe(11);
+    expect(error.msg).toBe("plexusd went away during the call; what was attached has been detached again");
+    expect(existsSync(mark)).toBe(true);
+    expect(existsSync(join(bench().state, "c1@eth0.teardown"))).toBe(false);
+  });
+
+  test("ADD says what could not be detached", async () => {
+    plan(bench());
+    bench().plugin("mark", "echo 'device busy' >&2; exit 1");
+    await lose();
+    const error = cniError(await bench().run());
+    expect(error.code).toBe(11);
+    expect(error.msg).toMatch(/; could not detach again what was attached: mark: device busy/);
+  });
+
+  test("DEL goes on from the plan", async () => {
+    const mark = plan(bench());
+    await lose();
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0, stdout: "" });
+    expect(existsSync(mark)).toBe(true);
+  });
+
+  test.each(["CHECK", "GC", "STATUS"])("%s fails with code 11", async (command) => {
+    await lose();
+    expect(cniError(await bench().run({ env: { CNI_COMMAND: command } })).code).toBe(11);
+  });
+});
+
+eachBuild("an engine that makes no sense", (bench) => {
+  const raw = (hex: string): Buffer => Buffer.from(hex.replaceAll(" ", ""), "hex");
+  const nonsense: [string, Buffer][] = [
+    ["an unknown frame", encodeFrame(42, ["x"])],
+    ["a frame of the other direction", encodeFrame(FrameType.execResult, ["x"])],
+    ["an empty frame", raw("00000000")],
+    ["a frame beyond the limit", raw("01000001 02")],
+    ["the largest length", raw("ffffffff ff")],
+    ["a field that is longer than its frame", raw("00000006 02 00000009 00")],
+    ["the largest field", raw("0000000a 02 ffffffff 0000000000")],
+    ["a field without its NUL", raw("00000007 02 00000001 41 42")],
+    ["a cut field length", raw("00000003 02 0000")],
+    ["too many fields", encodeFrame(FrameType.exec, new Array<string>(65).fill("CNI_A=1"))],
+    ["an order with too few fields", encodeFrame(FrameType.exec, ["g", "p", "/bin", 1000])],
+    ["an order with a bad timeout", encodeFrame(FrameType.exec, ["g", "p", "/bin", "-1", ""])],
+    ["an order with a huge timeout", encodeFrame(FrameType.exec, ["g", "p", "/bin", "9999999999", ""])],
+    ["a netlink order without bytes", encodeFrame(FrameType.netlink, [""])],
+    ["a netlink path with a NUL", encodeFrame(FrameType.netlink, ["a\0b", "x".repeat(16)])],
+    ["an end with no exit code", encodeFrame(FrameType.done, ["", "out", ""])],
+    ["an end with a strange exit code", encodeFrame(FrameType.done, [256, "out", ""])],
+    ["an end with too few fields", encodeFrame(FrameType.done, [0])],
+  ];
+
+  test.each(nonsense)("%s is a clear error", async (_, bytes) => {
+    const mark = plan(bench());
+    await bench().engine((engine) => void engine.socket.write(bytes));
+    const error = cniError(await bench().run());
+    expect(error).toMatchObject({ cniVersion: "1.0.0", code: 999 });
+    expect(error.msg).toBe("plexusd sent what this shim does not understand; are both of one release?");
+    expect(existsSync(mark)).toBe(false);
+  });
+
+  test("nonsense after an order: ADD detaches what was attached", async () => {
+    const mark = plan(bench());
+    await bench().engine(async (engine) => {
+      await engine.exec({ type: "true", path: "/usr/bin" });
+      engine.send(42, []);
+    });
+    const error = cniError(await bench().run());
+    expect(error.code).toBe(999);
+    expect(error.msg).toMatch(/does not understand.*; what was attached has been detached again$/);
+    expect(existsSync(mark)).toBe(true);
+  });
+
+  test("nonsense for DEL: the plan is replayed", async () => {
+    const mark = plan(bench());
+    await bench().engine((engine) => engine.send(42, []));
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
+    expect(existsSync(mark)).toBe(true);
+  });
+
+  test("a frame that is cut by the end of the connection counts as a loss", async () => {
+    await bench().engine((engine) => void engine.socket.end(raw("00000010 02 00")));
+    expect(cniError(await bench().run()).msg).toMatch(/it closed the connection before its first order/);
+  });
+});
+
+eachBuild("plexus-standalone", (bench) => {
+  const answering = `
+    socket.once("data", () => {
+      const fds = fs.readdirSync("/proc/self/fd").map((f) => { try { return fs.readlinkSync("/proc/self/fd/" + f) } catch { return "" } });
+      const locks = fds.filter((f) => f.includes(".lock")).length;
+      console.log("a stray line");
+      socket.write(encodeFrame(2, ["g", "p", process.env.CNI_PATH, 5000, ""]));
+      socket.once("data", (d) => socket.end(encodeFrame(6, [0, "via standalone " + d.includes("ran") + " " + locks, ""])));
+    });`;
+
+  test("serves where there is no daemon, with its end as fd 3 and stdout kept clean", async () => {
+    bench().plugin("p", "echo ran");
+    const env = { PLEXUS_STANDALONE: standalone(bench(), answering) };
+    const answer = await bench().run({ env });
+    expect(answer).toMatchObject({ code: 0, stdout: "via standalone true 0" });
+  });
+
+  test("is not used where the daemon answers", async () => {
+    await bench().engine((engine) => engine.done(0, "daemon"));
+    const env = { PLEXUS_STANDALONE: standalone(bench(), answering) };
+    expect((await bench().run({ env })).stdout).toBe("daemon");
+  });
+
+  test.each([
+    ["writable by others", (path: string) => chmodSync(path, 0o777)],
+    ["another user's", (path: string) => chownSync(path, 65534, 65534)],
+    ["not executable", (path: string) => chmodSync(path, 0o644)],
+  ])("is ignored when it is %s", async (_, spoil) => {
+    const path = standalone(bench(), answering);
+    spoil(path);
+    const error = cniError(await bench().run({ env: { PLEXUS_STANDALONE: path } }));
+    expect(error.code).toBe(11);
+  });
+
+  test("that dies before its first order: DEL replays the plan", async () => {
+    const mark = plan(bench());
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STANDALONE: standalone(bench(), "process.exit(1)") };
+    expect(await bench().run({ env })).toMatchObject({ code: 0 });
+    expect(existsSync(mark)).toBe(true);
+  });
+
+  test("that dies before its first order: ADD says so", async () => {
+    const env = { PLEXUS_STANDALONE: standalone(bench(), "process.exit(1)") };
+    const error = cniError(await bench().run({ env }));
+    expect(error.code).toBe(11);
+    expect(error.msg).toMatch(/plexus-standalone ended before its first order/);
+  });
+
+  test("that dies after an order: ADD detaches", async () => {
+    const mark = plan(bench());
+    const script = answering.replace("socket.end(encodeFrame", "process.exit(1, encodeFrame");
+    const error = cniError(await bench().run({ env: { PLEXUS_STANDALONE: standalone(bench(), script) } }));
+    expect(error.msg).toMatch(/; what was attached has been detached again$/);
+    expect(existsSync(mark)).toBe(true);
+  });
+});

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync } from "node:child_process";
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { eachBuild, isRunning, until } from "./harness.ts";
+
+eachBuild("a delegate", (bench) => {
+  test("gets the order's stdin, the overlaid environment, and its own path as argv[0]", async () => {
+    const path = bench().plugin("p", 'cat; echo "$0 $# $CNI_COMMAND $CNI_IFNAME $CNI_CONTAINERID $CNI_ARGS $EXTRA"');
+    const env = ["CNI_COMMAND=DEL", "CNI_IFNAME=net1", "CNI_ARGS=A=1;B=2"];
+    const result = await bench().order({ type: "p", stdin: "conf ", env }, { EXTRA: "kept" });
+    expect(result).toMatchObject({ outcome: "exited", code: 0, stderr: "", message: "" });
+    expect(result.stdout).toBe(`conf ${path} 0 DEL net1 c1 A=1;B=2 kept\n`);
+    expect(result.elapsedUs).toBeGreaterThan(100);
+  });
+
+  test("returns its exit status, stdout and stderr", async () => {
+    bench().plugin("p", "cat >/dev/null; printf out; printf err >&2; exit 3");
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "exited", code: 3, stdout: "out", stderr: "err" });
+  });
+
+  test("killed by a signal: the signal is told", async () => {
+    bench().plugin("p", "kill -SEGV $$");
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "signaled", code: 11, message: "killed by signal 11" });
+  });
+
+  test("gets a megabyte of stdin and returns it", async () => {
+    bench().plugin("p", "exec cat");
+    const stdin = "0123456789abcdef".repeat(1 << 16);
+    const result = await bench().order({ type: "p", stdin });
+    expect(result.stdout === stdin).toBe(true);
+  });
+
+  test("that does not read its stdin does no harm", async () => {
+    bench().plugin("p", "exec <&-; sleep 0.05; echo fine");
+    const result = await bench().order({ type: "p", stdin: Buffer.alloc(1 << 20) });
+    expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "fine\n" });
+  });
+
+  test("inherits no descriptor that the shim was not born with", async () => {
+    const fds = execFileSync(bench().compile("open-fds"), { stdio: "pipe" }).toString();
+    const result = await bench().order({ type: "open-fds" });
+    expect(result).toMatchObject({ outcome: "exited", stdout: fds });
+  });
+
+  test("has default signals, although the shim ignores SIGPIPE and blocks SIGCHLD", async () => {
+    bench().plugin("p", "grep -E '^Sig(Blk|Ign)' /proc/self/status | tr -d '[:space:]'");
+    const result = await bench().order({ type: "p" });
+    expect(result.stdout).toBe("SigBlk:0000000000000000SigIgn:0000000000000000");
+  });
+
+  test("leads a process group of its own", async () => {
+    bench().plugin("p", `read -r pid name state ppid pgrp rest </proc/$$/stat; [ "$pid" = "$pgrp" ] && echo leader`);
+    expect((await bench().order({ type: "p" })).stdout).toBe("leader\n");
+  });
+
+  test("that outlives its timeout is killed with its children", async () => {
+    const pids = join(bench().dir, "pids");
+    bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; printf partial; wait`);
+    const result = await bench().order({ type: "p", timeoutMs: 300 });
+    expect(result).toMatchObject({ outcome: "timeout", code: 0, stdout: "partial" });
+    expect(result.message).toBe("still running after 300 ms; killed");
+    expect(result.elapsedUs).toBeGreaterThanOrEqual(300_000);
+    expect(result.elapsedUs).toBeLessThan(2_000_000);
+    const [delegate, child] = readFileSync(pids, "utf8").trim().split(" ").map(Number);
+    expect([isRunning(delegate!), isRunning(child!)]).toEqual([false, false]);
+  });
+
+  test("that prints more than 4 MiB is killed", async () => {
+    bench().plugin("p", "exec yes");
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "overflow", code: 0 });
+    expect(result.message).toBe("stdout passed 4 MiB; killed");
+    expect(result.stdout).toHaveLength(4 << 20);
+  });
+
+  test("may print exactly 4 MiB", async () => {
+    bench().plugin("p", "head -c 4194304 /dev/zero");
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "exited", code: 0 });
+    expect(result.stdout).toHaveLength(4 << 20);
+  });
+
+  test("that writes much to stderr gets it cut, and runs to its end", async () => {
+    bench().plugin("p", "yes error | head -c 1000000 >&2; echo done");
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "done\n" });
+    expect(result.stderr).toHaveLength(65536 + "\n… (stderr cut at 64 KiB)\n".length);
+    expect(result.stderr).toMatch(/\n… \(stderr cut at 64 KiB\)\n$/);
+  });
+
+  test("whose daemon keeps its pipes open is waited for only shortly, and the daemon lives", async () => {
+    const pid = join(bench().dir, "pid");
+    bench().plugin("p", `sleep 30 & echo $! >${pid}; echo ready`);
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "ready\n" });
+    expect(result.elapsedUs).toBeGreaterThan(1_900_000);
+    expect(result.elapsedUs).toBeLessThan(3_500_000);
+    const daemon = Number(readFileSync(pid, "utf8"));
+    expect(isRunning(daemon)).toBe(true);
+    process.kill(daemon);
+  });
+
+  test("that closes its outputs early is still waited for", async () => {
+    bench().plugin("p", "exec >&- 2>&-; sleep 0.3; exit 7");
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "exited", code: 7 });
+  });
+
+  test("dies with the shim", async () => {
+    const pid = join(bench().dir, "pid");
+    bench().plugin("p", `echo $$ >${pid}; exec sleep 300`);
+    await bench().engine(async (engine) => void (await engine.exec({ type: "p", path: bench().bin })));
+    const call = bench().start();
+    await until(() => Number(read(pid)) > 0);
+    call.child.kill("SIGKILL");
+    await call.ended;
+    await until(() => !isRunning(Number(read(pid))));
+    await sleep(50);
+    bench().forgiveEngine();
+  });
+
+  test("outlives the engine, and only then is the loss noticed", async () => {
+    const done = join(bench().dir, "done");
+    bench().plugin("p", `sleep 0.5; echo finished >${done}`);
+    const server = await bench().engine((engine) => {
+      engine.exec({ type: "p", path: bench().bin }).catch(() => undefined);
+      setTimeout(() => {
+        server.close();
+        engine.socket.destroy();
+      }, 100);
+    });
+    const answer = await bench().run({ env: { CNI_COMMAND: "CHECK" } });
+    expect(JSON.parse(answer.stdout)).toMatchObject({ code: 11, msg: "plexusd went away during the call" });
+    expect(read(done)).toBe("finished\n");
+  });
+
+  test("several orders of one call work, one after another", async () => {
+    bench().plugin("p", "echo $CNI_IFNAME");
+    const seen: string[] = [];
+    await bench().engine(async (engine) => {
+      for (let i = 0; i < 20; i++) {
+        const order = { type: "p", path: bench().bin, env: [`CNI_IFNAME=net${i}`] };
+        seen.push((await engine.exec(order)).stdout.trim());
+      }
+      engine.done(0, "the result", "the log");
+    });
+    const answer = await bench().run();
+    expect(answer).toMatchObject({ code: 0, stdout: "the result", stderr: "the log" });
+    expect(seen).toEqual(Array.from({ length: 20 }, (_, i) => `net${i}`));
+  });
+});
+
+eachBuild("an order that breaks the rules", (bench) => {
+  test.each(["", ".", "..", "a/b", "/bin/sh", "../bin/p", "p\0x"])("type %j is refused", async (type) => {
+    bench().plugin("p", "echo ran");
+    const result = await bench().order({ type });
+    expect(result).toMatchObject({ outcome: "refused", code: 0, stdout: "" });
+    expect(result.message).toMatch(/^plugin type ".*" is not a plain file name$/);
+  });
+
+  test.each(["LD_PRELOAD=/x.so", "PATH=/x", "CNI_IFNAME", "", "CNI_A=1\0LD_PRELOAD=x"])(
+    "environment entry %j is refused",
+    async (entry) => {
+      bench().plugin("p", "echo ran");
+      const result = await bench().order({ type: "p", env: ["CNI_A=1", entry] });
+      expect(result).toMatchObject({ outcome: "refused", stdout: "" });
+      expect(result.message).toBe("environment entry 2 is not CNI_NAME=VALUE");
+    },
+  );
+
+  test("no such plugin: missing, with name and path", async () => {
+    const path = `${bench().dir}/none::${bench().bin}`;
+    const result = await bench().order({ type: "nope", path });
+    expect(result).toMatchObject({ outcome: "missing", code: 0 });
+    expect(result.message).toBe(`no plugin "nope" in "${path}"`);
+  });
+
+  test.each(["", ":", "/dev/null"])("search path %j: missing", async (path) => {
+    expect(await bench().order({ type: "p", path })).toMatchObject({ outcome: "missing" });
+  });
+
+  test.each(["bin", "./bin", "bin:/usr/bin"])("relative search path %j is refused", async (path) => {
+    const result = await bench().order({ type: "true", path });
+    expect(result.outcome).toBe("refused");
+    expect(result.message).toMatch(/^directory ".*" is not absolute$/);
+  });
+
+  test("the first regular file wins; directories and missing places are passed over", async () => {
+    const first = join(bench().dir, "first");
+    mkdirSync(join(first, "p"), { recursive: true });
+    const second = join(bench().dir, "second");
+    mkdirSync(second);
+    symlinkSync(bench().plugin("real", "echo second"), join(second, "p"));
+    bench().plugin("p", "echo third");
+    const path = `/nonexistent:${first}:${second}:${bench().bin}`;
+    expect(await bench().order({ type: "p", path })).toMatchObject({ stdout: "second\n" });
+  });
+
+  test.each([
+    ["writable by its group", (dir: string) => chmodSync(dir, 0o775), "writable by others than root"],
+    ["writable by all", (dir: string) => chmodSync(dir, 0o1777), "writable by others than root"],
+    ["another user's", (dir: string) => chownSync(dir, 65534, 65534), "not owned by root"],
+  ])("a directory that is %s is refused where the plugin would come from it", async (_, spoil, why) => {
+    bench().plugin("p", "echo ran");
+    const clean = join(bench().dir, "clean");
+    mkdirSync(clean);
+    bench().plugin("q", "echo clean", clean);
+    spoil(bench().bin);
+    const path = `${bench().bin}:${clean}`;
+    const result = await bench().order({ type: "p", path });
+    expect(result).toMatchObject({ outcome: "refused", stdout: "" });
+    expect(result.message).toBe(`directory ${bench().bin} is ${why}`);
+  });
+
+  test("a spoilt directory without the plugin is passed over", async () => {
+    const spoilt = join(bench().dir, "spoilt");
+    mkdirSync(spoilt);
+    chmodSync(spoilt, 0o777);
+    bench().plugin("p", "echo clean");
+    const path = `${spoilt}:${bench().bin}`;
+    expect(await bench().order({ type: "p", path })).toMatchObject({ stdout: "clean\n" });
+  });
+});
+
+eachBuild("an executable that cannot run", (bench) => {
+  test.each([
+    ["not executable", "#!/bin/sh\n", 0o644, 13, "Permission denied"],
+    ["no program", "just text", 0o755, 8, "Exec format error"],
+    ["without its interpreter", "#!/no/such/shell\n", 0o755, 2, "it does not exist"],
+  ])("%s: failed with errno", async (_, content, mode, errno, text) => {
+    const path = join(bench().bin, "p");
+    writeFileSync(path, content, { mode });
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "failed", code: errno });
+    expect(result.message).toMatch(`cannot execute ${path}: ${text}`);
+  });
+
+  test("open for writing: tried again until it is closed", async () => {
+    bench().compile("open-fds");
+    const fd = openSync(join(bench().bin, "open-fds"), "r+");
+    setTimeout(() => closeSync(fd), 300);
+    const result = await bench().order({ type: "open-fds" });
+    expect(result).toMatchObject({ outcome: "exited", code: 0 });
+    expect(result.elapsedUs).toBeGreaterThan(150_000);
+  });
+
+  test("open for writing too long: failed", async () => {
+    bench().compile("open-fds");
+    const fd = openSync(join(bench().bin, "open-fds"), "r+");
+    const result = await bench().order({ type: "open-fds" });
+    closeSync(fd);
+    expect(result).toMatchObject({ outcome: "failed", code: 26 });
+    expect(result.elapsedUs).toBeGreaterThan(1_900_000);
+    expect(result.elapsedUs).toBeLessThan(3_500_000);
+  });
+});
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+import { crc32 } from "node:zlib";
+
+/** A second implementation of `shim/protocol.h`, so that the tests share no mistake with the engine. */
+export const FrameType = {
+  request: 1,
+  exec: 2,
+  execResult: 3,
+  netlink: 4,
+  netlinkResult: 5,
+  done: 6,
+  plan: 7,
+  planEnd: 8,
+} as const;
+
+export type FieldValue = string | number | Uint8Array;
+
+export interface Frame {
+  type: number;
+  fields: Buffer[];
+}
+
+export interface ExecOrder {
+  group?: string;
+  type: string;
+  path: string;
+  timeoutMs?: number | string;
+  stdin?: FieldValue;
+  env?: string[];
+}
+
+export function encodeFrame(type: number, fields: FieldValue[]): Buffer {
+  const parts = fields.flatMap((value) => {
+    const bytes = Buffer.from(typeof value === "object" ? value : String(value));
+    const head = Buffer.alloc(4);
+    head.writeUInt32BE(bytes.length);
+    return [head, bytes, Buffer.of(0)];
+  });
+  const body = Buffer.concat([Buffer.of(type), ...parts]);
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(body.length);
+  return Buffer.concat([head, body]);
+}
+
+export function encodeExec(order: ExecOrder): Buffer {
+  const { group = "net1", type, path, timeoutMs = 20_000, stdin = "{}", env = [] } = order;
+  return encodeFrame(FrameType.exec, [group, type, path, timeoutMs, stdin, ...env]);
+}
+
+/** Takes the first frame off the bytes; undefined while it is not complete. */
+export function decodeFrame(bytes: Buffer): { frame: Frame; rest: Buffer } | undefined {
+  if (bytes.length < 4 || bytes.length < 4 + bytes.readUInt32BE(0)) return undefined;
+  const end = 4 + bytes.readUInt32BE(0);
+  const fields: Buffer[] = [];
+  for (let at = 5; at < end; ) {
+    const size = bytes.readUInt32BE(at);
+    if (bytes[at + 4 + size] !== 0) throw new Error("field without its NUL");
+    fields.push(bytes.subarray(at + 4, at + 4 + size));
+    at += size + 5;
+  }
+  return { frame: { type: bytes[4] ?? 0, fields }, rest: bytes.subarray(end) };
+}
+
+export interface PlanParts {
+  containerId: string;
+  ifName: string;
+  version?: string;
+  steps: ExecOrder[];
+}
+
+/** The bytes of a teardown plan. */
+export function encodePlan({ containerId, ifName, version = "1", steps }: PlanParts): Buffer {
+  const head = encodeFrame(FrameType.plan, [version, containerId, ifName]);
+  const body = Buffer.concat([head, ...steps.map(encodeExec)]);
+  const sum = crc32(body).toString(16).padStart(8, "0");
+  return Buffer.concat([body, encodeFrame(FrameType.planEnd, [steps.length, sum])]);
+}
+
+/** The steps a plan file holds, its count and checksum verified. */
+export function decodePlan(bytes: Buffer): { group: string; type: string; env: string[] }[] {
+  const frames: Frame[] = [];
+  let rest = bytes;
+  let endAt = 0;
+  for (let next = decodeFrame(rest); next; next = decodeFrame(rest)) {
+    endAt = bytes.length - rest.length;
+    frames.push(next.frame);
+    rest = next.rest;
+  }
+  const end = frames.at(-1);
+  const sum = crc32(bytes.subarray(0, endAt)).toString(16).padStart(8, "0");
+  if (rest.length > 0 || end?.type !== FrameType.planEnd || end.fields[1]?.toString() !== sum)
+    throw new Error("damaged plan");
+  if (Number(end.fields[0]) !== frames.length - 2) throw new Error("wrong count in plan");
+  return frames.slice(1, -1).map(({ fields }) => ({
+    group: String(fields[0]),
+    type: String(fields[1]),
+    env: fields.slice(5).map(String),
+  }));
+}

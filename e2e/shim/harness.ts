@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect } from "vitest";
+import {
+  decodeFrame,
+  encodeExec,
+  encodeFrame,
+  type ExecOrder,
+  type FieldValue,
+  type Frame,
+  FrameType,
+} from "./frames.ts";
+
+const dist = resolve(import.meta.dirname, "../../dist");
+
+export interface Answer {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+  ms: number;
+}
+
+export interface RunOptions {
+  env?: Record<string, string>;
+  args?: string[];
+  stdin?: string | Uint8Array;
+  /** Leave stdin open for ever. */
+  holdStdin?: boolean;
+}
+
+/** A call of the shim that is under way. */
+export interface Call {
+  child: ChildProcess;
+  ended: Promise<Answer>;
+}
+
+/** The shim's end of one order, as an engine sees it. */
+export interface ExecResult {
+  outcome: string;
+  code: number;
+  stdout: string;
+  stderr: string;
+  message: string;
+  elapsedUs: number;
+}
+
+/** One connection of the shim to a scripted engine. */
+export class Conversation {
+  request: Frame = { type: 0, fields: [] };
+  #bytes = Buffer.alloc(0);
+  #wake = (): void => undefined;
+  #ended = false;
+  readonly socket: Socket;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on("data", (chunk: Buffer) => {
+      this.#bytes = Buffer.concat([this.#bytes, chunk]);
+      this.#wake();
+    });
+    socket.on("error", () => undefined);
+    socket.on("close", () => {
+      this.#ended = true;
+      this.#wake();
+    });
+  }
+
+  async read(): Promise<Frame> {
+    for (;;) {
+      const next = decodeFrame(this.#bytes);
+      if (next) {
+        this.#bytes = next.rest;
+        return next.frame;
+      }
+      if (this.#ended) throw new Error("the shim closed the connection");
+      await new Promise<void>((wake) => {
+        this.#wake = wake;
+      });
+    }
+  }
+
+  async ended(): Promise<void> {
+    while (!this.#ended) await sleep(5);
+  }
+
+  async exec(order: ExecOrder): Promise<ExecResult> {
+    this.socket.write(encodeExec(order));
+    const { type, fields } = await this.read();
+    if (type !== FrameType.execResult) throw new Error(`answer of type ${type}`);
+    const [outcome, code, stdout, stderr, message, elapsedUs] = fields.map(String);
+    if (elapsedUs === undefined || fields.length !== 6) throw new Error("answer of another shape");
+    return {
+      outcome: outcome ?? "",
+      code: Number(code),
+      stdout: stdout ?? "",
+      stderr: stderr ?? "",
+      message: message ?? "",
+      elapsedUs: Number(elapsedUs),
+    };
+  }
+
+  async netlink(path: string, bytes: Uint8Array): Promise<{ errno: number; bytes: Buffer; message: string }> {
+    this.send(FrameType.netlink, [path, bytes]);
+    const { type, fields } = await this.read();
+    if (type !== FrameType.netlinkResult) throw new Error(`answer of type ${type}`);
+    return { errno: Number(fields[0]), bytes: fields[1] ?? Buffer.of(), message: String(fields[2]) };
+  }
+
+  send(type: number, fields: FieldValue[]): void {
+    this.socket.write(encodeFrame(type, fields));
+  }
+
+  done(code = 0, stdout = "", stderr = ""): void {
+    this.send(FrameType.done, [code, stdout, stderr]);
+  }
+}
+
+export type Script = (engine: Conversation) => Promise<void> | void;
+
+/** A directory with everything one test needs: socket, state, plugins. */
+export class Bench {
+  readonly dir = mkdtempSync(join(tmpdir(), "plexus-shim-"));
+  readonly socket = join(this.dir, "plexus.sock");
+  readonly state = join(this.dir, "state");
+  readonly bin = join(this.dir, "bin");
+  readonly shim: string;
+  #servers: Server[] = [];
+  #calls: ChildProcess[] = [];
+  #failures: unknown[] = [];
+
+  constructor(shim: string) {
+    this.shim = shim;
+    mkdirSync(this.state);
+    mkdirSync(this.bin, { mode: 0o755 });
+    chmodSync(this.dir, 0o755);
+  }
+
+  /** Puts a shell script into the plugin directory, or another one. */
+  plugin(name: string, script: string, dir = this.bin): string {
+    const path = join(dir, name);
+    writeFileSync(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    return path;
+  }
+
+  /** Compiles a fixture into the plugin directory. */
+  compile(name: string): string {
+    const path = join(this.bin, name);
+    execFileSync("cc", ["-o", path, join(import.meta.dirname, "fixtures", `${name}.c`)]);
+    return path;
+  }
+
+  /** Starts a scripted engine on the socket; every connection plays the script. */
+  async engine(script: Script, path = this.socket): Promise<Server> {
+    const server = createServer((socket) => {
+      const conversation = new Conversation(socket);
+      const play = async (): Promise<void> => {
+        conversation.request = await conversation.read();
+        await script(conversation);
+      };
+      play().catch((error: unknown) => this.#failures.push(error));
+    });
+    this.#servers.push(server);
+    await new Promise<void>((listening) => server.listen(path, listening));
+    return server;
+  }
+
+  /** The environment of a call; the shim gets nothing else. */
+  env(extra: Record<string, string> = {}): Record<string, string> {
+    return {
+      PATH: "/usr/bin:/bin:/usr/sbin:/sbin",
+      CNI_COMMAND: "ADD",
+      CNI_CONTAINERID: "c1",
+      CNI_IFNAME: "eth0",
+      CNI_NETNS: "",
+      CNI_PATH: this.bin,
+      PLEXUS_SOCKET: this.socket,
+      PLEXUS_STATE_DIR: this.state,
+      PLEXUS_STANDALONE: "",
+      PLEXUS_WAIT_MS: "300",
+      ...extra,
+    };
+  }
+
+  start(options: RunOptions = {}): Call {
+    const begun = performance.now();
+    const child = spawn(this.shim, options.args ?? [], { env: this.env(options.env) });
+    this.#calls.push(child);
+    child.stdin.on("error", () => undefined);
+    child.stdin.write(options.stdin ?? '{"cniVersion":"1.0.0","name":"n","type":"plexus"}');
+    if (!options.holdStdin) child.stdin.end();
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+    });
+    const ended = new Promise<Answer>((resolveEnd, reject) => {
+      child.on("error", reject);
+      child.on("close", (code, signal) => {
+        if (/Sanitizer|runtime error:/.test(stderr)) reject(new Error(stderr));
+        resolveEnd({ code, signal, stdout, stderr, ms: performance.now() - begun });
+      });
+    });
+    return { child, ended };
+  }
+
+  run(options: RunOptions = {}): Promise<Answer> {
+    return this.start(options).ended;
+  }
+
+  /** Runs one call whose engine gives this one order, and returns how it was answered. */
+  async order(order: Omit<ExecOrder, "path"> & { path?: string }, env = {}): Promise<ExecResult> {
+    let result: ExecResult | undefined;
+    const server = await this.engine(async (engine) => {
+      result = await engine.exec({ path: this.bin, ...order });
+      engine.done();
+    });
+    const answer = await this.run({ env });
+    server.close();
+    expect(answer).toMatchObject({ code: 0, stdout: "" });
+    if (!result) throw new Error("no answer to the order");
+    return result;
+  }
+
+  close(): void {
+    for (const server of this.#servers) server.close();
+    for (const child of this.#calls) child.kill("SIGKILL");
+    rmSync(this.dir, { recursive: true, force: true });
+    if (this.#failures.length > 0) throw new AggregateError(this.#failures, "engine script failed");
+  }
+
+  /** For tests whose engine is meant to lose the shim. */
+  forgiveEngine(): void {
+    this.#failures = [];
+  }
+}
+
+/** The error that the shim printed; fails when it printed anything else. */
+export function cniError(answer: Answer): { cniVersion: string; code: number; msg: string } {
+  expect(answer.code).toBe(1);
+  expect(answer.stdout.split("\n")).toHaveLength(2);
+  return JSON.parse(answer.stdout);
+}
+
+/** Waits until the condition holds, at most five seconds. */
+export async function until(condition: () => boolean): Promise<void> {
+  for (let tries = 0; !condition(); tries++) {
+    if (tries > 500) throw new Error(`never true: ${condition}`);
+    await sleep(10);
+  }
+}
+
+/** True as long as the process exists and is no zombie. */
+export function isRunning(pid: number): boolean {
+  if (!existsSync(`/proc/${pid}/stat`)) return false;
+  try {
+    return !/\) Z /.test(execFileSync("cat", [`/proc/${pid}/stat`], { stdio: ["ignore", "pipe", "ignore"] }).toString());
+  } catch {
+    return false;
+  }
+}
+
+/** Declares the tests twice: for the shipped executable and for the one with sanitizers. */
+export function eachBuild(name: string, body: (bench: () => Bench) => void): void {
+  describe.each(["plexus", "plexus-asan"])(`${name} (%s)`, { timeout: 30_000 }, (build) => {
+    let bench: Bench;
+    beforeEach(() => {
+      bench = new Bench(join(dist, build));
+    });
+    afterEach(() => bench.close());
+    body(() => bench);
+  });
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync } from "node:child_process";
+import { readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { eachBuild } from "./harness.ts";
+
+const RTM_NEWLINK = 16;
+const RTM_DELLINK = 17;
+const RTM_GETLINK = 18;
+const REQUEST = 1;
+const ACK = 4;
+const DUMP = 0x300;
+
+/** A link message with no attributes, or only a name to look it up by. */
+function linkMessage(type: number, { flags = 0, seq = 1, name = "" }): Buffer {
+  const length = name ? 4 + name.length + 1 : 0;
+  const bytes = Buffer.alloc(32 + ((length + 3) & ~3));
+  bytes.writeUInt32LE(bytes.length, 0);
+  bytes.writeUInt16LE(type, 4);
+  bytes.writeUInt16LE(REQUEST | flags, 6);
+  bytes.writeUInt32LE(seq, 8);
+  if (name) {
+    bytes.writeUInt16LE(length, 32);
+    bytes.writeUInt16LE(3, 34); // IFLA_IFNAME
+    bytes.write(name, 36);
+  }
+  return bytes;
+}
+
+/** The types and sequence numbers of a reply, and the names of the links it tells of. */
+function readReply(bytes: Buffer): { types: number[]; names: string[]; errors: number[] } {
+  const reply = { types: [] as number[], names: [] as string[], errors: [] as number[] };
+  for (let at = 0; at < bytes.length; at += (bytes.readUInt32LE(at) + 3) & ~3) {
+    const type = bytes.readUInt16LE(at + 4);
+    reply.types.push(type);
+    if (type === 2) reply.errors.push(bytes.readInt32LE(at + 16));
+    if (type !== RTM_NEWLINK) continue;
+    for (let a = at + 32; a < at + bytes.readUInt32LE(at); a += (bytes.readUInt16LE(a) + 3) & ~3)
+      if (bytes.readUInt16LE(a + 2) === 3)
+        reply.names.push(bytes.toString("latin1", a + 4, a + bytes.readUInt16LE(a) - 1));
+  }
+  return reply;
+}
+
+eachBuild("netlink", (bench) => {
+  const name = `plexus-shim-${process.pid}`;
+  const netns = `/run/netns/${name}`;
+  beforeEach(() => {
+    execFileSync("ip", ["netns", "add", name]);
+    execFileSync("ip", ["-n", name, "link", "add", "inside0", "type", "veth", "peer", "inside1"]);
+  });
+  afterEach(() => void execFileSync("ip", ["netns", "del", name]));
+
+  /** Gives these orders in one call. */
+  const pass = async (...orders: [string, Uint8Array][]) => {
+    const answers: { errno: number; bytes: Buffer; message: string }[] = [];
+    await bench().engine(async (engine) => {
+      for (const [path, bytes] of orders) answers.push(await engine.netlink(path, bytes));
+      engine.done();
+    });
+    expect(await bench().run()).toMatchObject({ code: 0 });
+    return answers;
+  };
+
+  test("a dump inside a network namespace is returned whole, to its DONE", async () => {
+    const [answer] = await pass([netns, linkMessage(RTM_GETLINK, { flags: DUMP })]);
+    expect(answer).toMatchObject({ errno: 0, message: "" });
+    const { types, names } = readReply(answer!.bytes);
+    expect(names).toEqual(expect.arrayContaining(["lo", "inside0", "inside1"]));
+    expect(types.at(-1)).toBe(3);
+  });
+
+  test("a dump of more than one datagram is put together", async () => {
+    const links = Array.from({ length: 60 }, (_, i) => `link add d${i} type veth peer e${i}`).join("\n");
+    execFileSync("ip", ["-n", name, "-batch", "-"], { input: links });
+    const [answer] = await pass([netns, linkMessage(RTM_GETLINK, { flags: DUMP })]);
+    expect(answer!.bytes.length).toBeGreaterThan(65536);
+    expect(readReply(answer!.bytes).names).toEqual(expect.arrayContaining(["d0", "e59"]));
+  });
+
+  test("the empty path is the shim's own namespace, also after another was entered", async () => {
+    bench().plugin("p", "readlink /proc/self/ns/net");
+    let after = "";
+    const dump = linkMessage(RTM_GETLINK, { flags: DUMP });
+    await bench().engine(async (engine) => {
+      const inside = await engine.netlink(netns, dump);
+      const own = await engine.netlink("", dump);
+      expect(readReply(inside.bytes).names).toContain("inside0");
+      expect(readReply(own.bytes).names).not.toContain("inside0");
+      after = (await engine.exec({ type: "p", path: bench().bin })).stdout.trim();
+      engine.done();
+    });
+    await bench().run();
+    expect(after).toBe(readlinkSync("/proc/self/ns/net"));
+  });
+
+  test("a change is acknowledged, a refused one tells the kernel's error", async () => {
+    const remove = linkMessage(RTM_DELLINK, { flags: ACK, seq: 7, name: "inside0" });
+    const answers = await pass([netns, remove], [netns, remove]);
+    expect(answers.map(({ errno }) => errno)).toEqual([0, 0]);
+    expect(answers.map(({ bytes }) => readReply(bytes).errors)).toEqual([[0], [-19]]);
+  });
+
+  test("several messages in one order: answered up to the last", async () => {
+    const both = ["inside0", "nosuch0"].map((link, i) =>
+      linkMessage(RTM_GETLINK, { flags: ACK, seq: i + 1, name: link }),
+    );
+    const [answer] = await pass([netns, Buffer.concat(both)]);
+    expect(answer!.errno).toBe(0);
+    const { names, errors } = readReply(answer!.bytes);
+    expect([names, errors]).toEqual([["inside0"], [0, -19]]);
+  });
+
+  test.each([
+    ["/nonexistent/ns", 2],
+    ["/dev/null", 22],
+    ["/proc/self/ns/mnt", 22],
+    ["/etc/passwd/x", 20],
+  ])("path %s: errno %i", async (path, errno) => {
+    const [answer] = await pass([path, linkMessage(RTM_GETLINK, { flags: DUMP })]);
+    expect(answer).toMatchObject({ errno, bytes: Buffer.of() });
+    expect(answer!.message).toBe(errno === 22 ? "not a network namespace" : "cannot enter the network namespace");
+  });
+
+  test("a FIFO for a path does not block", async () => {
+    const fifo = join(bench().dir, "fifo");
+    execFileSync("mkfifo", [fifo]);
+    expect((await pass([fifo, linkMessage(RTM_GETLINK, {})]))[0]).toMatchObject({ errno: 22 });
+  });
+
+  test("bytes that are no chain of messages: EINVAL", async () => {
+    const good = linkMessage(RTM_GETLINK, { flags: DUMP });
+    const short = Buffer.from(good);
+    short.writeUInt32LE(15, 0);
+    const long = Buffer.from(good);
+    long.writeUInt32LE(33, 0);
+    const bad = [Buffer.of(), Buffer.alloc(15), Buffer.alloc(16), short, long, Buffer.concat([good, Buffer.of(1)])];
+    for (const answer of await pass(...bad.map((bytes): [string, Buffer] => ["", bytes])))
+      expect(answer).toMatchObject({ errno: 22, message: "not a well-formed chain of netlink messages" });
+  });
+
+  test("a request that is never answered ends after five seconds", async () => {
+    const [answer] = await pass([netns, linkMessage(RTM_DELLINK, { name: "inside0" })]);
+    expect(answer).toMatchObject({ errno: 110, message: "netlink request failed" });
+  });
+});

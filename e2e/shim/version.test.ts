@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+import { expect, test } from "vitest";
+import { cniError, eachBuild } from "./harness.ts";
+
+const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+
+eachBuild("without an engine", (bench) => {
+  test("no CNI_COMMAND: says what it is on stderr and succeeds", async () => {
+    const answer = await bench().run({ env: { CNI_COMMAND: "" }, stdin: "" });
+    expect(answer).toMatchObject({ code: 0, stdout: "" });
+    expect(answer.stderr).toMatch(/^plexus \S+: .*\n/);
+    expect(answer.stderr).toMatch(
+      /\nCNI protocol versions supported: 0\.1\.0, 0\.2\.0, 0\.3\.0, 0\.3\.1, 0\.4\.0, 1\.0\.0, 1\.1\.0\n$/,
+    );
+  });
+
+  test("--version prints version and commit", async () => {
+    const answer = await bench().run({ args: ["--version"], env: { CNI_COMMAND: "ADD" } });
+    expect(answer).toMatchObject({ code: 0, stderr: "" });
+    expect(answer.stdout).toMatch(/^plexus \d+\.\d+\.\d+\S* \(\S+\)\n$/);
+  });
+
+  test.each([
+    ['{"cniVersion":"0.4.0"}', "0.4.0"],
+    ['{ "name":"x",\n "cniVersion" : \t"1.0.0" }', "1.0.0"],
+    ['{"cniVersion":9,"x":{"cniVersion":"0.3.1"}}', "0.3.1"],
+    ["", "1.1.0"],
+    ["not json", "1.1.0"],
+    ['{"cniVersion":"1.0.0', "1.1.0"],
+    ['{"cniVersion":"1.0.0\\""}', "1.1.0"],
+    ['{"cniVersion":""}', "1.1.0"],
+    [`{"cniVersion":"${"1".repeat(40)}"}`, "1.1.0"],
+    ['"cniVersion"', "1.1.0"],
+    ['\0{"cniVersion":"0.4.0"}', "1.1.0"],
+  ])("VERSION with %j on stdin answers with %s", async (stdin, cniVersion) => {
+    const answer = await bench().run({ env: { CNI_COMMAND: "VERSION" }, stdin });
+    expect(answer).toMatchObject({ code: 0, stderr: "" });
+    expect(answer.stdout).toBe(`${JSON.stringify({ cniVersion, supportedVersions })}\n`);
+  });
+
+  test("VERSION does not wait for a caller that keeps stdin open", async () => {
+    const options = { env: { CNI_COMMAND: "VERSION" }, holdStdin: true };
+    const answer = await bench().run({ ...options, stdin: '{"cniVersion":"0.4.0"}' });
+    expect(answer.ms).toBeLessThan(3000);
+    expect(JSON.parse(answer.stdout)).toEqual({ cniVersion: "0.4.0", supportedVersions });
+  });
+
+  test("stdin beyond 8 MiB is refused", async () => {
+    const error = cniError(await bench().run({ stdin: Buffer.alloc((8 << 20) + 1, " ") }));
+    expect(error).toEqual({ cniVersion: "1.1.0", code: 5, msg: "stdin holds more than 8 MiB" });
+  });
+
+  test("an unknown command is named, as JSON that parses", async () => {
+    const raw = Buffer.from('A"\\\n\u0001é');
+    const error = cniError(await bench().run({ env: { CNI_COMMAND: raw.toString() } }));
+    expect(error).toEqual({ cniVersion: "1.0.0", code: 4, msg: 'unknown CNI_COMMAND: A"\\\n\u0001é' });
+  });
+
+  test.each([
+    ["ADD", 11],
+    ["CHECK", 11],
+    ["GC", 11],
+    ["STATUS", 50],
+  ])("%s fails with code %i", async (command, code) => {
+    const answer = await bench().run({ env: { CNI_COMMAND: command } });
+    const error = cniError(answer);
+    expect(error).toMatchObject({ cniVersion: "1.0.0", code });
+    expect(error.msg).toBe(
+      `cannot reach plexusd on ${bench().socket} after ${command === "ADD" ? "0.3" : "0.0"} s: ` +
+        "the socket does not exist; is the plexus DaemonSet running on this node?",
+    );
+    if (command === "ADD") expect(answer.ms).toBeGreaterThan(290);
+    expect(answer.ms).toBeLessThan(3000);
+  });
+
+  test("ADD with unusable names fails at once", async () => {
+    const env = { CNI_CONTAINERID: "../x", PLEXUS_WAIT_MS: "20000" };
+    const answer = await bench().run({ env });
+    expect(cniError(answer)).toMatchObject({ code: 4, msg: "invalid characters in containerID" });
+    expect(answer.ms).toBeLessThan(5000);
+  });
+
+  test("DEL with nothing to detach succeeds silently", async () => {
+    const answer = await bench().run({ env: { CNI_COMMAND: "DEL" } });
+    expect(answer).toMatchObject({ code: 0, stdout: "", stderr: "" });
+  });
+});

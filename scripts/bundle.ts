@@ -1,0 +1,62 @@
+import { chmod, mkdir, rm } from "node:fs/promises";
+import { parseArgs } from "node:util";
+import { build, type BuildOptions, type Plugin } from "esbuild";
+import { execa } from "execa";
+
+/**
+ * Builds dist/plexusd.js and dist/plexusctl.js (for the pinned Node), or with --standalone the
+ * one-file executable dist/plexus-standalone (compiled by Bun).
+ */
+const { values } = parseArgs({
+  options: {
+    standalone: { type: "boolean", default: false },
+    version: { type: "string", default: "0.0.0" },
+    commit: { type: "string", default: "unknown" },
+  },
+});
+
+/** The `netlink` package loads a native addon for its sockets; Plexus uses its codecs alone. */
+const noNativeAddons: Plugin = {
+  name: "no-native-addons",
+  setup(bundler) {
+    bundler.onResolve({ filter: /^node-gyp-build$/ }, (found) => ({
+      errors: [{ text: `${found.importer} needs a native addon; import codecs only` }],
+    }));
+  },
+};
+
+const common: BuildOptions = {
+  bundle: true,
+  platform: "node",
+  target: "node24",
+  format: "esm",
+  minify: true,
+  keepNames: true,
+  legalComments: "none",
+  logLevel: "warning",
+  plugins: [noNativeAddons],
+  define: {
+    "globalThis.PLEXUS_VERSION": JSON.stringify(values.version),
+    "globalThis.PLEXUS_COMMIT": JSON.stringify(values.commit),
+  },
+  // CommonJS dependencies call require() for node: built-ins.
+  banner: {
+    js: 'import{createRequire as plexusRequire}from"node:module";const require=plexusRequire(import.meta.url);',
+  },
+};
+
+await mkdir("dist", { recursive: true });
+if (values.standalone) await buildStandalone();
+else {
+  await build({ ...common, entryPoints: ["src/daemon/main.ts"], outfile: "dist/plexusd.js" });
+  await build({ ...common, entryPoints: ["src/cli/main.ts"], outfile: "dist/plexusctl.js" });
+}
+
+async function buildStandalone(): Promise<void> {
+  const { banner: _, ...options } = common;
+  const bundle = "dist/.standalone.cjs";
+  await build({ ...options, format: "cjs", entryPoints: ["src/standalone/main.ts"], outfile: bundle });
+  await execa("bun", ["build", "--compile", "--minify", "--bytecode", bundle, "--outfile", "dist/plexus-standalone"]);
+  await chmod("dist/plexus-standalone", 0o755);
+  await rm(bundle);
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Finds what the build and the tests need of the system, or installs Debian's packages for it.
+set -euo pipefail
+
+missing=()
+need() { # need PACKAGE CHECK...: PACKAGE is missing unless CHECK succeeds
+  local package=$1
+  shift
+  "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+has_plugins() {
+  local dir plugin
+  for dir in ${CNI_PLUGIN_DIR:-} /opt/cni/bin /usr/lib/cni; do
+    for plugin in bridge ptp macvlan host-local static portmap bandwidth firewall tuning; do
+      [ -x "$dir/$plugin" ] || continue 2
+    done
+    return 0
+  done
+  return 1
+}
+static_cc() { command -v musl-gcc || echo 'int main(void){return 0;}' | cc -static -x c -o /dev/null -; }
+
+need containernetworking-plugins has_plugins
+need musl-tools static_cc
+need gcc command -v cc
+need iproute2 command -v ip
+need iptables command -v iptables
+need nftables command -v nft
+need iputils-ping command -v ping
+need util-linux command -v unshare
+
+[ ${#missing[@]} -eq 0 ] && exit 0
+if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+  echo "installing ${missing[*]}"
+  apt-get update -qq >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  exit 0
+fi
+{
+  echo "missing: ${missing[*]} (names of Debian packages)"
+  if command -v apt-get >/dev/null; then
+    echo "run as root: apt-get install ${missing[*]}"
+  else
+    echo "install what they contain: the CNI reference plugins in /opt/cni/bin, a C compiler that"
+    echo "links statically (musl-gcc, or cc with a static libc), ip, iptables, nft, ping, unshare"
+  fi
+} >&2
+exit 1

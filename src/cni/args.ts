@@ -1,0 +1,55 @@
+import { CniError, CniErrorCode } from "./error.ts";
+
+/** CNI_ARGS as key-value pairs, in order. */
+export type CniArgs = readonly (readonly [string, string])[];
+
+/** Makes Go plugins pass over keys that they do not know; without it they fail. */
+const ignoreUnknown = "IgnoreUnknown";
+
+/**
+ * Reads `K=V;K2=V2` (CNI 1.1.0 §2 "CNI_ARGS"). Lenient: a value may hold `=`, a key without one has
+ * an empty value, and parts without a key are passed over.
+ */
+export function parseCniArgs(text: string): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (const part of text.split(";")) {
+    const split = part.indexOf("=");
+    const key = split < 0 ? part : part.slice(0, split);
+    if (key !== "") pairs.push([key, split < 0 ? "" : part.slice(split + 1)]);
+  }
+  return pairs;
+}
+
+/**
+ * Writes CNI_ARGS.
+ * @throws CniError 4 when a key or value would end its pair early and so bring in another one.
+ */
+export function formatCniArgs(pairs: CniArgs): string {
+  return pairs.map(formatPair).join(";");
+}
+
+function formatPair([key, value]: readonly [string, string]): string {
+  if (key === "" || /[;=\0]/.test(key)) {
+    throw new CniError(
+      CniErrorCode.InvalidEnvironmentVariables,
+      `CNI_ARGS key ${JSON.stringify(key)} is empty or contains ; or = or NUL`,
+    );
+  }
+  if (/[;\0]/.test(value)) {
+    throw new CniError(
+      CniErrorCode.InvalidEnvironmentVariables,
+      `CNI_ARGS ${key}: value ${JSON.stringify(value)} contains ; or NUL`,
+    );
+  }
+  return `${key}=${value}`;
+}
+
+/**
+ * The CNI_ARGS of a delegate: the pairs of every source, each key once and where it came first;
+ * later pairs win. IgnoreUnknown is always on.
+ */
+export function mergeCniArgs(...sources: readonly CniArgs[]): [string, string][] {
+  const merged = new Map(sources.flat());
+  if (merged.has(ignoreUnknown)) return [...merged.set(ignoreUnknown, "1")];
+  return [[ignoreUnknown, "1"], ...merged];
+}

@@ -1,0 +1,65 @@
+import { CniError, CniErrorCode } from "./error.ts";
+
+/** The characters of container IDs and network names: CNI 1.0.0 §1 and §2. */
+const plainName = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
+
+/** What Go's unicode.IsSpace holds for white space: JavaScript's \s, and U+0085; U+FEFF is harmless to add. */
+const forbiddenInIfName = /[/:\s\u0085]/u;
+
+/** The kernel's IFNAMSIZ, which counts the terminating zero. */
+const ifNameMaxBytes = 15;
+
+/** @throws CniError 3 when empty, 4 when it holds other characters than the specification allows. */
+export function validateContainerId(containerId: string): void {
+  if (containerId === "") {
+    throw new CniError(CniErrorCode.UnknownContainer, "missing containerID");
+  }
+  if (!plainName.test(containerId)) {
+    throw new CniError(
+      CniErrorCode.InvalidEnvironmentVariables,
+      "invalid characters in containerID",
+      { details: containerId },
+    );
+  }
+}
+
+/** @throws CniError 7 when empty or when it holds other characters than the specification allows. */
+export function validateNetworkName(name: string): void {
+  if (name === "") {
+    throw new CniError(CniErrorCode.InvalidNetworkConfig, "missing network name:");
+  }
+  if (!plainName.test(name)) {
+    throw new CniError(
+      CniErrorCode.InvalidNetworkConfig,
+      "invalid characters found in network name",
+      { details: name },
+    );
+  }
+}
+
+/** Whether the specification allows the text as a network's name. */
+export function isNetworkName(name: string): boolean {
+  return plainName.test(name);
+}
+
+/** @throws CniError 4 when Linux would not take it as an interface's name. */
+export function validateIfName(ifName: string): void {
+  const problem = ifNameProblem(ifName);
+  if (problem === undefined) return;
+  const tooLong = problem.endsWith("long");
+  throw new CniError(
+    CniErrorCode.InvalidEnvironmentVariables,
+    problem,
+    tooLong ? { details: "interface name should be less than 16 characters" } : {},
+  );
+}
+
+function ifNameProblem(ifName: string): string | undefined {
+  if (ifName === "") return "interface name is empty";
+  if (new TextEncoder().encode(ifName).length > ifNameMaxBytes) return "interface name is too long";
+  if (ifName === "." || ifName === "..") return "interface name is . or ..";
+  if (forbiddenInIfName.test(ifName)) {
+    return "interface name contains / or : or whitespace characters";
+  }
+  return undefined;
+}

@@ -1,0 +1,84 @@
+import { CniError, CniErrorCode } from "./error.ts";
+
+/** Every version of the CNI specification that Plexus speaks, oldest first. */
+export const supportedVersions = [
+  "0.1.0",
+  "0.2.0",
+  "0.3.0",
+  "0.3.1",
+  "0.4.0",
+  "1.0.0",
+  "1.1.0",
+] as const;
+
+/** The newest of {@link supportedVersions}. */
+export const currentVersion = "1.1.0";
+
+/** A version as numbers: major, minor, micro. */
+export type VersionParts = readonly [number, number, number];
+
+/**
+ * Splits a version; "" is 0.1.0, as the specification's first version had no such field, and
+ * missing parts are 0.
+ * @throws CniError 6 unless it is one to three numbers with dots between.
+ */
+export function parseVersion(version: string): VersionParts {
+  if (version === "") return [0, 1, 0];
+  if (!/^\d{1,9}(\.\d{1,9}){0,2}$/.test(version)) {
+    throw new CniError(
+      CniErrorCode.DecodingFailure,
+      `invalid CNI version ${JSON.stringify(version)}: not one to three numbers with dots between`,
+    );
+  }
+  const [major = 0, minor = 0, micro = 0] = version.split(".").map(Number);
+  return [major, minor, micro];
+}
+
+/** Negative when `a` is older than `b`, 0 when both are the same. @throws CniError 6 as parseVersion() */
+export function compareVersions(a: string, b: string): number {
+  const left = parseVersion(a);
+  const right = parseVersion(b);
+  return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
+}
+
+/** Whether `version` is `minimum` or newer. @throws CniError 6 as parseVersion() */
+export function isAtLeast(version: string, minimum: string): boolean {
+  return compareVersions(version, minimum) >= 0;
+}
+
+/** Whether results and confs of this very version are understood; "" is 0.1.0. */
+export function isSupportedVersion(version: string): boolean {
+  return version === "" || supportedVersions.some((supported) => supported === version);
+}
+
+/**
+ * Refuses a conf that no result could be read for, in the words that Go plugins use.
+ * @throws CniError 1
+ */
+export function requireSupportedVersion(version: string): void {
+  if (isSupportedVersion(version)) return;
+  const list = supportedVersions.map((supported) => JSON.stringify(supported)).join(" ");
+  throw new CniError(CniErrorCode.IncompatibleCniVersion, "incompatible CNI versions", {
+    details: `config is ${JSON.stringify(version)}, plugin supports [${list}]`,
+  });
+}
+
+/**
+ * Chooses the version of a list that offers several: the highest that is supported among
+ * `cniVersion` and `cniVersions`, else `cniVersion` as it stands (CNI 1.1.0 §1 "cniVersions").
+ * @throws CniError 6 when one of them is not a version.
+ */
+export function negotiateVersion(cniVersion: string, cniVersions: readonly string[]): string {
+  const sorted = [cniVersion, ...cniVersions].toSorted(compareVersions);
+  return sorted.findLast(isSupportedVersion) ?? cniVersion;
+}
+
+/** The three shapes that results have had: until 0.2.0, until 0.4.0, and since 1.0.0. */
+export type ResultFamily = "0.2" | "0.4" | "1";
+
+/** The shape of results of a version; undefined when the version is unknown. */
+export function resultFamily(cniVersion: string): ResultFamily | undefined {
+  if (!isSupportedVersion(cniVersion)) return undefined;
+  if (cniVersion === "" || cniVersion === "0.1.0" || cniVersion === "0.2.0") return "0.2";
+  return cniVersion.startsWith("0.") ? "0.4" : "1";
+}

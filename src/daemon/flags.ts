@@ -1,0 +1,59 @@
+import { parseArgs } from "node:util";
+
+/** What the command line says; what it leaves out is the configuration's or the default. */
+export interface DaemonFlags {
+  readonly config?: string;
+  readonly socket: string;
+  readonly stateDir: string;
+  readonly node?: string;
+  readonly manifests?: string;
+  readonly kubeconfig?: string;
+  readonly http?: string;
+  readonly cniConfDir?: string;
+  readonly version: boolean;
+  readonly help: boolean;
+}
+
+/** The text of `plexusd --help`. */
+export const usage = `plexusd: the Plexus node daemon
+
+usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
+
+  --config FILE        configuration (docs/configuration.md); read again when it changes
+  --manifests DIR      pods and NetworkAttachmentDefinitions from a directory instead of an API
+  --kubeconfig FILE    the API to use; neither of the two = the cluster that plexusd runs in
+  --node NAME          this node's name (default: the NODE_NAME variable, else the host's name)
+  --socket PATH        socket for the shim (default /run/plexus/plexus.sock)
+  --state-dir DIR      attachment records and teardown plans (default /var/lib/plexus)
+  --http ADDR:PORT     health and metrics; off = none
+  --cni-conf-dir DIR   write the node's CNI configuration into this directory
+  --version            print the version
+`;
+
+const options = {
+  config: { type: "string" },
+  socket: { type: "string", default: "/run/plexus/plexus.sock" },
+  "state-dir": { type: "string", default: "/var/lib/plexus" },
+  node: { type: "string" },
+  manifests: { type: "string" },
+  kubeconfig: { type: "string" },
+  http: { type: "string" },
+  "cni-conf-dir": { type: "string" },
+  version: { type: "boolean", default: false },
+  help: { type: "boolean", default: false },
+} as const;
+
+/** @throws Error naming the flag that is unknown, lacks its value or excludes another */
+export function parseFlags(argv: readonly string[]): DaemonFlags {
+  const { values } = parseArgs({ args: [...argv], options, strict: true, allowPositionals: false });
+  if (values.manifests !== undefined && values.kubeconfig !== undefined) {
+    throw new Error("--manifests and --kubeconfig exclude each other");
+  }
+  const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...rest } = values;
+  return dropUndefined({ ...rest, stateDir, cniConfDir });
+}
+
+function dropUndefined(values: Record<string, string | boolean | undefined>): DaemonFlags {
+  const present = Object.entries(values).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present) as unknown as DaemonFlags;
+}

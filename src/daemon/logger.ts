@@ -1,0 +1,30 @@
+import { type Logger as PinoLogger, pino, stdSerializers } from "pino";
+import pretty from "pino-pretty";
+import { CniError, flattenCauses } from "#cni/error.ts";
+
+/** How the daemon logs: JSON lines on stderr, or a form for people (`LOG_FORMAT=pretty`). */
+export interface LoggerOptions {
+  readonly level: string;
+  readonly format: string | undefined;
+}
+
+/** The process's logger; stdout stays free. */
+export function createLogger(options: LoggerOptions): PinoLogger {
+  const settings = {
+    level: options.level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+    serializers: { err: describeError },
+  };
+  if (options.format !== "pretty") return pino(settings, pino.destination({ fd: 2, sync: true }));
+  return pino(settings, pretty({ destination: 2, sync: true, translateTime: "HH:MM:ss.l", ignore: "pid,hostname" }));
+}
+
+/** Expected errors in one line; a stack only for what nobody foresaw. */
+function describeError(error: unknown): unknown {
+  if (error instanceof CniError && error.code !== 999) {
+    return { code: error.code, message: flattenCauses(error), details: error.details };
+  }
+  return error instanceof Error ? stdSerializers.err(error) : error;
+}

@@ -1,0 +1,12 @@
+import type { EventRecorder, Logger } from "#engine/ports.ts";
+
+/** Events where there is no API to tell: a log line each. */
+export function loggedEvents(logger: Logger): EventRecorder {
+  return {
+    record(pod, event) {
+      const fields = { podNamespace: pod.namespace, podName: pod.name, reason: event.reason };
+      if (event.type === "Warning") logger.warn(fields, event.message);
+      else logger.info(fields, event.message);
+    },
+  };
+}

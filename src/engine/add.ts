@@ -1,0 +1,145 @@
+import { addNetwork } from "#cni/chain.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { AddRequest } from "#cni/plugin-request.ts";
+import { formatResult } from "#cni/result.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { CallContext } from "./deps.ts";
+import { detachAll } from "./detach.ts";
+import { planAttachments } from "./plan-attachments.ts";
+import { type Attached, type PlannedAttachment, runtimeConf, teardownPlan, toRecorded } from "./planned.ts";
+import { podIdentity, podOfCall } from "./pod.ts";
+import { HostGoneError, type Pod } from "./ports.ts";
+import { checkReadinessFile } from "./readiness.ts";
+import type { AttachmentRecord } from "./record.ts";
+import { applyDefaultRoutes } from "./route-step.ts";
+import { publishStatus, tellAdded } from "./status-step.ts";
+
+/**
+ * ADD: attaches the default network, then each requested one (architecture: life of one ADD).
+ * The record is durable before the first delegate runs; after the first failure everything
+ * attempted is detached again.
+ * @returns the default network's result in the version of the runtime's conf
+ * @throws CniError with the failing delegate's code, naming its network
+ */
+export async function add(ctx: CallContext, request: AddRequest): Promise<JsonObject> {
+  const { records } = ctx.deps;
+  await checkReadinessFile(ctx);
+  if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
+  const pod = await ctx.trace.phase("pod", () => podOfCall(ctx, podIdentity(request.cniArgs)));
+  const plan = await ctx.trace.phase("resolve", () => planAttachments(ctx, request, pod)).catch((error: unknown) => {
+    tellFailure(ctx, pod, error);
+    throw error;
+  });
+  const record = newRecord(ctx, { request, pod, attachments: plan.attachments });
+  await ctx.trace.phase("record", () => save(ctx, record));
+  const attached: Attached[] = [];
+  try {
+    await attachAll(ctx, { record, planned: plan.attachments, attached });
+    const final = await ctx.trace.phase("route", () => applyDefaultRoutes(ctx, record.netns, attached));
+    await finish(ctx, { record, pod, attached: final, annotationError: plan.annotationError });
+    return answer(final, request.conf.cniVersion);
+  } catch (error) {
+    tellFailure(ctx, pod, error);
+    if (error instanceof HostGoneError) throw error;
+    await undo(ctx, record, attached.length + 1);
+    throw error;
+  }
+}
+
+/** Fills `attached` one by one, so that the caller knows how far it came. */
+async function attachAll(
+  ctx: CallContext,
+  work: { record: AttachmentRecord; planned: readonly PlannedAttachment[]; attached: Attached[] },
+): Promise<void> {
+  const { record, planned, attached } = work;
+  for (const attachment of planned) {
+    const rt = runtimeConf(record, attachment, ctx.config.delegateTimeoutMs);
+    try {
+      const { raw, result } = await addNetwork(attachment.list, rt, ctx.run(attachment.displayName));
+      attached.push({ planned: attachment, raw, result });
+    } catch (error) {
+      throw namingNetwork(error, attachment);
+    }
+  }
+}
+
+/** The results become durable while the status is published: both are needed, neither waits for the other. */
+async function finish(
+  ctx: CallContext,
+  done: {
+    record: AttachmentRecord;
+    pod: Pod | undefined;
+    attached: readonly Attached[];
+    annotationError: string | undefined;
+  },
+): Promise<void> {
+  const attachments = done.record.attachments.map((attachment, i) => {
+    const raw = done.attached[i]?.raw;
+    return raw === undefined ? attachment : { ...attachment, result: raw };
+  });
+  const saved = ctx.trace.phase("record", () => save(ctx, { ...done.record, attachments }));
+  const published = ctx.trace.phase("status", () => publishStatus(ctx, done));
+  await Promise.all([saved, published]);
+  tellAdded(ctx, done.pod, done.attached);
+}
+
+function answer(attached: readonly Attached[], version: string): JsonObject {
+  const main = attached.find((a) => a.planned.isDefault) ?? attached[0];
+  if (main === undefined) {
+    throw new CniError(CniErrorCode.Internal, "no network was attached");
+  }
+  return formatResult(main.result, version);
+}
+
+function newRecord(
+  ctx: CallContext,
+  of: { request: AddRequest; pod: Pod | undefined; attachments: readonly PlannedAttachment[] },
+): AttachmentRecord {
+  const { request, pod } = of;
+  return {
+    containerId: request.containerId,
+    ifName: request.ifName,
+    netns: request.netns,
+    cniVersion: request.conf.cniVersion,
+    ...(pod === undefined ? {} : { pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid } }),
+    createdAt: ctx.deps.now(),
+    attachments: of.attachments.map(toRecorded),
+  };
+}
+
+function save(ctx: CallContext, record: AttachmentRecord): Promise<void> {
+  return ctx.deps.records.save(record, teardownPlan(record, ctx.config.delegateTimeoutMs));
+}
+
+/** Detaches the attempted attachments; the record goes only when nothing is left of them. */
+async function undo(ctx: CallContext, record: AttachmentRecord, attempted: number): Promise<void> {
+  const failures = await detachAll(ctx, record, record.attachments.slice(0, attempted));
+  for (const { attachment, error } of failures) {
+    const fields = { err: error, network: attachment.displayName };
+    ctx.logger.error(fields, "the attachment could not be undone and stays recorded");
+  }
+  if (failures.length === 0) await ctx.deps.records.remove(record);
+}
+
+function namingNetwork(error: unknown, attachment: PlannedAttachment): unknown {
+  if (!(error instanceof CniError)) return error;
+  return new CniError(
+    error.code,
+    `network ${attachment.displayName} (${attachment.ifName}): ${error.message}`,
+    { cause: error, ...(error.details === undefined ? {} : { details: error.details }) },
+  );
+}
+
+function tellFailure(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
+  if (pod === undefined || error instanceof HostGoneError) return;
+  const message = error instanceof Error ? error.message : String(error);
+  ctx.deps.events.record(pod, { type: "Warning", reason: "AttachFailed", message: message.slice(0, 300) });
+}
+
+function alreadyAttached(request: AddRequest): CniError {
+  return new CniError(
+    CniErrorCode.AlreadyAttached,
+    `interface ${request.ifName} of container ${request.containerId} is attached already: ` +
+      "the runtime must DEL before it ADDs again",
+  );
+}

@@ -1,0 +1,95 @@
+import { checkNetwork } from "#cni/chain.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { parseCidr } from "#cni/ip.ts";
+import type { CheckRequest } from "#cni/plugin-request.ts";
+import { parseResult, type Result } from "#cni/result.ts";
+import { isAtLeast } from "#cni/versions.ts";
+import type { CallContext } from "./deps.ts";
+import { recordedList, runtimeConf } from "./planned.ts";
+import { NetnsError } from "./ports.ts";
+import type { RecordedAttachment } from "./record.ts";
+import { type InterfaceAddress, type Link, listAddresses, listLinks } from "./routes/links.ts";
+
+/** What the kernel has in the sandbox. */
+interface SandboxState {
+  readonly links: readonly Link[];
+  readonly addresses: readonly InterfaceAddress[];
+}
+
+/**
+ * CHECK: every attachment's plugins, from the record, and what Plexus itself vouches for: each
+ * interface is there with its addresses. Networks that cannot be checked (older than 0.4.0, or
+ * `disableCheck`) are passed over. Stops at the first thing that is wrong.
+ * @throws CniError 3 when nothing is recorded for the sandbox
+ */
+export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {
+  const record = await ctx.trace.phase("record", () => ctx.deps.records.load(request));
+  if (record === undefined) {
+    throw new CniError(
+      CniErrorCode.UnknownContainer,
+      `container ${request.containerId} has no recorded attachment for interface ${request.ifName}`,
+    );
+  }
+  const sandbox = { containerId: record.containerId, netns: request.netns };
+  const state = await sandboxState(ctx, request.netns);
+  for (const attachment of record.attachments) await checkAttachment(ctx, { sandbox, state, attachment });
+}
+
+async function checkAttachment(
+  ctx: CallContext,
+  what: {
+    sandbox: { containerId: string; netns: string };
+    state: SandboxState;
+    attachment: RecordedAttachment;
+  },
+): Promise<void> {
+  const { sandbox, attachment } = what;
+  const list = recordedList(attachment);
+  if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
+  if (attachment.result === undefined) {
+    throw failed(attachment, "its ADD never came to its end");
+  }
+  const result = parseResult(attachment.result, { fallbackVersion: list.cniVersion });
+  checkOwnState(attachment, result, what.state);
+  const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
+  const run = ctx.run(attachment.displayName);
+  await checkNetwork(list, rt, { prevResult: attachment.result, run });
+}
+
+function checkOwnState(attachment: RecordedAttachment, result: Result, state: SandboxState): void {
+  for (const [index, wanted] of result.interfaces.entries()) {
+    if (wanted.sandbox === undefined || wanted.sandbox === "") continue;
+    const link = state.links.find((l) => l.name === wanted.name);
+    if (link === undefined) throw failed(attachment, `interface ${wanted.name} is gone`);
+    const present = state.addresses.filter((a) => a.ifIndex === link.index);
+    for (const ip of result.ips.filter((candidate) => candidate.interface === index)) {
+      const { address, prefix } = parseCidr(ip.address);
+      if (present.some((a) => a.address === address && a.prefix === prefix)) continue;
+      throw failed(attachment, `interface ${wanted.name} has lost its address ${ip.address}`);
+    }
+  }
+}
+
+async function sandboxState(ctx: CallContext, netns: string): Promise<SandboxState> {
+  const transport = (path: string, bytes: Uint8Array): Promise<Uint8Array> => ctx.host.netlink(path, bytes);
+  try {
+    return {
+      links: await listLinks(transport, netns),
+      addresses: await listAddresses(transport, netns),
+    };
+  } catch (error) {
+    if (!(error instanceof NetnsError)) throw error;
+    throw new CniError(
+      CniErrorCode.InvalidNetns,
+      `cannot enter the pod's network namespace ${netns}: ${error.message}`,
+      { cause: error },
+    );
+  }
+}
+
+function failed(attachment: RecordedAttachment, reason: string): CniError {
+  return new CniError(
+    CniErrorCode.Internal,
+    `network ${attachment.displayName} (${attachment.ifName}): ${reason}`,
+  );
+}

@@ -1,0 +1,30 @@
+import type { RunDelegate } from "#cni/delegate.ts";
+import type { EngineDeps } from "./deps.ts";
+import type { DelegateHost } from "./ports.ts";
+import type { Trace } from "./trace.ts";
+
+/** Delegates' stderr is passed on up to this many characters a call. */
+const stderrMax = 64 * 1024;
+
+/** Runs delegates through the call's host; their stderr goes to the runtime's log as libcni lets it. */
+export function delegateRunner(call: {
+  readonly deps: EngineDeps;
+  readonly host: DelegateHost;
+  readonly trace: Trace;
+  readonly stderr: string[];
+}): (network: string) => RunDelegate {
+  let room = stderrMax;
+  return (network) => async (order) => {
+    const command = order.env["CNI_COMMAND"] ?? "";
+    const outcome = await call.host.exec(order);
+    const milliseconds = outcome.elapsedUs / 1000;
+    const ok = outcome.outcome === "exited" && outcome.code === 0;
+    call.trace.add(`delegate ${order.type} (${network})`, milliseconds);
+    call.deps.metrics.delegateEnded({ command, type: order.type, network, ok, milliseconds });
+    if (ok && outcome.stderr !== "" && room > 0) {
+      call.stderr.push(outcome.stderr.slice(0, room));
+      room -= outcome.stderr.length;
+    }
+    return outcome;
+  };
+}

@@ -1,0 +1,154 @@
+import { asCniError, type CniError } from "#cni/error.ts";
+import { formatErrorOutput } from "#cni/error-output.ts";
+import { type PluginRequest, parsePluginRequest } from "#cni/plugin-request.ts";
+import { printResult } from "#cni/result.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { KeyedMutex } from "#lib/keyed-mutex.ts";
+import { SharedLock } from "#lib/shared-lock.ts";
+import { add } from "./add.ts";
+import { check } from "./check.ts";
+import { del } from "./del.ts";
+import { delegateRunner } from "./delegate-runner.ts";
+import type { CallContext, EngineDeps } from "./deps.ts";
+import { configForCall } from "./engine-config.ts";
+import { gc } from "./gc.ts";
+import { type DelegateHost, HostGoneError } from "./ports.ts";
+import { status } from "./status.ts";
+import { Trace } from "./trace.ts";
+
+/** A call as the shim passes it on. */
+export interface Call {
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: string;
+}
+
+/** What the shim prints and exits with. */
+export interface CallAnswer {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The host of one call: runs its orders, and says when it is gone. */
+export interface CallHost extends DelegateHost {
+  readonly gone: AbortSignal;
+}
+
+interface Served {
+  readonly stdout: string;
+  readonly error?: CniError;
+}
+
+/** Serves CNI calls: every decision of Plexus is made below this class. */
+export class Engine {
+  readonly #deps: EngineDeps;
+  readonly #sandboxes = new KeyedMutex();
+  /** Held together by operations on sandboxes, alone by GC (CNI 1.1.0 §4 "GC"). */
+  readonly #collection = new SharedLock();
+
+  constructor(deps: EngineDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Serves one call to its end; every failure becomes an answer.
+   * @throws HostGoneError when the shim went: nobody is left to answer
+   */
+  async handle(call: Call, host: CallHost): Promise<CallAnswer> {
+    const { clock, metrics } = this.#deps;
+    const trace = new Trace(clock);
+    const stderr: string[] = [];
+    const started = clock();
+    const command = call.env["CNI_COMMAND"] ?? "";
+    metrics.requestStarted(command);
+    traceConnection(call, trace);
+    const { stdout, error } = await this.#attempt(call, { host, trace, stderr });
+    const milliseconds = clock() - started;
+    metrics.requestEnded(command, { milliseconds, ...(error === undefined ? {} : { code: error.code }) });
+    this.#log(call, { error, milliseconds });
+    if (error?.cause instanceof HostGoneError) throw error.cause;
+    if (call.env["PLEXUS_TRACE"] === "1") stderr.push(trace.format());
+    return { exitCode: error === undefined ? 0 : 1, stdout, stderr: stderr.join("") };
+  }
+
+  async #attempt(
+    call: Call,
+    by: { host: CallHost; trace: Trace; stderr: string[] },
+  ): Promise<Served> {
+    try {
+      const request = await by.trace.phase("parse", () => parsePluginRequest(call.env, call.stdin));
+      const ctx = this.#context(request, { ...by, call });
+      const result = await this.#serve(ctx, request);
+      return { stdout: result === undefined ? "" : printResult(result) };
+    } catch (cause) {
+      const error = asCniError(cause);
+      return { stdout: formatErrorOutput(error, call.stdin), error };
+    }
+  }
+
+  #context(
+    request: PluginRequest,
+    by: { call: Call; host: CallHost; trace: Trace; stderr: string[] },
+  ): CallContext {
+    const { host, trace, stderr } = by;
+    return {
+      deps: this.#deps,
+      config: configForCall(this.#deps.config(), request.conf.raw),
+      host,
+      run: delegateRunner({ deps: this.#deps, host, trace, stderr }),
+      logger: this.#deps.logger.child(callFields(by.call)),
+      trace,
+      signal: host.gone,
+    };
+  }
+
+  async #serve(ctx: CallContext, request: PluginRequest): Promise<JsonObject | undefined> {
+    if (request.command === "STATUS") return void (await status(ctx, request));
+    if (request.command === "GC") {
+      using _alone = await ctx.trace.phase("lock", () => this.#collection.exclusive());
+      return void (await gc(ctx, request));
+    }
+    using _together = await ctx.trace.phase("lock", () => this.#collection.shared());
+    using _sandbox = await ctx.trace.phase("lock", () => this.#sandboxes.acquire(request.containerId));
+    if (request.command === "ADD") return await add(ctx, request);
+    if (request.command === "DEL") return void (await del(ctx, request));
+    return void (await check(ctx, request));
+  }
+
+  /** One line a command; what failed says why, with the whole chain of causes. */
+  #log(call: Call, outcome: { error: CniError | undefined; milliseconds: number }): void {
+    const { error, milliseconds } = outcome;
+    const durationMs = Math.round(milliseconds * 10) / 10;
+    const command = call.env["CNI_COMMAND"] ?? "";
+    const fields = { ...callFields(call), command, durationMs };
+    if (error === undefined) this.#deps.logger.info(fields, `${command} done`);
+    else this.#deps.logger.error({ ...fields, code: error.code, err: error }, `${command} failed: ${error.message}`);
+  }
+}
+
+/** From the shim's start to here, by its own clock reading. */
+function traceConnection(call: Call, trace: Trace): void {
+  const startedUs = Number(call.env["PLEXUS_STARTED_US"]);
+  if (startedUs > 0) trace.add("connect", Date.now() - startedUs / 1000);
+}
+
+/** What every log line of a call carries: whose it is, never its configuration or environment. */
+function callFields(call: Call): Record<string, string> {
+  const fields: Record<string, string> = {};
+  const args = new Map((call.env["CNI_ARGS"] ?? "").split(";").map((pair) => splitOnce(pair)));
+  const wanted = {
+    containerId: call.env["CNI_CONTAINERID"],
+    ifName: call.env["CNI_IFNAME"],
+    podNamespace: args.get("K8S_POD_NAMESPACE"),
+    podName: args.get("K8S_POD_NAME"),
+  };
+  for (const [key, value] of Object.entries(wanted)) {
+    if (value !== undefined && value !== "") fields[key] = value;
+  }
+  return fields;
+}
+
+function splitOnce(pair: string): [string, string] {
+  const equals = pair.indexOf("=");
+  return equals < 0 ? [pair, ""] : [pair.slice(0, equals), pair.slice(equals + 1)];
+}

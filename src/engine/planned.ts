@@ -1,0 +1,88 @@
+import { delCalls, type RuntimeConf } from "#cni/chain.ts";
+import { type NetConfList, parseNetConfList, toJson } from "#cni/conf.ts";
+import type { Result } from "#cni/result.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { NetworkSelection } from "#npwg/selection.ts";
+import type { TeardownPlan } from "./ports.ts";
+import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
+
+/** An attachment that is decided on but has no interface name yet. */
+export interface ResolvedNetwork {
+  /** `namespace/name` of the definition, or the CNI name: what status, events and errors show. */
+  readonly displayName: string;
+  readonly isDefault: boolean;
+  readonly list: NetConfList;
+  /** Capability arguments before the per-plugin filter. */
+  readonly capabilityArgs: JsonObject;
+  readonly selection?: NetworkSelection;
+  /** Device-plugin resource of the definition, where it names one. */
+  readonly resourceName?: string;
+}
+
+/** An attachment with all that its calls need. */
+export interface PlannedAttachment extends ResolvedNetwork {
+  readonly ifName: string;
+  readonly cniArgs: readonly (readonly [string, string])[];
+  readonly searchPath: readonly string[];
+}
+
+/** An attachment with the result of its ADD. */
+export interface Attached {
+  readonly planned: PlannedAttachment;
+  readonly result: Result;
+  /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
+  readonly raw: JsonObject;
+}
+
+/** The form in which an attachment is recorded. */
+export function toRecorded(planned: PlannedAttachment): RecordedAttachment {
+  const defaultRoute = planned.selection?.defaultRoute;
+  return {
+    displayName: planned.displayName,
+    isDefault: planned.isDefault,
+    ifName: planned.ifName,
+    conf: toJson(planned.list),
+    cniArgs: planned.cniArgs,
+    capabilityArgs: planned.capabilityArgs,
+    searchPath: planned.searchPath,
+    ...(defaultRoute === undefined ? {} : { defaultRoute }),
+  };
+}
+
+/** The network configuration list of a recorded attachment. */
+export function recordedList(attachment: RecordedAttachment): NetConfList {
+  return parseNetConfList(attachment.conf, {
+    source: `the attachment record of ${attachment.displayName}`,
+  });
+}
+
+/** What a runtime knows of one attachment (CNI "runtime configuration"). */
+export function runtimeConf(
+  sandbox: { readonly containerId: string; readonly netns: string },
+  attachment: Pick<RecordedAttachment, "ifName" | "cniArgs" | "capabilityArgs" | "searchPath">,
+  timeoutMs: number,
+): RuntimeConf {
+  return {
+    containerId: sandbox.containerId,
+    netns: sandbox.netns,
+    ifName: attachment.ifName,
+    cniArgs: attachment.cniArgs,
+    capabilityArgs: attachment.capabilityArgs,
+    searchPath: attachment.searchPath,
+    timeoutMs,
+  };
+}
+
+/**
+ * The DELs of every attachment, last attached first, as the shim can replay them without an
+ * engine. One group per attachment: a chain stops at its first error, other attachments go on.
+ */
+export function teardownPlan(record: AttachmentRecord, timeoutMs: number): TeardownPlan {
+  return record.attachments
+    .map((attachment, group) => {
+      const rt = runtimeConf(record, attachment, timeoutMs);
+      return delCalls(recordedList(attachment), rt, attachment.result).map((call) => ({ group, call }));
+    })
+    .reverse()
+    .flat();
+}

@@ -1,0 +1,32 @@
+/** The phases of one call with their durations, in the order in which they ended. */
+export class Trace {
+  readonly #clock: () => number;
+  readonly #phases: { name: string; milliseconds: number }[] = [];
+
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  /** Runs a step of the call as a phase; it counts as well when it fails. */
+  async phase<T>(name: string, step: () => Promise<T> | T): Promise<T> {
+    const started = this.#clock();
+    try {
+      return await step();
+    } finally {
+      this.add(name, this.#clock() - started);
+    }
+  }
+
+  /** Records a phase that was measured elsewhere. */
+  add(name: string, milliseconds: number): void {
+    this.#phases.push({ name, milliseconds });
+  }
+
+  /** One line per phase, for `PLEXUS_TRACE=1`. */
+  format(): string {
+    const width = Math.max(0, ...this.#phases.map((phase) => phase.name.length));
+    return this.#phases
+      .map((p) => `plexus trace: ${p.name.padEnd(width)} ${p.milliseconds.toFixed(3).padStart(9)} ms\n`)
+      .join("");
+  }
+}

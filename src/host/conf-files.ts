@@ -1,0 +1,46 @@
+import { readdir, readFile, stat } from "node:fs/promises";
+import type { ConfFiles, DeviceInfoFiles } from "#engine/ports.ts";
+
+/** CNI configuration as it lies on the host. */
+export class HostConfFiles implements ConfFiles {
+  async list(dir: string): Promise<string[]> {
+    try {
+      const entries = await readdir(dir, { withFileTypes: true });
+      const names = entries.filter((entry) => !entry.isDirectory()).map((entry) => entry.name);
+      return names.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    } catch (error) {
+      if (isAbsent(error)) return [];
+      throw error;
+    }
+  }
+
+  read(path: string): Promise<string> {
+    return readFile(path, "utf8");
+  }
+
+  async kind(path: string): Promise<"file" | "directory" | "absent"> {
+    try {
+      return (await stat(path)).isDirectory() ? "directory" : "file";
+    } catch (error) {
+      if (isAbsent(error)) return "absent";
+      throw error;
+    }
+  }
+}
+
+/** Device information that plugins leave in /run (device-info specification 1.1). */
+export class HostDeviceInfoFiles implements DeviceInfoFiles {
+  async read(path: string): Promise<string | undefined> {
+    try {
+      return await readFile(path, "utf8");
+    } catch (error) {
+      if (isAbsent(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+function isAbsent(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === "ENOENT" || code === "ENOTDIR";
+}

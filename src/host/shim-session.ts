@@ -1,0 +1,123 @@
+import type { Duplex } from "node:stream";
+import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
+import { type DelegateHost, HostGoneError, NetnsError } from "#engine/ports.ts";
+import { type Frame, FrameReader } from "#protocol/frame.ts";
+import {
+  type DoneMessage,
+  decodeExecResult,
+  decodeNetlinkResult,
+  decodeRequest,
+  encodeDone,
+  encodeExec,
+  encodeNetlink,
+  type RequestMessage,
+} from "#protocol/messages.ts";
+
+interface Waiter {
+  resolve(frame: Frame): void;
+  reject(error: Error): void;
+}
+
+/**
+ * One call's connection to the shim that carries it: reads the request, gives orders one at a
+ * time, and ends the call. When the shim goes, everything pending rejects and `gone` is aborted.
+ */
+export class ShimSession implements DelegateHost {
+  readonly #stream: Duplex;
+  readonly #reader = new FrameReader();
+  readonly #gone = new AbortController();
+  #waiter: Waiter | undefined;
+  #early: Frame[] = [];
+  #failure: Error | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(stream: Duplex) {
+    this.#stream = stream;
+    stream.on("data", (chunk: Buffer) => this.#onData(chunk));
+    stream.on("error", (error) => this.#fail(new HostGoneError("the shim's connection broke", { cause: error })));
+    stream.on("close", () => this.#fail(new HostGoneError("the shim has gone")));
+    stream.on("end", () => this.#fail(new HostGoneError("the shim has gone")));
+  }
+
+  /** Aborted when the shim has gone. */
+  get gone(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  /**
+   * The shim's request.
+   * @throws ProtocolError when it breaks the protocol; HostGoneError when none comes within `timeoutMs`
+   */
+  async request(timeoutMs: number): Promise<RequestMessage> {
+    const timer = setTimeout(() => {
+      this.#fail(new HostGoneError(`no request within ${timeoutMs} ms`));
+      this.#stream.destroy();
+    }, timeoutMs);
+    try {
+      return decodeRequest(await this.#nextFrame());
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** See {@link DelegateHost.exec}. */
+  async exec(call: DelegateCall): Promise<DelegateOutcome> {
+    return decodeExecResult(await this.#order(encodeExec({ group: 0, ...call })));
+  }
+
+  /** See {@link DelegateHost.netlink}. */
+  async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
+    const result = decodeNetlinkResult(await this.#order(encodeNetlink(netnsPath, messages)));
+    if (result.errno !== 0) throw new NetnsError(result.message, result.errno);
+    return result.bytes;
+  }
+
+  /** Ends the call: the shim prints this and exits. Resolves when it is handed to the kernel. */
+  async done(message: DoneMessage): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    await new Promise<void>((resolve) => this.#stream.end(encodeDone(message), () => resolve()));
+  }
+
+  /** Orders wait for each other: the shim serves one at a time. */
+  #order(frame: Buffer): Promise<Frame> {
+    const answer = this.#turn.then(() => {
+      if (this.#failure !== undefined) throw this.#failure;
+      this.#stream.write(frame);
+      return this.#nextFrame();
+    });
+    this.#turn = answer.catch(() => undefined);
+    return answer;
+  }
+
+  #nextFrame(): Promise<Frame> {
+    const early = this.#early.shift();
+    if (early !== undefined) return Promise.resolve(early);
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    return new Promise((resolve, reject) => {
+      this.#waiter = { resolve, reject };
+    });
+  }
+
+  #onData(chunk: Buffer): void {
+    try {
+      for (const frame of this.#reader.push(chunk)) this.#deliver(frame);
+    } catch (error) {
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
+      this.#stream.destroy();
+    }
+  }
+
+  #deliver(frame: Frame): void {
+    const waiter = this.#waiter;
+    this.#waiter = undefined;
+    if (waiter === undefined) this.#early.push(frame);
+    else waiter.resolve(frame);
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    this.#waiter?.reject(this.#failure);
+    this.#waiter = undefined;
+    this.#gone.abort(this.#failure);
+  }
+}

@@ -1,0 +1,138 @@
+import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from "#engine/ports.ts";
+import { untilAborted } from "#lib/deadline.ts";
+import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import { ApiClient } from "./client.ts";
+import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
+import type { Credentials } from "./credentials.ts";
+import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
+import { type InClusterOptions, inClusterCredentials } from "./in-cluster.ts";
+import { kubeconfigCredentials } from "./kubeconfig.ts";
+import { LiveGetter } from "./live-get.ts";
+import { keyOf, metadataListOnly, nadOf, podOf } from "./objects.ts";
+import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
+import { type RestartReason, WatchCache, type WatchTimings } from "./watch-cache.ts";
+
+/** What is measured of the API; every label has few values. */
+export interface KubeMetrics {
+  cacheSynced?(resource: string, synced: boolean): void;
+  watchRestarted?(resource: string, reason: RestartReason): void;
+  statusWrite?(result: StatusWriteResult): void;
+  eventDropped?(reason: EventDropReason): void;
+}
+
+/** Options of {@link startKube}. */
+export interface KubeOptions {
+  /** A kubeconfig file; without one, {@link KubeOptions.inCluster} is needed. */
+  readonly kubeconfig?: string;
+  readonly inCluster?: InClusterOptions;
+  /** The node whose pods are watched. */
+  readonly nodeName: string;
+  /** How long a live read may take before a call is told to come again. */
+  readonly apiTimeoutMs: number;
+  /** How long a call waits for its status annotation. */
+  readonly statusWaitMs: number;
+  readonly logger: Logger;
+  readonly metrics?: KubeMetrics;
+  /** For tests. */
+  readonly timings?: Partial<WatchTimings>;
+}
+
+/** The Kubernetes API as the engine and the daemon use it. */
+export interface KubeAdapter {
+  readonly source: ClusterSource;
+  readonly publisher: StatusPublisher;
+  readonly events: EventRecorder;
+  /** Tells of this node's configuration by an event on the Node. Never waits, never throws. */
+  recordOnNode(event: {
+    type: "Normal" | "Warning";
+    reason: NodeEventReason;
+    message: string;
+  }): void;
+  /** Whether pods and definitions have been listed. */
+  synced(): boolean;
+  /** Resolves when they have been; rejects with the signal's reason. */
+  whenSynced(signal?: AbortSignal): Promise<void>;
+  /** Ends the watches; pending status writes and events get `graceMs`. @default 5000 */
+  stop(graceMs?: number): Promise<void>;
+}
+
+/**
+ * Starts watching this node's pods and all NetworkAttachmentDefinitions. Does not wait for an
+ * answer: an API server that is away is a state, not a failure to start.
+ * @throws Error when the kubeconfig cannot be used
+ */
+export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
+  const client = new ApiClient(await credentialsOf(options));
+  const { pods, nads } = cachesOf(client, options);
+  const metrics = options.metrics ?? {};
+  const live = new LiveGetter(client, options.apiTimeoutMs);
+  const publisher = new ApiStatusPublisher({
+    client,
+    logger: options.logger,
+    waitMs: options.statusWaitMs,
+    onWrite: (result) => metrics.statusWrite?.(result),
+  });
+  const events = new ApiEventRecorder({
+    client,
+    logger: options.logger,
+    nodeName: options.nodeName,
+    onDrop: (reason) => metrics.eventDropped?.(reason),
+  });
+  const running = Promise.all([pods.run(), nads.run()]);
+  return {
+    source: new ApiClusterSource({ pods, nads, live }),
+    publisher,
+    events,
+    recordOnNode: (event) => events.recordOnNode(event),
+    synced: () => pods.synced && nads.synced,
+    whenSynced: async (signal) => {
+      await untilAborted(Promise.all([pods.whenSynced(), nads.whenSynced()]), signal);
+    },
+    stop: async (graceMs = 5000) => {
+      pods.stop();
+      nads.stop();
+      await Promise.all([running, publisher.stop(graceMs), events.stop(graceMs)]);
+      client.close();
+    },
+  };
+}
+
+async function credentialsOf(options: KubeOptions): Promise<Credentials> {
+  if (options.kubeconfig !== undefined) return kubeconfigCredentials(options.kubeconfig);
+  if (options.inCluster !== undefined) return inClusterCredentials(options.inCluster);
+  throw new Error(
+    "no way to the API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is given",
+  );
+}
+
+function cachesOf(
+  client: ApiClient,
+  options: KubeOptions,
+): { pods: WatchCache<Pod>; nads: WatchCache<NetworkAttachmentDefinition> } {
+  const { logger, metrics } = options;
+  const common = (resource: string) => ({
+    resource,
+    client,
+    logger,
+    onSynced: (synced: boolean): void => metrics?.cacheSynced?.(resource, synced),
+    onRestart: (reason: RestartReason): void => metrics?.watchRestarted?.(resource, reason),
+    ...(options.timings === undefined ? {} : { timings: options.timings }),
+  });
+  const keyed = <T extends { namespace: string; name: string }>(value: T | undefined) =>
+    value === undefined ? undefined : { key: keyOf(value.namespace, value.name), value };
+  return {
+    pods: new WatchCache<Pod>({
+      ...common("pods"),
+      path: apiPaths.pods,
+      query: { fieldSelector: `spec.nodeName=${options.nodeName}` },
+      accept: metadataListOnly,
+      decode: (object) => keyed(podOf(object)),
+    }),
+    nads: new WatchCache<NetworkAttachmentDefinition>({
+      ...common("network-attachment-definitions"),
+      path: apiPaths.nads,
+      mayBeAbsent: true,
+      decode: (object) => keyed(nadOf(object)),
+    }),
+  };
+}

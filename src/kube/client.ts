@@ -1,0 +1,192 @@
+import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { deadline } from "#lib/deadline.ts";
+import type { Json } from "#lib/json.ts";
+import { type ApiError, apiErrorOf, asApiError } from "./api-error.ts";
+import type { Credentials } from "./credentials.ts";
+import { linesOf } from "./lines.ts";
+
+/** One request to the API server. */
+export interface ApiRequest {
+  /** @default GET */
+  readonly method?: "GET" | "POST" | "PATCH";
+  /** With every part of it percent-encoded where need be. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** @default application/json */
+  readonly contentType?: string;
+  /** @default application/json */
+  readonly accept?: string;
+  /** For the whole answer, or of a stream up to its headers. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+/** A stream of lines is given up when nothing has arrived for this long. */
+export interface StreamOptions {
+  readonly idleMs: number;
+}
+
+/**
+ * LIST, GET, WATCH, POST and PATCH over node:https. The generated API classes of the client library
+ * convert every object field by field; here an answer is what JSON.parse gives.
+ */
+export class ApiClient {
+  readonly #credentials: Credentials;
+  readonly #userAgent: string;
+
+  constructor(credentials: Credentials, userAgent = "plexus") {
+    this.#credentials = credentials;
+    this.#userAgent = userAgent;
+  }
+
+  /** The server's address, for messages. */
+  get server(): string {
+    return this.#credentials.server.origin;
+  }
+
+  /** Sends a request and returns the parsed answer. @throws ApiError */
+  async json(request: ApiRequest): Promise<Json> {
+    using limit = deadline(request.timeoutMs, request.signal);
+    const response = await this.#send(request, limit.signal);
+    try {
+      return JSON.parse(await textOf(response)) as Json;
+    } catch (error) {
+      throw asApiError(limit.signal.aborted ? limit.signal.reason : error, nameOf(request));
+    }
+  }
+
+  /**
+   * Sends a request and returns the answer line by line; leaving the loop ends the connection.
+   * @throws ApiError also when nothing arrives for `idleMs`: the connection may be half dead.
+   */
+  async *lines(
+    request: ApiRequest,
+    options: StreamOptions,
+  ): AsyncGenerator<string, void, undefined> {
+    using limit = deadline(request.timeoutMs, request.signal);
+    const response = await this.#send(request, limit.signal);
+    limit[Symbol.dispose]();
+    const onAbort = (): void => {
+      response.destroy();
+    };
+    request.signal?.addEventListener("abort", onAbort, { once: true });
+    response.socket.setTimeout(options.idleMs, () => {
+      response.destroy(new Error(`nothing received for ${options.idleMs} ms`));
+    });
+    try {
+      yield* linesOf(response);
+    } catch (error) {
+      throw asApiError(error, nameOf(request));
+    } finally {
+      request.signal?.removeEventListener("abort", onAbort);
+      response.destroy();
+    }
+  }
+
+  close(): void {
+    this.#credentials.close();
+  }
+
+  /** The answer to a request, its headers only. A refused token is read again, once. */
+  async #send(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
+    const response = await this.#sendFresh(request, signal);
+    if (isSuccess(response)) return response;
+    const failure = await failureOf(response, nameOf(request));
+    if (failure.status !== 401) throw failure;
+    this.#credentials.invalidate();
+    const second = await this.#sendFresh(request, signal);
+    if (isSuccess(second)) return second;
+    throw await failureOf(second, nameOf(request));
+  }
+
+  /** Sends, and sends again when a pooled connection turned out to be closed by the server. */
+  async #sendFresh(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#sendOnce(request, signal);
+      } catch (error) {
+        if (attempt < 3 && isStaleConnection(error)) continue;
+        throw asApiError(signal.aborted ? signal.reason : error, nameOf(request));
+      }
+    }
+  }
+
+  async #sendOnce(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
+    const { agent, headers } = await this.#credentials.prepare();
+    const url = this.#urlOf(request);
+    const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body));
+    const options: RequestOptions = {
+      method: request.method ?? "GET",
+      agent,
+      signal,
+      headers: {
+        ...headers,
+        "user-agent": this.#userAgent,
+        accept: request.accept ?? "application/json",
+        ...(body && {
+          "content-type": request.contentType ?? "application/json",
+          "content-length": body.length,
+        }),
+      },
+    };
+    return new Promise((resolve, reject) => {
+      const send = url.protocol === "http:" ? httpRequest : httpsRequest;
+      const outgoing = send(url, options, resolve);
+      outgoing.on("error", (error) => reject(markStale(error, outgoing.reusedSocket)));
+      outgoing.end(body);
+    });
+  }
+
+  #urlOf(request: ApiRequest): URL {
+    const base = this.#credentials.server;
+    const url = new URL(base.pathname.replace(/\/$/, "") + request.path, base);
+    for (const [key, value] of Object.entries(request.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(key, String(value));
+    }
+    return url;
+  }
+}
+
+function isSuccess(response: IncomingMessage): boolean {
+  const status = response.statusCode ?? 0;
+  return status >= 200 && status < 300;
+}
+
+function nameOf(request: ApiRequest): string {
+  return `${request.method ?? "GET"} ${request.path}`;
+}
+
+/** The server closed a pooled connection just as it was used again: nothing has been processed. */
+const staleConnections = new WeakSet<Error>();
+
+function markStale(error: NodeJS.ErrnoException, reused: boolean): Error {
+  if (reused && (error.code === "ECONNRESET" || error.code === "EPIPE"))
+    staleConnections.add(error);
+  return error;
+}
+
+function isStaleConnection(error: unknown): boolean {
+  return error instanceof Error && staleConnections.has(error);
+}
+
+async function failureOf(response: IncomingMessage, name: string): Promise<ApiError> {
+  let body: unknown;
+  try {
+    const text = await textOf(response);
+    body = { message: text.slice(0, 200) };
+    body = JSON.parse(text);
+  } catch {
+    // Not a Status object: a proxy's page, or cut off. What is known of it is in `body`.
+  }
+  const retryAfter = response.headers["retry-after"];
+  return apiErrorOf(name, { status: response.statusCode ?? 0, body, retryAfter });
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("utf8");
+}

@@ -1,0 +1,205 @@
+import type { EventReason, EventRecorder, Logger, Pod } from "#engine/ports.ts";
+import { pause } from "#lib/deadline.ts";
+import { TokenBucket } from "#lib/token-bucket.ts";
+import { type ApiError, asApiError } from "./api-error.ts";
+import type { ApiClient } from "./client.ts";
+import { apiPaths } from "./cluster-source.ts";
+import { cutMessage, eventObject, eventTime, newEventName, type Told } from "./event-object.ts";
+
+/** Events about the node itself: its configuration, not a pod. */
+export type NodeEventReason =
+  | "PlexusConfActive"
+  | "PlexusConfShadowed"
+  | "PlexusConfMissing"
+  | "PlexusConfForeignRename"
+  | "PrimaryNetworkChanged"
+  | "InvalidConfiguration";
+
+/** An event that has been told, so that its repetition is a count and not another object. */
+interface Series {
+  name: string;
+  count: number;
+  firstAt: string;
+  /** In the queue: another occurrence only raises the count. */
+  queued: boolean;
+  readonly told: Told;
+}
+
+/** Why an event did not reach the API; a label of a metric. */
+export type EventDropReason = "rate" | "queue" | "failed";
+
+/** Options of an {@link ApiEventRecorder}. */
+export interface EventRecorderOptions {
+  readonly client: ApiClient;
+  readonly logger: Logger;
+  readonly nodeName: string;
+  /** Events waiting to be sent; more are dropped. @default 512 */
+  readonly maxQueued?: number;
+  /** Events about one object: burst, then refill. @default 25, one in 30 s */
+  readonly perObject?: { readonly burst: number; readonly tokensPerSecond: number };
+  /** All events of this node. @default 100, 5 a second */
+  readonly global?: { readonly burst: number; readonly tokensPerSecond: number };
+  /** Between two attempts to send one. @default 1000 */
+  readonly retryMs?: number;
+  readonly onDrop?: (reason: EventDropReason) => void;
+}
+
+const maxSeries = 1024;
+const attempts = 3;
+
+/**
+ * Sends core/v1 events one after the other behind everybody's back. Nobody waits for it and nothing
+ * fails because of it: it drops what is too much, and counts what it drops.
+ */
+export class ApiEventRecorder implements EventRecorder {
+  readonly #options: Required<Omit<EventRecorderOptions, "onDrop">>;
+  readonly #onDrop: (reason: EventDropReason) => void;
+  readonly #stop = new AbortController();
+  readonly #global: TokenBucket;
+  readonly #buckets = new Map<string, TokenBucket>();
+  /** Least recently told first. */
+  readonly #series = new Map<string, Series>();
+  readonly #queue: Series[] = [];
+  #sending: Promise<void> | undefined;
+
+  constructor(options: EventRecorderOptions) {
+    const { onDrop, ...rest } = options;
+    this.#options = {
+      maxQueued: 512,
+      perObject: { burst: 25, tokensPerSecond: 1 / 30 },
+      global: { burst: 100, tokensPerSecond: 5 },
+      retryMs: 1000,
+      ...rest,
+    };
+    this.#onDrop = onDrop ?? ((): void => undefined);
+    this.#global = new TokenBucket(this.#options.global);
+  }
+
+  record(
+    pod: Pod,
+    event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
+  ): void {
+    const { namespace, name, uid } = pod;
+    this.#tell({ involved: { apiVersion: "v1", kind: "Pod", namespace, name, uid }, ...event });
+  }
+
+  /** An event of this node, as `kubectl describe node` shows it. */
+  recordOnNode(event: {
+    type: "Normal" | "Warning";
+    reason: NodeEventReason;
+    message: string;
+  }): void {
+    // The kubelet puts the node's name where its UID would be; `kubectl describe` looks for that.
+    const name = this.#options.nodeName;
+    this.#tell({ involved: { apiVersion: "v1", kind: "Node", name, uid: name }, ...event });
+  }
+
+  /** Lets queued events go out, at most `graceMs` long. */
+  async stop(graceMs: number): Promise<void> {
+    const sending = this.#sending ?? Promise.resolve();
+    const timer = setTimeout(() => this.#stop.abort(), graceMs);
+    await sending;
+    clearTimeout(timer);
+    this.#stop.abort();
+  }
+
+  #tell(told: Told): void {
+    if (this.#stop.signal.aborted) return;
+    if (!this.#bucketOf(told).tryTake() || !this.#global.tryTake()) {
+      this.#onDrop("rate");
+      return;
+    }
+    const series = this.#seriesOf({ ...told, message: cutMessage(told.message) });
+    series.count += 1;
+    if (series.queued) return;
+    if (this.#queue.length >= this.#options.maxQueued) {
+      this.#onDrop("queue");
+      return;
+    }
+    series.queued = true;
+    this.#queue.push(series);
+    this.#sending ??= this.#drain();
+  }
+
+  #bucketOf(told: Told): TokenBucket {
+    const key = told.involved.uid;
+    let bucket = this.#buckets.get(key);
+    if (bucket === undefined) {
+      if (this.#buckets.size >= maxSeries) forgetFull(this.#buckets);
+      bucket = new TokenBucket(this.#options.perObject);
+      this.#buckets.set(key, bucket);
+    }
+    return bucket;
+  }
+
+  #seriesOf(told: Told): Series {
+    const key = [told.involved.uid, told.type, told.reason, told.message].join("\0");
+    const known = this.#series.get(key);
+    const series = known ?? { name: "", count: 0, firstAt: eventTime(), queued: false, told };
+    this.#series.delete(key);
+    this.#series.set(key, series);
+    if (this.#series.size > maxSeries) {
+      const oldest = this.#series.keys().next();
+      if (oldest.done !== true) this.#series.delete(oldest.value);
+    }
+    return series;
+  }
+
+  async #drain(): Promise<void> {
+    for (let series = this.#queue.shift(); series !== undefined; series = this.#queue.shift()) {
+      series.queued = false;
+      if (this.#stop.signal.aborted || !(await this.#send(series))) this.#onDrop("failed");
+    }
+    // In the same turn as the look at the queue: an event of the next turn starts a new loop.
+    this.#sending = undefined;
+  }
+
+  async #send(series: Series): Promise<boolean> {
+    for (let attempt = 1; attempt <= attempts; attempt++) {
+      const error = await this.#sendOnce(series);
+      if (error === undefined) return true;
+      // The event that is counted up has expired on the server: it starts anew.
+      if (error.status === 404 && series.name !== "") {
+        series.name = "";
+        continue;
+      }
+      if (!error.transient || this.#stop.signal.aborted) {
+        this.#options.logger.debug({ error: error.message, ...series.told }, "event not sent");
+        return false;
+      }
+      await pause(Math.max(error.retryAfterMs, this.#options.retryMs), this.#stop.signal);
+    }
+    return false;
+  }
+
+  async #sendOnce(series: Series): Promise<ApiError | undefined> {
+    const { involved } = series.told;
+    const namespace = involved.namespace ?? "default";
+    const known = series.name !== "";
+    const name = known ? series.name : newEventName(involved.name);
+    const common = { timeoutMs: 10_000, signal: this.#stop.signal };
+    try {
+      if (known) {
+        await this.#options.client.json({
+          method: "PATCH",
+          path: `${apiPaths.events(namespace)}/${name}`,
+          contentType: "application/merge-patch+json",
+          body: { count: series.count, lastTimestamp: eventTime() },
+          ...common,
+        });
+      } else {
+        const body = eventObject({ ...series, name, namespace, nodeName: this.#options.nodeName });
+        const path = apiPaths.events(namespace);
+        await this.#options.client.json({ method: "POST", path, body, ...common });
+        series.name = name;
+      }
+      return undefined;
+    } catch (error) {
+      return asApiError(error);
+    }
+  }
+}
+
+function forgetFull(buckets: Map<string, TokenBucket>): void {
+  for (const [key, bucket] of buckets) if (bucket.full) buckets.delete(key);
+}

@@ -1,0 +1,113 @@
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { apiErrorOf } from "./api-error.ts";
+import type { ApiClient } from "./client.ts";
+
+/** Which objects to list and watch. */
+export interface ListWatchTarget {
+  readonly client: ApiClient;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly accept?: string;
+}
+
+/** Limits of the requests of a {@link ListWatch}. */
+export interface ListWatchTimings {
+  /** For one page of a LIST, and for the headers of a WATCH. */
+  readonly requestTimeoutMs: number;
+  /** A watch on which nothing arrives for so long is half dead; bookmarks come every minute. */
+  readonly idleMs: number;
+  /** How long the server keeps a watch open: a random time between this and twice this. */
+  readonly watchSeconds: number;
+}
+
+/** One page of a LIST. */
+export interface ListPage {
+  readonly items: readonly unknown[];
+  readonly version: string;
+  /** The token of the next page; absent on the last one. */
+  readonly next?: string;
+}
+
+const pageLimit = 500;
+
+/** The LIST and WATCH requests for one kind of objects. */
+export class ListWatch {
+  readonly #target: ListWatchTarget;
+  readonly #timings: ListWatchTimings;
+
+  constructor(target: ListWatchTarget, timings: ListWatchTimings) {
+    this.#target = target;
+    this.#timings = timings;
+  }
+
+  /** Reads one page. @throws ApiError */
+  async list(
+    from: { readonly resourceVersion: string } | { readonly continue: string },
+    signal: AbortSignal,
+  ): Promise<ListPage> {
+    const { client, path, query, accept } = this.#target;
+    const answer = await client.json({
+      path,
+      query: { ...query, limit: pageLimit, ...from },
+      ...(accept === undefined ? {} : { accept }),
+      timeoutMs: this.#timings.requestTimeoutMs,
+      signal,
+    });
+    const list = isJsonObject(answer) ? answer : {};
+    const metadata = metadataOf(list);
+    const next = metadata.continue;
+    return {
+      items: Array.isArray(list.items) ? list.items : [],
+      version: String(metadata.resourceVersion ?? ""),
+      ...(typeof next === "string" && next !== "" && { next }),
+    };
+  }
+
+  /** The lines of a watch from a version on. @throws ApiError */
+  watch(resourceVersion: string | undefined, signal: AbortSignal): AsyncIterable<string> {
+    const { client, path, query, accept } = this.#target;
+    const { watchSeconds, requestTimeoutMs, idleMs } = this.#timings;
+    return client.lines(
+      {
+        path,
+        query: {
+          ...query,
+          watch: true,
+          allowWatchBookmarks: true,
+          resourceVersion,
+          timeoutSeconds: Math.ceil(watchSeconds * (1 + Math.random())),
+        },
+        ...(accept === undefined ? {} : { accept }),
+        timeoutMs: requestTimeoutMs,
+        signal,
+      },
+      { idleMs },
+    );
+  }
+}
+
+/** One line of a watch. */
+export interface WatchEvent {
+  /** `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, or what a later server may send. */
+  readonly type: string;
+  readonly object: JsonObject;
+  /** Where a watch after this event starts. */
+  readonly version?: string;
+}
+
+/** @throws ApiError for an ERROR event; Error for what is no event at all */
+export function parseWatchEvent(line: string, resource: string): WatchEvent {
+  const event: unknown = JSON.parse(line);
+  const { type, object } = isJsonObject(event) ? event : {};
+  if (!isJsonObject(object)) throw new Error("a watch event without an object");
+  if (type === "ERROR") {
+    const status = Number(object.code ?? 500);
+    throw apiErrorOf(`watch ${resource}`, { status, body: object });
+  }
+  const version = metadataOf(object).resourceVersion;
+  return { type: String(type), object, ...(typeof version === "string" && { version }) };
+}
+
+function metadataOf(object: JsonObject): JsonObject {
+  return isJsonObject(object.metadata) ? object.metadata : {};
+}

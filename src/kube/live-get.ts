@@ -1,0 +1,89 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { Backoff } from "#lib/backoff.ts";
+import { deadline, pause, untilAborted } from "#lib/deadline.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type ApiError, asApiError } from "./api-error.ts";
+import type { ApiClient } from "./client.ts";
+
+/** One object to be read from the API server itself. */
+export interface LiveGetRequest {
+  /** In an error's message: `pod default/web`. */
+  readonly what: string;
+  readonly path: string;
+  readonly accept?: string;
+}
+
+/**
+ * Reads single objects from the API server, for what a cache does not have (yet). Calls that want
+ * the same object at the same time share one request.
+ */
+export class LiveGetter {
+  readonly #client: ApiClient;
+  readonly #timeoutMs: number;
+  readonly #running = new Map<string, Promise<JsonObject | undefined>>();
+
+  constructor(client: ApiClient, timeoutMs: number) {
+    this.#client = client;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /**
+   * The object, or undefined when the API server says that there is none.
+   * @throws CniError 11 when it cannot be told within the deadline; the signal's reason
+   */
+  get(request: LiveGetRequest, signal?: AbortSignal): Promise<JsonObject | undefined> {
+    let running = this.#running.get(request.path);
+    if (running === undefined) {
+      running = this.#read(request).finally(() => this.#running.delete(request.path));
+      this.#running.set(request.path, running);
+    }
+    return untilAborted(running, signal);
+  }
+
+  async #read(request: LiveGetRequest): Promise<JsonObject | undefined> {
+    using limit = deadline(this.#timeoutMs);
+    const endsAt = performance.now() + this.#timeoutMs;
+    const backoff = new Backoff({ initialMs: 100, maxMs: 1000 });
+    for (;;) {
+      try {
+        return await this.#readOnce(request, {
+          signal: limit.signal,
+          leftMs: endsAt - performance.now(),
+        });
+      } catch (thrown) {
+        const error = asApiError(thrown);
+        if (error.status === 404) return undefined;
+        const delayMs = Math.max(error.retryAfterMs, backoff.next());
+        const outOfTime = performance.now() + delayMs >= endsAt;
+        if (!error.transient || outOfTime) throw this.#cannotTell(request, error);
+        await pause(delayMs, limit.signal);
+      }
+    }
+  }
+
+  /** One attempt; half of the time left, as a half-dead connection deserves a second one. */
+  async #readOnce(
+    request: LiveGetRequest,
+    { signal, leftMs }: { signal: AbortSignal; leftMs: number },
+  ): Promise<JsonObject> {
+    const answer = await this.#client.json({
+      path: request.path,
+      ...(request.accept === undefined ? {} : { accept: request.accept }),
+      timeoutMs: Math.max(250, Math.ceil(leftMs / 2)),
+      signal,
+    });
+    if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
+    return answer;
+  }
+
+  #cannotTell(request: LiveGetRequest, error: ApiError): CniError {
+    const advice = error.refused
+      ? "check the ClusterRole and the token of Plexus's service account"
+      : `check that this node reaches the API server at ${this.#client.server}`;
+    return new CniError(
+      CniErrorCode.TryAgainLater,
+      `cannot read ${request.what} from the API server within ${this.#timeoutMs} ms (${error.message}); ${advice}`,
+      { cause: error },
+    );
+  }
+}

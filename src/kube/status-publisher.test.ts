@@ -1,0 +1,195 @@
+import { expect, test, vi } from "vitest";
+import type { Pod } from "#engine/ports.ts";
+import { isJsonObject } from "#lib/json.ts";
+import { ApiClient } from "./client.ts";
+import { kubeconfigCredentials } from "./kubeconfig.ts";
+import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
+import { FakeApiServer } from "./testing/fake-api-server.ts";
+import { MemoryLogger } from "./testing/memory-logger.ts";
+import { podObject } from "./testing/objects.ts";
+import { isGet, isStatusPatch } from "./testing/requests.ts";
+
+const key = "k8s.v1.cni.cncf.io/network-status";
+const pod: Pod = {
+  namespace: "default",
+  name: "web",
+  uid: "uid-of-web",
+  annotations: {},
+  isStatic: false,
+};
+
+async function start(
+  api: FakeApiServer,
+  options: { waitMs?: number; requestTimeoutMs?: number } = {},
+) {
+  const results: StatusWriteResult[] = [];
+  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
+  const publisher = new ApiStatusPublisher({
+    client,
+    logger: new MemoryLogger(),
+    waitMs: options.waitMs ?? 2000,
+    requestTimeoutMs: options.requestTimeoutMs ?? 1000,
+    backoff: { initialMs: 10, maxMs: 20 },
+    onWrite: (result) => results.push(result),
+  });
+  return {
+    publisher,
+    results,
+    [Symbol.asyncDispose]: async (): Promise<void> => {
+      await publisher.stop(50);
+      client.close();
+    },
+  };
+}
+
+function annotationsOf(api: FakeApiServer, name = "web"): unknown {
+  const metadata = api.objects.get(`pods/default/${name}`)?.metadata;
+  return isJsonObject(metadata) ? metadata.annotations : undefined;
+}
+
+const patches = (api: FakeApiServer) => api.seen.filter(isStatusPatch);
+
+test("publish() sends one merge PATCH of one annotation with the UID, and reads nothing", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web", { annotations: { theirs: "kept" } }));
+  await using started = await start(api);
+  await started.publisher.publish(pod, { [key]: "[]" });
+  expect(api.seen).toHaveLength(1);
+  expect(api.seen[0]).toMatchObject({
+    method: "PATCH",
+    path: "/api/v1/namespaces/default/pods/web/status",
+    body: { metadata: { uid: "uid-of-web", annotations: { [key]: "[]" } } },
+  });
+  expect(api.seen[0]?.headers["content-type"]).toBe("application/merge-patch+json");
+  expect(annotationsOf(api)).toEqual({ theirs: "kept", [key]: "[]" });
+  expect(started.results).toEqual(["written"]);
+});
+
+test("publish() removes an annotation whose value is null", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web", { annotations: { "plexus.dev/annotation-error": "x" } }));
+  await using started = await start(api);
+  await started.publisher.publish(pod, { "plexus.dev/annotation-error": null });
+  expect(annotationsOf(api)).toEqual({});
+});
+
+test("publish() waits no longer than its bound; the write goes on until it succeeds", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: "hang" });
+  await using started = await start(api, { waitMs: 40, requestTimeoutMs: 150 });
+  const startedAt = performance.now();
+  await started.publisher.publish(pod, { [key]: "[]" });
+  expect(performance.now() - startedAt).toBeLessThan(140);
+  expect(started.publisher.pending).toBe(1);
+  await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
+  await vi.waitFor(() => expect(started.publisher.pending).toBe(0));
+  expect(started.results).toEqual(["retried", "written"]);
+});
+
+test.each([500, 503, 429, 403, "reset" as const])(
+  "publish() tries again after %s",
+  async (answer) => {
+    await using api = await FakeApiServer.start();
+    api.put("pods", podObject("web"));
+    api.script({ when: isStatusPatch, answer, times: 2 });
+    await using started = await start(api);
+    await started.publisher.publish(pod, { [key]: "[]" });
+    expect(annotationsOf(api)).toEqual({ [key]: "[]" });
+    expect(started.results).toEqual(["retried", "retried", "written"]);
+  },
+);
+
+test("publish() gives up when the pod is gone", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api);
+  await started.publisher.publish(pod, { [key]: "[]" });
+  expect(started.results).toEqual(["gone"]);
+});
+
+test("publish() never writes on another pod of the same name", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web", { uid: "its-successor" }));
+  await using started = await start(api);
+  await started.publisher.publish(pod, { [key]: "[]" });
+  expect(started.results).toEqual(["gone"]);
+  expect(annotationsOf(api)).toEqual({});
+});
+
+test("publish() tries again after a conflict that is not about the UID", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 409 });
+  await using started = await start(api);
+  await started.publisher.publish(pod, { [key]: "[]" });
+  expect(started.results).toEqual(["retried", "written"]);
+  expect(api.seen.filter(isGet("web"))).toHaveLength(1);
+});
+
+test("publish() does not repeat what the API server finds invalid", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 422 });
+  await using started = await start(api);
+  await started.publisher.publish(pod, { [key]: "much too long" });
+  expect(started.results).toEqual(["invalid"]);
+});
+
+test("publish() of a newer value overtakes an older one that is still being tried", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 503, times: 3 });
+  await using started = await start(api, { waitMs: 5 });
+  await started.publisher.publish(pod, { [key]: "old", "plexus.dev/other": "stays" });
+  await started.publisher.publish(pod, { [key]: "new" });
+  await vi.waitFor(() =>
+    expect(annotationsOf(api)).toEqual({ [key]: "new", "plexus.dev/other": "stays" }),
+  );
+});
+
+test("publish() keeps one request per pod in flight, pods not waiting for each other", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  api.put("pods", podObject("db"));
+  api.script({ when: (r) => isStatusPatch(r) && r.path.includes("web"), answer: "hang" });
+  await using started = await start(api, { waitMs: 300, requestTimeoutMs: 400 });
+  const waiting = [1, 2, 3].map((n) => started.publisher.publish(pod, { [key]: `${n}` }));
+  await started.publisher.publish({ ...pod, name: "db", uid: "uid-of-db" }, { [key]: "db" });
+  expect(annotationsOf(api, "db")).toEqual({ [key]: "db" });
+  expect(patches(api).filter((each) => each.path.includes("web"))).toHaveLength(1);
+  await Promise.all(waiting);
+  await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
+});
+
+test("withdraw() drops what is pending for a pod", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 503, times: 1000 });
+  await using started = await start(api, { waitMs: 5 });
+  await started.publisher.publish(pod, { [key]: "[]" });
+  await started.publisher.withdraw(pod);
+  await vi.waitFor(() => expect(started.publisher.pending).toBe(0));
+  expect(started.results.at(-1)).toBe("dropped");
+});
+
+test("stop() cuts pauses short so that pending writes are made", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 503, headers: { "retry-after": "60" } });
+  await using started = await start(api, { waitMs: 30 });
+  await started.publisher.publish(pod, { [key]: "[]" });
+  await started.publisher.stop(2000);
+  expect(annotationsOf(api)).toEqual({ [key]: "[]" });
+});
+
+test("stop() drops what cannot be written within its grace", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: "hang", times: 100 });
+  await using started = await start(api, { waitMs: 10, requestTimeoutMs: 60_000 });
+  await started.publisher.publish(pod, { [key]: "[]" });
+  const startedAt = performance.now();
+  await started.publisher.stop(50);
+  expect(performance.now() - startedAt).toBeLessThan(1000);
+  expect(started.publisher.pending).toBe(0);
+});

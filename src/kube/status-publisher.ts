@@ -1,0 +1,202 @@
+import type { Logger, Pod, StatusPublisher } from "#engine/ports.ts";
+import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
+import { deadline, pause, untilAborted } from "#lib/deadline.ts";
+import { isJsonObject } from "#lib/json.ts";
+import { type ApiError, asApiError } from "./api-error.ts";
+import type { ApiClient } from "./client.ts";
+import { apiPaths } from "./cluster-source.ts";
+import { metadataOnly } from "./objects.ts";
+
+const hurriedPauseMs = 100;
+
+/** How one attempt to write ended; a label of a metric. */
+export type StatusWriteResult = "written" | "retried" | "gone" | "invalid" | "dropped";
+
+/** Options of an {@link ApiStatusPublisher}. */
+export interface StatusPublisherOptions {
+  readonly client: ApiClient;
+  readonly logger: Logger;
+  /** How long a caller waits for its write. */
+  readonly waitMs: number;
+  /** For one PATCH. @default 10000 */
+  readonly requestTimeoutMs?: number;
+  /** @default 500 ms to 60 s */
+  readonly backoff?: BackoffOptions;
+  readonly onWrite?: (result: StatusWriteResult) => void;
+}
+
+/** What is still to be written on one pod. */
+interface Pending {
+  readonly pod: Pod;
+  /** The latest value of each annotation; taken over by an attempt, given back when it fails. */
+  annotations: Record<string, string | null>;
+  readonly done: Promise<void>;
+  /** Fires when nothing more is to be written for it. */
+  readonly cancel: AbortController;
+}
+
+/**
+ * Sets annotations by a JSON merge PATCH of `pods/status`: no read before it, no conflict with other
+ * writers, and the UID in it as precondition. What cannot be written in time goes on being tried
+ * until it is written or the pod is gone; a newer value of the same pod joins the older ones.
+ */
+export class ApiStatusPublisher implements StatusPublisher {
+  readonly #options: Required<Omit<StatusPublisherOptions, "onWrite">>;
+  readonly #onWrite: (result: StatusWriteResult) => void;
+  readonly #pending = new Map<string, Pending>();
+  /** Fires at shutdown: pauses are cut short. */
+  readonly #hurry = new AbortController();
+
+  constructor(options: StatusPublisherOptions) {
+    const { onWrite, ...rest } = options;
+    const backoff = { initialMs: 500, maxMs: 60_000 };
+    this.#options = { requestTimeoutMs: 10_000, backoff, ...rest };
+    this.#onWrite = onWrite ?? ((): void => undefined);
+  }
+
+  /** How many pods have something still to be written. */
+  get pending(): number {
+    return this.#pending.size;
+  }
+
+  async publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+    const done = this.#enqueue(pod, annotations);
+    using limit = deadline(this.#options.waitMs);
+    try {
+      await untilAborted(done, limit.signal);
+    } catch {
+      const fields = { podNamespace: pod.namespace, podName: pod.name };
+      this.#options.logger.warn(fields, "status annotation not written in time, going on behind");
+    }
+  }
+
+  async withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void> {
+    for (const pending of this.#pending.values()) {
+      if (pending.pod.namespace === pod.namespace && pending.pod.name === pod.name) {
+        pending.cancel.abort();
+      }
+    }
+  }
+
+  /** Lets pending writes finish, at most `graceMs` long; nothing is to be published after. */
+  async stop(graceMs: number): Promise<void> {
+    this.#hurry.abort();
+    using limit = deadline(graceMs);
+    const pending = [...this.#pending.values()];
+    const all = Promise.allSettled(pending.map((each) => each.done));
+    await untilAborted(all, limit.signal).catch(() => undefined);
+    for (const each of pending) each.cancel.abort();
+    await all;
+  }
+
+  #enqueue(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+    const key = `${pod.namespace}/${pod.name}/${pod.uid}`;
+    const running = this.#pending.get(key);
+    if (running !== undefined && !running.cancel.signal.aborted) {
+      Object.assign(running.annotations, annotations);
+      return running.done;
+    }
+    const finished = Promise.withResolvers<void>();
+    const cancel = new AbortController();
+    const pending = { pod, annotations: { ...annotations }, done: finished.promise, cancel };
+    this.#pending.set(key, pending);
+    void this.#write(pending, key).finally(finished.resolve);
+    return pending.done;
+  }
+
+  async #write(pending: Pending, key: string): Promise<void> {
+    const backoff = new Backoff(this.#options.backoff);
+    try {
+      while (Object.keys(pending.annotations).length > 0) {
+        const taken = pending.annotations;
+        pending.annotations = {};
+        const outcome = await this.#attempt(pending, taken);
+        if (outcome.result === "gone" || outcome.result === "dropped") return;
+        if (outcome.result !== "retried") continue;
+        pending.annotations = { ...taken, ...pending.annotations };
+        await this.#pauseBefore(pending, Math.max(outcome.retryAfterMs, backoff.next()));
+      }
+    } finally {
+      // In the same turn as the last look at the annotations: a later publish() starts anew.
+      if (this.#pending.get(key) === pending) this.#pending.delete(key);
+    }
+  }
+
+  /** Waits for the next attempt; at shutdown only briefly. */
+  async #pauseBefore(pending: Pending, delayMs: number): Promise<void> {
+    const hurried = this.#hurry.signal.aborted;
+    const enough = hurried ? [] : [this.#hurry.signal];
+    const signal = AbortSignal.any([pending.cancel.signal, ...enough]);
+    await pause(hurried ? hurriedPauseMs : delayMs, signal);
+  }
+
+  async #attempt(
+    { pod, cancel }: Pending,
+    annotations: Readonly<Record<string, string | null>>,
+  ): Promise<{ result: StatusWriteResult; retryAfterMs: number }> {
+    try {
+      cancel.signal.throwIfAborted();
+      await this.#patch(pod, { annotations, signal: cancel.signal });
+      this.#onWrite("written");
+      return { result: "written", retryAfterMs: 0 };
+    } catch (thrown) {
+      const error = asApiError(thrown);
+      const result = cancel.signal.aborted ? "dropped" : await this.#classify(pod, error);
+      this.#onWrite(result);
+      this.#tell(pod, { result, error });
+      return { result, retryAfterMs: error.retryAfterMs };
+    }
+  }
+
+  #patch(
+    pod: Pod,
+    write: { annotations: Readonly<Record<string, string | null>>; signal: AbortSignal },
+  ): Promise<unknown> {
+    return this.#options.client.json({
+      method: "PATCH",
+      path: `${apiPaths.pod(pod.namespace, pod.name)}/status`,
+      query: { fieldManager: "plexus" },
+      contentType: "application/merge-patch+json",
+      accept: metadataOnly,
+      body: { metadata: { uid: pod.uid, annotations: write.annotations } },
+      timeoutMs: this.#options.requestTimeoutMs,
+      signal: write.signal,
+    });
+  }
+
+  /** A conflict may be about the UID or about anything else: the pod itself says which. */
+  async #classify(pod: Pod, error: ApiError): Promise<StatusWriteResult> {
+    if (error.status === 404) return "gone";
+    if (error.status === 409 || error.status === 422) {
+      if (await this.#isReplaced(pod)) return "gone";
+      return error.status === 409 ? "retried" : "invalid";
+    }
+    return error.status === 400 || error.status === 413 ? "invalid" : "retried";
+  }
+
+  async #isReplaced(pod: Pod): Promise<boolean> {
+    try {
+      const answer = await this.#options.client.json({
+        path: apiPaths.pod(pod.namespace, pod.name),
+        accept: metadataOnly,
+        timeoutMs: this.#options.requestTimeoutMs,
+      });
+      const metadata = isJsonObject(answer) ? answer.metadata : undefined;
+      return isJsonObject(metadata) && metadata.uid !== pod.uid;
+    } catch (error) {
+      return asApiError(error).status === 404;
+    }
+  }
+
+  #tell(pod: Pod, outcome: { result: StatusWriteResult; error: ApiError }): void {
+    const fields = {
+      podNamespace: pod.namespace,
+      podName: pod.name,
+      result: outcome.result,
+      error: outcome.error.message,
+    };
+    if (outcome.result === "gone")
+      this.#options.logger.debug(fields, "status annotation not needed");
+    else this.#options.logger.warn(fields, "status annotation not written");
+  }
+}

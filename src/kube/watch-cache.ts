@@ -1,0 +1,233 @@
+import type { Logger } from "#engine/ports.ts";
+import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
+import { pause, untilAborted } from "#lib/deadline.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type ApiError, asApiError } from "./api-error.ts";
+import {
+  ListWatch,
+  type ListWatchTarget,
+  type ListWatchTimings,
+  parseWatchEvent,
+} from "./list-watch.ts";
+
+/** Times of a {@link WatchCache}; the defaults are for production. */
+export interface WatchTimings extends ListWatchTimings {
+  readonly backoff: BackoffOptions;
+  /** How often an absent resource type (a CRD not yet applied) is looked for. */
+  readonly absentMs: number;
+}
+
+export const defaultWatchTimings: WatchTimings = {
+  backoff: { initialMs: 500, maxMs: 30_000 },
+  requestTimeoutMs: 30_000,
+  idleMs: 90_000,
+  watchSeconds: 300,
+  absentMs: 15_000,
+};
+
+/** Why a watch had to be started again; a label of a metric, so there are few. */
+export type RestartReason =
+  | "expired"
+  | "disconnected"
+  | "throttled"
+  | "refused"
+  | "error"
+  | "absent";
+
+/** What is kept of one resource type, and how it is told. */
+export interface WatchCacheOptions<T> extends ListWatchTarget {
+  /** Plural name, for logs and metrics. */
+  readonly resource: string;
+  /** The part of an object that is used, or undefined when it is none that can be used. */
+  readonly decode: (object: JsonObject) => { key: string; value: T } | undefined;
+  /** Whether HTTP 404 means "none of them" rather than an error: for custom resources. */
+  readonly mayBeAbsent?: boolean;
+  readonly logger: Logger;
+  readonly timings?: Partial<WatchTimings>;
+  readonly onSynced?: (synced: boolean) => void;
+  readonly onRestart?: (reason: RestartReason) => void;
+}
+
+/**
+ * All objects of one resource type, kept up to date by LIST and WATCH: the reflector of client-go.
+ * Whatever ends a watch, it goes on from the last resource version; when that has expired, from a
+ * new LIST, during which the old content stays.
+ */
+export class WatchCache<T> {
+  readonly #options: WatchCacheOptions<T>;
+  readonly #timings: WatchTimings;
+  readonly #requests: ListWatch;
+  readonly #backoff: Backoff;
+  readonly #stop = new AbortController();
+  readonly #firstSync = Promise.withResolvers<void>();
+  #objects = new Map<string, T>();
+  /** Where the next watch starts; undefined = a LIST first. */
+  #version: string | undefined;
+  /** What the next LIST must be no older than. "0" lets the server answer from its own cache. */
+  #listVersion = "0";
+  #synced = false;
+  #failure: ApiError | undefined;
+
+  constructor(options: WatchCacheOptions<T>) {
+    this.#options = options;
+    this.#timings = { ...defaultWatchTimings, ...options.timings };
+    this.#requests = new ListWatch(options, this.#timings);
+    this.#backoff = new Backoff(this.#timings.backoff);
+  }
+
+  get(key: string): T | undefined {
+    return this.#objects.get(key);
+  }
+
+  get size(): number {
+    return this.#objects.size;
+  }
+
+  /** Whether there has been a complete LIST. */
+  get synced(): boolean {
+    return this.#synced;
+  }
+
+  /** What went wrong last, while it has not gone right again. */
+  get failure(): ApiError | undefined {
+    return this.#failure;
+  }
+
+  /** Resolves after the first complete LIST; rejects with the signal's reason. */
+  whenSynced(signal?: AbortSignal): Promise<void> {
+    return untilAborted(this.#firstSync.promise, signal);
+  }
+
+  /** Lists and watches until {@link WatchCache.stop}; never rejects. */
+  async run(): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      try {
+        if (this.#version === undefined) await this.#list();
+        await this.#watch();
+      } catch (error) {
+        if (signal.aborted) return;
+        await pause(
+          this.#restartDelay(asApiError(error, `watch ${this.#options.resource}`)),
+          signal,
+        );
+      }
+    }
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  async #list(): Promise<void> {
+    const objects = new Map<string, T>();
+    let version = "";
+    let next: string | undefined;
+    do {
+      const from = next === undefined ? { resourceVersion: this.#listVersion } : { continue: next };
+      const page = await this.#requests.list(from, this.#stop.signal);
+      for (const item of page.items) this.#put(objects, item);
+      next = page.next;
+      version = page.version;
+    } while (next !== undefined);
+    this.#objects = objects;
+    this.#version = version;
+    this.#listVersion = version;
+    this.#setSynced();
+    this.#options.logger.info(
+      { resource: this.#options.resource, objects: objects.size },
+      "API objects listed",
+    );
+  }
+
+  async #watch(): Promise<void> {
+    const startedAt = performance.now();
+    let events = 0;
+    const lines = this.#requests.watch(this.#version, this.#stop.signal);
+    for await (const line of lines) {
+      this.#apply(line);
+      events += 1;
+      this.#failure = undefined;
+      this.#backoff.reset();
+    }
+    // A server that ends watches at once, without an event, must not be asked in a hot loop.
+    if (events === 0 && performance.now() - startedAt < 1000) {
+      throw new Error("the server closed the watch at once");
+    }
+    this.#failure = undefined;
+    this.#backoff.reset();
+  }
+
+  /** Takes one watch event in. @throws ApiError for an ERROR event */
+  #apply(line: string): void {
+    const { type, object, version } = parseWatchEvent(line, this.#options.resource);
+    if (type === "ADDED" || type === "MODIFIED") this.#put(this.#objects, object);
+    else if (type === "DELETED") this.#remove(object);
+    if (version === undefined) return;
+    this.#version = version;
+    this.#listVersion = version;
+  }
+
+  #put(objects: Map<string, T>, object: unknown): void {
+    const entry = isJsonObject(object) ? this.#options.decode(object) : undefined;
+    if (entry !== undefined) objects.set(entry.key, entry.value);
+  }
+
+  #remove(object: JsonObject): void {
+    const entry = this.#options.decode(object);
+    if (entry !== undefined) this.#objects.delete(entry.key);
+  }
+
+  #setSynced(): void {
+    this.#failure = undefined;
+    if (!this.#synced) this.#options.onSynced?.(true);
+    this.#synced = true;
+    this.#firstSync.resolve();
+  }
+
+  /** Decides from where to go on after a failure, and when: milliseconds. */
+  #restartDelay(error: ApiError): number {
+    const absent = error.status === 404 && this.#options.mayBeAbsent === true;
+    const reason = absent ? "absent" : restartReason(error);
+    this.#options.onRestart?.(reason);
+    // 410: that version is no longer kept. 504 with a LIST: the server's cache is behind that version.
+    const versionUnusable = error.status === 410 || error.reason === "Expired";
+    if (versionUnusable || error.status === 404) {
+      if (this.#version === undefined) this.#listVersion = "";
+      this.#version = undefined;
+    } else if (error.status === 504 && this.#version === undefined) this.#listVersion = "";
+    if (absent) return this.#becomeAbsent();
+    this.#failure = versionUnusable ? this.#failure : error;
+    const delayMs = Math.max(error.retryAfterMs, this.#backoff.next());
+    this.#tell(error, { reason, delayMs });
+    return delayMs;
+  }
+
+  /** The resource type does not exist: there are none of it, which is a state like any other. */
+  #becomeAbsent(): number {
+    this.#objects = new Map();
+    this.#listVersion = "0";
+    if (!this.#synced) {
+      this.#options.logger.warn(
+        { resource: this.#options.resource },
+        "the API server does not know this resource type: apply its CRD",
+      );
+    }
+    this.#setSynced();
+    return this.#timings.absentMs;
+  }
+
+  #tell(error: ApiError, fields: { reason: RestartReason; delayMs: number }): void {
+    const all = { resource: this.#options.resource, ...fields, error: error.message };
+    if (fields.reason === "expired" || this.#backoff.attempts < 3) {
+      this.#options.logger.info(all, "API watch interrupted");
+    } else this.#options.logger.warn(all, "API watch keeps failing");
+  }
+}
+
+function restartReason(error: ApiError): RestartReason {
+  if (error.status === 410 || error.reason === "Expired") return "expired";
+  if (error.status === 429) return "throttled";
+  if (error.refused) return "refused";
+  return error.status === 0 ? "disconnected" : "error";
+}

@@ -1,0 +1,18 @@
+/** What this build is; the bundler puts the values in. */
+export interface BuildInfo {
+  readonly version: string;
+  readonly commit: string;
+}
+
+declare global {
+  var PLEXUS_VERSION: string | undefined;
+  var PLEXUS_COMMIT: string | undefined;
+}
+
+/** Version and commit of this build; `dev` when it runs from the sources. */
+export function buildInfo(): BuildInfo {
+  return {
+    version: globalThis.PLEXUS_VERSION ?? "dev",
+    commit: globalThis.PLEXUS_COMMIT ?? "dev",
+  };
+}

@@ -1,0 +1,45 @@
+import { getEventListeners } from "node:events";
+import { expect, test } from "vitest";
+import { deadline, pause, untilAborted } from "./deadline.ts";
+
+test("deadline() fires with a TimeoutError after its time", async () => {
+  using limit = deadline(10);
+  await pause(1000, limit.signal);
+  expect(limit.signal.reason).toMatchObject({ name: "TimeoutError" });
+});
+
+test("deadline() fires with its parent's reason", () => {
+  const parent = new AbortController();
+  using limit = deadline(1000, parent.signal);
+  parent.abort("enough");
+  expect(limit.signal.reason).toBe("enough");
+});
+
+test("deadline() of an aborted parent is aborted", () => {
+  using limit = deadline(1000, AbortSignal.abort("over"));
+  expect(limit.signal.reason).toBe("over");
+});
+
+test("deadline() leaves no listener on its parent", () => {
+  const parent = new AbortController();
+  {
+    using _limit = deadline(1000, parent.signal);
+  }
+  expect(getEventListeners(parent.signal, "abort")).toHaveLength(0);
+});
+
+test("untilAborted() rejects with the signal's reason while the promise is pending", async () => {
+  const never = new Promise<void>(() => undefined);
+  await expect(untilAborted(never, AbortSignal.abort(new Error("stop")))).rejects.toThrow("stop");
+  const later = new AbortController();
+  const waiting = untilAborted(never, later.signal);
+  later.abort(new Error("stop later"));
+  await expect(waiting).rejects.toThrow("stop later");
+});
+
+test("untilAborted() passes the promise's own outcome on and removes its listener", async () => {
+  const { signal } = new AbortController();
+  await expect(untilAborted(Promise.resolve(7), signal)).resolves.toBe(7);
+  await expect(untilAborted(Promise.reject(new Error("no")), signal)).rejects.toThrow("no");
+  expect(getEventListeners(signal, "abort")).toHaveLength(0);
+});

@@ -1,0 +1,52 @@
+/** A signal for the length of one piece of work; dispose it when the work has ended. */
+export interface Deadline extends Disposable {
+  /** Aborted with a `TimeoutError` after the time given, or with the parent's reason. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * A signal that fires after `ms` milliseconds, or earlier with `parent`. Unlike `AbortSignal.any`
+ * and `AbortSignal.timeout` it leaves no timer and no listener behind.
+ */
+export function deadline(ms: number, parent?: AbortSignal): Deadline {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(parent?.reason);
+  const timer = setTimeout(() => {
+    controller.abort(new DOMException(`no answer within ${ms} ms`, "TimeoutError"));
+  }, ms);
+  if (parent?.aborted === true) onAbort();
+  else parent?.addEventListener("abort", onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    [Symbol.dispose]: () => {
+      clearTimeout(timer);
+      parent?.removeEventListener("abort", onAbort);
+    },
+  };
+}
+
+/** Waits `ms` milliseconds, or until the signal fires; resolves in both cases. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) return resolve();
+    const done = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done, { once: true });
+  });
+}
+
+/** Settles as the promise does, or rejects with the signal's reason when that fires first. */
+export function untilAborted<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true });
+    // Attached in any case: a rejection that nobody waits for any more must not end the process.
+    void promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { JsonTextError, parseJsonText } from "./json-text.ts";
+
+test.each([
+  ["", "unexpected end, expected a value at line 1, column 1"],
+  ["[1,\n 2,]", 'unexpected "]", expected a value at line 2, column 4'],
+  ['{"a": 1,}', 'unexpected "}", expected a key in double quotes at line 1, column 9'],
+  ['{"a" 1}', 'unexpected "1", expected ":" at line 1, column 6'],
+  ['{"a": tru}', 'unexpected "t", expected a value at line 1, column 7'],
+  ['{"a": "x', 'unexpected "\\"", expected a value at line 1, column 7'],
+  ['{"a": 1 "b": 2}', 'unexpected "\\"", expected "," or "}" at line 1, column 9'],
+  ["[1] 2", 'unexpected "2", expected the end at line 1, column 5'],
+  ['{\n  "a": 1 // no comments\n}', 'unexpected "/", expected "," or "}" at line 2, column 10'],
+  ["[01]", 'unexpected "1", expected "," or "]" at line 1, column 3'],
+  ["{a: 1}", 'unexpected "a", expected a key in double quotes or "}" at line 1, column 2'],
+  ["[", 'unexpected end, expected a value or "]" at line 1, column 2'],
+])("parseJsonText(%j) says where the text goes wrong", (text, message) => {
+  expect(() => parseJsonText(text)).toThrow(
+    new JsonTextError(message.replace(/ at line.*/, ""), lineColumn(message)),
+  );
+});
+
+function lineColumn(message: string): { line: number; column: number } {
+  const [, line, column] = /line (\d+), column (\d+)/.exec(message) ?? [];
+  return { line: Number(line), column: Number(column) };
+}
+
+test("parseJsonText() refuses nesting deeper than the limit without recursing", () => {
+  expect(() => parseJsonText("[".repeat(100_000))).toThrow("nested more than 100 levels deep");
+  const balanced = "[".repeat(100_000) + "]".repeat(100_000);
+  expect(() => parseJsonText(balanced)).toThrow("at line 1, column 101");
+  expect(parseJsonText('{"a": "[[[["}', { maxDepth: 1 })).toEqual({ a: "[[[[" });
+});
+
+test("parseJsonText() takes the last of a repeated key", () => {
+  expect(parseJsonText('{"a": 1, "a": 2}')).toEqual({ a: 2 });
+});
+
+test("parseJsonText() survives 256 KiB of each bracket, quote and backslash", () => {
+  for (const c of ["[", "{", '"', "\\", '"\\', "]", "}", " ", "\u0000", "{}"]) {
+    expect(() => parseJsonText(c.repeat(262_144 / c.length))).toThrow(JsonTextError);
+  }
+});

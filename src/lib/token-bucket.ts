@@ -1,0 +1,42 @@
+/** What a {@link TokenBucket} holds and how it fills. */
+export interface TokenBucketOptions {
+  /** Tokens in a full bucket: what may be taken in one burst. */
+  readonly burst: number;
+  readonly tokensPerSecond: number;
+  /** Milliseconds on a clock that never goes back. @default performance.now */
+  readonly now?: () => number;
+}
+
+/** A rate limit that allows bursts: each action takes a token, tokens come back with time. */
+export class TokenBucket {
+  readonly #options: Required<TokenBucketOptions>;
+  #tokens: number;
+  #filledAt: number;
+
+  constructor(options: TokenBucketOptions) {
+    this.#options = { now: () => performance.now(), ...options };
+    this.#tokens = options.burst;
+    this.#filledAt = this.#options.now();
+  }
+
+  /** Takes a token, if there is one. */
+  tryTake(): boolean {
+    this.#fill();
+    if (this.#tokens < 1) return false;
+    this.#tokens -= 1;
+    return true;
+  }
+
+  /** Whether nothing has been taken for so long that the bucket is full: it need not be kept. */
+  get full(): boolean {
+    this.#fill();
+    return this.#tokens >= this.#options.burst;
+  }
+
+  #fill(): void {
+    const now = this.#options.now();
+    const gained = ((now - this.#filledAt) / 1000) * this.#options.tokensPerSecond;
+    this.#tokens = Math.min(this.#options.burst, this.#tokens + gained);
+    this.#filledAt = now;
+  }
+}

@@ -1,0 +1,134 @@
+import { type FSWatcher, watch } from "node:fs";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { ClusterSource, Logger, Pod, PodIdentity } from "#engine/ports.ts";
+import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import { type ManifestObjects, parseManifestFile } from "./documents.ts";
+
+interface LoadedFile {
+  /** Modification time and size: another one means another content. */
+  readonly version: string;
+  readonly objects: ManifestObjects;
+  /** Why the newest content cannot be used; `objects` are then the last good ones. */
+  readonly problem?: string;
+}
+
+/**
+ * Pods and definitions from a directory of `*.yaml`, `*.yml` and `*.json` files. Watched; what is
+ * asked for and not known is looked for once more, so that a file counts from the moment it is
+ * there. A file that turns bad keeps its last good content, is logged once, and makes the source
+ * not ready until it is mended.
+ */
+export class ManifestDirectory implements ClusterSource, AsyncDisposable {
+  readonly #dir: string;
+  readonly #logger: Logger;
+  readonly #files = new Map<string, LoadedFile>();
+  #watcher: FSWatcher | undefined;
+  #dirty = true;
+  #loading: Promise<void> | undefined;
+
+  private constructor(dir: string, logger: Logger) {
+    this.#dir = dir;
+    this.#logger = logger;
+  }
+
+  /** @throws CniError 5 when the directory cannot be read */
+  static async open(dir: string, logger: Logger): Promise<ManifestDirectory> {
+    const source = new ManifestDirectory(dir, logger);
+    try {
+      source.#watcher = watch(dir, () => {
+        source.#dirty = true;
+      });
+      source.#watcher.on("error", (error) => logger.error({ err: error, dir }, "manifests: the watch broke"));
+      source.#watcher.unref();
+      await source.#reload();
+    } catch (error) {
+      source.#watcher?.close();
+      throw new CniError(CniErrorCode.IoFailure, `cannot read the manifests directory ${dir}`, { cause: error });
+    }
+    return source;
+  }
+
+  async getPod(identity: PodIdentity): Promise<Pod | undefined> {
+    const pod = await this.#find((objects) => objects.pods, identity);
+    if (pod === undefined) return undefined;
+    if (pod.uid === "") return { ...pod, uid: identity.uid ?? "" };
+    return identity.uid === undefined || identity.uid === pod.uid ? pod : undefined;
+  }
+
+  getNad(ref: { namespace: string; name: string }): Promise<NetworkAttachmentDefinition | undefined> {
+    return this.#find((objects) => objects.nads, ref);
+  }
+
+  notReadyReason(): string | undefined {
+    const problems = [...this.#files.values()].flatMap((file) => file.problem ?? []);
+    return problems.length === 0 ? undefined : `manifests: ${problems.join("; ")}`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#watcher?.close();
+    await this.#loading;
+  }
+
+  async #find<T extends { namespace: string; name: string }>(
+    kind: (objects: ManifestObjects) => readonly T[],
+    ref: { namespace: string; name: string },
+  ): Promise<T | undefined> {
+    if (this.#dirty) await this.#reload();
+    const known = this.#lookUp(kind, ref);
+    if (known !== undefined) return known;
+    await this.#reload();
+    return this.#lookUp(kind, ref);
+  }
+
+  #lookUp<T extends { namespace: string; name: string }>(
+    kind: (objects: ManifestObjects) => readonly T[],
+    ref: { namespace: string; name: string },
+  ): T | undefined {
+    return [...this.#files.values()]
+      .flatMap((file) => kind(file.objects))
+      .find((object) => object.namespace === ref.namespace && object.name === ref.name);
+  }
+
+  /** Only one scan at a time; those who come meanwhile wait for a scan that began after they asked. */
+  async #reload(): Promise<void> {
+    await this.#loading;
+    this.#loading ??= this.#scan().finally(() => {
+      this.#loading = undefined;
+    });
+    await this.#loading;
+  }
+
+  async #scan(): Promise<void> {
+    this.#dirty = false;
+    const names = (await readdir(this.#dir)).filter((n) => /^[^.].*\.(ya?ml|json)$/.test(n)).sort();
+    for (const gone of this.#files.keys()) if (!names.includes(gone)) this.#files.delete(gone);
+    for (const name of names) await this.#load(name);
+  }
+
+  async #load(name: string): Promise<void> {
+    const path = join(this.#dir, name);
+    const before = this.#files.get(name);
+    try {
+      const { mtimeMs, size, ino } = await stat(path);
+      const version = `${mtimeMs}/${size}/${ino}`;
+      if (before?.version === version) return;
+      this.#files.set(name, this.#parse({ name, version, text: await readFile(path, "utf8"), before }));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") this.#files.delete(name);
+      else throw error;
+    }
+  }
+
+  #parse(file: { name: string; version: string; text: string; before: LoadedFile | undefined }): LoadedFile {
+    try {
+      return { version: file.version, objects: parseManifestFile(file.text, file.name) };
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      this.#logger.error({ dir: this.#dir }, `manifests: ${problem}`);
+      const objects = file.before?.objects ?? { pods: [], nads: [] };
+      return { version: file.version, objects, problem };
+    }
+  }
+}

@@ -1,0 +1,24 @@
+/**
+ * A hardware address of one of the given lengths in bytes, in lower-case colon form; undefined when
+ * it is none. Accepts the forms that Go's `net.ParseMAC` does: pairs of digits between colons or
+ * between hyphens, and groups of four between dots.
+ */
+export function parseHardwareAddress(
+  text: string,
+  byteLengths: readonly number[],
+): string | undefined {
+  const pairs = text.includes(".") ? splitGroups(text) : splitPairs(text);
+  if (pairs === undefined || !byteLengths.includes(pairs.length)) return undefined;
+  return pairs.join(":").toLowerCase();
+}
+
+function splitPairs(text: string): string[] | undefined {
+  const pairs = text.split(text.includes("-") ? "-" : ":");
+  return pairs.every((pair) => /^[0-9a-fA-F]{2}$/.test(pair)) ? pairs : undefined;
+}
+
+function splitGroups(text: string): string[] | undefined {
+  const groups = text.split(".");
+  if (!groups.every((group) => /^[0-9a-fA-F]{4}$/.test(group))) return undefined;
+  return groups.flatMap((group) => [group.slice(0, 2), group.slice(2)]);
+}

@@ -1,0 +1,104 @@
+import { enabledCapabilities, type NetConfList } from "#cni/conf.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { isJsonObject, type Json, type JsonObject, jsonTypeName } from "#lib/json.ts";
+import type { NetworkSelection } from "./selection.ts";
+import type { Bandwidth, PortMapping } from "./selection-values.ts";
+
+/**
+ * The capability arguments that an element asks for, in the shapes of CNI's CONVENTIONS.md
+ * (multi-network specification v1.1 §4.1.2.1.3 to 8; `infinibandGUID` and `deviceID` as Multus).
+ */
+export function requestedCapabilities(selection: NetworkSelection): JsonObject {
+  const { ips, mac, portMappings, bandwidth, infinibandGuid, deviceId } = selection;
+  return {
+    ...(ips === undefined ? {} : { ips: [...ips] }),
+    ...(mac === undefined ? {} : { mac }),
+    ...(portMappings === undefined ? {} : { portMappings: portMappings.map(formatPortMapping) }),
+    ...(bandwidth === undefined ? {} : { bandwidth: formatBandwidth(bandwidth) }),
+    ...(infinibandGuid === undefined ? {} : { infinibandGUID: infinibandGuid }),
+    ...(deviceId === undefined ? {} : { deviceID: deviceId }),
+  };
+}
+
+function formatPortMapping(mapping: PortMapping): JsonObject {
+  return { ...mapping };
+}
+
+function formatBandwidth(bandwidth: Bandwidth): JsonObject {
+  const { ingressRate, egressRate } = bandwidth;
+  return {
+    ...(ingressRate === undefined
+      ? {}
+      : { ingressRate, ingressBurst: bandwidth.ingressBurst ?? defaultBurst(ingressRate) }),
+    ...(egressRate === undefined
+      ? {}
+      : { egressRate, egressBurst: bandwidth.egressBurst ?? defaultBurst(egressRate) }),
+  };
+}
+
+/** 64 KiB, the largest packet that segmentation offload hands to a queue; with less, none of them passes. */
+const minBurstBits = 64 * 1024 * 8;
+
+/** The largest burst that fits the kernel's token bucket whatever the plugin; kubelet's own default. */
+const maxBurstBits = 2 ** 31 - 1;
+
+/**
+ * The burst for a rate that comes without one, which the reference bandwidth plugin refuses
+ * (§4.1.2.1.8.2 leaves the value to us): a tenth of a second at the full rate, within bounds. The runtimes' own
+ * default, 2³¹ bits and more, lets the first 256 MB pass unlimited.
+ */
+function defaultBurst(rate: number): number {
+  return Math.min(maxBurstBits, Math.max(minBurstBits, Math.ceil(rate / 10)));
+}
+
+/**
+ * Capabilities that some plugin of the network must declare when they are asked for, else the request would be
+ * passed over in silence. The specification asks it of the first four; `deviceID` is left out, as
+ * plugins also take it from their own configuration.
+ */
+const mandatoryCapabilities = ["ips", "mac", "portMappings", "bandwidth", "infinibandGUID"];
+
+/**
+ * Refuses a request that no plugin of the network would serve (§4.1.2.1.3.2, .4.2, .7.2, .8.2).
+ * `display` names the network in the message.
+ *
+ * @throws CniError 100 naming every such key.
+ */
+export function checkCapabilities(list: NetConfList, requested: JsonObject, display: string): void {
+  const enabled = enabledCapabilities(list);
+  const unserved = mandatoryCapabilities.filter(
+    (key) => requested[key] !== undefined && !enabled.has(key),
+  );
+  if (unserved.length === 0) return;
+  const keys = unserved.map((key) => `"${key}"`).join(", ");
+  throw new CniError(
+    CniErrorCode.InvalidRequest,
+    `network "${display}": no plugin of it has the capability ${keys} that the pod's annotation asks for`,
+  );
+}
+
+/**
+ * The network with the annotation's `cni-args` in every plugin's `args.cni`, where they win over
+ * those of the NetworkAttachmentDefinition key by key (§4.1.2.1.6.2).
+ *
+ * @throws CniError 7 when a plugin's own `args` or `args.cni` is no object.
+ */
+export function withCniArgs(list: NetConfList, cniArgs: JsonObject | undefined): NetConfList {
+  if (cniArgs === undefined) return list;
+  const plugins = list.plugins.map((plugin, index) => {
+    const path = `network "${list.name}": plugins[${index}].args`;
+    const args = objectAt(plugin.raw.args, path);
+    const cni = { ...objectAt(args.cni, `${path}.cni`), ...cniArgs };
+    return { ...plugin, raw: { ...plugin.raw, args: { ...args, cni } } };
+  });
+  return { ...list, plugins, raw: { ...list.raw, plugins: plugins.map((plugin) => plugin.raw) } };
+}
+
+function objectAt(value: Json | undefined, path: string): JsonObject {
+  if (value === undefined || value === null) return {};
+  if (isJsonObject(value)) return value;
+  throw new CniError(
+    CniErrorCode.InvalidNetworkConfig,
+    `${path}: must be an object, got ${jsonTypeName(value)}`,
+  );
+}

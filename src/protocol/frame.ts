@@ -1,0 +1,102 @@
+/** Frame types of the shim protocol; shim/protocol.h is the specification of this folder. */
+export const FrameType = {
+  Request: 1,
+  Exec: 2,
+  ExecResult: 3,
+  Netlink: 4,
+  NetlinkResult: 5,
+  Done: 6,
+  Plan: 7,
+  PlanEnd: 8,
+} as const;
+
+/** The protocol's version, first field of `REQUEST` and `PLAN`. */
+export const protocolVersion = "1";
+
+/** A frame's largest length, type and fields together, in bytes. */
+export const frameMax = 16 << 20;
+
+/** One frame: its type and its fields as they came. */
+export interface Frame {
+  readonly type: number;
+  readonly fields: readonly Buffer[];
+}
+
+/** A frame that breaks the protocol; the connection it came over cannot be used further. */
+export class ProtocolError extends Error {
+  override readonly name = "ProtocolError";
+}
+
+/**
+ * The bytes of one frame: `length:u32be type:u8 (length:u32be bytes NUL)*`.
+ * @throws ProtocolError when it would exceed {@link frameMax}
+ */
+export function encodeFrame(type: number, fields: readonly (string | Uint8Array)[]): Buffer {
+  const bytes = fields.map((f) => (typeof f === "string" ? Buffer.from(f) : f));
+  const length = bytes.reduce((sum, field) => sum + field.length + 5, 1);
+  if (length > frameMax) {
+    throw new ProtocolError(`a frame of ${length} bytes exceeds the limit of ${frameMax}`);
+  }
+  const frame = Buffer.alloc(4 + length);
+  frame.writeUInt32BE(length, 0);
+  frame.writeUInt8(type, 4);
+  let offset = 5;
+  for (const field of bytes) {
+    frame.writeUInt32BE(field.length, offset);
+    frame.set(field, offset + 4);
+    offset += field.length + 5;
+  }
+  return frame;
+}
+
+/** Turns a byte stream into frames. */
+export class FrameReader {
+  #pending: Buffer = Buffer.alloc(0);
+
+  /**
+   * Takes the next bytes and returns the frames that they complete.
+   * @throws ProtocolError on a frame that is too long or whose fields do not add up
+   */
+  push(chunk: Uint8Array): Frame[] {
+    const chunkBuffer = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
+    this.#pending =
+      this.#pending.length === 0 ? chunkBuffer : Buffer.concat([this.#pending, chunkBuffer]);
+    const frames: Frame[] = [];
+    for (;;) {
+      const length = this.#nextLength();
+      if (length === undefined || this.#pending.length < 4 + length) return frames;
+      frames.push(decodeBody(this.#pending.subarray(4, 4 + length)));
+      this.#pending = this.#pending.subarray(4 + length);
+    }
+  }
+
+  /** Bytes of a frame that has not come to its end. */
+  get pendingBytes(): number {
+    return this.#pending.length;
+  }
+
+  #nextLength(): number | undefined {
+    if (this.#pending.length < 4) return undefined;
+    const length = this.#pending.readUInt32BE(0);
+    if (length < 1 || length > frameMax) {
+      throw new ProtocolError(`frame length ${length} is not between 1 and ${frameMax}`);
+    }
+    return length;
+  }
+}
+
+function decodeBody(body: Buffer): Frame {
+  const fields: Buffer[] = [];
+  let offset = 1;
+  while (offset < body.length) {
+    const rest = body.length - offset;
+    const length = rest < 5 ? Number.POSITIVE_INFINITY : body.readUInt32BE(offset);
+    if (length > rest - 5) throw new ProtocolError(`field ${fields.length} passes its frame's end`);
+    if (body[offset + 4 + length] !== 0) {
+      throw new ProtocolError(`field ${fields.length} does not end with a NUL`);
+    }
+    fields.push(body.subarray(offset + 4, offset + 4 + length));
+    offset += length + 5;
+  }
+  return { type: body.readUInt8(0), fields };
+}

@@ -1,0 +1,67 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { AttachmentRecord } from "#engine/record.ts";
+import type { Json, JsonObject } from "#lib/json.ts";
+
+/** The schema that this version writes; it reads this one only. */
+export const recordSchemaVersion = 1;
+
+const jsonObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
+
+const attachmentSchema = z.strictObject({
+  displayName: z.string(),
+  isDefault: z.boolean(),
+  ifName: z.string().min(1),
+  conf: jsonObject,
+  cniArgs: z.array(z.tuple([z.string(), z.string()])),
+  capabilityArgs: jsonObject,
+  searchPath: z.array(z.string()),
+  defaultRoute: z.array(z.string()).exactOptional(),
+  result: jsonObject.exactOptional(),
+});
+
+const recordSchema = z.strictObject({
+  containerId: z.string().min(1),
+  ifName: z.string().min(1),
+  netns: z.string(),
+  cniVersion: z.string(),
+  pod: z.strictObject({ namespace: z.string(), name: z.string(), uid: z.string() }).exactOptional(),
+  createdAt: z.string(),
+  attachments: z.array(attachmentSchema),
+});
+
+const headPattern = /^\{"schema":(\d+),"sha256":"([0-9a-f]{64})","record":/;
+
+/** The file's text: valid JSON whose checksum covers the record's bytes exactly as they stand. */
+export function formatRecord(record: AttachmentRecord): string {
+  const body = JSON.stringify(record);
+  return `{"schema":${recordSchemaVersion},"sha256":"${sha256(body)}","record":${body}}\n`;
+}
+
+/**
+ * The record in a file's text.
+ * @throws CniError 6 naming the file when it is cut short, altered, or of another schema
+ */
+export function parseRecord(text: string, path: string): AttachmentRecord {
+  const head = headPattern.exec(text);
+  if (head === null || !text.endsWith("}\n")) {
+    throw damaged(path, "it is no attachment record, or cut short");
+  }
+  if (Number(head[1]) !== recordSchemaVersion) {
+    throw damaged(path, `it has schema ${head[1]}, this version reads ${recordSchemaVersion}`);
+  }
+  const body = text.slice(head[0].length, -2);
+  if (sha256(body) !== head[2]) throw damaged(path, "its checksum does not match");
+  const parsed = recordSchema.safeParse(JSON.parse(body));
+  if (!parsed.success) throw damaged(path, z.prettifyError(parsed.error).replaceAll("\n", " "));
+  return parsed.data;
+}
+
+function damaged(path: string, reason: string): CniError {
+  return new CniError(CniErrorCode.DecodingFailure, `attachment record ${path} is unusable: ${reason}`);
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
