@@ -43,7 +43,7 @@ typecheck: deps ## check the types
 
 test: build lint typecheck ## everything but the cluster: unit tests, the shim, real plugins in namespaces
 	$(MAKE) -C shim test
-	vitest run --project unit --project shim --project netns
+	vitest run --project unit --project shim --project netns --project conformance
 
 fuzz: deps ## fuzz the shim's frame and plan readers for a minute
 	$(MAKE) -C shim fuzz

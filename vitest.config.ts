@@ -1,14 +1,43 @@
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
-/** One project per kind of test: `unit` needs nothing, the e2e kinds need root and real parts. */
+/** CI adds the runs' figures up from these files (scripts/ci-summary.ts). */
+const reports = process.env["PLEXUS_TEST_REPORTS"];
+
+/** One project per kind of test: `unit` needs nothing, the others need root and real parts. */
 export default defineConfig({
   test: {
     globalSetup: ["e2e/support/require-node.ts"],
+    allowOnly: false,
+    ...(reports === undefined
+      ? {}
+      : {
+          reporters: ["default", "json"],
+          outputFile: { json: join(reports, `${process.pid}.json`) },
+        }),
     projects: [
       { extends: true, test: { name: "unit", include: ["src/**/*.test.ts"] } },
       {
         extends: true,
-        test: { name: "netns", include: ["e2e/netns/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 },
+        test: { name: "shim", include: ["e2e/shim/**/*.test.ts"], testTimeout: 60_000 },
+      },
+      {
+        extends: true,
+        test: {
+          name: "netns",
+          include: ["e2e/netns/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "conformance",
+          include: ["e2e/conformance/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 600_000,
+        },
       },
       {
         extends: true,
@@ -16,7 +45,7 @@ export default defineConfig({
           name: "cluster",
           include: ["e2e/cluster/**/*.test.ts"],
           testTimeout: 300_000,
-          hookTimeout: 900_000,
+          hookTimeout: 2_400_000,
           fileParallelism: false,
         },
       },

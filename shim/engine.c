@@ -54,9 +54,9 @@ static int finish(const struct frame *f)
 
 	if (code < 0 || code > 255)
 		return -1;
-	if (write_all(2, f->fields[2].data, f->fields[2].len) ||
-	    write_all(1, f->fields[1].data, f->fields[1].len))
-		exit(code ? code : 1);
+	(void)!write_all(2, f->fields[2].data, f->fields[2].len);
+	if (write_all(1, f->fields[1].data, f->fields[1].len) && !code)
+		code = 1; /* without its result an ADD has not succeeded */
 	exit(code);
 }
 

@@ -79,7 +79,7 @@ static void disguise(char *message)
 
 	for (int i = 0; i < 2; i++)
 		for (char *at = message; (at = strcasestr(at, words[i]));)
-			*strchr(at, ' ') = '-';
+			at[strcspn(at, " ")] = '-';
 }
 
 _Noreturn void fail(int code, const char *format, ...)

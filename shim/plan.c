@@ -118,8 +118,10 @@ static int step_fails(const char *file, const struct plan *p, size_t i, struct b
 
 	frame_parse(file + p->step[i].at, p->step[i].len, &f);
 	for (size_t j = 0; j < i; j++) {
+		if (!p->step[j].failed)
+			continue;
 		frame_parse(file + p->step[j].at, p->step[j].len, &earlier);
-		if (p->step[j].failed && same(earlier.fields[0], f.fields[0]))
+		if (same(earlier.fields[0], f.fields[0]))
 			return 1;
 	}
 	snprintf(netns, sizeof netns, "CNI_NETNS=%s", setting("CNI_NETNS", ""));
@@ -153,8 +155,8 @@ int plan_replay(struct buf *text)
 	static struct buf file;
 	static struct plan p;
 	static char path[PATH_MAX], record[PATH_MAX];
-	const char *dir = setting("PLEXUS_STATE_DIR", STATE_DIR), *problem = sandbox_problem();
 	const char *id = setting("CNI_CONTAINERID", ""), *ifname = setting("CNI_IFNAME", "");
+	const char *problem = sandbox_problem();
 	int fd, failed = 0;
 
 	if (problem) {
@@ -162,8 +164,8 @@ int plan_replay(struct buf *text)
 		return 4;
 	}
 	buf_reserve(text, 2 * PATH_MAX);
-	snprintf(path, sizeof path, "%s/%s@%s.teardown", dir, id, ifname);
-	snprintf(record, sizeof record, "%s/%s@%s.json", dir, id, ifname);
+	state_path(path, "%s@%s.teardown", id, ifname);
+	state_path(record, "%s@%s.json", id, ifname);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)
 		return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The sandbox that a call is for: are its names safe as file names, and its lock. */
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -17,8 +18,10 @@ const char *sandbox_problem(void)
 
 	if (!*id || !*ifname)
 		return "required env variables [CNI_CONTAINERID,CNI_IFNAME] missing";
-	if (strchr("_.-", *id) || id[strspn(id, alnum)] || strlen(id) > 200)
+	if (strchr("_.-", *id) || id[strspn(id, alnum)])
 		return "invalid characters in containerID";
+	if (strlen(id) > 200)
+		return "containerID is longer than 200 characters";
 	if (strlen(ifname) > 15)
 		return "interface name is too long";
 	if (!strcmp(ifname, ".") || !strcmp(ifname, ".."))
@@ -26,6 +29,19 @@ const char *sandbox_problem(void)
 	if (strpbrk(ifname, "/: \t\n\v\f\r"))
 		return "interface name contains / or : or whitespace characters";
 	return NULL;
+}
+
+/* Builds the path of a file in the state directory. */
+void state_path(char path[PATH_MAX], const char *format, ...)
+{
+	int dir = snprintf(path, PATH_MAX, "%s/", setting("PLEXUS_STATE_DIR", STATE_DIR));
+	va_list args;
+
+	if (dir > PATH_MAX - NAME_MAX)
+		fail(4, "PLEXUS_STATE_DIR is too long for a path");
+	va_start(args, format);
+	vsnprintf(path + dir, NAME_MAX, format, args);
+	va_end(args);
 }
 
 /* Takes a lock, waiting for its holders. The file may have been removed by its last holder in the
@@ -65,18 +81,17 @@ static void remove_lock(void)
 /* Shuts out every other operation on the same sandbox, and garbage collection, for this call. */
 void sandbox_lock(const char *command)
 {
-	const char *dir = setting("PLEXUS_STATE_DIR", STATE_DIR);
 	int gc = !strcmp(command, "GC");
 
 	if (!gc && strcmp(command, "ADD") && strcmp(command, "DEL") && strcmp(command, "CHECK"))
 		return;
 	if (!gc && sandbox_problem())
 		return; /* the engine says so in detail; nothing can be attached under such a name */
-	snprintf(lock_path, sizeof lock_path, "%s/.gc.lock", dir);
+	state_path(lock_path, ".gc.lock");
 	lock(lock_path, gc ? LOCK_EX : LOCK_SH, "node");
 	if (gc)
 		return;
-	snprintf(lock_path, sizeof lock_path, "%s/%s.lock", dir, setting("CNI_CONTAINERID", ""));
+	state_path(lock_path, "%s.lock", setting("CNI_CONTAINERID", ""));
 	lock(lock_path, LOCK_EX, "sandbox");
 	atexit(remove_lock);
 }

@@ -75,6 +75,7 @@ int netlink_order(const struct frame *f, struct buf *reply, const char **message
 
 /* sandbox.c */
 const char *sandbox_problem(void);
+void state_path(char path[PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sandbox_lock(const char *command);
 
 /* plan.c */

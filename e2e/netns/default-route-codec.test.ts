@@ -62,7 +62,17 @@ async function ip(...args: string[]): Promise<string> {
 async function transport(netns: string, messages: Uint8Array): Promise<Uint8Array> {
   datagrams++;
   const hex = Buffer.from(messages).toString("hex");
-  const inPod = ["ip", "netns", "exec", netns, process.execPath, "-e", netlinkProcess, process.cwd(), hex];
+  const inPod = [
+    "ip",
+    "netns",
+    "exec",
+    netns,
+    process.execPath,
+    "-e",
+    netlinkProcess,
+    process.cwd(),
+    hex,
+  ];
   const [file, ...args] = lab.command(...inPod);
   const { stdout } = await run(file, args);
   return Buffer.from(stdout, "hex");
@@ -70,26 +80,51 @@ async function transport(netns: string, messages: Uint8Array): Promise<Uint8Arra
 
 /** The default routes of a family in the order of their metrics, without what the kernel adds of its own. */
 async function defaults(family: "-4" | "-6"): Promise<string[]> {
-  const lines = (await ip(family, "route", "show", "default")).replaceAll(/\n\s+/g, " ").split("\n");
-  return lines.map((line) => line.replace(/ pref medium|linkdown /g, "").trim()).filter((line) => line !== "");
+  const lines = (await ip(family, "route", "show", "default"))
+    .replaceAll(/\n\s+/g, " ")
+    .split("\n");
+  return lines
+    .map((line) =>
+      line
+        .replace(/ pref medium/g, "")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
+    )
+    .filter((line) => line !== "");
 }
 
-async function snapshot(): Promise<string> {
-  return [await ip("-4", "route", "show", "table", "all"), await ip("-6", "route", "show", "table", "all")].join("\n");
+/** The main table, without the link-local networks that come up on their own after a while. */
+async function snapshot(): Promise<string[]> {
+  const lines = [await ip("-4", "route"), await ip("-6", "route")].join("\n").split("\n");
+  return lines.filter((line) => !line.startsWith("fe80::")).sort();
 }
 
 function apply(requested: readonly string[] | undefined): ReturnType<typeof applyDefaultRoute> {
-  const attachments: DefaultRouteRequest["attachments"] = [{ ifName: "eth0" }, { ifName: "net1", requested }];
+  const attachments: DefaultRouteRequest["attachments"] = [
+    { ifName: "eth0" },
+    { ifName: "net1", requested },
+  ];
   return applyDefaultRoute({ netns: podName(), attachments, transport });
 }
 
 test("listLinks() and listAddresses() read what the kernel has", async () => {
   const links = await listLinks(transport, podName());
   const eth0 = links.find(({ name }) => name === "eth0");
-  expect(links.map(({ name }) => name).sort()).toEqual(["eth0", "eth0peer", "lo", "net1", "net1peer"]);
-  expect(eth0).toMatchObject({ mtu: 1500, mac: (await ip("link", "show", "eth0")).match(/ether (\S+)/)?.[1] });
+  expect(links.map(({ name }) => name).sort()).toEqual([
+    "eth0",
+    "eth0peer",
+    "lo",
+    "net1",
+    "net1peer",
+  ]);
+  expect(eth0).toMatchObject({
+    mtu: 1500,
+    mac: (await ip("link", "show", "eth0")).match(/ether (\S+)/)?.[1],
+  });
   expect((eth0?.flags ?? 0) & 1).toBe(1);
-  const own = (await listAddresses(transport, podName())).filter(({ ifIndex }) => ifIndex === eth0?.index);
+  const own = (await listAddresses(transport, podName())).filter(
+    ({ ifIndex }) => ifIndex === eth0?.index,
+  );
   expect(own).toContainEqual({ ifIndex: eth0?.index, family: 4, address: "10.0.0.2", prefix: 24 });
   expect(own).toContainEqual({ ifIndex: eth0?.index, family: 6, address: "fd00::2", prefix: 64 });
 });
@@ -103,7 +138,10 @@ test("applyDefaultRoute() moves IPv4 and leaves IPv6 where it is [N-4.1.2.1.9c]"
   const after = await apply(["10.1.0.1"]);
   expect(await defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
   expect(await defaults("-6")).toEqual(["default via fd00::1 dev eth0 metric 1024"]);
-  expect(after.get("net1")).toEqual({ families: [4], routes: [{ family: 4, gateway: "10.1.0.1", metric: 0 }] });
+  expect(after.get("net1")).toEqual({
+    families: [4],
+    routes: [{ family: 4, gateway: "10.1.0.1", metric: 0 }],
+  });
   expect(after.get("eth0")).toEqual({ families: [4], routes: [] });
 });
 
@@ -133,7 +171,7 @@ test("applyDefaultRoute() replaces the attachment's own default routes and is id
   const before = await snapshot();
   datagrams = 0;
   await apply(["10.1.0.1"]);
-  expect(await snapshot()).toBe(before);
+  expect(await snapshot()).toEqual(before);
   expect(datagrams).toBe(4);
 });
 
@@ -147,15 +185,15 @@ test("applyDefaultRoute() with [] keeps the attachment's own default routes only
 test("applyDefaultRoute() changes nothing for a gateway that cannot be reached", async () => {
   const before = await snapshot();
   for (const gateway of ["10.9.0.1", "10.1.0.2", "fd09::1", "fd01::2"]) {
-    await expect(apply(["10.1.0.1", gateway])).rejects.toMatchObject({ name: "RouteError", code: 100 });
+    await expect(apply(["10.1.0.1", gateway])).rejects.toMatchObject({
+      name: "RouteError",
+      code: 100,
+    });
   }
-  await ip("link", "set", "net1peer", "down");
+  expect(await snapshot()).toEqual(before);
   await ip("link", "set", "net1", "down");
   await expect(apply(["10.1.0.1"])).rejects.toThrow("the interface is down");
-  await ip("link", "set", "net1", "up");
-  await ip("link", "set", "net1peer", "up");
-  expect((await defaults("-4"))).toEqual(["default via 10.0.0.1 dev eth0"]);
-  expect(before).toContain("default via 10.0.0.1 dev eth0");
+  expect(await defaults("-4")).toEqual(["default via 10.0.0.1 dev eth0"]);
 });
 
 test("applyDefaultRoute() takes only the attachments' hops out of a multipath route", async () => {
@@ -176,7 +214,21 @@ test("applyDefaultRoute() takes only the attachments' hops out of a multipath ro
 });
 
 test("applyDefaultRoute() removes multipath and nexthop-object routes of losing attachments", async () => {
-  await ip("route", "replace", "default", "nexthop", "via", "10.0.0.1", "dev", "eth0", "nexthop", "via", "10.0.0.9", "dev", "eth0");
+  await ip(
+    "route",
+    "replace",
+    "default",
+    "nexthop",
+    "via",
+    "10.0.0.1",
+    "dev",
+    "eth0",
+    "nexthop",
+    "via",
+    "10.0.0.9",
+    "dev",
+    "eth0",
+  );
   await ip("-6", "route", "del", "default");
   await ip("nexthop", "add", "id", "7", "via", "fd00::1", "dev", "eth0");
   await ip("-6", "route", "add", "default", "nhid", "7");
@@ -185,7 +237,7 @@ test("applyDefaultRoute() removes multipath and nexthop-object routes of losing 
   expect(await defaults("-6")).toEqual(["default via fd01::1 dev net1 metric 1024"]);
 });
 
-/** The kernel refuses a route whose preferred source is not the pod's: planted behind the planner's back. */
+/** Exchanges the gateway behind the planner's back for one that the kernel refuses. */
 async function failingTransport(netns: string, messages: Uint8Array): Promise<Uint8Array> {
   const bytes = Buffer.from(messages);
   const wanted = Buffer.from([10, 1, 0, 1]);
@@ -195,9 +247,33 @@ async function failingTransport(netns: string, messages: Uint8Array): Promise<Ui
 }
 
 test("applyDefaultRoute() puts every route back when the kernel refuses one", async () => {
-  const hops = ["nexthop", "via", "10.0.0.1", "dev", "eth0", "nexthop", "via", "10.0.0.9", "dev", "eth0"];
+  const hops = [
+    "nexthop",
+    "via",
+    "10.0.0.1",
+    "dev",
+    "eth0",
+    "nexthop",
+    "via",
+    "10.0.0.9",
+    "dev",
+    "eth0",
+  ];
   await ip("route", "replace", "default", "mtu", "1400", "proto", "static", ...hops);
-  await ip("route", "add", "default", "via", "10.0.0.1", "dev", "eth0", "metric", "5", "src", "10.0.0.2", "onlink");
+  await ip(
+    "route",
+    "add",
+    "default",
+    "via",
+    "10.0.0.1",
+    "dev",
+    "eth0",
+    "metric",
+    "5",
+    "src",
+    "10.0.0.2",
+    "onlink",
+  );
   await ip("nexthop", "add", "id", "7", "via", "fd00::9", "dev", "eth0");
   await ip("-6", "route", "add", "default", "nhid", "7", "metric", "2000");
   const before = await snapshot();
@@ -207,5 +283,5 @@ test("applyDefaultRoute() puts every route back when the kernel refuses one", as
     errno: "ENETUNREACH",
     message: "cannot add the IPv4 default route via 10.1.0.1 dev net1: ENETUNREACH",
   });
-  expect((await snapshot()).split("\n").sort()).toEqual(before.split("\n").sort());
+  expect(await snapshot()).toEqual(before);
 });

@@ -66,13 +66,19 @@ eachBuild("the conversation", (bench) => {
     expect(same && answer.stdout === large).toBe(true);
   });
 
-  test.each(["ADD", "DEL", "CHECK", "GC", "STATUS", "SOMETHING"])("%s reaches the engine", async (command) => {
-    await bench().engine((engine) => {
-      const [, name] = engine.request.fields.map(String).find((f) => f.startsWith("CNI_COMMAND"))!.split("=");
-      engine.done(0, `was ${name}`);
-    });
-    expect((await bench().run({ env: { CNI_COMMAND: command } })).stdout).toBe(`was ${command}`);
-  });
+  test.each(["ADD", "DEL", "CHECK", "GC", "STATUS", "SOMETHING"])(
+    "%s reaches the engine",
+    async (command) => {
+      await bench().engine((engine) => {
+        const [, name] = engine.request.fields
+          .map(String)
+          .find((f) => f.startsWith("CNI_COMMAND"))!
+          .split("=");
+        engine.done(0, `was ${name}`);
+      });
+      expect((await bench().run({ env: { CNI_COMMAND: command } })).stdout).toBe(`was ${command}`);
+    },
+  );
 
   test("an answer given before the request was read is taken", async () => {
     const server = createServer((socket) => {
@@ -92,7 +98,12 @@ eachBuild("the conversation", (bench) => {
     chownSync(dir, 65534, 65534);
     const socket = join(dir, "s");
     const script = `require("net").createServer((s) => s.destroy()).listen(${JSON.stringify(socket)})`;
-    const peer = spawn(process.execPath, ["-e", script], { uid: 65534, gid: 65534, cwd: "/", stdio: "ignore" });
+    const peer = spawn(process.execPath, ["-e", script], {
+      uid: 65534,
+      gid: 65534,
+      cwd: "/",
+      stdio: "ignore",
+    });
     try {
       await until(() => existsSync(socket));
       const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: socket } }));
@@ -183,7 +194,9 @@ eachBuild("a connection that is lost in the middle", (bench) => {
     await lose();
     const error = cniError(await bench().run());
     expect(error.code).toBe(11);
-    expect(error.msg).toBe("plexusd went away during the call; what was attached has been detached again");
+    expect(error.msg).toBe(
+      "plexusd went away during the call; what was attached has been detached again",
+    );
     expect(existsSync(mark)).toBe(true);
     expect(existsSync(join(bench().state, "c1@eth0.teardown"))).toBe(false);
   });
@@ -200,7 +213,10 @@ eachBuild("a connection that is lost in the middle", (bench) => {
   test("DEL goes on from the plan", async () => {
     const mark = plan(bench());
     await lose();
-    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0, stdout: "" });
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({
+      code: 0,
+      stdout: "",
+    });
     expect(existsSync(mark)).toBe(true);
   });
 
@@ -225,7 +241,10 @@ eachBuild("an engine that makes no sense", (bench) => {
     ["too many fields", encodeFrame(FrameType.exec, new Array<string>(65).fill("CNI_A=1"))],
     ["an order with too few fields", encodeFrame(FrameType.exec, ["g", "p", "/bin", 1000])],
     ["an order with a bad timeout", encodeFrame(FrameType.exec, ["g", "p", "/bin", "-1", ""])],
-    ["an order with a huge timeout", encodeFrame(FrameType.exec, ["g", "p", "/bin", "9999999999", ""])],
+    [
+      "an order with a huge timeout",
+      encodeFrame(FrameType.exec, ["g", "p", "/bin", "9999999999", ""]),
+    ],
     ["a netlink order without bytes", encodeFrame(FrameType.netlink, [""])],
     ["a netlink path with a NUL", encodeFrame(FrameType.netlink, ["a\0b", "x".repeat(16)])],
     ["an end with no exit code", encodeFrame(FrameType.done, ["", "out", ""])],
@@ -238,7 +257,9 @@ eachBuild("an engine that makes no sense", (bench) => {
     await bench().engine((engine) => void engine.socket.write(bytes));
     const error = cniError(await bench().run());
     expect(error).toMatchObject({ cniVersion: "1.0.0", code: 999 });
-    expect(error.msg).toBe("plexusd sent what this shim does not understand; are both of one release?");
+    expect(error.msg).toBe(
+      "plexusd sent what this shim does not understand; are both of one release?",
+    );
     expect(existsSync(mark)).toBe(false);
   });
 
@@ -263,7 +284,9 @@ eachBuild("an engine that makes no sense", (bench) => {
 
   test("a frame that is cut by the end of the connection counts as a loss", async () => {
     await bench().engine((engine) => void engine.socket.end(raw("00000010 02 00")));
-    expect(cniError(await bench().run()).msg).toMatch(/it closed the connection before its first order/);
+    expect(cniError(await bench().run()).msg).toMatch(
+      /it closed the connection before its first order/,
+    );
   });
 });
 
@@ -318,7 +341,9 @@ eachBuild("plexus-standalone", (bench) => {
   test("that dies after an order: ADD detaches", async () => {
     const mark = plan(bench());
     const script = answering.replace("socket.end(encodeFrame", "process.exit(1, encodeFrame");
-    const error = cniError(await bench().run({ env: { PLEXUS_STANDALONE: standalone(bench(), script) } }));
+    const error = cniError(
+      await bench().run({ env: { PLEXUS_STANDALONE: standalone(bench(), script) } }),
+    );
     expect(error.msg).toMatch(/; what was attached has been detached again$/);
     expect(existsSync(mark)).toBe(true);
   });

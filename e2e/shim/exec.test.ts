@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from "node:child_process";
-import { chmodSync, chownSync, closeSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -8,7 +17,10 @@ import { eachBuild, isRunning, until } from "./harness.ts";
 
 eachBuild("a delegate", (bench) => {
   test("gets the order's stdin, the overlaid environment, and its own path as argv[0]", async () => {
-    const path = bench().plugin("p", 'cat; echo "$0 $# $CNI_COMMAND $CNI_IFNAME $CNI_CONTAINERID $CNI_ARGS $EXTRA"');
+    const path = bench().plugin(
+      "p",
+      'cat; echo "$0 $# $CNI_COMMAND $CNI_IFNAME $CNI_CONTAINERID $CNI_ARGS $EXTRA"',
+    );
     const env = ["CNI_COMMAND=DEL", "CNI_IFNAME=net1", "CNI_ARGS=A=1;B=2"];
     const result = await bench().order({ type: "p", stdin: "conf ", env }, { EXTRA: "kept" });
     expect(result).toMatchObject({ outcome: "exited", code: 0, stderr: "", message: "" });
@@ -54,7 +66,10 @@ eachBuild("a delegate", (bench) => {
   });
 
   test("leads a process group of its own", async () => {
-    bench().plugin("p", `read -r pid name state ppid pgrp rest </proc/$$/stat; [ "$pid" = "$pgrp" ] && echo leader`);
+    bench().plugin(
+      "p",
+      `read -r pid name state ppid pgrp rest </proc/$$/stat; [ "$pid" = "$pgrp" ] && echo leader`,
+    );
     expect((await bench().order({ type: "p" })).stdout).toBe("leader\n");
   });
 
@@ -114,7 +129,9 @@ eachBuild("a delegate", (bench) => {
   test("dies with the shim", async () => {
     const pid = join(bench().dir, "pid");
     bench().plugin("p", `echo $$ >${pid}; exec sleep 300`);
-    await bench().engine(async (engine) => void (await engine.exec({ type: "p", path: bench().bin })));
+    await bench().engine(
+      async (engine) => void (await engine.exec({ type: "p", path: bench().bin })),
+    );
     const call = bench().start();
     await until(() => Number(read(pid)) > 0);
     call.child.kill("SIGKILL");
@@ -135,7 +152,10 @@ eachBuild("a delegate", (bench) => {
       }, 100);
     });
     const answer = await bench().run({ env: { CNI_COMMAND: "CHECK" } });
-    expect(JSON.parse(answer.stdout)).toMatchObject({ code: 11, msg: "plexusd went away during the call" });
+    expect(JSON.parse(answer.stdout)).toMatchObject({
+      code: 11,
+      msg: "plexusd went away during the call",
+    });
     expect(read(done)).toBe("finished\n");
   });
 
@@ -156,12 +176,15 @@ eachBuild("a delegate", (bench) => {
 });
 
 eachBuild("an order that breaks the rules", (bench) => {
-  test.each(["", ".", "..", "a/b", "/bin/sh", "../bin/p", "p\0x"])("type %j is refused", async (type) => {
-    bench().plugin("p", "echo ran");
-    const result = await bench().order({ type });
-    expect(result).toMatchObject({ outcome: "refused", code: 0, stdout: "" });
-    expect(result.message).toMatch(/^plugin type ".*" is not a plain file name$/);
-  });
+  test.each(["", ".", "..", "a/b", "/bin/sh", "../bin/p", "p\0x"])(
+    "type %j is refused",
+    async (type) => {
+      bench().plugin("p", "echo ran");
+      const result = await bench().order({ type });
+      expect(result).toMatchObject({ outcome: "refused", code: 0, stdout: "" });
+      expect(result.message).toMatch(/^plugin type ".*" is not a plain file name$/);
+    },
+  );
 
   test.each(["LD_PRELOAD=/x.so", "PATH=/x", "CNI_IFNAME", "", "CNI_A=1\0LD_PRELOAD=x"])(
     "environment entry %j is refused",
@@ -184,11 +207,14 @@ eachBuild("an order that breaks the rules", (bench) => {
     expect(await bench().order({ type: "p", path })).toMatchObject({ outcome: "missing" });
   });
 
-  test.each(["bin", "./bin", "bin:/usr/bin"])("relative search path %j is refused", async (path) => {
-    const result = await bench().order({ type: "true", path });
-    expect(result.outcome).toBe("refused");
-    expect(result.message).toMatch(/^directory ".*" is not absolute$/);
-  });
+  test.each(["bin", "./bin", "bin:/usr/bin"])(
+    "relative search path %j is refused",
+    async (path) => {
+      const result = await bench().order({ type: "true", path });
+      expect(result.outcome).toBe("refused");
+      expect(result.message).toMatch(/^directory ".*" is not absolute$/);
+    },
+  );
 
   test("the first regular file wins; directories and missing places are passed over", async () => {
     const first = join(bench().dir, "first");
@@ -202,20 +228,27 @@ eachBuild("an order that breaks the rules", (bench) => {
   });
 
   test.each([
-    ["writable by its group", (dir: string) => chmodSync(dir, 0o775), "writable by others than root"],
+    [
+      "writable by its group",
+      (dir: string) => chmodSync(dir, 0o775),
+      "writable by others than root",
+    ],
     ["writable by all", (dir: string) => chmodSync(dir, 0o1777), "writable by others than root"],
     ["another user's", (dir: string) => chownSync(dir, 65534, 65534), "not owned by root"],
-  ])("a directory that is %s is refused where the plugin would come from it", async (_, spoil, why) => {
-    bench().plugin("p", "echo ran");
-    const clean = join(bench().dir, "clean");
-    mkdirSync(clean);
-    bench().plugin("q", "echo clean", clean);
-    spoil(bench().bin);
-    const path = `${bench().bin}:${clean}`;
-    const result = await bench().order({ type: "p", path });
-    expect(result).toMatchObject({ outcome: "refused", stdout: "" });
-    expect(result.message).toBe(`directory ${bench().bin} is ${why}`);
-  });
+  ])(
+    "a directory that is %s is refused where the plugin would come from it",
+    async (_, spoil, why) => {
+      bench().plugin("p", "echo ran");
+      const clean = join(bench().dir, "clean");
+      mkdirSync(clean);
+      bench().plugin("q", "echo clean", clean);
+      spoil(bench().bin);
+      const path = `${bench().bin}:${clean}`;
+      const result = await bench().order({ type: "p", path });
+      expect(result).toMatchObject({ outcome: "refused", stdout: "" });
+      expect(result.message).toBe(`directory ${bench().bin} is ${why}`);
+    },
+  );
 
   test("a spoilt directory without the plugin is passed over", async () => {
     const spoilt = join(bench().dir, "spoilt");
@@ -232,7 +265,7 @@ eachBuild("an executable that cannot run", (bench) => {
     ["not executable", "#!/bin/sh\n", 0o644, 13, "Permission denied"],
     ["no program", "just text", 0o755, 8, "Exec format error"],
     ["without its interpreter", "#!/no/such/shell\n", 0o755, 2, "it does not exist"],
-  ])("%s: failed with errno", async (_, content, mode, errno, text) => {
+  ])("%s: failed with errno", async (...[, content, mode, errno, text]) => {
     const path = join(bench().bin, "p");
     writeFileSync(path, content, { mode });
     const result = await bench().order({ type: "p" });

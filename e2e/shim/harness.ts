@@ -8,9 +8,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect } from "vitest";
 import {
   decodeFrame,
+  type ExecOrder,
   encodeExec,
   encodeFrame,
-  type ExecOrder,
   type FieldValue,
   type Frame,
   FrameType,
@@ -53,7 +53,7 @@ export interface ExecResult {
 /** One connection of the shim to a scripted engine. */
 export class Conversation {
   request: Frame = { type: 0, fields: [] };
-  #bytes = Buffer.alloc(0);
+  #bytes: Buffer = Buffer.alloc(0);
   #wake = (): void => undefined;
   #ended = false;
   readonly socket: Socket;
@@ -105,11 +105,18 @@ export class Conversation {
     };
   }
 
-  async netlink(path: string, bytes: Uint8Array): Promise<{ errno: number; bytes: Buffer; message: string }> {
+  async netlink(
+    path: string,
+    bytes: Uint8Array,
+  ): Promise<{ errno: number; bytes: Buffer; message: string }> {
     this.send(FrameType.netlink, [path, bytes]);
     const { type, fields } = await this.read();
     if (type !== FrameType.netlinkResult) throw new Error(`answer of type ${type}`);
-    return { errno: Number(fields[0]), bytes: fields[1] ?? Buffer.of(), message: String(fields[2]) };
+    return {
+      errno: Number(fields[0]),
+      bytes: fields[1] ?? Buffer.of(),
+      message: String(fields[2]),
+    };
   }
 
   send(type: number, fields: FieldValue[]): void {
@@ -262,7 +269,11 @@ export async function until(condition: () => boolean): Promise<void> {
 export function isRunning(pid: number): boolean {
   if (!existsSync(`/proc/${pid}/stat`)) return false;
   try {
-    return !/\) Z /.test(execFileSync("cat", [`/proc/${pid}/stat`], { stdio: ["ignore", "pipe", "ignore"] }).toString());
+    return !/\) Z /.test(
+      execFileSync("cat", [`/proc/${pid}/stat`], {
+        stdio: ["ignore", "pipe", "ignore"],
+      }).toString(),
+    );
   } catch {
     return false;
   }

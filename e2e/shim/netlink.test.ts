@@ -72,7 +72,9 @@ eachBuild("netlink", (bench) => {
   });
 
   test("a dump of more than one datagram is put together", async () => {
-    const links = Array.from({ length: 60 }, (_, i) => `link add d${i} type veth peer e${i}`).join("\n");
+    const links = Array.from({ length: 60 }, (_, i) => `link add d${i} type veth peer e${i}`).join(
+      "\n",
+    );
     execFileSync("ip", ["-n", name, "-batch", "-"], { input: links });
     const [answer] = await pass([netns, linkMessage(RTM_GETLINK, { flags: DUMP })]);
     expect(answer!.bytes.length).toBeGreaterThan(65536);
@@ -120,7 +122,9 @@ eachBuild("netlink", (bench) => {
   ])("path %s: errno %i", async (path, errno) => {
     const [answer] = await pass([path, linkMessage(RTM_GETLINK, { flags: DUMP })]);
     expect(answer).toMatchObject({ errno, bytes: Buffer.of() });
-    expect(answer!.message).toBe(errno === 22 ? "not a network namespace" : "cannot enter the network namespace");
+    expect(answer!.message).toBe(
+      errno === 22 ? "not a network namespace" : "cannot enter the network namespace",
+    );
   });
 
   test("a FIFO for a path does not block", async () => {
@@ -135,9 +139,19 @@ eachBuild("netlink", (bench) => {
     short.writeUInt32LE(15, 0);
     const long = Buffer.from(good);
     long.writeUInt32LE(33, 0);
-    const bad = [Buffer.of(), Buffer.alloc(15), Buffer.alloc(16), short, long, Buffer.concat([good, Buffer.of(1)])];
+    const bad = [
+      Buffer.of(),
+      Buffer.alloc(15),
+      Buffer.alloc(16),
+      short,
+      long,
+      Buffer.concat([good, Buffer.of(1)]),
+    ];
     for (const answer of await pass(...bad.map((bytes): [string, Buffer] => ["", bytes])))
-      expect(answer).toMatchObject({ errno: 22, message: "not a well-formed chain of netlink messages" });
+      expect(answer).toMatchObject({
+        errno: 22,
+        message: "not a well-formed chain of netlink messages",
+      });
   });
 
   test("a request that is never answered ends after five seconds", async () => {

@@ -53,7 +53,11 @@ eachBuild("without an engine", (bench) => {
   test("an unknown command is named, as JSON that parses", async () => {
     const raw = Buffer.from('A"\\\n\u0001é');
     const error = cniError(await bench().run({ env: { CNI_COMMAND: raw.toString() } }));
-    expect(error).toEqual({ cniVersion: "1.0.0", code: 4, msg: 'unknown CNI_COMMAND: A"\\\n\u0001é' });
+    expect(error).toEqual({
+      cniVersion: "1.0.0",
+      code: 4,
+      msg: 'unknown CNI_COMMAND: A"\\\n\u0001é',
+    });
   });
 
   test.each([

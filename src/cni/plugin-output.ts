@@ -1,4 +1,4 @@
-import type { JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { type DelegateContext, delegateOutputError } from "./delegate-error.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import { FieldReader, Problems, parseJson, readJsonObject } from "./field-reader.ts";
@@ -23,8 +23,10 @@ export function readAddOutput(
   context: DelegateContext,
 ): JsonObject {
   return reading(context, () => {
-    const printed = parseJson(stdout, "cannot decode result") ?? {};
-    return inListVersion(readJsonObject(printed, "cannot decode result"), cniVersion);
+    if (stdout.trim() === "") {
+      throw new CniError(CniErrorCode.DecodingFailure, "cannot decode result: nothing was printed");
+    }
+    return inListVersion(parseJson(stdout, "cannot decode result"), cniVersion);
   });
 }
 
@@ -33,11 +35,11 @@ export function readAddOutput(
  * results of the same shape.
  * @throws CniError 6 when it is no result, 1 when it cannot be converted
  */
-export function inListVersion(printed: JsonObject, cniVersion: string): JsonObject {
+export function inListVersion(printed: unknown, cniVersion: string): JsonObject {
   const result = parseResult(printed, { fallbackVersion: cniVersion });
   const converted = formatResult(result, cniVersion);
   const isSameShape = resultFamily(result.cniVersion) === resultFamily(cniVersion);
-  return isSameShape ? withUnknownFields(converted, printed) : converted;
+  return isSameShape && isJsonObject(printed) ? withUnknownFields(converted, printed) : converted;
 }
 
 /** Reads the answer to VERSION; 0.2.0 plugins may leave out the list. @throws DelegateError 6 */

@@ -1,8 +1,8 @@
 import { isJsonObject, jsonTypeName } from "#lib/json.ts";
 import { CniErrorCode } from "./error.ts";
 import { FieldReader, Problems } from "./field-reader.ts";
-import { type Cidr, formatCidr, ipFamily, tryParseCidr, tryParseIp } from "./ip.ts";
-import { resultFamily } from "./versions.ts";
+import { formatCidr, type IpFamily, ipFamily, tryParseCidr, tryParseIp } from "./ip.ts";
+import { type ResultFamily, resultFamily } from "./versions.ts";
 
 export { formatResult, printResult } from "./result-format.ts";
 export { resultFamily } from "./versions.ts";
@@ -69,10 +69,7 @@ export function parseResult(raw: unknown, options: { fallbackVersion: string }):
   const fields = openResult(raw, problems);
   const cniVersion = versionOfResult(fields, options.fallbackVersion);
   const family = resultFamily(cniVersion);
-  if (family === undefined) {
-    fields.problem("cniVersion", `unsupported CNI result version ${JSON.stringify(cniVersion)}`);
-  }
-  const body = family === "0.2" ? readByFamily(fields) : readLists(fields, family !== "1");
+  const body = family === undefined ? unreadable(fields, cniVersion) : readBody(fields, family);
   const dns = readDns(fields.object("dns"));
   problems.throwIfAny(CniErrorCode.DecodingFailure, "cannot decode result");
   return { cniVersion, ...body, ...(dns === undefined ? {} : { dns }) };
@@ -94,37 +91,43 @@ function versionOfResult(fields: FieldReader, fallback: string): string {
   return known === "" ? "0.1.0" : known;
 }
 
-/** Until 0.2.0: one address of each family, each with its routes. */
-function readByFamily(fields: FieldReader): ResultBody {
-  const ips: ResultIp[] = [];
-  const routes: ResultRoute[] = [];
-  for (const family of [4, 6] as const) {
-    const config = fields.object(`ip${family}`);
-    if (config === undefined) continue;
-    const address = readCidr(config, "ip");
-    const gateway = readIp(config, "gateway");
-    if (address !== "" && ipFamily(address) !== family) {
-      config.problem("ip", `${address} is not an IPv${family} address`);
-    }
-    ips.push({ address, version: String(family), ...(gateway === undefined ? {} : { gateway }) });
-    for (const route of config.objects("routes")) {
-      routes.push(readRoute(route));
-      const { dst } = routes.at(-1) ?? { dst: "" };
-      if (dst !== "" && ipFamily(dst) !== family) {
-        route.problem("dst", `${dst} is not an IPv${family} destination`);
-      }
-    }
-  }
-  return { interfaces: [], ips, routes };
+function unreadable(fields: FieldReader, cniVersion: string): ResultBody {
+  fields.problem("cniVersion", `unsupported CNI result version ${JSON.stringify(cniVersion)}`);
+  return { interfaces: [], ips: [], routes: [] };
 }
 
-/** Since 0.3.0: lists of interfaces, addresses and routes. */
-function readLists(fields: FieldReader, isLegacy: boolean): ResultBody {
-  const interfaces = fields.objects("interfaces").map((f) => readInterface(f, isLegacy));
-  const ips = fields
-    .objects("ips")
-    .map((ip) => readIpEntry(ip, { isLegacy, interfaces: interfaces.length }));
-  return { interfaces, ips, routes: fields.objects("routes").map(readRoute) };
+function readBody(fields: FieldReader, family: ResultFamily): ResultBody {
+  if (family === "0.2") return readByFamily(fields);
+  const isLegacy = family === "0.4";
+  const interfaces = fields.objects("interfaces").map((entry) => readInterface(entry, isLegacy));
+  const context = { isLegacy, interfaces: fields.count("interfaces") };
+  const ips = fields.objects("ips").map((entry) => readIpEntry(entry, context));
+  return { interfaces, ips, routes: fields.objects("routes").map((route) => readRoute(route)) };
+}
+
+/** Until 0.2.0: one address of each family, each with its routes. */
+function readByFamily(fields: FieldReader): ResultBody {
+  const configs = ([4, 6] as const).flatMap((family) => {
+    const config = fields.object(`ip${family}`);
+    return config === undefined ? [] : [readIpConfig(config, family)];
+  });
+  return {
+    interfaces: [],
+    ips: configs.map((config) => config.ip),
+    routes: configs.flatMap((config) => config.routes),
+  };
+}
+
+function readIpConfig(
+  fields: FieldReader,
+  family: IpFamily,
+): { ip: ResultIp; routes: ResultRoute[] } {
+  const address = readCidr(fields, "ip", family);
+  const gateway = readIp(fields, "gateway");
+  return {
+    ip: { address, version: String(family), ...optional("gateway", gateway) },
+    routes: fields.objects("routes").map((route) => readRoute(route, family)),
+  };
 }
 
 function readInterface(fields: FieldReader, isLegacy: boolean): ResultInterface {
@@ -167,9 +170,9 @@ function readIpVersion(fields: FieldReader, address: string): string {
   return version;
 }
 
-function readRoute(fields: FieldReader): ResultRoute {
+function readRoute(fields: FieldReader, family?: IpFamily): ResultRoute {
   return {
-    dst: readCidr(fields, "dst"),
+    dst: readCidr(fields, "dst", family),
     ...present("gw", readIp(fields, "gw")),
     ...present("mtu", fields.integer("mtu")),
     ...present("advmss", fields.integer("advmss")),
@@ -191,13 +194,17 @@ function readDns(fields: FieldReader | undefined): ResultDns | undefined {
 }
 
 /** A required CIDR in canonical form; "" after noting a problem. */
-function readCidr(fields: FieldReader, key: string): string {
+function readCidr(fields: FieldReader, key: string, family?: IpFamily): string {
   const text = fields.string(key);
-  const cidr: Cidr | undefined = text === undefined ? undefined : tryParseCidr(text);
-  if (cidr !== undefined) return formatCidr(cidr);
-  if (text !== undefined) fields.problem(key, `invalid CIDR address: ${JSON.stringify(text)}`);
-  else if (fields.value(key) === undefined) fields.problem(key, "is missing");
-  return "";
+  const cidr = tryParseCidr(text ?? "");
+  if (text === undefined) {
+    if (fields.value(key) === undefined) fields.problem(key, "is missing");
+  } else if (cidr === undefined) {
+    fields.problem(key, `invalid CIDR address: ${JSON.stringify(text)}`);
+  } else if (family !== undefined && cidr.family !== family) {
+    fields.problem(key, `${JSON.stringify(text)} is not IPv${family}`);
+  }
+  return cidr === undefined ? "" : formatCidr(cidr);
 }
 
 /** An optional address in canonical form; "" is the same as absent. */

@@ -1,11 +1,38 @@
+import { formatResult } from "#cni/result.ts";
 import type { CallContext } from "./deps.ts";
 import type { Attached } from "./planned.ts";
+import { applyDefaultRoute } from "./routes/apply.ts";
+import type { RoutedAttachment } from "./routes/plan.ts";
+import { withDefaultRoutes } from "./routes/result-edit.ts";
 
-/** Temporary until routes/ is complete. */
+/**
+ * Gives the default route to the attachment that the pod selected for it, if any, and brings the
+ * results in line with what the kernel then has: the runtime, the status and later CHECKs go by
+ * them (multi-network specification v1.1 §4.1.2.1.9).
+ * @throws RouteError when the request cannot be met; the routes are then as before
+ */
 export async function applyDefaultRoutes(
-  _ctx: CallContext,
-  _netns: string,
+  ctx: CallContext,
+  netns: string,
   attached: readonly Attached[],
 ): Promise<Attached[]> {
-  return [...attached];
+  const after = await applyDefaultRoute({
+    netns,
+    attachments: attached.map(routedAttachment),
+    transport: (path, messages) => ctx.host.netlink(path, messages),
+  });
+  return attached.map((attachment) => {
+    const result = withDefaultRoutes(attachment.result, after.get(attachment.planned.ifName));
+    if (result === attachment.result) return attachment;
+    return { ...attachment, result, raw: formatResult(result, attachment.planned.list.cniVersion) };
+  });
+}
+
+function routedAttachment({ planned, result }: Attached): RoutedAttachment {
+  const sandboxed = result.interfaces.filter((link) => (link.sandbox ?? "") !== "");
+  return {
+    ifName: planned.ifName,
+    otherIfNames: sandboxed.map((link) => link.name).filter((name) => name !== planned.ifName),
+    requested: planned.selection?.defaultRoute,
+  };
 }

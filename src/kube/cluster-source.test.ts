@@ -129,7 +129,7 @@ test("getPod() throws code 11 with advice when the API server does not answer in
 test("getPod() tries again within its deadline when a connection is dead", async () => {
   await using api = await FakeApiServer.start();
   api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
-  await using kube = await start(api);
+  await using kube = await start(api, { apiTimeoutMs: 3000 });
   await kube.whenSynced();
   api.script({ when: isGet("web"), answer: "hang" });
   api.script({ when: isGet("web"), answer: "reset" });
@@ -191,7 +191,7 @@ test("getNad() finds one that was created a moment ago, or says that there is no
 
 test("notReadyReason() says what is missing until both caches are listed", async () => {
   await using api = await FakeApiServer.start();
-  api.script({ when: isList("pods"), answer: 403, times: 3 });
+  api.script({ when: isList("pods"), answer: 403, times: 25 });
   await using kube = await start(api);
   await vi.waitFor(() =>
     expect(kube.source.notReadyReason()).toMatch(/pods of this node.*HTTP 403/),

@@ -1,0 +1,24 @@
+# The node image: plexusd, plexusctl and the shim. Build: docker buildx build --platform linux/amd64,linux/arm64 .
+# `make image` builds the same without a registry or a container engine.
+ARG BUILD_IMAGE=debian:trixie-slim
+
+FROM ${BUILD_IMAGE} AS build
+RUN apt-get update && apt-get install -y --no-install-recommends \
+      ca-certificates gcc git make musl-tools npm \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --no-audit --no-fund
+COPY . .
+ARG VERSION=0.0.0
+ARG COMMIT=unknown
+ENV PATH=/src/node_modules/.bin:${PATH}
+RUN make -C shim OUT=../dist/plexus VERSION=${VERSION} COMMIT=${COMMIT} \
+    && node scripts/bundle.ts --version ${VERSION} --commit ${COMMIT} \
+    && node scripts/bundle.ts --standalone --version ${VERSION} --commit ${COMMIT} \
+    && node scripts/image.ts --rootfs /rootfs
+
+FROM scratch
+COPY --from=build /rootfs /
+ENV PATH=/plexus SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+ENTRYPOINT ["/plexus/node", "/plexus/plexusd.js"]

@@ -1,0 +1,127 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { chmod, copyFile, mkdir, mkdtemp, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { parseArgs } from "node:util";
+import { execa } from "execa";
+
+/**
+ * Assembles the image's root file system from local files (the pinned Node with the libraries that
+ * it needs, the bundles, the shim) and packs it as dist/plexus-image.tar, which
+ * `ctr images import` and `docker load` take. No registry and no container engine are needed; the
+ * Dockerfile uses --rootfs to do the same inside a build stage.
+ */
+const { values } = parseArgs({
+  options: {
+    version: { type: "string", default: "0.0.0" },
+    commit: { type: "string", default: "unknown" },
+    name: { type: "string", default: "localhost/plexus:dev" },
+    rootfs: { type: "string" },
+  },
+});
+
+const caBundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+
+/** What lies under /plexus in the image. */
+const payload: Readonly<Record<string, string>> = {
+  "dist/plexusd.js": "plexusd.js",
+  "dist/plexusctl.js": "plexusctl.js",
+  "dist/plexus": "plexus",
+  "dist/plexus-standalone": "plexus-standalone",
+};
+
+const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
+
+if (values.rootfs === undefined) await buildTar();
+else await fillRoot(values.rootfs);
+
+async function buildTar(): Promise<void> {
+  const work = await mkdtemp(join(tmpdir(), "plexus-image-"));
+  try {
+    await fillRoot(join(work, "rootfs"));
+    const layer = join(work, "layer.tar");
+    await tar(join(work, "rootfs"), layer);
+    await writeArchive(work, await sha256(layer));
+    const archive = join(work, "image.tar");
+    const files = ["manifest.json", "config.json", "layer.tar"];
+    await execa("tar", [...reproducible, "-C", work, "-cf", archive, ...files]);
+    await mkdir("dist", { recursive: true });
+    await copyFile(archive, "dist/.plexus-image.tar");
+    await rename("dist/.plexus-image.tar", "dist/plexus-image.tar");
+    const { size } = await stat("dist/plexus-image.tar");
+    process.stdout.write(`dist/plexus-image.tar: ${values.name}, ${(size / 1e6).toFixed(1)} MB\n`);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function fillRoot(root: string): Promise<void> {
+  for (const dir of ["plexus", "etc/ssl/certs", "etc/plexus", "run/plexus", "var/lib/plexus", "tmp"]) {
+    await mkdir(join(root, dir), { recursive: true });
+  }
+  const node = await realpath("node_modules/.bin/node");
+  await install(node, join(root, "plexus/node"), 0o755);
+  for (const [from, to] of Object.entries(payload)) {
+    await install(from, join(root, "plexus", to), to.endsWith(".js") ? 0o644 : 0o755);
+  }
+  for (const library of await sharedLibraries(node)) {
+    await install(await realpath(library), join(root, library), 0o755);
+  }
+  for (const bundle of caBundles) {
+    const found = await stat(bundle).catch(() => undefined);
+    if (found !== undefined) await install(bundle, join(root, caBundles[0] as string), 0o644);
+  }
+  await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/:/sbin/nologin\n");
+  await writeFile(join(root, "etc/group"), "root:x:0:\n");
+}
+
+/** The libraries that the dynamic loader resolves for a program, the loader itself included. */
+async function sharedLibraries(program: string): Promise<string[]> {
+  const { stdout } = await execa("ldd", [program]);
+  return stdout.split("\n").flatMap((line) => {
+    const found = /(?:=> |^\s*)(\/\S+) \(0x/.exec(line);
+    return found?.[1] === undefined ? [] : [found[1]];
+  });
+}
+
+async function install(from: string, to: string, mode: number): Promise<void> {
+  await mkdir(dirname(to), { recursive: true });
+  await copyFile(from, to);
+  await chmod(to, mode);
+}
+
+async function writeArchive(work: string, layerDigest: string): Promise<void> {
+  const config = {
+    architecture: goArchitectures[process.arch],
+    os: "linux",
+    created: "1970-01-01T00:00:00Z",
+    config: {
+      Entrypoint: ["/plexus/node", "/plexus/plexusd.js"],
+      Env: ["PATH=/plexus", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"],
+      Labels: {
+        "org.opencontainers.image.title": "plexus",
+        "org.opencontainers.image.version": values.version,
+        "org.opencontainers.image.revision": values.commit,
+        "org.opencontainers.image.licenses": "Apache-2.0",
+      },
+    },
+    rootfs: { type: "layers", diff_ids: [`sha256:${layerDigest}`] },
+  };
+  await writeFile(join(work, "config.json"), JSON.stringify(config));
+  const manifest = [{ Config: "config.json", RepoTags: [values.name], Layers: ["layer.tar"] }];
+  await writeFile(join(work, "manifest.json"), JSON.stringify(manifest));
+}
+
+const reproducible = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
+
+async function tar(dir: string, to: string): Promise<void> {
+  await execa("tar", [...reproducible, "-C", dir, "-cf", to, "."]);
+}
+
+async function sha256(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path), hash);
+  return hash.digest("hex");
+}

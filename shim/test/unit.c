@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the parsers must do with bytes that are just within and just beyond their limits. */
+#include <assert.h>
+#include <stdlib.h>
+#include "../shim.h"
+
+static struct buf b;
+static struct frame f;
+
+/* Parses a copy of exactly that size, so that the sanitizer sees any read beyond it. */
+static ssize_t parse(const void *bytes, size_t len)
+{
+	static char *copy;
+	ssize_t n;
+
+	free(copy);
+	copy = malloc(len ? len : 1);
+	memcpy(copy, bytes, len);
+	n = frame_parse(copy, len, &f);
+	return n;
+}
+
+static void build(int fields)
+{
+	size_t start;
+
+	b.len = 0;
+	start = frame_begin(&b, FRAME_EXEC);
+	for (int i = 0; i < fields; i++)
+		frame_field(&b, "ab", (size_t)i % 3);
+	frame_end(&b, start);
+}
+
+static void test_round_trip(void)
+{
+	build(FIELDS_MAX);
+	assert(parse(b.data, b.len) == (ssize_t)b.len && f.type == FRAME_EXEC && f.count == FIELDS_MAX);
+	assert(f.fields[0].len == 0 && f.fields[2].len == 2 && !strcmp(f.fields[2].data, "ab"));
+	buf_add(&b, "next", 4);
+	assert(parse(b.data, b.len) == (ssize_t)b.len - 4);
+	build(0);
+	assert(parse(b.data, b.len) == 5 && f.count == 0);
+	build(FIELDS_MAX + 1);
+	assert(parse(b.data, b.len) == -1);
+}
+
+static void test_incomplete_at_every_length(void)
+{
+	build(5);
+	for (size_t len = 0; len < b.len; len++)
+		assert(parse(b.data, len) == 0);
+}
+
+static void test_malformed(void)
+{
+	static const struct { const char *bytes; size_t len; } bad[] = {
+		{ "\0\0\0\0", 4 },                                  /* no type */
+		{ "\1\0\0\1", 4 },                                  /* beyond the limit */
+		{ "\377\377\377\377\377", 5 },
+		{ "\0\0\0\2\2\0", 6 },                              /* cut field length */
+		{ "\0\0\0\5\2\0\0\0\0", 9 },                        /* no room for the NUL */
+		{ "\0\0\0\6\2\0\0\0\1\0", 10 },                     /* a byte too long */
+		{ "\0\0\0\6\2\0\0\0\0x", 10 },                      /* not a NUL */
+		{ "\0\0\0\12\2\377\377\377\377\0\0\0\0\0", 14 },    /* wraps around on 32 bits */
+	};
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert(parse(bad[i].bytes, bad[i].len) == -1);
+}
+
+static void test_numbers(void)
+{
+	static const struct { const char *text; int number; } cases[] = {
+		{ "0", 0 }, { "007", 7 }, { "999999999", 999999999 }, { "1000000000", -1 },
+		{ "", -1 }, { "-1", -1 }, { " 1", -1 }, { "1 ", -1 }, { "0x1", -1 },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert(field_number((struct field){ cases[i].text, strlen(cases[i].text) }) == cases[i].number);
+	assert(field_number((struct field){ "1\0002", 3 }) == -1);
+	assert(!is_text((struct field){ "a\0b", 3 }) && is_text((struct field){ "ab", 2 }));
+}
+
+static void test_netlink_chain(void)
+{
+	uint32_t words[8] = { 16, 0, 7, 0, 16, 0, 9, 0 }, seq = 0;
+	const char *bytes = (const char *)words;
+
+	assert(!netlink_last_seq(bytes, 16, &seq) && seq == 7);
+	assert(!netlink_last_seq(bytes, 32, &seq) && seq == 9);
+	assert(netlink_last_seq(bytes, 0, &seq) && netlink_last_seq(bytes, 15, &seq));
+	assert(netlink_last_seq(bytes, 17, &seq) && netlink_last_seq(bytes, 31, &seq));
+	words[0] = 17; /* its padding leaves no room for a second one, but is not needed at the end */
+	assert(!netlink_last_seq(bytes, 17, &seq) && netlink_last_seq(bytes, 32, &seq));
+	words[0] = 0xffffffff;
+	assert(netlink_last_seq(bytes, 32, &seq));
+}
+
+int main(void)
+{
+	test_round_trip();
+	test_incomplete_at_every_length();
+	test_malformed();
+	test_numbers();
+	test_netlink_chain();
+	return 0;
+}

@@ -1,0 +1,75 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { formatCniArgs, mergeCniArgs, parseCniArgs } from "./args.ts";
+
+test.each([
+  ["", []],
+  ["K=V", [["K", "V"]]],
+  [
+    "K=V=1;IgnoreUnknown=1",
+    [
+      ["K", "V=1"],
+      ["IgnoreUnknown", "1"],
+    ],
+  ],
+  ["K=V;", [["K", "V"]]],
+  [
+    "K=;L",
+    [
+      ["K", ""],
+      ["L", ""],
+    ],
+  ],
+  ["=V;;", []],
+])("parseCniArgs(%j) is lenient [R-0.1-03]", (text, pairs) => {
+  expect(parseCniArgs(text)).toEqual(pairs);
+});
+
+test.each([
+  [["K", "a;IP=1.2.3.4"], 'CNI_ARGS K: value "a;IP=1.2.3.4" contains ; or NUL'],
+  [["K", "a\0"], 'CNI_ARGS K: value "a\\u0000" contains ; or NUL'],
+  [["K;L", "a"], 'CNI_ARGS key "K;L" is empty or contains ; or = or NUL'],
+  [["", "a"], 'CNI_ARGS key "" is empty or contains ; or = or NUL'],
+] as const)("formatCniArgs() refuses %j, which would bring in another pair", (pair, message) => {
+  expect(() => formatCniArgs([pair])).toThrow(expect.objectContaining({ code: 4, message }));
+});
+
+test("mergeCniArgs() lets later pairs win in the place of the first, and tells delegates to ignore unknown keys", () => {
+  expect(mergeCniArgs([])).toEqual([["IgnoreUnknown", "1"]]);
+  expect(
+    mergeCniArgs(
+      [
+        ["A", "1"],
+        ["B", "2"],
+      ],
+      [
+        ["A", "3"],
+        ["C", "4"],
+      ],
+    ),
+  ).toEqual([
+    ["IgnoreUnknown", "1"],
+    ["A", "3"],
+    ["B", "2"],
+    ["C", "4"],
+  ]);
+  expect(
+    mergeCniArgs([
+      ["A", "1"],
+      ["IgnoreUnknown", "false"],
+    ]),
+  ).toEqual([
+    ["A", "1"],
+    ["IgnoreUnknown", "1"],
+  ]);
+});
+
+test("parseCniArgs() reads what formatCniArgs() wrote", () => {
+  const key = fc.stringMatching(/^[^;=\0]+$/);
+  const value = fc.stringMatching(/^[^;\0]*$/);
+  fc.assert(
+    fc.property(fc.array(fc.tuple(key, value)), (pairs) => {
+      expect(parseCniArgs(formatCniArgs(pairs))).toEqual(pairs);
+    }),
+  );
+});

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { CniError } from "./error.ts";
+import {
+  isNetworkName,
+  validateContainerId,
+  validateIfName,
+  validateNetworkName,
+} from "./names.ts";
+
+function errorOf(validate: () => void): unknown {
+  try {
+    validate();
+  } catch (error) {
+    return error instanceof CniError ? error.toJSON() : error;
+  }
+  return "no error";
+}
+
+test.each(["a", "0", "cnitool-0123", "A_b.c-d", "x".repeat(200)])(
+  "validateContainerId(%j) and validateNetworkName() accept it [R-0.4-07] [R-1.0-01]",
+  (text) => {
+    expect(() => validateContainerId(text)).not.toThrow();
+    expect(() => validateNetworkName(text)).not.toThrow();
+    expect(isNetworkName(text)).toBe(true);
+  },
+);
+
+test.each(["../../x", "a/b", "-a", ".a", "_a", "a b", "a\n", "\na", "ä", "a\u0000", "a;b"])(
+  "validateContainerId(%j) and validateNetworkName() refuse it [R-0.4-07] [R-1.1-06]",
+  (text) => {
+    expect(errorOf(() => validateContainerId(text))).toEqual({
+      code: 4,
+      msg: "invalid characters in containerID",
+      details: text,
+    });
+    expect(errorOf(() => validateNetworkName(text))).toEqual({
+      code: 7,
+      msg: "invalid characters found in network name",
+      details: text,
+    });
+    expect(isNetworkName(text)).toBe(false);
+  },
+);
+
+test("validateContainerId() and validateNetworkName() refuse an empty name [R-0.4-07]", () => {
+  expect(errorOf(() => validateContainerId(""))).toEqual({ code: 3, msg: "missing containerID" });
+  expect(errorOf(() => validateNetworkName(""))).toEqual({ code: 7, msg: "missing network name:" });
+});
+
+test.each(["eth0", "net1", "a.b", "...", "x".repeat(15), "é".repeat(7), "a@b", "a\\b"])(
+  "validateIfName(%j) accepts what Linux takes [R-0.1-05] [R-0.4-07]",
+  (ifName) => {
+    expect(() => validateIfName(ifName)).not.toThrow();
+  },
+);
+
+const forbidden = "interface name contains / or : or whitespace characters";
+
+test.each([
+  ["", "interface name is empty"],
+  ["x".repeat(16), "interface name is too long"],
+  ["é".repeat(8), "interface name is too long"],
+  [".", "interface name is . or .."],
+  ["..", "interface name is . or .."],
+  ["a/b", forbidden],
+  ["a:b", forbidden],
+  ["a b", forbidden],
+  ["eth0\n", forbidden],
+  ["a\tb", forbidden],
+  ["a\u0085b", forbidden],
+  ["a\u00a0b", forbidden],
+  ["a\u2003b", forbidden],
+])("validateIfName(%j) refuses it [R-0.1-05] [R-0.4-07] [R-0.4-36]", (ifName, msg) => {
+  expect(errorOf(() => validateIfName(ifName))).toEqual({
+    code: 4,
+    msg,
+    ...(msg.endsWith("long")
+      ? { details: "interface name should be less than 16 characters" }
+      : {}),
+  });
+});

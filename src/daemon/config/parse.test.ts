@@ -1,0 +1,126 @@
+import { expect, test } from "vitest";
+import { defaultConfig } from "./config.ts";
+import { ConfigError, parseConfig } from "./parse.ts";
+
+function problemsOf(text: string): string[] {
+  try {
+    parseConfig(text, "config.yaml");
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split("\n");
+    throw error;
+  }
+  return [];
+}
+
+test.each(["", "# only a comment\n", "{}", "---\n"])("parseConfig(%j) is all defaults", (text) => {
+  expect(parseConfig(text, "config.yaml")).toEqual(defaultConfig);
+  expect(defaultConfig.engine).toEqual({});
+});
+
+test("parseConfig() takes Multus's keys and leaves absent ones to the runtime's conf", () => {
+  const text = `
+clusterNetwork: /etc/cni/net.d/10-calico.conflist
+defaultNetworks: [storage]
+systemNamespaces: [kube-system, calico-system]
+multusNamespace: networks
+namespaceIsolation: true
+globalNamespaces: default, shared
+confDir: /etc/cni/multus/net.d
+binDir: /usr/libexec/cni
+readinessindicatorfile: /run/calico/ready
+capabilities: {portMappings: true}
+`;
+  const config = parseConfig(text, "config.yaml");
+  expect(config.engine).toEqual({
+    clusterNetwork: "/etc/cni/net.d/10-calico.conflist",
+    defaultNetworks: ["storage"],
+    systemNamespaces: ["kube-system", "calico-system"],
+    plexusNamespace: "networks",
+    namespaceIsolation: true,
+    globalNamespaces: ["default", "shared"],
+    confDir: "/etc/cni/multus/net.d",
+    binDir: "/usr/libexec/cni",
+    readinessindicatorfile: "/run/calico/ready",
+  });
+  expect(config.nodeConf).toMatchObject({
+    binDirs: ["/usr/libexec/cni", "/opt/cni/bin"],
+    readinessFile: "/run/calico/ready",
+    capabilities: { portMappings: true },
+  });
+});
+
+test("parseConfig() takes the daemon's own keys", () => {
+  const text = `
+apiTimeoutMs: 9000
+statusWaitMs: 0
+http: "[::1]:9999"
+logLevel: debug
+cniConfDir: /var/lib/rancher/k3s/agent/etc/cni/net.d
+cniBinDir: /var/lib/rancher/k3s/data/cni
+primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
+`;
+  expect(parseConfig(text, "config.yaml")).toEqual({
+    engine: {},
+    apiTimeoutMs: 9000,
+    statusWaitMs: 0,
+    http: { host: "::1", port: 9999 },
+    logLevel: "debug",
+    nodeConf: {
+      cniConfDir: "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+      binDirs: ["/var/lib/rancher/k3s/data/cni"],
+      primaryDir: "/etc/cni/primary",
+      primaryConf: "10-flannel.conflist",
+      settleMs: 0,
+      readinessFile: undefined,
+      capabilities: {},
+    },
+  });
+});
+
+test("parseConfig() takes http: off", () => {
+  expect(parseConfig("http: off", "config.yaml").http).toBeUndefined();
+});
+
+test.each([
+  ["clusterNetwrok: x", "config.yaml:1: clusterNetwrok: unknown key"],
+  ["\n\nprimary:\n  settleMs: 1\n  settle: 2", "config.yaml:5: primary.settle: unknown key"],
+  ["namespaceIsolation: yes please", /^config.yaml:1: namespaceIsolation: expected boolean/],
+  ["systemNamespaces: kube-system", /^config.yaml:1: systemNamespaces: expected array/],
+  ["a: 1\nsystemNamespaces:\n- ok\n- 7", /^config.yaml:4: systemNamespaces\[1\]: expected string/],
+  ["clusterNetwork:", /^config.yaml:1: clusterNetwork: expected string, received null/],
+  ["confDir: net.d", "config.yaml:1: confDir: must be an absolute path"],
+  ["delegateTimeoutMs: 0", "config.yaml:1: delegateTimeoutMs: must be at least 1"],
+  ["delegateTimeoutMs: 1.5", /^config.yaml:1: delegateTimeoutMs: /],
+  ["delegateTimeoutMs: 300000", /kubelet/],
+  ["invalidAnnotation: warn", /^config.yaml:1: invalidAnnotation: /],
+  ["http: localhost:80", /^config.yaml:1: http: must be "off"/],
+  ["http: 127.0.0.1:99999", /^config.yaml:1: http: /],
+  ["primary: {conf: a/b}", /^config.yaml:1: primary.conf: must be a file name/],
+  ["delegates: []", "config.yaml:1: delegates: must not be empty"],
+  ["capabilities: {ips: 1}", /^config.yaml:1: capabilities.ips: expected boolean/],
+  ["globalNamespaces: 3", /^config.yaml:1: globalNamespaces: expected a list/],
+  [
+    "clusterNetwork: a\ndelegates: [{type: x}]",
+    /^config.yaml:2: delegates: excludes clusterNetwork/,
+  ],
+  ["multusNamespace: a\nplexusNamespace: a", /^config.yaml:1: multusNamespace: excludes/],
+  ["- a", /^config.yaml:1: expected object/],
+  ["a: 1\na: 2", /^config.yaml:2: Map keys must be unique/],
+  ["a: [", /^config.yaml:1: /],
+])("parseConfig(%j) names line, key and problem", (text, expected) => {
+  const problems = problemsOf(text);
+  if (typeof expected === "string") expect(problems).toContain(expected);
+  else
+    expect(
+      problems.some((problem) => expected.test(problem)),
+      problems.join("\n"),
+    ).toBe(true);
+});
+
+test("parseConfig() tells all problems, in the order of their lines", () => {
+  expect(problemsOf("zzz: 1\nconfDir: 5\nhttp: no\n").map((line) => line.split(":")[1])).toEqual([
+    "1",
+    "2",
+    "3",
+  ]);
+});

@@ -1,0 +1,135 @@
+import {
+  type Document,
+  isMap,
+  isNode,
+  isScalar,
+  LineCounter,
+  type Node,
+  parseDocument,
+} from "yaml";
+import type { z } from "zod";
+import { configFromFile, type PlexusConfig } from "./config.ts";
+import { type ConfigFile, configSchema } from "./schema.ts";
+
+/** One thing that is wrong in a configuration file. */
+export interface ConfigProblem {
+  /** The line that it is about, from 1. */
+  readonly line: number;
+  /** `primary.settleMs`; empty = the file as a whole. */
+  readonly key: string;
+  readonly problem: string;
+}
+
+/** A configuration that cannot be used; every problem of it is told at once. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+  readonly problems: readonly ConfigProblem[];
+
+  constructor(source: string, problems: readonly ConfigProblem[]) {
+    const lines = problems.map(({ line, key, problem }) =>
+      [`${source}:${line}`, ...(key === "" ? [] : [key]), problem].join(": "),
+    );
+    super(lines.join("\n"));
+    this.problems = problems;
+  }
+}
+
+/**
+ * Reads a configuration (YAML or JSON; an empty one is all defaults). `source` is what messages call it.
+ * @throws ConfigError with every problem as `source:line: key: problem`
+ */
+export function parseConfig(text: string, source: string): PlexusConfig {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, strict: true, stringKeys: true });
+  if (document.errors.length > 0) {
+    const problems = document.errors.map((error) => ({
+      line: error.linePos?.[0].line ?? 1,
+      key: "",
+      problem: error.message.split("\n")[0]?.replace(/ at line \d+, column \d+:?$/, "") ?? "",
+    }));
+    throw new ConfigError(source, problems);
+  }
+  const parsed = configSchema.safeParse(document.toJS() ?? {});
+  const problems = parsed.success
+    ? contradictions(parsed.data, document, lines)
+    : parsed.error.issues.flatMap((issue) => problemsOf(issue, document, lines));
+  if (problems.length > 0 || !parsed.success) {
+    throw new ConfigError(
+      source,
+      problems.sort((a, b) => a.line - b.line),
+    );
+  }
+  return configFromFile(parsed.data);
+}
+
+function problemsOf(
+  issue: z.core.$ZodIssue,
+  document: Document,
+  lines: LineCounter,
+): ConfigProblem[] {
+  if (issue.code !== "unrecognized_keys") {
+    const problem = issue.message.replace(/^Invalid input: /, "");
+    return [{ ...placeOf(issue.path, document, lines), problem }];
+  }
+  return issue.keys.map((key) => ({
+    ...placeOf([...issue.path, key], document, lines),
+    problem: "unknown key",
+  }));
+}
+
+/** Keys that are right one by one but not together. */
+function contradictions(file: ConfigFile, document: Document, lines: LineCounter): ConfigProblem[] {
+  const pairs = [
+    ["clusterNetwork", "delegates"],
+    ["plexusNamespace", "multusNamespace"],
+  ] as const;
+  return pairs
+    .filter(([one, other]) => file[one] !== undefined && file[other] !== undefined)
+    .map(([one, other]) => ({
+      ...placeOf([other], document, lines),
+      problem: `excludes ${one}: give one of them`,
+    }));
+}
+
+function placeOf(
+  path: readonly PropertyKey[],
+  document: Document,
+  lines: LineCounter,
+): { line: number; key: string } {
+  const key = path.reduce<string>(
+    (text, part) =>
+      typeof part === "number" ? `${text}[${part}]` : `${text}${text && "."}${String(part)}`,
+    "",
+  );
+  return { line: lines.linePos(offsetOf(path, document)).line || 1, key };
+}
+
+/** Where the last key of the path stands; where it is not written, what would hold it. */
+function offsetOf(path: readonly PropertyKey[], document: Document): number {
+  let node: unknown = document.contents;
+  let offset = startOf(node);
+  for (const part of path) {
+    const pair = isMap(node) ? node.items.find((item) => keyText(item.key) === part) : undefined;
+    if (pair !== undefined) {
+      offset = startOf(pair.key) || offset;
+      node = pair.value;
+    } else {
+      node =
+        isNode(node) && "get" in node ? (node as unknown as Gettable).get(part, true) : undefined;
+      offset = startOf(node) || offset;
+    }
+  }
+  return offset;
+}
+
+interface Gettable {
+  get(key: unknown, keepScalar: true): unknown;
+}
+
+function keyText(key: unknown): unknown {
+  return isScalar(key) ? key.value : key;
+}
+
+function startOf(node: unknown): number {
+  return (isNode(node) ? (node as Node).range?.[0] : undefined) ?? 0;
+}

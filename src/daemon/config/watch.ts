@@ -1,0 +1,84 @@
+import { type FSWatcher, watch } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Logger } from "#engine/ports.ts";
+import type { PlexusConfig } from "./config.ts";
+import { parseConfig } from "./parse.ts";
+
+/** Options of {@link watchConfig}. */
+export interface WatchConfigOptions {
+  readonly path: string;
+  readonly logger: Logger;
+  /** A new configuration is in force. */
+  readonly onChange?: (config: PlexusConfig) => void;
+  /** The file has changed but cannot be used; the old configuration stays. */
+  readonly onInvalid?: (error: Error) => void;
+  /** How often the file is looked at besides; a watch can be lost. @default 30000 */
+  readonly pollMs?: number;
+  /** How long after a change the file is read: several files of a ConfigMap change at once. @default 200 */
+  readonly settleMs?: number;
+}
+
+/** A configuration that follows its file. */
+export interface WatchedConfig {
+  current(): PlexusConfig;
+  close(): void;
+}
+
+/**
+ * Reads the configuration and reads it again when it changes. The directory is watched, not the
+ * file: a ConfigMap's volume changes by a symlink beside it being replaced.
+ * @throws ConfigError, or as node:fs, when the file cannot be used at start
+ */
+export async function watchConfig(options: WatchConfigOptions): Promise<WatchedConfig> {
+  const { path, settleMs = 200, pollMs = 30_000 } = options;
+  let text = await readFile(path, "utf8");
+  let config = parseConfig(text, path);
+  let pending: NodeJS.Timeout | undefined;
+
+  const reread = async (): Promise<void> => {
+    const now = await readFile(path, "utf8");
+    if (now === text) return;
+    text = now;
+    config = parseConfig(now, path);
+    options.logger.info({ path }, "configuration read again");
+    options.onChange?.(config);
+  };
+  const look = (): void => {
+    reread().catch((error: unknown) => tellInvalid(options, error));
+  };
+  const watcher = watchDirectory(dirname(path), () => {
+    pending ??= setTimeout(() => {
+      pending = undefined;
+      look();
+    }, settleMs);
+  });
+  const poll = setInterval(look, pollMs);
+  poll.unref();
+  return {
+    current: () => config,
+    close: () => {
+      clearInterval(poll);
+      clearTimeout(pending);
+      watcher?.close();
+    },
+  };
+}
+
+function watchDirectory(dir: string, onEvent: () => void): FSWatcher | undefined {
+  try {
+    return watch(dir, { persistent: false }, onEvent).on("error", () => undefined);
+  } catch {
+    // No inotify instance left: the poll has to do.
+    return undefined;
+  }
+}
+
+function tellInvalid(options: WatchConfigOptions, thrown: unknown): void {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  options.logger.error(
+    { path: options.path, problems: error.message.split("\n") },
+    "the changed configuration cannot be used; the one before stays in force",
+  );
+  options.onInvalid?.(error);
+}
