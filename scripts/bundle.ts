@@ -1,6 +1,6 @@
 import { chmod, mkdir, rm } from "node:fs/promises";
 import { parseArgs } from "node:util";
-import { build, type BuildOptions, type Plugin } from "esbuild";
+import { type BuildOptions, build, type Plugin } from "esbuild";
 import { execa } from "execa";
 
 /**
@@ -55,8 +55,21 @@ else {
 async function buildStandalone(): Promise<void> {
   const { banner: _, ...options } = common;
   const bundle = "dist/.standalone.cjs";
-  await build({ ...options, format: "cjs", entryPoints: ["src/standalone/main.ts"], outfile: bundle });
-  await execa("bun", ["build", "--compile", "--minify", "--bytecode", bundle, "--outfile", "dist/plexus-standalone"]);
+  await build({
+    ...options,
+    format: "cjs",
+    entryPoints: ["src/standalone/main.ts"],
+    outfile: bundle,
+  });
+  await execa("bun", [
+    "build",
+    "--compile",
+    "--minify",
+    "--bytecode",
+    bundle,
+    "--outfile",
+    "dist/plexus-standalone",
+  ]);
   await chmod("dist/plexus-standalone", 0o755);
   await rm(bundle);
 }

@@ -1,6 +1,16 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { chmod, copyFile, mkdir, mkdtemp, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  mkdtemp,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -58,7 +68,14 @@ async function buildTar(): Promise<void> {
 }
 
 async function fillRoot(root: string): Promise<void> {
-  for (const dir of ["plexus", "etc/ssl/certs", "etc/plexus", "run/plexus", "var/lib/plexus", "tmp"]) {
+  for (const dir of [
+    "plexus",
+    "etc/ssl/certs",
+    "etc/plexus",
+    "run/plexus",
+    "var/lib/plexus",
+    "tmp",
+  ]) {
     await mkdir(join(root, dir), { recursive: true });
   }
   const node = await realpath("node_modules/.bin/node");

@@ -1,0 +1,220 @@
+import { expect, test } from "vitest";
+import type { NetConfList } from "./conf.ts";
+import { type ConfReader, loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "./load.ts";
+
+/** Files by path; a value that is no string cannot be read. */
+class MemoryFiles implements ConfReader {
+  readonly #files: ReadonlyMap<string, unknown>;
+
+  constructor(files: Readonly<Record<string, unknown>>) {
+    this.#files = new Map(Object.entries(files));
+  }
+
+  list(dir: string): Promise<string[]> {
+    const inside = [...this.#files.keys()].filter((path) => path.startsWith(`${dir}/`));
+    const names = inside.map((path) => path.slice(dir.length + 1).split("/")[0] ?? "");
+    return Promise.resolve([...new Set(names)].sort());
+  }
+
+  read(path: string): Promise<string> {
+    const file = this.#files.get(path);
+    if (typeof file === "string") return Promise.resolve(file);
+    return Promise.reject(new Error(`EACCES: permission denied, open '${path}'`));
+  }
+
+  kind(path: string): Promise<"file" | "directory" | "absent"> {
+    if (this.#files.has(path)) return Promise.resolve("file");
+    const isDir = [...this.#files.keys()].some((file) => file.startsWith(`${path}/`));
+    return Promise.resolve(isDir ? "directory" : "absent");
+  }
+}
+
+const conf = (name: string, type = "bridge"): string =>
+  JSON.stringify({ cniVersion: "1.0.0", name, type });
+const list = (name: string, extra: object = { plugins: [{ type: "bridge" }] }): string =>
+  JSON.stringify({ cniVersion: "1.0.0", name, ...extra });
+
+/** Loads by name from /net; gives the types of the plugins and the warnings. */
+async function byName(
+  files: Readonly<Record<string, unknown>>,
+  name = "n",
+): Promise<{ types: string[]; warnings: string[]; list: NetConfList }> {
+  const warnings: string[] = [];
+  const onWarning = (message: string): number => warnings.push(message);
+  const found = await loadNetworkByName({
+    dir: "/net",
+    name,
+    files: new MemoryFiles(files),
+    onWarning,
+  });
+  return { types: found.plugins.map(({ type }) => type), warnings, list: found };
+}
+
+test.each(["conf", "json"])(
+  "loadNetworkByName() finds a single plugin's .%s file and makes a list of it [L-02] [L-09]",
+  async (extension) => {
+    const { types, list: found } = await byName({ [`/net/10.${extension}`]: conf("n", "ptp") });
+    expect(types).toEqual(["ptp"]);
+    expect(found).toMatchObject({ name: "n", cniVersion: "1.0.0" });
+  },
+);
+
+test("loadNetworkByName() prefers a .conflist to a .conf that sorts earlier [L-02]", async () => {
+  const files = { "/net/00.conf": conf("n", "ptp"), "/net/50.conflist": list("n") };
+  expect((await byName(files)).types).toEqual(["bridge"]);
+});
+
+test("loadNetworkByName() takes the first of several, and other extensions for nothing [L-01] [L-02]", async () => {
+  const files = {
+    "/net/05.conflist.bak": list("n", { plugins: [{ type: "no" }] }),
+    "/net/06.CONFLIST": list("n", { plugins: [{ type: "no" }] }),
+    "/net/.conflist": list("other"),
+    "/net/10.conflist": list("n", { plugins: [{ type: "first" }] }),
+    "/net/20.conflist": list("n", { plugins: [{ type: "second" }] }),
+  };
+  expect(await byName(files)).toMatchObject({ types: ["first"], warnings: [] });
+});
+
+test("loadNetworkByName() names files that it cannot use in a warning and goes on [R-1.1-05]", async () => {
+  const files = {
+    "/net/10.conflist": "{",
+    "/net/20.conflist": list("x", { plugins: [{}] }),
+    "/net/25.conflist": undefined,
+    "/net/30.conflist": list("n"),
+    "/net/40.conflist": "{",
+  };
+  expect((await byName(files)).warnings).toEqual([
+    expect.stringMatching(
+      /passed over: invalid network configuration in \/net\/10.conflist: not valid JSON/,
+    ),
+    "network configuration passed over: invalid network configuration in /net/20.conflist: plugins[0].type: is missing",
+    "network configuration passed over: error reading /net/25.conflist: EACCES: permission denied, open '/net/25.conflist'",
+  ]);
+});
+
+test("loadNetworkByName() says why the very file that holds the network cannot be used [L-04]", async () => {
+  const files = { "/net/10.conflist": list("n", { plugins: [{}] }), "/net/20.conf": conf("n") };
+  await expect(byName(files)).rejects.toMatchObject({
+    code: 7,
+    message: "invalid network configuration in /net/10.conflist: plugins[0].type: is missing",
+  });
+});
+
+test.each([
+  [{}, "no net configurations found in /net"],
+  [{ "/net/nested/10.conf": conf("n") }, "no net configurations found in /net"],
+  [{ "/net/10.conf": conf("other") }, 'no net configuration with name "n" in /net'],
+  [{ "/net/10.conflist": list("other") }, 'no net configuration with name "n" in /net'],
+  [{ "/net/d.conflist/10.conf": conf("n") }, 'no net configuration with name "n" in /net'],
+  [
+    { "/net/10.conf": "[]" },
+    'no net configuration with name "n" in /net; passed over: invalid network configuration in /net/10.conf: must be an object, got an array',
+  ],
+])("loadNetworkByName() with %j finds nothing [L-03]", async (files, message) => {
+  await expect(byName(files)).rejects.toMatchObject({ code: 7, message });
+});
+
+test.each(["../x", "", "a/b", "n\n"])(
+  "loadNetworkByName() checks the name %j before it looks anywhere [L-08] [L-11] [R-1.1-06]",
+  async (name) => {
+    await expect(byName({ "/x/10.conf": conf("n") }, name)).rejects.toMatchObject({ code: 7 });
+  },
+);
+
+const inline = { plugins: [{ type: "inline" }] };
+
+test.each([
+  { what: "no inline plugins, one beside", body: {}, beside: ["a.conf"], types: ["a"] },
+  { what: "inline plugins, none beside", body: inline, beside: [], types: ["inline"] },
+  {
+    what: "inline plugins, only other files beside",
+    body: inline,
+    beside: ["x.json"],
+    types: ["inline"],
+  },
+  { what: "both", body: inline, beside: ["b.conf", "a.conf"], types: ["inline", "a", "b"] },
+  {
+    what: "both, but inline only",
+    body: { ...inline, loadOnlyInlinedPlugins: true },
+    beside: ["a.conf"],
+    types: ["inline"],
+  },
+])(
+  "loadNetworkByName() side-loads plugins: $what [R-1.1-04] [R-1.1-05] [L-08] [L-10]",
+  async ({ body, beside, types }) => {
+    const extra = beside.map((file) => [`/net/n/${file}`, JSON.stringify({ type: file[0] })]);
+    const found = await byName({
+      "/net/10.conflist": list("n", body),
+      ...Object.fromEntries(extra),
+    });
+    expect(found.types).toEqual(types);
+    expect(found.list.raw.plugins).toHaveLength(types.length);
+  },
+);
+
+test.each([
+  [{ "/net/10.conflist": list("n", {}) }, 'no plugin configs found for network "n"'],
+  [
+    { "/net/10.conflist": list("n", {}), "/net/n/a.conf": "{}" },
+    "invalid plugin configuration in /net/n/a.conf: type: is missing",
+  ],
+  [
+    { "/net/10.conflist": list("n", {}), "/net/n/a.conf": undefined },
+    "error reading /net/n/a.conf: EACCES",
+  ],
+  [{ "/net/10.conflist": list("n", { loadOnlyInlinedPlugins: true }) }, "plugins: is missing"],
+  [{ "/net/10.conflist": list("n", { plugins: [] }) }, "plugins: no plugins in list"],
+])("loadNetworkByName() refuses an incomplete list: %j [L-05] [L-08]", async (files, message) => {
+  await expect(byName(files)).rejects.toThrow(message);
+});
+
+test("loadNetworkByName() tells of keys that only a runtime may set [R-1.0-03]", async () => {
+  const plugins = [{ type: "a" }, { type: "b", prevResult: {}, runtimeConfig: {} }];
+  expect((await byName({ "/net/10.conflist": list("n", { plugins }) })).warnings).toEqual([
+    "/net/10.conflist: plugins[1].prevResult is ignored: only a runtime may set it",
+    "/net/10.conflist: plugins[1].runtimeConfig is ignored: only a runtime may set it",
+  ]);
+});
+
+test("loadNetworkFile() loads the one network of a file, with the plugins beside it", async () => {
+  const files = new MemoryFiles({
+    "/net/10.conflist": list("n"),
+    "/net/n/a.conf": '{"type":"tuning"}',
+    "/net/20.conf": conf("single"),
+    "/net/list": list("other"),
+    "/net/30.conf": list("wrong"),
+  });
+  const options = { files, onWarning: (): void => undefined };
+  const loaded = await Promise.all(
+    ["/net/10.conflist", "/net/20.conf", "/net/list"].map((path) => loadNetworkFile(path, options)),
+  );
+  expect(loaded.map(({ name, plugins }) => [name, plugins.length])).toEqual([
+    ["n", 2],
+    ["single", 1],
+    ["other", 1],
+  ]);
+  await expect(loadNetworkFile("/net/30.conf", options)).rejects.toThrow(
+    "belongs in a .conflist file",
+  );
+  await expect(loadNetworkFile("/net/none", options)).rejects.toMatchObject({ code: 5 });
+});
+
+test("loadFirstNetwork() takes the first usable file of any form that is accepted", async () => {
+  const warnings: string[] = [];
+  const options = {
+    files: new MemoryFiles({
+      "/net/00-plexus.conflist": list("plexus", { plugins: [{ type: "plexus" }] }),
+      "/net/10-broken.conf": "{",
+      "/net/20-first.conf": conf("first"),
+      "/net/30-second.conflist": list("second"),
+    }),
+    onWarning: (message: string): number => warnings.push(message),
+  };
+  expect((await loadFirstNetwork("/net", options)).name).toBe("plexus");
+  const accept = ({ plugins }: NetConfList): boolean => plugins[0]?.type !== "plexus";
+  expect((await loadFirstNetwork("/net", { ...options, accept })).name).toBe("first");
+  expect(warnings).toEqual([expect.stringContaining("/net/10-broken.conf")]);
+  await expect(loadFirstNetwork("/empty", options)).rejects.toThrow(
+    "no net configurations found in /empty",
+  );
+});
