@@ -99,7 +99,7 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 
 	for (;;) {
 		int64_t left = deadline - now_us() / 1000;
-		struct sockaddr_nl from;
+		struct sockaddr_nl from = { 0 };
 		ssize_t n;
 
 		if (left <= 0 || poll(&p, 1, (int)left) == 0)

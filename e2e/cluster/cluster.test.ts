@@ -4,10 +4,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { readdir, readFile, readlink } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { isDeepStrictEqual } from "node:util";
+import { basename, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { controlPlaneBridge, nodeInterface } from "./addresses.ts";
 import { type Cluster, startCluster } from "./cluster.ts";
 import { busyboxImage } from "./images.ts";
 import { run } from "./run.ts";
@@ -15,6 +14,8 @@ import { waitFor } from "./wait.ts";
 
 /** A build of Kubernetes from source comes first where there is none in the cache. */
 const coldBuildMs = 40 * 60_000;
+
+const networkLinks = ["cni0", "node-1", controlPlaneBridge, nodeInterface];
 
 interface Pod {
   readonly metadata: { readonly name: string };
@@ -35,29 +36,26 @@ function podSpec(extra: object = {}): object {
   };
 }
 
-/** What the machine itself has, which a cluster must leave alone. */
-async function machineState(): Promise<object> {
-  const paths = [
-    "/etc/cni",
-    "/etc/plexus",
-    "/opt/cni",
-    "/run/netns",
-    "/run/containerd",
-    "/run/plexus",
+/**
+ * What a cluster may have left on the machine itself, outside of its hosts: what bears its name or its
+ * addresses. Whatever else goes on here is none of it.
+ */
+async function tracesOf(directory: string): Promise<string[]> {
+  const name = basename(directory);
+  const links = networkLinks.join("|");
+  const listings: readonly (readonly [string, RegExp])[] = [
+    [await readFile("/proc/self/mountinfo", "utf8"), new RegExp(name)],
+    [(await readdir("/sys/fs/cgroup", { recursive: true })).join("\n"), new RegExp(name)],
+    [(await readdir(dirname(directory))).join("\n"), new RegExp(name)],
+    [await run(["ip", "-oneline", "link"]), new RegExp(`: (${links})[@:]`)],
+    [await run(["ip", "route"]), /10\.244\.0\.|192\.0\.2\./],
+    [await run(["nft", "list", "ruleset"]), /10\.96\.0\.1/],
   ];
-  const state = ["cni", "containerd", "kubelet", "plexus"].map((name) => `/var/lib/${name}`);
-  return {
-    mounts: await readFile("/proc/self/mountinfo", "utf8"),
-    links: await run(["ip", "-brief", "link"]),
-    routes: await run(["ip", "route"]),
-    rules: await run(["nft", "list", "ruleset"]),
-    forwarding: await readFile("/proc/sys/net/ipv4/ip_forward", "utf8"),
-    paths: [...paths, ...state].filter((path) => existsSync(path)),
-    cgroups: (await readdir("/sys/fs/cgroup", { recursive: true })).filter((name) =>
-      name.includes("plexus-e2e"),
-    ),
-    temporary: (await readdir(tmpdir())).filter((name) => name.startsWith("plexus-e2e-")),
-  };
+  const files = ["/etc/cni/net.d/10-primary.conflist", "/var/lib/kubelet/kubeconfig"];
+  return [
+    ...listings.flatMap(([text, own]) => text.split("\n").filter((line) => own.test(line))),
+    ...files.filter((path) => existsSync(path)),
+  ];
 }
 
 /** The namespaces that a process is in, as the kernel names them. */
@@ -98,11 +96,9 @@ async function startPod(cluster: Cluster, name: string, spec: object = {}): Prom
 }
 
 describe("a cluster", () => {
-  let before: object;
   let cluster: Cluster;
 
   beforeAll(async () => {
-    before = await machineState();
     cluster = await startCluster();
   }, coldBuildMs);
 
@@ -194,36 +190,45 @@ describe("a cluster", () => {
     await startPod(cluster, "after-reboot");
   });
 
+  test("shows on the machine itself by its directory and control groups only", async () => {
+    const traces = await tracesOf(cluster.directory);
+    const names = new Set(traces.map((trace) => trace.split("/").find((part) => part !== "")));
+    const hierarchies = await readdir("/sys/fs/cgroup");
+    expect([...names].filter((name) => !hierarchies.includes(name ?? ""))).toEqual([
+      basename(cluster.directory),
+    ]);
+  });
+
   test("leaves nothing on the machine when it is stopped", async () => {
     const { controlPlane, node } = cluster;
     const namespaces = await ownNamespaces([controlPlane.host.pid, node.host.pid]);
     expect((await processesIn(namespaces)).length).toBeGreaterThan(5);
     await cluster.stop();
     expect(await processesIn(namespaces)).toEqual([]);
-    expect(await machineState()).toEqual(before);
+    expect(await tracesOf(cluster.directory)).toEqual([]);
   });
 });
 
 test("a cluster leaves nothing on the machine when the process that started it is killed", async () => {
-  const before = await machineState();
   const script = `
     import { startCluster } from ${JSON.stringify(join(import.meta.dirname, "cluster.ts"))};
-    const { controlPlane, node } = await startCluster();
-    console.log(JSON.stringify([controlPlane.host.pid, node.host.pid]));
+    const { directory, controlPlane, node } = await startCluster();
+    console.log(JSON.stringify({ directory, pids: [controlPlane.host.pid, node.host.pid] }));
     setInterval(() => undefined, 1_000);`;
   const holder = spawn(process.execPath, ["--input-type=module", "--eval", script], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const [output] = await once(holder.stdout, "data");
-  const namespaces = await ownNamespaces(JSON.parse(String(output)));
+  const { directory, pids } = JSON.parse(String(output));
+  const namespaces = await ownNamespaces(pids);
   expect((await processesIn(namespaces)).length).toBeGreaterThan(5);
   holder.kill("SIGKILL");
   await waitFor(async () => (await processesIn(namespaces)).length === 0, {
     what: "the processes of the cluster are gone",
     timeoutMs: 10_000,
   });
-  await waitFor(async () => isDeepStrictEqual(await machineState(), before), {
-    what: "the machine is as before",
+  await waitFor(async () => (await tracesOf(directory)).length === 0, {
+    what: "its directory and control groups are gone",
     timeoutMs: 10_000,
   });
 });

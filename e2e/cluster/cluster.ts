@@ -82,6 +82,11 @@ export class Cluster {
     return this.node.host.run(command, options);
   }
 
+  /** Makes an image known to the node: an archive that writeImage() has made. */
+  async loadImage(archive: string): Promise<void> {
+    await this.node.loadImage(archive);
+  }
+
   /** Waits until the API server knows that the node is ready in its current boot. */
   async waitForNode(): Promise<void> {
     const { name, bootId } = this.node;

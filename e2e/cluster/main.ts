@@ -40,10 +40,19 @@ async function up(): Promise<void> {
     stdio: ["ignore", log, log],
     detached: true,
   });
-  const ended = () => holder.exitCode !== null || holder.signalCode !== null;
-  await waitFor(() => existsSync(stateFile) || ended(), { what: "the cluster is up" });
+  const ended = (): boolean => holder.exitCode !== null || holder.signalCode !== null;
+  const holds = async (): Promise<boolean> =>
+    existsSync(stateFile) && (await readState()).pid === holder.pid;
+  try {
+    await waitFor(async () => ended() || (await holds()), { what: "the cluster is up" });
+  } finally {
+    if (!(await holds())) {
+      holder.kill("SIGKILL");
+      process.stderr.write(await readFile(logPath, "utf8"));
+    }
+  }
   if (ended()) {
-    throw new Error(`cannot start the cluster:\n${await readFile(logPath, "utf8")}`);
+    throw new Error("cannot start the cluster");
   }
   holder.unref();
   console.log("The cluster is up. Next: node e2e/cluster/main.ts kubectl get nodes");
@@ -58,7 +67,8 @@ async function hold(): Promise<void> {
     kubectl: cluster.kubectlCommand(),
     node: cluster.node.host.command([]),
   };
-  await writeFile(stateFile, JSON.stringify(state));
+  // Only one cluster at a time is held for the command line.
+  await writeFile(stateFile, JSON.stringify(state), { flag: "wx" });
   const alive = setInterval(() => undefined, 60_000);
   await once(process, "SIGTERM");
   clearInterval(alive);

@@ -48,9 +48,9 @@ const kubernetesPrograms = [
 /** Finds all programs, and builds or downloads those that are not in the cache yet. */
 export async function prepareTools(): Promise<Tools> {
   await requirePrerequisites();
-  const debian = await debianRoot();
+  const [debian, kubernetes] = await Promise.all([debianRoot(), kubernetesDirectory()]);
   return {
-    kubernetes: await kubernetesDirectory(),
+    kubernetes,
     debian,
     cniPlugins: join(debian, "usr/lib/cni"),
     etcd: join(debian, "usr/bin/etcd"),
@@ -82,6 +82,7 @@ async function kubernetesDirectory(): Promise<string> {
 }
 
 async function buildKubernetes(source: string, directory: string): Promise<void> {
+  process.stderr.write("building Kubernetes from source, once: this takes about ten minutes\n");
   const module = "k8s.io/kubernetes";
   const version = (
     await run(["go", "list", "-m", "-f", "{{.Version}}", module], { cwd: source })

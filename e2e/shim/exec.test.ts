@@ -28,6 +28,13 @@ eachBuild("a delegate", (bench) => {
     expect(result.elapsedUs).toBeGreaterThan(100);
   });
 
+  test("gets each variable once, however it picks among duplicates", async () => {
+    bench().plugin("p", "tr '\\0' '\\n' </proc/$$/environ | grep -E '^(CNI_IFNAME|CNI_ARGS)='");
+    const env = ["CNI_IFNAME=net1", "CNI_ARGS="];
+    const result = await bench().order({ type: "p", env }, { CNI_ARGS: "A=1" });
+    expect(result.stdout).toBe("CNI_IFNAME=net1\nCNI_ARGS=\n");
+  });
+
   test("returns its exit status, stdout and stderr", async () => {
     bench().plugin("p", "cat >/dev/null; printf out; printf err >&2; exit 3");
     const result = await bench().order({ type: "p" });

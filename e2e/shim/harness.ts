@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { isUtf8 } from "node:buffer";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
@@ -201,19 +202,20 @@ export class Bench {
     child.stdin.on("error", () => undefined);
     child.stdin.write(options.stdin ?? '{"cniVersion":"1.0.0","name":"n","type":"plexus"}');
     if (!options.holdStdin) child.stdin.end();
-    let stdout = "";
+    const chunks: Buffer[] = [];
     let stderr = "";
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      stdout += text;
-    });
+    child.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       stderr += text;
     });
     const ended = new Promise<Answer>((resolveEnd, reject) => {
       child.on("error", reject);
       child.on("close", (code, signal) => {
+        const ms = performance.now() - begun;
         if (/Sanitizer|runtime error:/.test(stderr)) reject(new Error(stderr));
-        resolveEnd({ code, signal, stdout, stderr, ms: performance.now() - begun });
+        const bytes = Buffer.concat(chunks);
+        if (!isUtf8(bytes)) reject(new Error("stdout is not UTF-8"));
+        resolveEnd({ code, signal, stdout: bytes.toString(), stderr, ms });
       });
     });
     return { child, ended };

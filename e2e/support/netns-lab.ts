@@ -77,6 +77,13 @@ export class NetnsLab implements AsyncDisposable {
     return `/run/netns/${name}`;
   }
 
+  /** Makes a link that macvlan networks can sit on. */
+  async addUplink(name: string): Promise<void> {
+    await this.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}-peer`);
+    await this.run("ip", "link", "set", name, "up");
+    await this.run("ip", "link", "set", `${name}-peer`, "up");
+  }
+
   async deleteNetns(name: string): Promise<void> {
     await this.run("ip", "netns", "del", name);
   }

@@ -17,3 +17,10 @@ export function cniPluginDir(): string {
   if (found === undefined) throw new Error("the CNI reference plugins are missing: run `make deps`");
   return found;
 }
+
+/** A file that `make build` made; PLEXUS_DIST names another directory than dist/. */
+export function distPath(name: string): string {
+  const path = join(process.env["PLEXUS_DIST"] ?? join(repositoryRoot, "dist"), name);
+  if (!existsSync(path)) throw new Error(`${path} is missing: run \`make build\``);
+  return path;
+}

@@ -1,10 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { execa, type Result } from "execa";
 import { NetnsLab } from "./netns-lab.ts";
-import { cniPluginDir, nodeBinary, repositoryRoot } from "./paths.ts";
+import { cniPluginDir, distPath, nodeBinary } from "./paths.ts";
+import { type PodOptions, TestPod } from "./test-pod.ts";
 
 /** What one CNI call printed and exited with. */
 export interface CallOutcome {
@@ -13,6 +15,20 @@ export interface CallOutcome {
   readonly stderr: string;
   /** stdout as JSON; undefined when it is empty. */
   readonly json: unknown;
+}
+
+/** A call that is being made: its shim can be watched and killed. */
+export interface RunningCall {
+  readonly pid: number;
+  readonly outcome: Promise<CallOutcome>;
+}
+
+/** A CNI error as printed. */
+export interface PrintedError {
+  readonly cniVersion: string;
+  readonly code: number;
+  readonly msg: string;
+  readonly details?: string;
 }
 
 /** One CNI call as a runtime makes it. */
@@ -30,13 +46,23 @@ export interface CniCall {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+/** Where a definition is, and what it says besides its configuration. */
+export interface NadOptions {
+  readonly namespace?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
 /** A lab with the built daemon and shim: what a runtime on a node finds. */
 export class PlexusNode implements AsyncDisposable {
   readonly lab: NetnsLab;
   /** Searched for plugins: the reference plugins unless the test adds directories before them. */
   cniPath: string[] = [cniPluginDir()];
-  shim: string = join(repositoryRoot, "dist/plexus");
-  #daemon: ChildProcess | undefined;
+  shim: string = distPath("plexus");
+  /** The default network that {@link conf} delegates to. */
+  defaultNetwork: object = { cniVersion: "1.0.0", name: "default", type: "unset" };
+  /** Keys of the runtime's conf, and its version. */
+  confExtra: object = {};
+  readonly #daemons: ChildProcess[] = [];
   #log = "";
 
   private constructor(lab: NetnsLab) {
@@ -71,7 +97,9 @@ export class PlexusNode implements AsyncDisposable {
   /** Writes one manifest file: objects become one YAML document each (JSON is YAML). */
   async manifest(name: string, ...objects: object[]): Promise<void> {
     const text = objects.map((object) => JSON.stringify(object)).join("\n---\n");
-    await writeFile(join(this.manifestsDir, `${name}.yaml`), text);
+    const path = join(this.manifestsDir, `${name}.yaml`);
+    await writeFile(`${path}.new`, text);
+    await rename(`${path}.new`, path);
   }
 
   /** The network-status that was published for a pod; undefined when there is none. */
@@ -80,14 +108,37 @@ export class PlexusNode implements AsyncDisposable {
     return existsSync(path) ? JSON.parse(await readFile(path, "utf8")) : undefined;
   }
 
+  /** Writes a NetworkAttachmentDefinition. */
+  async nad(name: string, config: object | undefined, options: NadOptions = {}): Promise<void> {
+    const { namespace = "default", annotations = {} } = options;
+    await this.manifest(`nad-${namespace}-${name}`, {
+      apiVersion: "k8s.cni.cncf.io/v1",
+      kind: "NetworkAttachmentDefinition",
+      metadata: { name, namespace, annotations },
+      spec: config === undefined ? {} : { config: JSON.stringify(config) },
+    });
+  }
+
+  /** Makes a pod: its manifest and its network namespace. */
+  pod(name: string, options: PodOptions = {}): Promise<TestPod> {
+    return TestPod.create(this, name, options);
+  }
+
+  /** The conf that the runtime hands over. */
+  conf(extra: object = {}): object {
+    const network = { cniVersion: "1.0.0", name: "plexus", type: "plexus" };
+    return { ...network, delegates: [this.defaultNetwork], ...this.confExtra, ...extra };
+  }
+
+  /** Starts a daemon and waits until it serves; one that runs already is to hand over. */
   async startDaemon(...flags: string[]): Promise<void> {
-    const [file, ...args] = this.lab.command(nodeBinary(), join(repositoryRoot, "dist/plexusd.js"));
+    const [file, ...args] = this.lab.command(nodeBinary(), distPath("plexusd.js"));
     const own = ["--socket", this.socketPath, "--state-dir", this.stateDir, "--http", "off"];
     const source = flags.some((f) => f === "--manifests") ? [] : ["--manifests", this.manifestsDir];
     const daemon = spawn(file, [...args, ...own, ...source, ...flags], {
       stdio: ["ignore", "ignore", "pipe"],
     });
-    this.#daemon = daemon;
+    this.#daemons.push(daemon);
     const before = this.#log.length;
     daemon.stderr?.on("data", (chunk: Buffer) => {
       this.#log += chunk.toString();
@@ -98,15 +149,15 @@ export class PlexusNode implements AsyncDisposable {
     }
   }
 
+  /** The daemon that was started last. */
   get daemonPid(): number {
-    return this.#daemon?.pid as number;
+    return this.#daemons.at(-1)?.pid as number;
   }
 
-  /** Ends the daemon: SIGTERM lets it finish, SIGKILL does not. */
+  /** Ends the oldest daemon: SIGTERM lets it finish, SIGKILL does not. */
   async stopDaemon(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
-    const daemon = this.#daemon;
-    this.#daemon = undefined;
-    if (daemon === undefined || daemon.exitCode !== null) return;
+    const daemon = this.#daemons.shift();
+    if (daemon === undefined || daemon.exitCode !== null || daemon.signalCode !== null) return;
     const exited = new Promise((resolve) => daemon.once("exit", resolve));
     daemon.kill(signal);
     await exited;
@@ -142,25 +193,44 @@ export class PlexusNode implements AsyncDisposable {
   }
 
   /** Runs the shim as a runtime does. Never throws: what went wrong is in the outcome. */
-  async call(call: CniCall): Promise<CallOutcome> {
+  call(call: CniCall): Promise<CallOutcome> {
+    return this.start(call).outcome;
+  }
+
+  /** The same, without waiting for its end. */
+  start(call: CniCall): RunningCall {
     const input = typeof call.conf === "string" ? call.conf : JSON.stringify(call.conf);
-    const result = await this.lab.try([this.shim], {
+    const [file, ...args] = this.lab.command(this.shim);
+    const env = this.environment(call);
+    // nsenter becomes the shim: it forks for no namespace but a PID namespace.
+    const child = execa(file, args, {
       input,
-      env: this.environment(call),
+      env,
       extendEnv: false,
       stripFinalNewline: false,
+      reject: false,
     });
-    const stdout = String(result.stdout ?? "");
-    return {
-      exitCode: result.exitCode ?? -1,
-      stdout,
-      stderr: String(result.stderr ?? ""),
-      json: stdout.trim() === "" ? undefined : JSON.parse(stdout),
-    };
+    return { pid: child.pid as number, outcome: child.then((result) => outcomeOf(result as Result)) };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.stopDaemon("SIGKILL");
+    while (this.#daemons.length > 0) await this.stopDaemon("SIGKILL");
     await this.lab[Symbol.asyncDispose]();
   }
+}
+
+function outcomeOf(result: Result): CallOutcome {
+  const stdout = String(result.stdout ?? "");
+  return {
+    exitCode: result.exitCode ?? -1,
+    stdout,
+    stderr: String(result.stderr ?? ""),
+    json: stdout.trim() === "" ? undefined : JSON.parse(stdout),
+  };
+}
+
+/** The error that a call printed; throws when it succeeded. */
+export function errorOf(outcome: CallOutcome): PrintedError {
+  if (outcome.exitCode !== 1) throw new Error(`expected exit status 1: ${JSON.stringify(outcome)}`);
+  return outcome.json as PrintedError;
 }

@@ -257,6 +257,6 @@ test("parseNetConfList() ends mutated lists with a list or an error of the proto
         expect(error.message).not.toContain("\n");
       }
     }),
-    { numRuns: 1000 },
+    { numRuns: 300 },
   );
 });

@@ -97,18 +97,16 @@ function oneLine(text: string): string {
 }
 
 function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
-  const ending = describeEnding(outcome, call);
   if (outcome.outcome === "exited" && outcome.stdout.trim() !== "") {
     return decodeErrorOutput(outcome.stdout);
   }
+  const code = CniErrorCode.Internal;
+  const ending = describeEnding(outcome, call);
+  if (outcome.outcome === "missing" || outcome.outcome === "refused")
+    return { code, message: ending };
   const stderr = oneLine(outcome.stderr);
-  return {
-    code: CniErrorCode.Internal,
-    message:
-      stderr === ""
-        ? `netplugin failed with no error message: ${ending}`
-        : `netplugin failed: ${quoteValue(stderr, 500)}: ${ending}`,
-  };
+  const said = stderr === "" ? " with no error message" : `: ${quoteValue(stderr, 500)}`;
+  return { code, message: `netplugin failed${said}: ${ending}` };
 }
 
 /** How an execution ended, when the plugin itself did not say. */

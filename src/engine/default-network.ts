@@ -4,7 +4,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/load.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { resourceNameAnnotation } from "#npwg/selection.ts";
-import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
+import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import type { CallContext } from "./deps.ts";
 import type { ResolvedNetwork } from "./planned.ts";
@@ -101,11 +101,16 @@ async function listAtPath(ctx: CallContext, path: string): Promise<NetConfList> 
   const kind = await files.kind(path);
   const options = { files, onWarning: warning(ctx) };
   if (kind === "file") return loadNetworkFile(path, options);
-  if (kind === "directory") return loadFirstNetwork(path, options);
+  if (kind === "directory") return loadFirstNetwork(path, { ...options, accept: isDelegable });
   throw new CniError(
     CniErrorCode.InvalidNetworkConfig,
     `the network configuration ${join(path)} does not exist`,
   );
+}
+
+/** In the runtime's own directory our configuration comes first; it is not what is looked for. */
+function isDelegable(list: NetConfList): boolean {
+  return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
 }
 
 function listByName(ctx: CallContext, name: string): Promise<NetConfList> {

@@ -1,6 +1,7 @@
-import { asCniError, type CniError } from "#cni/error.ts";
+import { rewordForDel } from "#cni/delegate-error.ts";
+import { asCniError, CniError } from "#cni/error.ts";
 import { formatErrorOutput } from "#cni/error-output.ts";
-import { type PluginRequest, parsePluginRequest } from "#cni/plugin-request.ts";
+import { type PluginRequest, parsePluginRequest, sameNetnsError } from "#cni/plugin-request.ts";
 import { printResult } from "#cni/result.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { KeyedMutex } from "#lib/keyed-mutex.ts";
@@ -77,11 +78,12 @@ export class Engine {
   ): Promise<Served> {
     try {
       const request = await by.trace.phase("parse", () => parsePluginRequest(call.env, call.stdin));
+      refuseOwnNetns(call, request);
       const ctx = this.#context(request, { ...by, call });
       const result = await this.#serve(ctx, request);
       return { stdout: result === undefined ? "" : printResult(result) };
     } catch (cause) {
-      const error = asCniError(cause);
+      const error = wordedFor(call, asCniError(cause));
       return { stdout: formatErrorOutput(error, call.stdin), error };
     }
   }
@@ -124,6 +126,25 @@ export class Engine {
     if (error === undefined) this.#deps.logger.info(fields, `${command} done`);
     else this.#deps.logger.error({ ...fields, code: error.code, err: error }, `${command} failed: ${error.message}`);
   }
+}
+
+/**
+ * A sandbox in the runtime's own network namespace is a mistake (CNI's reference skeleton, code 8).
+ * The shim, which is in that namespace, tells; unless CNI_NETNS_OVERRIDE says that it is meant.
+ * @throws CniError 8
+ */
+function refuseOwnNetns(call: Call, request: PluginRequest): void {
+  if (request.command !== "ADD" && request.command !== "DEL") return;
+  if (call.env["PLEXUS_NETNS_IS_OWN"] === "1" && !request.netnsOverride) throw sameNetnsError();
+}
+
+/** containerd forgets a pod whose DEL error has certain words; whoever wrote them, they go no further. */
+function wordedFor(call: Call, error: CniError): CniError {
+  if (call.env["CNI_COMMAND"] !== "DEL") return error;
+  const message = rewordForDel(error.message);
+  const details = error.details === undefined ? {} : { details: rewordForDel(error.details) };
+  const same = message === error.message && details.details === error.details;
+  return same ? error : new CniError(error.code, message, { ...details, cause: error.cause ?? error });
 }
 
 /** From the shim's start to here, by its own clock reading. */

@@ -71,8 +71,8 @@ export function parseSelectionElement(
 
   const keys = foldKeys(element, {
     known: Object.keys(readers),
-    onWarning: (warning) =>
-      context.onWarning({ position, ...warning, value: describeValue(warning.value) }),
+    onWarning: ({ key, value, reason }) =>
+      context.onWarning({ position, key: describeValue(key), value: describeValue(value), reason }),
   });
   if (keys.has("interface")) keys.delete("interfaceRequest");
   const fields: Fields = {};

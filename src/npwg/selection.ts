@@ -49,8 +49,11 @@ export interface NetworkSelection {
 /** The most networks that one annotation may name; a bound on what one pod can ask of its node. */
 export const maxSelections = 256;
 
+/** The most warnings that one annotation gives rise to. */
+const maxWarnings = 20;
+
 interface ParseOptions {
-  /** Told, in one line each, of keys that are passed over or read in spite of their case. */
+  /** Told, in one line each, of keys that are passed over or read in spite of their case; at most 20 times. */
   readonly onWarning?: (message: string) => void;
 }
 
@@ -110,13 +113,16 @@ function parseAnnotation(annotation: string, options: AnnotationOptions): Networ
     throw new SelectionError(options.what, [{ position: 0, key: "", value: "", reason }]);
   }
   const problems: SelectionProblem[] = [];
+  let warnings = 0;
+  const onWarning = (warning: SelectionProblem): void => {
+    if (warnings++ < maxWarnings) options.onWarning?.(`${options.what}: ${formatProblem(warning)}`);
+  };
   const selections = elements.map((element, index) => {
     const context = {
       position: index + 1,
       namespace: options.namespace,
       onProblem: (problem: SelectionProblem): void => void problems.push(problem),
-      onWarning: (warning: SelectionProblem): void =>
-        options.onWarning?.(`${options.what}: ${formatProblem(warning)}`),
+      onWarning,
     };
     if (isJson) return parseSelectionElement(element, context);
     return typeof element === "string" ? parseSelectionItem(element, context) : undefined;

@@ -1,3 +1,4 @@
+import { basename, dirname } from "node:path";
 import type { EngineConfig } from "#engine/engine-config.ts";
 import type { ConfigFile } from "./schema.ts";
 import { parseListenAddress } from "./schema.ts";
@@ -26,6 +27,8 @@ export interface NodeConfConfig {
   readonly primaryDir: string;
   /** The primary's file name; undefined = to be found. */
   readonly primaryConf: string | undefined;
+  /** The default network is configured otherwise: by a name, or inline. */
+  readonly withoutPrimary: boolean;
   readonly settleMs: number;
   readonly readinessFile: string | undefined;
   /** Beside the primary's; false = not even then. */
@@ -34,8 +37,6 @@ export interface NodeConfConfig {
 
 /** What the file's keys mean, defaults filled in. */
 export function configFromFile(file: ConfigFile): PlexusConfig {
-  const cniConfDir = file.cniConfDir ?? "/etc/cni/net.d";
-  const readinessFile = file.readinessindicatorfile;
   const http = file.http ?? "127.0.0.1:19500";
   return {
     engine: engineConfig(file),
@@ -43,19 +44,31 @@ export function configFromFile(file: ConfigFile): PlexusConfig {
     statusWaitMs: file.statusWaitMs ?? 2000,
     http: http === "off" ? undefined : parseListenAddress(http),
     logLevel: file.logLevel ?? "info",
-    nodeConf: {
-      cniConfDir,
-      binDirs: [
-        ...(file.binDir === undefined ? [] : [file.binDir]),
-        file.cniBinDir ?? "/opt/cni/bin",
-      ],
-      primaryDir: file.primary?.dir ?? cniConfDir,
-      primaryConf: file.primary?.conf,
-      settleMs: file.primary?.settleMs ?? 3000,
-      readinessFile: readinessFile === "" ? undefined : readinessFile,
-      capabilities: file.capabilities ?? {},
-    },
+    nodeConf: nodeConfConfig(file),
   };
+}
+
+function nodeConfConfig(file: ConfigFile): NodeConfConfig {
+  const cniConfDir = file.cniConfDir ?? "/etc/cni/net.d";
+  const { clusterNetwork, binDir } = file;
+  // A default network that is given as a file is the primary, wherever it lies.
+  const path =
+    clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
+  const isConfigured = clusterNetwork !== undefined || file.delegates !== undefined;
+  return {
+    cniConfDir,
+    binDirs: [...(binDir === undefined ? [] : [binDir]), file.cniBinDir ?? "/opt/cni/bin"],
+    primaryDir: path === undefined ? (file.primary?.dir ?? cniConfDir) : dirname(path),
+    primaryConf: path === undefined ? file.primary?.conf : basename(path),
+    withoutPrimary: isConfigured && path === undefined,
+    settleMs: file.primary?.settleMs ?? 3000,
+    readinessFile: file.readinessindicatorfile === "" ? undefined : file.readinessindicatorfile,
+    capabilities: file.capabilities ?? {},
+  };
+}
+
+function isConfPath(reference: string): boolean {
+  return reference.startsWith("/") && /\.(conf|conflist|json)$/.test(reference);
 }
 
 /** The configuration of a daemon that is given none. */
@@ -64,7 +77,6 @@ export const defaultConfig: PlexusConfig = configFromFile({});
 /** The keys that the engine reads, and only those that the file has. */
 function engineConfig(file: ConfigFile): Partial<EngineConfig> {
   const {
-    clusterNetwork: _clusterNetwork,
     multusNamespace,
     globalNamespaces,
     capabilities: _capabilities,
@@ -80,7 +92,6 @@ function engineConfig(file: ConfigFile): Partial<EngineConfig> {
   const namespace = same.plexusNamespace ?? multusNamespace;
   return {
     ...same,
-    ...(file.clusterNetwork !== undefined && { clusterNetwork: file.clusterNetwork }),
     ...(namespace !== undefined && { plexusNamespace: namespace }),
     ...(globalNamespaces !== undefined && { globalNamespaces: splitList(globalNamespaces) }),
   };

@@ -27,8 +27,8 @@ by an event on the node, and the configuration before it stays in force. Keys ma
 read when plexusd starts only.
 
 Keys that Multus has too mean the same here. The network configuration that the container runtime
-hands over (\`"type": "plexus"\`) takes the keys from \`clusterNetwork\` to \`invalidAnnotation\` as
-well; where both say something, this file wins. \`clusterNetwork\` and \`delegates\` go together: a
+hands over (\`"type": "plexus"\`) takes the keys from \`clusterNetwork\` to \`readinessindicatorfile\`
+and \`invalidAnnotation\` as well; where both say something, this file wins. \`clusterNetwork\` and \`delegates\` go together: a
 side that gives one of them has spoken for both.
 
 | key | type | default | meaning |

@@ -70,11 +70,21 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
       binDirs: ["/var/lib/rancher/k3s/data/cni"],
       primaryDir: "/etc/cni/primary",
       primaryConf: "10-flannel.conflist",
+      withoutPrimary: false,
       settleMs: 0,
       readinessFile: undefined,
       capabilities: {},
     },
   });
+});
+
+test.each([
+  ["clusterNetwork: /etc/cni/x/10-x.conf", { primaryDir: "/etc/cni/x", primaryConf: "10-x.conf" }],
+  ["clusterNetwork: default-net", { primaryConf: undefined, withoutPrimary: true }],
+  ["delegates: [{type: bridge}]", { primaryConf: undefined, withoutPrimary: true }],
+  ["primary: {dir: /etc/cni/p}", { primaryDir: "/etc/cni/p", withoutPrimary: false }],
+])("parseConfig(%j) says where the primary is", (text, expected) => {
+  expect(parseConfig(text, "config.yaml").nodeConf).toMatchObject(expected);
 });
 
 test("parseConfig() takes http: off", () => {

@@ -55,7 +55,7 @@ const primarySchema = z.strictObject({
 export const configSchema = z.strictObject({
   clusterNetwork: key(name, {
     description:
-      "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory. Absent: the primary CNI that the node's configuration names.",
+      "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory; a file is taken for the primary CNI's. Absent: the primary CNI that is found in the node's directory.",
   }).exactOptional(),
   delegates: key(z.array(confObject).min(1, { error: "must not be empty" }), {
     description:

@@ -1,7 +1,7 @@
-import { type FSWatcher, watch } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Logger } from "#engine/ports.ts";
+import { watchDirectory } from "#lib/watch-directory.ts";
 import type { PlexusConfig } from "./config.ts";
 import { parseConfig } from "./parse.ts";
 
@@ -47,31 +47,25 @@ export async function watchConfig(options: WatchConfigOptions): Promise<WatchedC
   const look = (): void => {
     reread().catch((error: unknown) => tellInvalid(options, error));
   };
-  const watcher = watchDirectory(dirname(path), () => {
+  const watched = await watchDirectory(dirname(path), () => {
     pending ??= setTimeout(() => {
       pending = undefined;
       look();
     }, settleMs);
   });
-  const poll = setInterval(look, pollMs);
+  const poll = setInterval(() => {
+    look();
+    void watched.rearm();
+  }, pollMs);
   poll.unref();
   return {
     current: () => config,
     close: () => {
       clearInterval(poll);
       clearTimeout(pending);
-      watcher?.close();
+      watched.close();
     },
   };
-}
-
-function watchDirectory(dir: string, onEvent: () => void): FSWatcher | undefined {
-  try {
-    return watch(dir, { persistent: false }, onEvent).on("error", () => undefined);
-  } catch {
-    // No inotify instance left: the poll has to do.
-    return undefined;
-  }
 }
 
 function tellInvalid(options: WatchConfigOptions, thrown: unknown): void {

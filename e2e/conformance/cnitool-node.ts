@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { PlexusNode } from "../support/plexus-node.ts";
+import { cnitoolBinary } from "./tools.ts";
+
+/** What one run of cnitool gave. */
+export interface CnitoolOutcome {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** cnitool's commands. */
+export type CnitoolCommand = "add" | "check" | "del" | "gc" | "status";
+
+/** What is not the usual in a run. */
+export interface CnitoolOptions {
+  /** The network's name in the configuration. @default plexus */
+  readonly network?: string;
+  readonly ifName?: string;
+  /** CNI_ARGS as a whole. */
+  readonly args?: string;
+  readonly capabilities?: object;
+}
+
+/** A node whose container runtime is cnitool: libcni with its configuration, environment and cache. */
+export class CnitoolNode implements AsyncDisposable {
+  readonly node: PlexusNode;
+  readonly #cnitool: string;
+
+  private constructor(node: PlexusNode, cnitool: string) {
+    this.node = node;
+    this.#cnitool = cnitool;
+  }
+
+  static async create(): Promise<CnitoolNode> {
+    const cnitool = await cnitoolBinary();
+    const node = await PlexusNode.create();
+    const runtime = new CnitoolNode(node, cnitool);
+    await mkdir(runtime.#confDir);
+    await mkdir(runtime.#binDir);
+    await symlink(node.shim, join(runtime.#binDir, "plexus"));
+    return runtime;
+  }
+
+  get #confDir(): string {
+    return join(this.node.lab.dir, "net.d");
+  }
+
+  get #binDir(): string {
+    return join(this.node.lab.dir, "bin");
+  }
+
+  /** Gives the runtime its one configuration: Plexus with these keys, perhaps among other plugins. */
+  async configure(
+    cniVersion: string,
+    keys: object,
+    others: { before?: object[]; after?: object[]; list?: object } = {},
+  ): Promise<void> {
+    const plugins = [...(others.before ?? []), { type: "plexus", ...keys }, ...(others.after ?? [])];
+    const list = { cniVersion, name: "plexus", ...others.list, plugins };
+    await writeFile(join(this.#confDir, "00-plexus.conflist"), JSON.stringify(list));
+  }
+
+  /** Runs cnitool for a network namespace of the lab. Never throws: what went wrong is in the outcome. */
+  async run(
+    command: CnitoolCommand,
+    netns: string,
+    options: CnitoolOptions = {},
+  ): Promise<CnitoolOutcome> {
+    const { node } = this;
+    const { network = "plexus", ifName, args, capabilities } = options;
+    const env = {
+      PATH: process.env["PATH"] ?? "",
+      PLEXUS_SOCKET: node.socketPath,
+      PLEXUS_STATE_DIR: node.stateDir,
+      PLEXUS_STANDALONE: "",
+      NETCONFPATH: this.#confDir,
+      CNI_PATH: [this.#binDir, ...node.cniPath].join(":"),
+      ...(ifName === undefined ? {} : { CNI_IFNAME: ifName }),
+      ...(args === undefined ? {} : { CNI_ARGS: args }),
+      ...(capabilities === undefined ? {} : { CAP_ARGS: JSON.stringify(capabilities) }),
+    };
+    const call = [this.#cnitool, command, network, `/run/netns/${netns}`];
+    const { exitCode, stdout, stderr } = await node.lab.try(call, { env, extendEnv: false });
+    return { exitCode: exitCode ?? -1, stdout: String(stdout), stderr: String(stderr) };
+  }
+
+  /** The same for what must succeed; returns what it printed. */
+  async must(command: CnitoolCommand, netns: string, options?: CnitoolOptions): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.run(command, netns, options);
+    if (exitCode === 0) return stdout;
+    throw new Error(`cnitool ${command} exited with ${exitCode}: ${stdout}${stderr}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.node[Symbol.asyncDispose]();
+  }
+}

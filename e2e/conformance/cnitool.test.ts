@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { CnitoolNode } from "./cnitool-node.ts";
+import { cniVersions, currentPlugins, installedPlugins, type PluginRelease } from "./tools.ts";
+
+/** Versions as their order. */
+const since = (version: string, first: string): boolean =>
+  cniVersions.indexOf(version) >= cniVersions.indexOf(first);
+
+const subnet = "10.89.0.0/24";
+const address = /^10\.89\.0\.\d+\/24$/;
+
+const bridgePlugin = {
+  type: "bridge",
+  bridge: "cbr0",
+  isGateway: true,
+  ipam: { type: "host-local", ranges: [[{ subnet }]] },
+};
+
+function inner(cniVersion: string, ...more: object[]): object {
+  return { cniVersion, name: "inner", plugins: [bridgePlugin, ...more] };
+}
+
+describe.each([
+  { release: "1.1.1", plugins: async () => installedPlugins() },
+  { release: "1.9", plugins: currentPlugins },
+])("cnitool, Plexus and the reference plugins $release", ({ plugins }) => {
+  let runtime: CnitoolNode;
+  let release: PluginRelease;
+  let counter = 0;
+  let netns = "";
+
+  beforeAll(async () => {
+    release = await plugins();
+    runtime = await CnitoolNode.create();
+    runtime.node.cniPath = [release.dir];
+  });
+  afterAll(async () => await runtime?.[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    netns = `ns${counter++}`;
+    await runtime.node.lab.addNetns(netns);
+  });
+
+  const inNetns = (...command: string[]): Promise<string> =>
+    runtime.node.lab.run("ip", "netns", "exec", netns, ...command);
+  const addresses = async (ifName: string): Promise<string[]> => {
+    const [link] = JSON.parse(await inNetns("ip", "-j", "-4", "address", "show", ifName));
+    return link.addr_info.map((a: { local: string; prefixlen: number }) => `${a.local}/${a.prefixlen}`);
+  };
+  const links = async (): Promise<string[]> =>
+    JSON.parse(await inNetns("ip", "-j", "link")).map((l: { ifname: string }) => l.ifname);
+  const leases = async (): Promise<string[]> => {
+    const dir = `/proc/${runtime.node.lab.pid}/root/var/lib/cni/networks/inner`;
+    return existsSync(dir) ? (await readdir(dir)).filter((name) => name.startsWith("10.")) : [];
+  };
+
+  test.each(cniVersions)(
+    "%s: ADD attaches and prints a result of the version; DEL and its repetition leave nothing [R-0.1-08] [R-0.1-12] [R-0.3-01] [R-0.3-02] [R-0.3-03] [R-0.3-07] [R-0.3-17] [R-0.4-03] [R-0.4-11] [R-0.4-14] [R-0.4-31] [R-1.0-15] [R-1.0-40]",
+    async (version) => {
+      if (!release.versions.includes(version)) return await expectRefusal(version);
+      await runtime.configure(version, { delegates: [inner(version)] });
+      const result = JSON.parse(await runtime.must("add", netns));
+      const [own] = await addresses("eth0");
+      expect(own).toMatch(address);
+      expectShape(result, { version, own: own as string });
+      expect(await leases()).toEqual([own?.split("/")[0]]);
+      await runtime.must("del", netns);
+      expect(await links()).toEqual(["lo"]);
+      expect(await leases()).toEqual([]);
+      const state = await readdir(runtime.node.stateDir);
+      expect(state.filter((name) => name.startsWith("cnitool-"))).toEqual([]);
+      await runtime.must("del", netns);
+    },
+  );
+
+  /** What the plugins of a release cannot speak is a clear error that names network and version. */
+  async function expectRefusal(version: string): Promise<void> {
+    await runtime.configure(version, { delegates: [inner(version)] });
+    const { exitCode, stderr } = await runtime.run("add", netns);
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/network inner \(eth0\): plugin type="bridge" failed \(add\): incompatible CNI versions/);
+    expect(await links()).toEqual(["lo"]);
+  }
+
+  function expectShape(result: ResultJson, { version, own }: { version: string; own: string }): void {
+    expect(result.cniVersion).toBe(version);
+    if (!since(version, "0.3.0")) {
+      expect(result).toEqual({ cniVersion: version, ip4: { ip: own, gateway: "10.89.0.1" }, dns: {} });
+      return;
+    }
+    const index = result.interfaces.findIndex((entry) => entry.name === "eth0");
+    expect(result.interfaces[index]).toMatchObject({ sandbox: `/run/netns/${netns}` });
+    expect(result.interfaces.map((entry) => entry.mac).join()).toMatch(/^([0-9a-f:]{17},?){3}$/);
+    expect(result.ips).toEqual([
+      { ...(since(version, "1.0.0") ? {} : { version: "4" }), address: own, gateway: "10.89.0.1", interface: index },
+    ]);
+  }
+
+  test.each(cniVersions.filter((version) => since(version, "0.4.0")))(
+    "%s: CHECK succeeds right after ADD and fails when the address is taken away or CHECK follows DEL [R-0.4-20] [R-0.4-21] [R-0.4-22] [R-1.0-16]",
+    async (version) => {
+      if (!release.versions.includes(version)) return;
+      await runtime.configure(version, { delegates: [inner(version)] });
+      await runtime.must("add", netns);
+      expect(await runtime.must("check", netns)).toBe("");
+      const [own = ""] = await addresses("eth0");
+      await inNetns("ip", "address", "del", own, "dev", "eth0");
+      const lost = await runtime.run("check", netns);
+      expect(lost).toMatchObject({ exitCode: 1, stdout: "" });
+      expect(lost.stderr).toMatch(`network inner (eth0): interface eth0 has lost its address ${own}`);
+      await inNetns("ip", "address", "add", own, "dev", "eth0");
+      await runtime.must("check", netns);
+      await inNetns("ip", "link", "del", "eth0");
+      const gone = await runtime.run("check", netns);
+      expect(gone.stderr).toMatch("network inner (eth0): interface eth0 is gone");
+      await runtime.must("del", netns);
+      const deleted = await runtime.run("check", netns);
+      expect(deleted).toMatchObject({ exitCode: 1 });
+    },
+  );
+
+  test.each(cniVersions)(
+    "%s: GC detaches what libcni has cached, and Plexus forgets it [R-1.1-31]",
+    async (version) => {
+      if (!release.versions.includes(version)) return;
+      await runtime.configure(version, { delegates: [inner(version)] });
+      await runtime.must("add", netns);
+      expect(await runtime.must("gc", netns)).toBe("");
+      expect(await links()).toEqual(["lo"]);
+      expect(await leases()).toEqual([]);
+      await runtime.must("gc", netns);
+      await runtime.must("del", netns);
+    },
+  );
+
+  test.each(cniVersions)(
+    "%s: STATUS is ready with a default network, and says what is missing without one [R-1.1-20] [R-1.1-21]",
+    async (version) => {
+      const speaks = release.versions.includes(version);
+      await runtime.configure(version, { delegates: [inner(speaks ? version : "1.0.0")] });
+      expect(await runtime.must("status", netns)).toBe("");
+      await runtime.configure(version, { clusterNetwork: "elsewhere" });
+      const { exitCode, stderr } = await runtime.run("status", netns);
+      // libcni asks lists below 1.1.0 nothing.
+      expect(exitCode).toBe(since(version, "1.1.0") ? 1 : 0);
+      if (exitCode === 1) expect(stderr).toMatch(/the cluster default network is not ready: .*elsewhere/);
+      await runtime.configure(version, { delegates: [inner(speaks ? version : "1.0.0")] });
+      await runtime.must("add", netns);
+      await runtime.must("del", netns);
+    },
+  );
+
+  test("CNI_IFNAME names the interface, and CNI_ARGS reach the IPAM plugin [R-0.3-05] [R-0.4-35] [R-1.0-13]", async () => {
+    await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] });
+    const options = { ifName: "data7", args: "IgnoreUnknown=1;IP=10.89.0.77" };
+    const result = JSON.parse(await runtime.must("add", netns, options)) as ResultJson;
+    expect(result.interfaces.at(-1)?.name).toBe("data7");
+    expect(await addresses("data7")).toEqual(["10.89.0.77/24"]);
+    expect(await links()).toEqual(["lo", "data7"]);
+    await runtime.must("del", netns, options);
+    expect(await links()).toEqual(["lo"]);
+  });
+
+  test("a gateway alone makes no route [R-0.1-13]", async () => {
+    await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] });
+    const result = JSON.parse(await runtime.must("add", netns)) as ResultJson;
+    expect(result.ips[0]?.gateway).toBe("10.89.0.1");
+    expect(await inNetns("ip", "route", "show", "default")).toBe("");
+    await runtime.must("del", netns);
+  });
+
+  test("a later plugin of the runtime's list gets Plexus' result, and DEL goes on without the namespace [R-0.4-13] [R-0.3-17]", async () => {
+    const after = [{ type: "tuning", mtu: 1400 }];
+    await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] }, { after });
+    await runtime.must("add", netns);
+    expect(await inNetns("cat", "/sys/class/net/eth0/mtu")).toBe("1400");
+    await runtime.must("check", netns);
+    await runtime.node.lab.deleteNetns(netns);
+    await runtime.must("del", netns);
+    expect(await leases()).toEqual([]);
+  });
+
+  test("a plugin before Plexus in the runtime's list is refused on ADD, as its result would be lost [R-0.3-12]", async () => {
+    const before = [{ type: "loopback" }];
+    await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] }, { before });
+    const { exitCode, stderr } = await runtime.run("add", netns);
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/plexus must be the first plugin of its list/);
+    await runtime.must("del", netns);
+  });
+});
+
+interface ResultJson {
+  readonly cniVersion: string;
+  readonly interfaces: { name: string; mac?: string; sandbox?: string }[];
+  readonly ips: { address: string; gateway?: string; interface?: number }[];
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { cachedDirectory } from "../cluster/cache.ts";
+import { debianRoot } from "../cluster/debian.ts";
+import { run } from "../cluster/run.ts";
+
+/** The independent runtime that the tests drive Plexus with: the CNI project's own, on libcni. */
+const cnitoolModule = "github.com/containernetworking/cni/cnitool@v1.3.0";
+
+/** A release of the reference plugins. */
+export interface PluginRelease {
+  readonly name: "1.1.1" | "1.9";
+  readonly dir: string;
+  /** The versions that its bridge and host-local speak. */
+  readonly versions: readonly string[];
+}
+
+const until10 = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];
+
+/** Every released version of the CNI specification. */
+export const cniVersions: readonly string[] = [...until10, "1.1.0"];
+
+/**
+ * Builds cnitool with the machine's Go, once per version of both. Throws with what is missing: the
+ * tests never pass without it.
+ */
+export async function cnitoolBinary(): Promise<string> {
+  const inputs = [cnitoolModule, await run(["go", "version"])];
+  const directory = await cachedDirectory("cnitool", inputs, async (unfinished) => {
+    const env = { GOBIN: unfinished, CGO_ENABLED: "0", GOFLAGS: "-trimpath" };
+    await run(["go", "install", cnitoolModule], { env, cwd: unfinished });
+  });
+  return join(directory, "cnitool");
+}
+
+/** Debian stable's plugins, installed on the machine. */
+export function installedPlugins(): PluginRelease {
+  const dir = "/usr/lib/cni";
+  if (!existsSync(join(dir, "host-local"))) {
+    throw new Error(`the CNI reference plugins are missing in ${dir}: run \`make deps\``);
+  }
+  return { name: "1.1.1", dir, versions: until10 };
+}
+
+/** The plugins' current release, as Debian unstable has it, unpacked in the cache. */
+export async function currentPlugins(): Promise<PluginRelease> {
+  return { name: "1.9", dir: join(await debianRoot(), "usr/lib/cni"), versions: cniVersions };
+}

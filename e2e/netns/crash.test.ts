@@ -1,0 +1,180 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { bridge, macvlan } from "../support/networks.ts";
+import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
+import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
+import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { snapshot } from "../support/snapshot.ts";
+import type { TestPod } from "../support/test-pod.ts";
+import { gone, isAlive, until } from "../support/until.ts";
+import { cniPluginDir } from "../support/paths.ts";
+
+let scripted: ScriptedNode;
+let node: PlexusNode;
+let plugins: ScriptedPlugins;
+
+beforeAll(async () => {
+  scripted = await scriptedNode();
+  ({ node, plugins } = scripted);
+});
+afterAll(async () => await scripted?.[Symbol.asyncDispose]());
+beforeEach(async () => await plugins.clear());
+afterEach(async () => {
+  for (const type of scriptedTypes) for (const c of ["ADD", "DEL"]) await plugins.unscript(type, c);
+});
+
+const chain = ["ADD default-first/eth0", "ADD default-second/eth0"];
+const dels = ["DEL beta/net2", "DEL alpha/net1", "DEL default-second/eth0", "DEL default-first/eth0"];
+
+function files(pod: TestPod): string[] {
+  const all = [".json", ".teardown"].map((suffix) => `${pod.containerId}@eth0${suffix}`);
+  return all.filter((name) => existsSync(join(node.stateDir, name)));
+}
+
+const points = [
+  { type: "default-first", ran: [] },
+  { type: "default-second", ran: chain.slice(0, 1) },
+  { type: "alpha", ran: chain },
+  { type: "beta", ran: [...chain, "ADD alpha/net1"] },
+];
+
+test.each(points)("the daemon is killed while $type runs: the shim detaches all and says code 11", async ({ type, ran }) => {
+  const pod = await node.pod(`during-${type}`, { networks: "alpha,beta" });
+  await plugins.script(type, "ADD", { hold: true });
+  const call = node.start(pod.request("ADD"));
+  const held = await plugins.reached(type, "ADD");
+  await node.stopDaemon("SIGKILL");
+  await plugins.release(type, "ADD");
+  const error = errorOf(await call.outcome);
+  await node.startDaemon();
+  expect(error).toMatchObject({ code: 11, msg: expect.stringMatching(/went away.*has been detached again/) });
+  expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...dels]);
+  expect(files(pod)).toEqual([]);
+  await pod.mustAdd();
+  await pod.mustDel();
+});
+
+test.each(points)("the daemon is killed after $type, before its next order or its answer", async ({ type, ran }) => {
+  const pod = await node.pod(`after-${type}`, { networks: "alpha,beta" });
+  await plugins.script(type, "ADD", { hold: true });
+  const call = node.start(pod.request("ADD"));
+  const held = await plugins.reached(type, "ADD");
+  process.kill(node.daemonPid, "SIGSTOP");
+  await plugins.release(type, "ADD");
+  await gone(held.pid);
+  await node.stopDaemon("SIGKILL");
+  const error = errorOf(await call.outcome);
+  await node.startDaemon();
+  expect(error.code).toBe(11);
+  expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...dels]);
+  expect(files(pod)).toEqual([]);
+});
+
+test("the daemon is killed before its first order: the ADD waits for the next one and succeeds", async () => {
+  const pod = await node.pod("before-first", { networks: "alpha" });
+  process.kill(node.daemonPid, "SIGSTOP");
+  const call = node.start(pod.request("ADD"));
+  await until(() => existsSync(join(node.stateDir, `${pod.containerId}.lock`)));
+  await node.stopDaemon("SIGKILL");
+  await node.startDaemon();
+  expect(await call.outcome).toMatchObject({ exitCode: 0 });
+  expect(await plugins.order()).toEqual([...chain, "ADD alpha/net1"]);
+  await pod.mustDel();
+});
+
+test("the daemon is killed and the shim cannot detach all: what failed stays planned, the next DEL completes it", async () => {
+  const pod = await node.pod("partly", { networks: "alpha,beta" });
+  await plugins.script("beta", "ADD", { hold: true });
+  await plugins.script("alpha", "DEL", errorScript(30, "busy"));
+  const call = node.start(pod.request("ADD"));
+  await plugins.reached("beta", "ADD");
+  await node.stopDaemon("SIGKILL");
+  await plugins.release("beta", "ADD");
+  const error = errorOf(await call.outcome);
+  await node.startDaemon();
+  expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("could not detach again") });
+  expect(error.msg).toContain("busy");
+  expect(files(pod)).toHaveLength(2);
+  await plugins.unscript("alpha", "DEL");
+  await pod.mustDel();
+  expect(files(pod)).toEqual([]);
+});
+
+test("the daemon is killed in the middle of a DEL: the shim completes it from the plan", async () => {
+  const pod = await node.pod("in-del", { networks: "alpha,beta" });
+  await pod.mustAdd();
+  await plugins.clear();
+  await plugins.script("alpha", "DEL", { hold: true });
+  const call = node.start(pod.request("DEL"));
+  await plugins.reached("alpha", "DEL");
+  await node.stopDaemon("SIGKILL");
+  await plugins.release("alpha", "DEL");
+  expect(await call.outcome).toMatchObject({ exitCode: 0, stdout: "" });
+  await node.startDaemon();
+  expect(await plugins.order()).toEqual([...dels.slice(0, 2), ...dels]);
+  expect(files(pod)).toEqual([]);
+});
+
+test("the shim is killed while a delegate runs: the delegate dies, the record stays, DEL cleans up", async () => {
+  const pod = await node.pod("shim-killed", { networks: "alpha,beta" });
+  await plugins.script("alpha", "ADD", { hold: true });
+  const call = node.start(pod.request("ADD"));
+  const alpha = await plugins.reached("alpha", "ADD");
+  process.kill(call.pid, "SIGKILL");
+  await call.outcome;
+  await gone(alpha.pid);
+  await plugins.unscript("alpha", "ADD");
+  expect(files(pod)).toHaveLength(2);
+  await plugins.clear();
+  const other = await node.pod("shim-killed-2", { networks: "alpha" });
+  await other.mustAdd();
+  await other.mustDel();
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels);
+  expect(files(pod)).toEqual([]);
+  expect(await isAlive(node.daemonPid)).toBe(true);
+});
+
+test("shim and daemon are killed at once: the record blocks nothing, DEL cleans up, ADD works again", async () => {
+  const pod = await node.pod("both-killed", { networks: "alpha,beta" });
+  await plugins.script("beta", "ADD", { hold: true });
+  const call = node.start(pod.request("ADD"));
+  const beta = await plugins.reached("beta", "ADD");
+  process.kill(node.daemonPid, "SIGSTOP");
+  process.kill(call.pid, "SIGKILL");
+  await node.stopDaemon("SIGKILL");
+  await call.outcome;
+  await gone(beta.pid);
+  await plugins.unscript("beta", "ADD");
+  await node.startDaemon();
+  expect(errorOf(await pod.add()).code).toBe(103);
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels);
+  await pod.mustAdd();
+  await pod.mustDel();
+});
+
+test("with real plugins a daemon killed at the last network leaves no link, lease, rule or file", async () => {
+  const { cniPath, defaultNetwork } = node;
+  node.cniPath = [plugins.binDir, cniPluginDir()];
+  node.defaultNetwork = bridge("crash-default", 31, { ipMasq: true });
+  await node.lab.addUplink("up0");
+  await node.nad("crash-macvlan", macvlan("crash-macvlan", 32));
+  const pod = await node.pod("real", { networks: "crash-macvlan,alpha" });
+  await pod.mustAdd();
+  await pod.mustDel();
+  const before = await snapshot(node);
+  await plugins.script("alpha", "ADD", { hold: true });
+  const call = node.start(pod.request("ADD"));
+  await plugins.reached("alpha", "ADD");
+  expect(Object.keys(await pod.links())).toEqual(["eth0", "net1"]);
+  await node.stopDaemon("SIGKILL");
+  await plugins.release("alpha", "ADD");
+  expect(errorOf(await call.outcome).code).toBe(11);
+  await node.startDaemon();
+  expect(await snapshot(node)).toEqual(before);
+  Object.assign(node, { cniPath, defaultNetwork });
+});

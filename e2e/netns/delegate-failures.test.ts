@@ -1,0 +1,137 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { PlexusNode } from "../support/plexus-node.ts";
+import { errorOf } from "../support/plexus-node.ts";
+import { errorScript, type Script, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
+import { type Snapshot, snapshot } from "../support/snapshot.ts";
+import { gone } from "../support/until.ts";
+
+let scripted: ScriptedNode;
+let node: PlexusNode;
+let plugins: ScriptedPlugins;
+let untouched: Snapshot;
+let podNumber = 0;
+
+beforeAll(async () => {
+  scripted = await scriptedNode();
+  ({ node, plugins } = scripted);
+});
+afterAll(async () => await scripted?.[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await plugins.clear();
+  untouched = { ...(await snapshot(node)), pods: [] };
+});
+afterEach(async () => {
+  for (const type of scriptedTypes) for (const c of ["ADD", "DEL", "CHECK"]) await plugins.unscript(type, c);
+  expect({ ...(await snapshot(node)), pods: [] }, "records, plans and statuses").toEqual(untouched);
+});
+
+const networks = "alpha,beta,gamma";
+const adds = [
+  "ADD default-first/eth0",
+  "ADD default-second/eth0",
+  "ADD alpha/net1",
+  "ADD beta/net2",
+  "ADD gamma/net3",
+];
+const dels = [
+  "DEL gamma/net3",
+  "DEL beta/net2",
+  "DEL alpha/net1",
+  "DEL default-second/eth0",
+  "DEL default-first/eth0",
+];
+
+/** Where an ADD can fail, and which DELs then undo what was attempted: whole chains, last network first. */
+const positions = [
+  { type: "default-first", network: "default (eth0)", undone: dels.slice(3) },
+  { type: "default-second", network: "default (eth0)", undone: dels.slice(3) },
+  { type: "alpha", network: "default/alpha (net1)", undone: dels.slice(2) },
+  { type: "beta", network: "default/beta (net2)", undone: dels.slice(1) },
+  { type: "gamma", network: "default/gamma (net3)", undone: dels },
+];
+
+test.each(positions)(
+  "a failing ADD of $type stops there, is undone in reverse, and its own code and words are reported [N-7.2a] [N-7.2b] [R-0.3-15] [R-0.3-16] [R-1.0-23]",
+  async ({ type, network, undone }) => {
+    await plugins.script(type, "ADD", errorScript(142, "no address is left", "of 254"));
+    const pod = await node.pod(`fail-${podNumber++}`, { networks });
+    const error = errorOf(await pod.add());
+    const reached = scriptedTypes.indexOf(type) + 1;
+    expect(await plugins.order()).toEqual([...adds.slice(0, reached), ...undone]);
+    expect(error).toEqual({
+      cniVersion: "1.0.0",
+      code: 142,
+      msg: `network ${network}: plugin type="${type}" failed (add): no address is left`,
+      details: "of 254",
+    });
+    expect(await pod.status()).toBeUndefined();
+  },
+);
+
+const endings: { name: string; script: Script; code: number; message: RegExp }[] = [
+  { name: "dies by a signal", script: { signal: 9 }, code: 999, message: /killed by signal 9/ },
+  { name: "prints nothing and fails", script: { stdout: "", exit: 3 }, code: 999, message: /netplugin failed with no error message: exit status 3/ },
+  { name: "fails with words on stderr only", script: { stdout: "", stderr: "out of\nmemory\n", exit: 1 }, code: 999, message: /netplugin failed: "?out of memory/ },
+  { name: "fails with what is no JSON", script: { stdout: "panic: at the disco", exit: 2 }, code: 6, message: /panic: at the disco/ },
+  { name: "succeeds with what is no JSON", script: { stdout: "hello" }, code: 6, message: /alpha/ },
+  { name: "succeeds with an empty output", script: { stdout: "" }, code: 6, message: /alpha/ },
+  { name: "succeeds with a list", script: { stdout: "[]" }, code: 6, message: /alpha/ },
+  { name: "prints a result of an unknown version", script: { stdout: '{"cniVersion":"9.9.9"}' }, code: 6, message: /9\.9\.9/ },
+  { name: "prints more than 4 MiB", script: { huge: 5 << 20 }, code: 999, message: /stdout passed 4 MiB/ },
+  { name: "reports a negative code", script: { stdout: '{"code":-3,"msg":"odd"}', exit: 1 }, code: 999, message: /odd/ },
+  { name: "fails with code 11", script: errorScript(11, "later"), code: 11, message: /later/ },
+];
+
+test.each(endings)("a delegate that $name fails the ADD, which is undone", async ({ script, code, message }) => {
+  await plugins.script("alpha", "ADD", script);
+  const pod = await node.pod(`ending-${podNumber++}`, { networks: "alpha" });
+  const error = errorOf(await pod.add());
+  expect(error.msg).toMatch(message);
+  expect(error.msg).toContain("default/alpha (net1)");
+  expect(error.msg).not.toContain("\n");
+  expect(error.code).toBe(code);
+  expect((await plugins.order()).slice(3)).toEqual(dels.slice(2));
+});
+
+describe("what is no failure", () => {
+  const fine: { name: string; script: Script }[] = [
+    { name: "never reads its input", script: { nostdin: true, stdout: '{"cniVersion":"1.0.0","ips":[]}' } },
+    { name: "writes much on stderr", script: { hugeerr: 1 << 20 } },
+    { name: "leaves a child behind that holds its output open", script: { grandchild: true } },
+  ];
+  test.each(fine)("a delegate that $name", async ({ script }) => {
+    await plugins.script("alpha", "ADD", script);
+    const args = `PAD=${"x".repeat(200_000)}`;
+    const pod = await node.pod(`fine-${podNumber++}`, { networks: [{ name: "alpha", "cni-args": { pad: args } }] });
+    await pod.mustAdd();
+    await pod.mustDel();
+    for (const { grandchild } of await plugins.executions()) if (grandchild) process.kill(grandchild, "SIGKILL");
+  });
+
+  test("stderr of a delegate that succeeds reaches the runtime's log [R-1.0-30]", async () => {
+    await plugins.script("alpha", "ADD", { stderr: "a word of warning\n" });
+    const pod = await node.pod("stderr", { networks: "alpha" });
+    expect((await pod.add()).stderr).toContain("a word of warning");
+    await pod.mustDel();
+  });
+});
+
+test("a plugin that is missing is named, with where it was looked for", async () => {
+  await plugins.uninstall("gamma");
+  const pod = await node.pod("missing", { networks: "alpha,gamma" });
+  const error = errorOf(await pod.add());
+  expect(error.msg).toContain(`failed to find plugin "gamma" in path [${plugins.binDir}]`);
+  expect(errorOf(await pod.del()).msg, "its DEL is owed").toContain("gamma");
+  await plugins.install("gamma");
+  await pod.mustDel();
+});
+
+test("a killed delegate takes its children with it when the output is too much", async () => {
+  await plugins.script("alpha", "ADD", { grandchild: true, huge: 5 << 20 });
+  const pod = await node.pod("overflow", { networks: "alpha" });
+  errorOf(await pod.add());
+  const alpha = (await plugins.executions()).find((e) => e.type === "alpha");
+  expect(alpha?.grandchild).toBeGreaterThan(0);
+  await gone(alpha?.grandchild as number);
+});

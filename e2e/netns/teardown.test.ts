@@ -1,0 +1,170 @@
+import { existsSync } from "node:fs";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { list } from "../support/networks.ts";
+import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
+import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
+import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import type { TestPod } from "../support/test-pod.ts";
+
+let scripted: ScriptedNode;
+let node: PlexusNode;
+let plugins: ScriptedPlugins;
+
+beforeAll(async () => {
+  scripted = await scriptedNode();
+  ({ node, plugins } = scripted);
+});
+afterAll(async () => await scripted?.[Symbol.asyncDispose]());
+beforeEach(async () => await plugins.clear());
+afterEach(async () => {
+  for (const type of scriptedTypes) for (const c of ["ADD", "DEL", "CHECK"]) await plugins.unscript(type, c);
+});
+
+const dels = ["DEL beta/net2", "DEL alpha/net1", "DEL default-second/eth0", "DEL default-first/eth0"];
+
+function recordOf(pod: TestPod): string {
+  return join(node.stateDir, `${pod.containerId}@eth0.json`);
+}
+
+/** A link in the pod with the attachment's name, as a plugin that failed its DEL leaves it. */
+async function leaveLink(pod: TestPod, name: string): Promise<void> {
+  await pod.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}-p`);
+}
+
+test("a failing DEL stops neither the other networks nor hides: error, record and a second DEL [N-7.2b] [N-7.2c]", async () => {
+  const pod = await node.pod("one-fails", { networks: "alpha,beta" });
+  await pod.mustAdd();
+  await leaveLink(pod, "net1");
+  await plugins.clear();
+  await plugins.script("alpha", "DEL", errorScript(77, "the switch is busy"));
+  const error = errorOf(await pod.del());
+  expect(error.code).toBe(77);
+  expect(error.msg).toContain('plugin type="alpha" failed (delete): the switch is busy');
+  expect(await plugins.order()).toEqual(dels);
+  expect(existsSync(recordOf(pod))).toBe(true);
+  await plugins.unscript("alpha", "DEL");
+  await pod.mustDel();
+  expect(existsSync(recordOf(pod))).toBe(false);
+});
+
+test("within a chain the first failing DEL stops the chain alone [R-1.0-24]", async () => {
+  const pod = await node.pod("chain-stops", { networks: "alpha" });
+  await pod.mustAdd();
+  await leaveLink(pod, "eth0");
+  await plugins.clear();
+  await plugins.script("default-second", "DEL", errorScript(55, "busy"));
+  expect(errorOf(await pod.del()).code).toBe(55);
+  expect(await plugins.order()).toEqual(["DEL alpha/net1", "DEL default-second/eth0"]);
+  await plugins.unscript("default-second", "DEL");
+  await pod.mustDel();
+});
+
+test("several failing DELs are one error that names each", async () => {
+  const pod = await node.pod("two-fail", { networks: "alpha,beta" });
+  await pod.mustAdd();
+  await plugins.script("alpha", "DEL", errorScript(77, "first reason"));
+  await plugins.script("beta", "DEL", errorScript(78, "second reason"));
+  const error = errorOf(await pod.del());
+  expect(error.code).toBe(102);
+  expect(error.msg).toMatch(/second reason.*first reason/);
+  for (const type of ["alpha", "beta"]) await plugins.unscript(type, "DEL");
+  await pod.mustDel();
+});
+
+test("where the interface is gone a failing DEL is repeated without a namespace", async () => {
+  const pod = await node.pod("no-link", { networks: "alpha" });
+  await pod.mustAdd();
+  await plugins.clear();
+  await plugins.script("alpha", "DEL", errorScript(77, "no such interface"));
+  errorOf(await pod.del());
+  const namespaces = (await plugins.executions()).filter((e) => e.type === "alpha").map((e) => e.cni["CNI_NETNS"]);
+  expect(namespaces).toEqual(["/run/netns/ns-no-link", ""]);
+  await plugins.unscript("alpha", "DEL");
+  await pod.mustDel();
+});
+
+test("no DEL error has the words that containerd takes for success", async () => {
+  const pod = await node.pod("words", { networks: "alpha" });
+  await pod.mustAdd();
+  await plugins.script("alpha", "DEL", errorScript(7, "lease Not Found: no such file or directory"));
+  const { msg } = errorOf(await pod.del());
+  expect(msg).not.toMatch(/not found|no such file or directory/i);
+  await plugins.unscript("alpha", "DEL");
+  await pod.mustDel();
+});
+
+test("an ADD whose undoing fails keeps its record; the runtime's DEL completes it", async () => {
+  const pod = await node.pod("undo-fails", { networks: "alpha,beta" });
+  await plugins.script("beta", "ADD", errorScript(120, "full"));
+  await plugins.script("alpha", "DEL", errorScript(121, "busy"));
+  expect(errorOf(await pod.add()).code, "the reason is the ADD's").toBe(120);
+  expect(existsSync(recordOf(pod))).toBe(true);
+  expect(errorOf(await pod.del()).code).toBe(121);
+  await plugins.unscript("alpha", "DEL");
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels);
+  expect(existsSync(recordOf(pod))).toBe(false);
+});
+
+test("DEL goes by the record: changed annotation, changed definition, removed manifests do not matter", async () => {
+  const pod = await node.pod("by-record", { networks: "alpha" });
+  await pod.mustAdd();
+  await pod.annotate({ networks: "beta,gamma" });
+  await node.nad("alpha", list("renamed", { type: "gamma" }));
+  await plugins.clear();
+  await rm(join(node.manifestsDir, "pod-default-by-record.yaml"));
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(["DEL alpha/net1", ...dels.slice(2)]);
+  const [alpha] = await plugins.executions();
+  expect(JSON.parse(alpha?.stdin ?? "")).toMatchObject({ name: "net-alpha" });
+  await node.nad("alpha", list("net-alpha", { type: "alpha" }));
+});
+
+test("DEL without an ADD and a second DEL succeed; the default network is told [R-1.0-15] [R-0.4-13]", async () => {
+  const pod = await node.pod("never-added", { networks: "alpha" });
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels.slice(2));
+  await pod.mustAdd();
+  await pod.mustDel();
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels.slice(2));
+});
+
+test("a second ADD is refused with code 103 and changes nothing [R-1.0-14]", async () => {
+  const pod = await node.pod("twice", { networks: "alpha" });
+  await pod.mustAdd();
+  await plugins.clear();
+  expect(errorOf(await pod.add())).toMatchObject({ code: 103, msg: expect.stringContaining("c-twice") });
+  expect(await plugins.order()).toEqual([]);
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(["DEL alpha/net1", ...dels.slice(2)]);
+});
+
+test("DEL without a namespace, or with one that is gone, tells the plugins that there is none", async () => {
+  for (const name of ["empty", "stale"]) {
+    const pod = await node.pod(name, { networks: "alpha" });
+    await pod.mustAdd();
+    await plugins.clear();
+    await node.lab.deleteNetns(pod.netns);
+    const { netns: _netns, ...request } = pod.request("DEL");
+    const outcome = name === "empty" ? await node.call(request) : await pod.del();
+    expect(outcome).toMatchObject({ exitCode: 0, stdout: "" });
+    expect((await plugins.executions()).map((e) => e.cni["CNI_NETNS"])).toEqual(["", "", ""]);
+  }
+});
+
+test("a damaged record is an error that names the file, and DEL can be repeated when it is mended", async () => {
+  const pod = await node.pod("damaged", { networks: "alpha" });
+  await pod.mustAdd();
+  const good = await readFile(recordOf(pod), "utf8");
+  await writeFile(recordOf(pod), good.replace("net-alpha", "net-omega"));
+  const error = errorOf(await pod.del());
+  expect(error.code).toBe(6);
+  expect(error.msg).toContain(recordOf(pod));
+  await writeFile(recordOf(pod), good);
+  await pod.mustDel();
+});

@@ -1,0 +1,160 @@
+import type { Result } from "execa";
+import type { CallOutcome, CniCall, PlexusNode } from "./plexus-node.ts";
+
+/** How a test's pod is made. */
+export interface PodOptions {
+  readonly namespace?: string;
+  readonly uid?: string;
+  /** Value of the networks annotation: a string as it stands, a list as JSON. */
+  readonly networks?: string | readonly object[];
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** An interface of a result. */
+export interface ResultInterface {
+  readonly name: string;
+  readonly mac?: string;
+  readonly sandbox?: string;
+}
+
+/** What tests read of an ADD's result. */
+export interface AddResult {
+  readonly cniVersion: string;
+  readonly interfaces: readonly ResultInterface[];
+  readonly ips: readonly { address: string; gateway?: string; interface?: number }[];
+  readonly routes?: readonly { dst: string; gw?: string }[];
+  readonly dns?: object;
+}
+
+/** A link as `ip -j addr` shows it. */
+export interface PodLink {
+  readonly ifname: string;
+  readonly address: string;
+  readonly mtu: number;
+  readonly addr_info: readonly { family: string; local: string; prefixlen: number; scope: string }[];
+}
+
+/** What may differ from the usual call. */
+export type CallChanges = Partial<CniCall> & { readonly runtimeConfig?: object };
+
+/** A pod with a manifest and a network namespace, and the calls that a runtime makes for it. */
+export class TestPod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly containerId: string;
+  readonly netns: string;
+  readonly #node: PlexusNode;
+  readonly #uid: string | undefined;
+
+  private constructor(node: PlexusNode, name: string, options: PodOptions) {
+    this.#node = node;
+    this.name = name;
+    this.namespace = options.namespace ?? "default";
+    this.containerId = `c-${name}`;
+    this.netns = `ns-${name}`;
+    this.#uid = options.uid;
+  }
+
+  static async create(node: PlexusNode, name: string, options: PodOptions): Promise<TestPod> {
+    const pod = new TestPod(node, name, options);
+    await pod.annotate(options);
+    await node.lab.addNetns(pod.netns);
+    return pod;
+  }
+
+  /** Writes the pod's manifest anew. */
+  async annotate(options: PodOptions): Promise<void> {
+    const { networks, annotations } = options;
+    const value = typeof networks === "string" ? networks : JSON.stringify(networks);
+    const metadata = {
+      name: this.name,
+      namespace: this.namespace,
+      ...(this.#uid === undefined ? {} : { uid: this.#uid }),
+      annotations: {
+        ...(networks === undefined ? {} : { "k8s.v1.cni.cncf.io/networks": value }),
+        ...annotations,
+      },
+    };
+    await this.#node.manifest(`pod-${this.namespace}-${this.name}`, { apiVersion: "v1", kind: "Pod", metadata });
+  }
+
+  /** The runtime's call for this pod. */
+  request(command: CniCall["command"], changes: CallChanges = {}): CniCall {
+    const { runtimeConfig, ...rest } = changes;
+    const conf = this.#node.conf(runtimeConfig === undefined ? {} : { runtimeConfig });
+    const pod = `${this.namespace}/${this.name}${this.#uid === undefined ? "" : `@${this.#uid}`}`;
+    return { command, containerId: this.containerId, netns: this.netns, pod, conf, ...rest };
+  }
+
+  add(changes?: CallChanges): Promise<CallOutcome> {
+    return this.#node.call(this.request("ADD", changes));
+  }
+
+  check(changes?: CallChanges): Promise<CallOutcome> {
+    return this.#node.call(this.request("CHECK", changes));
+  }
+
+  del(changes?: CallChanges): Promise<CallOutcome> {
+    return this.#node.call(this.request("DEL", changes));
+  }
+
+  /** ADD that must succeed. @throws Error with what the shim printed */
+  async mustAdd(changes?: CallChanges): Promise<AddResult> {
+    return must(await this.add(changes), "ADD").json as AddResult;
+  }
+
+  /** CHECK that must succeed. */
+  async mustCheck(changes?: CallChanges): Promise<void> {
+    must(await this.check(changes), "CHECK");
+  }
+
+  /** DEL that must succeed. */
+  async mustDel(changes?: CallChanges): Promise<void> {
+    must(await this.del(changes), "DEL");
+  }
+
+  /** Runs a command in the pod's network namespace; a failure throws. */
+  run(...command: string[]): Promise<string> {
+    return this.#node.lab.run("ip", "netns", "exec", this.netns, ...command);
+  }
+
+  /** Runs a command in the pod's network namespace. */
+  try(...command: string[]): Promise<Result> {
+    return this.#node.lab.try(["ip", "netns", "exec", this.netns, ...command]);
+  }
+
+  /** The pod's interfaces but the loopback, by name. */
+  async links(): Promise<Record<string, PodLink>> {
+    const all = JSON.parse(await this.run("ip", "-j", "address")) as PodLink[];
+    return Object.fromEntries(all.filter((l) => l.ifname !== "lo").map((l) => [l.ifname, l]));
+  }
+
+  /** Global addresses of an interface, with their prefix lengths. */
+  async addresses(ifName: string): Promise<string[]> {
+    const info = (await this.links())[ifName]?.addr_info ?? [];
+    return info.filter((a) => a.scope === "global").map((a) => `${a.local}/${a.prefixlen}`);
+  }
+
+  /** Default routes in the kernel, most preferred first: `via GATEWAY dev DEV metric N`. */
+  async defaultRoutes(family: 4 | 6): Promise<string[]> {
+    const json = await this.run("ip", `-${family}`, "-j", "route", "show", "default");
+    const routes = JSON.parse(json) as { gateway?: string; dev: string; metric?: number }[];
+    const sorted = routes.toSorted((a, b) => (a.metric ?? 0) - (b.metric ?? 0));
+    return sorted.map((r) => `${r.gateway === undefined ? "" : `via ${r.gateway} `}dev ${r.dev}`);
+  }
+
+  /** Pings an address, by an interface where one is given. @throws Error when no answer comes */
+  async ping(address: string, ifName?: string): Promise<void> {
+    const by = ifName === undefined ? [] : ["-I", ifName];
+    await this.run("ping", "-n", "-c", "1", "-w", "20", ...by, address);
+  }
+
+  status(): Promise<Record<string, unknown>[] | undefined> {
+    return this.#node.networkStatus(`${this.namespace}/${this.name}`);
+  }
+}
+
+function must(outcome: CallOutcome, command: string): CallOutcome {
+  if (outcome.exitCode === 0) return outcome;
+  throw new Error(`${command} exited with ${outcome.exitCode}: ${outcome.stdout}${outcome.stderr}`);
+}

@@ -1,0 +1,422 @@
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  unlink,
+  writeFile,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { NodeConfConfig } from "#daemon/config/config.ts";
+import type { Logger } from "#engine/ports.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
+import { type NodeConf, type NodeConfTimings, startNodeConf } from "./node-conf.ts";
+import { ownFileName } from "./primary.ts";
+import type { ConfState } from "./state.ts";
+
+const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+
+const calico = JSON.stringify({
+  cniVersion: "0.3.1",
+  name: "k8s-pod-network",
+  plugins: [
+    { type: "calico", capabilities: { bandwidth: true, dns: false } },
+    { type: "portmap", capabilities: { portMappings: true } },
+  ],
+});
+const flannel = JSON.stringify({
+  cniVersion: "1.0.0",
+  name: "cbr0",
+  plugins: [{ type: "flannel" }],
+});
+
+const quick: Partial<NodeConfTimings> = {
+  pollMs: 30_000,
+  waitingPollMs: 20,
+  debounceMs: 5,
+  goneMs: 150,
+  restore: { initialMs: 10, maxMs: 40, factor: 4, jitter: 0 },
+};
+
+/** A node's directories, with the reference plugins "installed". */
+async function makeNode() {
+  const root = await mkdtemp(join(tmpdir(), "plexus-node-"));
+  const dirs = { conf: join(root, "net.d"), bin: join(root, "bin"), state: join(root, "state") };
+  for (const dir of Object.values(dirs)) await mkdir(dir);
+  onTestFinished(() => rm(root, { recursive: true }));
+  const config: NodeConfConfig = {
+    cniConfDir: dirs.conf,
+    binDirs: [dirs.bin],
+    primaryDir: dirs.conf,
+    primaryConf: undefined,
+    withoutPrimary: false,
+    settleMs: 0,
+    readinessFile: undefined,
+    capabilities: {},
+  };
+  const node = {
+    ...dirs,
+    config,
+    put: (name: string, text: string) => writeFile(join(dirs.conf, name), text),
+    install: async (...types: string[]): Promise<void> => {
+      for (const type of types) await writeFile(join(dirs.bin, type), "", { mode: 0o755 });
+    },
+    own: async (): Promise<Record<string, unknown> | undefined> => {
+      const text = await readFile(join(dirs.conf, ownFileName), "utf8").catch(() => undefined);
+      return text === undefined ? undefined : JSON.parse(text);
+    },
+    start: async (
+      change: Partial<NodeConfConfig> = {},
+      timings: Partial<NodeConfTimings> = {},
+    ): Promise<NodeConf & { states: ConfState[] }> => {
+      const states: ConfState[] = [];
+      const conf = await startNodeConf({
+        config: () => ({ ...config, ...change }),
+        stateDir: dirs.state,
+        files: new HostConfFiles(),
+        logger: silent,
+        onState: (status) => states.push(status.state),
+        timings: { ...quick, ...timings },
+      });
+      onTestFinished(() => conf.stop());
+      return Object.assign(conf, { states });
+    },
+  };
+  await node.install("calico", "portmap", "flannel");
+  return node;
+}
+
+type Node = Awaited<ReturnType<typeof makeNode>>;
+
+function delegatesTo(node: Node, file: string): object {
+  return { plugins: [expect.objectContaining({ clusterNetwork: join(node.conf, file) })] };
+}
+
+test("writes a configuration of the primary's version with the union of its capabilities", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const conf = await node.start();
+  expect(await node.own()).toEqual({
+    cniVersion: "0.3.1",
+    name: "plexus",
+    plugins: [
+      {
+        type: "plexus",
+        clusterNetwork: join(node.conf, "10-calico.conflist"),
+        capabilities: { bandwidth: true, portMappings: true },
+      },
+    ],
+  });
+  expect(conf.status()).toMatchObject({ state: "active", primary: "10-calico.conflist" });
+  expect(conf.notReadyReason()).toBeUndefined();
+});
+
+test("adds and leaves out capabilities as configured", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await node.start({ capabilities: { ips: true, bandwidth: false } });
+  expect(await node.own()).toMatchObject({
+    plugins: [{ capabilities: { ips: true, portMappings: true } }],
+  });
+});
+
+test("raises a version older than lists", async () => {
+  const node = await makeNode();
+  await node.put("10-old.conf", '{"cniVersion":"0.2.0","name":"old","type":"flannel"}');
+  await node.start();
+  expect(await node.own()).toMatchObject({ cniVersion: "0.3.1" });
+});
+
+test("waits for a primary that does not exist yet", async () => {
+  const node = await makeNode();
+  const conf = await node.start();
+  expect([conf.status().state, await node.own()]).toEqual(["waiting", undefined]);
+  expect(conf.notReadyReason()).toBe("there is no configuration of a primary CNI yet");
+  await node.put("10-flannel.conflist", flannel);
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+});
+
+test.each([
+  ["an empty file", ""],
+  ["half of a file", calico.slice(0, 40)],
+  ["a file without plugins", '{"cniVersion":"1.0.0","name":"x","plugins":[]}'],
+])("waits while the primary is %s", async (_name, text) => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", text);
+  const conf = await node.start();
+  expect([conf.status().state, await node.own()]).toEqual(["waiting", undefined]);
+  expect(conf.notReadyReason()).toContain("10-calico.conflist");
+  await node.put("10-calico.conflist", calico);
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+});
+
+test("waits until the primary's plugins are installed and executable", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await unlink(join(node.bin, "portmap"));
+  const conf = await node.start();
+  expect(conf.notReadyReason()).toContain(`portmap not found in ${node.bin}`);
+  await writeFile(join(node.bin, "portmap"), "", { mode: 0o644 });
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  expect(conf.status().state).toBe("waiting");
+  await chmod(join(node.bin, "portmap"), 0o755);
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+});
+
+test("waits for the readiness file, but only before the first writing", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const readinessFile = join(node.state, "ready");
+  const conf = await node.start({ readinessFile });
+  expect(conf.notReadyReason()).toContain(`${readinessFile} does not exist yet`);
+  await writeFile(readinessFile, "");
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  await unlink(readinessFile);
+  await node.put("10-calico.conflist", flannel);
+  await vi.waitFor(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.0.0" }));
+});
+
+test.each(["multus", "multus-shim", "plexus", "genie"])(
+  "never takes a configuration of type %s as primary, whatever its name",
+  async (type) => {
+    const node = await makeNode();
+    await node.install(type);
+    await node.put("01-innocent.conf", JSON.stringify({ cniVersion: "1.0.0", name: "x", type }));
+    await node.put("10-calico.conflist", calico);
+    await node.start();
+    expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
+  },
+);
+
+test("lets the directory settle before it chooses for the first time", async () => {
+  const node = await makeNode();
+  await node.put("10-flannel.conflist", flannel);
+  const conf = await node.start({ settleMs: 200 });
+  expect(conf.status().state).toBe("waiting");
+  await node.put("05-calico.conflist", calico);
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  expect(await node.own()).toMatchObject(delegatesTo(node, "05-calico.conflist"));
+});
+
+test("takes the file that the operator named, at once, and waits for it", async () => {
+  const node = await makeNode();
+  await node.put("05-calico.conflist", calico);
+  const options = { primaryConf: "10-flannel.conflist", settleMs: 60_000 };
+  const conf = await node.start(options);
+  expect(conf.notReadyReason()).toContain("10-flannel.conflist is not there");
+  await node.put("10-flannel.conflist", flannel);
+  await vi.waitFor(() => expect(conf.status().primary).toBe("10-flannel.conflist"));
+});
+
+test("follows the primary's changes", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const conf = await node.start();
+  await node.put("10-calico.conflist", calico.replace("0.3.1", "1.1.0"));
+  await vi.waitFor(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.1.0" }));
+  expect(conf.states).toEqual(["active"]);
+});
+
+test("keeps its last good file while the primary is half-written, broken or away", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const conf = await node.start({}, { goneMs: 60_000 });
+  const written = await node.own();
+  for (const text of ["", '{"cniVersion"']) {
+    await node.put("10-calico.conflist", text);
+    await vi.waitFor(() => expect(conf.status().state).toBe("waiting"));
+    expect(await node.own()).toEqual(written);
+    await node.put("10-calico.conflist", calico);
+    await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  }
+  await node.put("87-podman.conflist", flannel);
+  await unlink(join(node.conf, "10-calico.conflist"));
+  await vi.waitFor(() => expect(conf.notReadyReason()).toContain("is not there"));
+  expect(await node.own()).toEqual(written);
+});
+
+test("takes another primary when the one before stays away", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await node.put("20-flannel.conflist", flannel);
+  const conf = await node.start();
+  await unlink(join(node.conf, "10-calico.conflist"));
+  await vi.waitFor(() => expect(conf.status().primary).toBe("20-flannel.conflist"));
+  expect(await node.own()).toMatchObject(delegatesTo(node, "20-flannel.conflist"));
+});
+
+test("takes a better primary that appears, once the directory has settled", async () => {
+  const node = await makeNode();
+  await node.put("10-flannel.conflist", flannel);
+  const conf = await node.start();
+  await node.put("05-calico.conflist", calico);
+  await vi.waitFor(() => expect(conf.status().primary).toBe("05-calico.conflist"));
+  expect(await node.own()).toMatchObject(delegatesTo(node, "05-calico.conflist"));
+});
+
+test("stays with the primary of before a restart while that one is away", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await (await node.start()).stop();
+  const written = await node.own();
+  await rename(join(node.conf, "10-calico.conflist"), join(node.conf, "10-calico.conflist.tmp"));
+  await node.put("87-podman.conflist", flannel);
+  const conf = await node.start({}, { goneMs: 60_000 });
+  expect([conf.status().state, await node.own()]).toEqual(["waiting", written]);
+  await node.put("10-calico.conflist", calico);
+  await vi.waitFor(() => expect(conf.status()).toMatchObject({ primary: "10-calico.conflist" }));
+});
+
+test("learns the primary from its own file when its memory is lost", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await (await node.start()).stop();
+  await rm(node.state, { recursive: true });
+  await unlink(join(node.conf, "10-calico.conflist"));
+  await node.put("87-podman.conflist", flannel);
+  const conf = await node.start({}, { goneMs: 60_000 });
+  expect(conf.notReadyReason()).toContain("10-calico.conflist is not there");
+});
+
+test("leaves its file when it stops, and does not rewrite an unchanged one", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await (await node.start()).stop();
+  const before = await readdir(node.conf);
+  const conf = await node.start();
+  expect(conf.states).toEqual(["active"]);
+  expect(await readdir(node.conf)).toEqual(before);
+});
+
+test("restores its file when Cilium renames it, and says so", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const conf = await node.start();
+  await rename(join(node.conf, ownFileName), join(node.conf, `${ownFileName}.cilium_bak`));
+  await vi.waitFor(() => expect(conf.states).toEqual(["active", "foreign-rename", "active"]));
+  expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
+});
+
+test("restores its file when it was renamed while no daemon ran", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await (await node.start()).stop();
+  await rename(join(node.conf, ownFileName), join(node.conf, `${ownFileName}.cilium_bak`));
+  const conf = await node.start();
+  await vi.waitFor(() => expect(conf.states).toEqual(["foreign-rename", "active"]));
+});
+
+test.each([
+  ["removed", (path: string) => unlink(path)],
+  ["emptied", (path: string) => writeFile(path, "")],
+  ["changed", (path: string) => writeFile(path, flannel)],
+])("restores its file when it is %s", async (_name, disturb) => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const conf = await node.start();
+  await disturb(join(node.conf, ownFileName));
+  await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
+  expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
+});
+
+test("does not fight in a hot loop with an agent that insists", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const restore = { initialMs: 10, maxMs: 60_000, factor: 4, jitter: 0 };
+  const conf = await node.start({}, { restore });
+  const own = join(node.conf, ownFileName);
+  let renames = 0;
+  const until = performance.now() + 700;
+  while (performance.now() < until) {
+    await rename(own, `${own}.cilium_bak`).then(
+      () => renames++,
+      () => undefined,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  expect(renames).toBeGreaterThan(1);
+  expect(renames).toBeLessThan(8);
+  expect(conf.status().state).toBe("foreign-rename");
+  expect(conf.notReadyReason()).toContain("cilium_bak");
+});
+
+test("says that another file shadows its own", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const conf = await node.start();
+  await node.put("00-multus.conf", '{"cniVersion":"1.0.0","name":"m","type":"multus"}');
+  await vi.waitFor(() => expect(conf.status().state).toBe("shadowed"));
+  expect(conf.notReadyReason()).toContain("00-multus.conf");
+  await unlink(join(node.conf, "00-multus.conf"));
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+});
+
+test("removes what a crash between writing and renaming has left, and nothing else", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await node.put(`.${ownFileName}.0123456789ab.tmp`, '{"cniVer');
+  await node.put(".someone-elses.tmp", "");
+  await node.start();
+  expect((await readdir(node.conf)).sort()).toEqual([
+    ".someone-elses.tmp",
+    ownFileName,
+    "10-calico.conflist",
+  ]);
+});
+
+test("makes the runtime's directory when the primary has one of its own", async () => {
+  const node = await makeNode();
+  const cniConfDir = join(node.conf, "../runtime/net.d");
+  await node.put("10-calico.conflist", calico);
+  const conf = await node.start({ cniConfDir });
+  expect(conf.status().state).toBe("active");
+  const own = JSON.parse(await readFile(join(cniConfDir, ownFileName), "utf8"));
+  expect(own).toMatchObject(delegatesTo(node, "10-calico.conflist"));
+  await unlink(join(cniConfDir, ownFileName));
+  await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
+});
+
+test("writes at once without a primary where the default network is configured by name", async () => {
+  const node = await makeNode();
+  const conf = await node.start({ withoutPrimary: true, capabilities: { portMappings: true } });
+  expect(conf.status().state).toBe("active");
+  expect(await node.own()).toEqual({
+    cniVersion: "1.0.0",
+    name: "plexus",
+    plugins: [{ type: "plexus", capabilities: { portMappings: true } }],
+  });
+});
+
+test("look() takes a changed configuration in at once", async () => {
+  const node = await makeNode();
+  await node.put("05-calico.conflist", calico);
+  await node.put("10-flannel.conflist", flannel);
+  const change: Partial<NodeConfConfig> = {};
+  const conf = await startNodeConf({
+    config: () => ({ ...node.config, ...change }),
+    stateDir: node.state,
+    files: new HostConfFiles(),
+    logger: silent,
+    timings: quick,
+  });
+  Object.assign(change, { primaryConf: "10-flannel.conflist" });
+  conf.look();
+  await vi.waitFor(() => expect(conf.status().primary).toBe("10-flannel.conflist"));
+  await conf.stop();
+});
+
+test("a directory that cannot be written to is a state, not the end", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  const cniConfDir = join(node.state, "file/net.d");
+  await writeFile(join(node.state, "file"), "");
+  const conf = await node.start({ cniConfDir });
+  expect(conf.notReadyReason()).toContain("cannot be kept");
+  await unlink(join(node.state, "file"));
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+});

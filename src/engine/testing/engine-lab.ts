@@ -1,0 +1,153 @@
+import type { EngineMetrics } from "#engine/deps.ts";
+import { type CallAnswer, Engine } from "#engine/engine.ts";
+import type { EngineConfig } from "#engine/engine-config.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { FakeConfFiles, FakeDeviceInfoFiles } from "./fake-files.ts";
+import { FakeHost } from "./fake-host.ts";
+import { FakeKernel } from "./fake-kernel.ts";
+import { FakeLogger } from "./fake-logger.ts";
+import { FakePlugins } from "./fake-plugins.ts";
+import { FakeEvents, FakePublisher } from "./fake-publisher.ts";
+import { FakeRecords } from "./fake-records.ts";
+import { FakeSource } from "./fake-source.ts";
+
+/** The sandbox that calls are for unless they say otherwise. */
+export const sandbox = { containerId: "c1", ifName: "eth0" };
+/** Its network namespace. */
+export const netns = "/run/netns/c1";
+
+/** How a lab is set up. */
+export interface LabOptions {
+  /** The runtime's conf beyond its name, version and type. @default delegates with the plugin `ptp` */
+  readonly conf?: JsonObject;
+  /** The daemon's own configuration. */
+  readonly config?: Partial<EngineConfig>;
+  readonly noSource?: boolean;
+}
+
+/** How one call differs from a plain one. */
+export interface CallOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** Merged over the lab's conf. */
+  readonly conf?: JsonObject;
+  /** Instead of all of the conf. */
+  readonly stdin?: string;
+  /** The pod, as `namespace/name` or `namespace/name/uid`; none = a sandbox that is no pod. */
+  readonly pod?: string;
+  readonly host?: FakeHost;
+}
+
+/** What a call answered, with its stdout decoded. */
+export interface LabAnswer extends CallAnswer {
+  readonly json: JsonObject;
+}
+
+/** A conflist of the given plugins. */
+export function network(name: string, ...types: string[]): JsonObject {
+  return { cniVersion: "1.0.0", name, plugins: types.map((type) => ({ type })) };
+}
+
+/** An engine with all its ports faked, and a runtime that calls it. */
+export class EngineLab {
+  /** What happened to plugins, records and status, in order. */
+  readonly journal: string[] = [];
+  readonly kernel = new FakeKernel();
+  readonly plugins = new FakePlugins(this.kernel, this.journal);
+  readonly records = new FakeRecords(this.journal);
+  readonly source = new FakeSource();
+  readonly publisher = new FakePublisher(this.journal);
+  readonly events = new FakeEvents();
+  readonly files = new FakeConfFiles();
+  readonly deviceInfo = new FakeDeviceInfoFiles();
+  readonly logger = new FakeLogger();
+  readonly measured: string[] = [];
+  readonly engine: Engine;
+  /** Read anew by every call. */
+  config: Partial<EngineConfig>;
+  conf: JsonObject;
+  #milliseconds = 0;
+
+  constructor(options: LabOptions = {}) {
+    this.conf = options.conf ?? { delegates: [network("default-net", "ptp")] };
+    this.config = options.config ?? {};
+    this.kernel.addNamespace(netns);
+    const { source, publisher, events, records, files: confFiles, deviceInfo, logger } = this;
+    this.engine = new Engine({
+      config: () => this.config,
+      ...(options.noSource === true ? {} : { source }),
+      publisher,
+      events,
+      records,
+      confFiles,
+      deviceInfo,
+      logger,
+      metrics: this.#metrics(),
+      clock: () => ++this.#milliseconds,
+      now: () => `2026-01-01T00:00:${String(this.records.saves.length).padStart(2, "0")}Z`,
+    });
+  }
+
+  host(): FakeHost {
+    return new FakeHost(this);
+  }
+
+  /** Calls the engine as a container runtime does. */
+  async call(command: string, options: CallOptions = {}): Promise<LabAnswer> {
+    const env = { ...this.#env(command, options), ...options.env };
+    const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus", ...this.conf };
+    const stdin = options.stdin ?? JSON.stringify({ ...conf, ...options.conf });
+    const answer = await this.engine.handle({ env, stdin }, options.host ?? this.host());
+    return { ...answer, json: answer.stdout === "" ? {} : JSON.parse(answer.stdout) };
+  }
+
+  add(options?: CallOptions): Promise<LabAnswer> {
+    return this.call("ADD", options);
+  }
+
+  del(options?: CallOptions): Promise<LabAnswer> {
+    return this.call("DEL", options);
+  }
+
+  check(options?: CallOptions): Promise<LabAnswer> {
+    return this.call("CHECK", options);
+  }
+
+  /** GC with a list of (containerID, "eth0"), or with none at all. */
+  gc(containers: readonly string[] | null | undefined, options: CallOptions = {}): Promise<LabAnswer> {
+    const list = containers?.map((containerID) => ({ containerID, ifname: "eth0" })) ?? null;
+    const key = containers === undefined ? {} : { "cni.dev/valid-attachments": list };
+    return this.call("GC", { ...options, conf: { cniVersion: "1.1.0", ...key, ...options.conf } });
+  }
+
+  status(options: CallOptions = {}): Promise<LabAnswer> {
+    return this.call("STATUS", { ...options, conf: { cniVersion: "1.1.0", ...options.conf } });
+  }
+
+  #env(command: string, options: CallOptions): Record<string, string> {
+    const [namespace = "", name = "", uid] = options.pod?.split("/") ?? [];
+    const args = [
+      "IgnoreUnknown=1",
+      ...(options.pod === undefined ? [] : [`K8S_POD_NAMESPACE=${namespace}`, `K8S_POD_NAME=${name}`]),
+      ...(uid === undefined ? [] : [`K8S_POD_UID=${uid}`]),
+    ];
+    const common = { CNI_COMMAND: command, CNI_PATH: "/opt/cni/bin" };
+    if (command === "GC" || command === "STATUS") return common;
+    const { containerId, ifName } = sandbox;
+    return {
+      ...common,
+      CNI_CONTAINERID: containerId,
+      CNI_IFNAME: ifName,
+      CNI_NETNS: netns,
+      CNI_ARGS: args.join(";"),
+    };
+  }
+
+  #metrics(): EngineMetrics {
+    return {
+      requestStarted: (command) => void this.measured.push(`start ${command}`),
+      requestEnded: (command, { code }) => void this.measured.push(`end ${command} ${code ?? 0}`),
+      delegateEnded: ({ type, command, network: name, ok }) =>
+        void this.measured.push(`${type} ${command} ${name} ${ok ? "ok" : "failed"}`),
+    };
+  }
+}

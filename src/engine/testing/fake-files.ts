@@ -1,0 +1,43 @@
+import type { ConfFiles, DeviceInfoFiles } from "#engine/ports.ts";
+import type { JsonObject } from "#lib/json.ts";
+
+/** Files in memory, by path; a directory is there as soon as a file is in it. */
+export class FakeConfFiles implements ConfFiles {
+  readonly #files = new Map<string, string>();
+
+  write(path: string, content: string | JsonObject): void {
+    this.#files.set(path, typeof content === "string" ? content : JSON.stringify(content));
+  }
+
+  remove(path: string): void {
+    this.#files.delete(path);
+  }
+
+  async list(dir: string): Promise<string[]> {
+    const prefix = `${dir}/`;
+    const inside = [...this.#files.keys()].filter((path) => path.startsWith(prefix));
+    const names = inside.map((path) => path.slice(prefix.length)).filter((name) => !name.includes("/"));
+    return names.sort();
+  }
+
+  async read(path: string): Promise<string> {
+    const content = this.#files.get(path);
+    if (content === undefined) throw new Error(`ENOENT: ${path}`);
+    return content;
+  }
+
+  async kind(path: string): Promise<"file" | "directory" | "absent"> {
+    if (this.#files.has(path)) return "file";
+    const isDirectory = [...this.#files.keys()].some((file) => file.startsWith(`${path}/`));
+    return isDirectory ? "directory" : "absent";
+  }
+}
+
+/** Device information in memory. */
+export class FakeDeviceInfoFiles implements DeviceInfoFiles {
+  readonly files = new Map<string, string>();
+
+  async read(path: string): Promise<string | undefined> {
+    return this.files.get(path);
+  }
+}

@@ -1,0 +1,42 @@
+import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
+import type { CallHost } from "#engine/engine.ts";
+import { HostGoneError } from "#engine/ports.ts";
+import type { FakeKernel } from "./fake-kernel.ts";
+import type { FakePlugins } from "./fake-plugins.ts";
+
+/** The host of one call: runs fake plugins and asks a fake kernel, until it goes. */
+export class FakeHost implements CallHost {
+  readonly #world: { readonly plugins: FakePlugins; readonly kernel: FakeKernel };
+  readonly #gone = new AbortController();
+  /** How many orders it has carried out. */
+  orders = 0;
+  /** The host goes instead of carrying out this order (counted from 0). */
+  goesAt = Number.POSITIVE_INFINITY;
+
+  constructor(world: { plugins: FakePlugins; kernel: FakeKernel }) {
+    this.#world = world;
+  }
+
+  get gone(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  async exec(call: DelegateCall): Promise<DelegateOutcome> {
+    this.#order();
+    return this.#world.plugins.run(call);
+  }
+
+  async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
+    this.#order();
+    return this.#world.kernel.request(netnsPath, messages);
+  }
+
+  #order(): void {
+    if (this.orders >= this.goesAt) {
+      const error = new HostGoneError("the shim has gone");
+      this.#gone.abort(error);
+      throw error;
+    }
+    this.orders++;
+  }
+}

@@ -1,0 +1,118 @@
+import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import type { FakeKernel } from "./fake-kernel.ts";
+
+/** What a scripted plugin does when it is called; undefined = what every fake plugin does. */
+export type PluginScript = (
+  call: FakePluginCall,
+) => DelegateOutcome | undefined | Promise<DelegateOutcome | undefined>;
+
+/** A call as the plugin sees it. */
+export interface FakePluginCall extends DelegateCall {
+  readonly command: string;
+  readonly containerId: string;
+  readonly ifName: string;
+  readonly netns: string;
+  readonly conf: JsonObject;
+}
+
+/** A plugin that printed `stdout` and exited with `code`. */
+export function exited(code: number, stdout: unknown = "", stderr = ""): DelegateOutcome {
+  const printed = typeof stdout === "string" ? stdout : JSON.stringify(stdout);
+  return { outcome: "exited", code, stdout: printed, stderr, message: "", elapsedUs: 1500 };
+}
+
+/** A plugin that failed as the specification wants it. */
+export function failed(code: number, msg: string): DelegateOutcome {
+  return exited(1, { cniVersion: "1.0.0", code, msg });
+}
+
+/** A plugin that had no say. */
+export function ended(outcome: DelegateOutcome["outcome"], message = ""): DelegateOutcome {
+  return { ...exited(0), outcome, message };
+}
+
+/**
+ * The plugins of a node. Unless scripted, an ADD makes the interface with one address and a chained
+ * one passes its `prevResult` on; DEL removes the interface; everything else succeeds.
+ */
+export class FakePlugins {
+  /** Every call, in order. */
+  readonly calls: FakePluginCall[] = [];
+  readonly #kernel: FakeKernel;
+  readonly #journal: string[];
+  readonly #scripts = new Map<string, PluginScript>();
+  #addressed = 0;
+
+  constructor(kernel: FakeKernel, journal: string[]) {
+    this.#kernel = kernel;
+    this.#journal = journal;
+  }
+
+  /** Scripts one plugin, for one command (`"ptp ADD"`) or all of them (`"ptp"`). */
+  script(which: string, script: PluginScript | DelegateOutcome): void {
+    this.#scripts.set(which, typeof script === "function" ? script : () => script);
+  }
+
+  /** Lets the plugin do again what every fake plugin does. */
+  unscript(which: string): void {
+    this.#scripts.delete(which);
+  }
+
+  /** `type COMMAND ifName` of every call, or of those of one command. */
+  log(command?: string): string[] {
+    return this.calls
+      .filter((call) => command === undefined || call.command === command)
+      .map((call) => `${call.type} ${call.command} ${call.ifName}`.trim());
+  }
+
+  /** The calls of one plugin and command. */
+  of(type: string, command: string): FakePluginCall[] {
+    return this.calls.filter((call) => call.type === type && call.command === command);
+  }
+
+  async run(order: DelegateCall): Promise<DelegateOutcome> {
+    const call = asSeen(order);
+    this.calls.push(call);
+    this.#journal.push(`${call.type} ${call.command} ${call.ifName}`.trim());
+    const { type, command } = call;
+    const script = this.#scripts.get(`${type} ${command}`) ?? this.#scripts.get(type);
+    return (await script?.(call)) ?? this.work(call);
+  }
+
+  /** What every fake plugin does. */
+  work(call: FakePluginCall): DelegateOutcome {
+    const { command, netns, ifName } = call;
+    if (command === "DEL") this.#kernel.removeLink(netns, ifName);
+    if (command === "VERSION") {
+      return exited(0, { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "1.1.0"] });
+    }
+    if (command !== "ADD") return exited(0);
+    if (isJsonObject(call.conf["prevResult"])) return exited(0, call.conf["prevResult"]);
+    const address = `10.0.0.${++this.#addressed}/24`;
+    this.#kernel.addLink(netns, ifName, [address]);
+    return exited(0, interfaceResult(call, address));
+  }
+}
+
+/** The result of an ADD that made one interface with one address. */
+export function interfaceResult(call: FakePluginCall, address: string): JsonObject {
+  return {
+    cniVersion: call.conf["cniVersion"] ?? "",
+    interfaces: [{ name: call.ifName, mac: "02:00:00:00:00:02", sandbox: call.netns }],
+    ips: [{ address, gateway: "10.0.0.254", interface: 0 }],
+  };
+}
+
+function asSeen(order: DelegateCall): FakePluginCall {
+  const conf: unknown = JSON.parse(order.stdin);
+  if (!isJsonObject(conf)) throw new Error(`stdin of ${order.type} is no object`);
+  return {
+    ...order,
+    command: order.env["CNI_COMMAND"] ?? "",
+    containerId: order.env["CNI_CONTAINERID"] ?? "",
+    ifName: order.env["CNI_IFNAME"] ?? "",
+    netns: order.env["CNI_NETNS"] ?? "",
+    conf,
+  };
+}

@@ -1,0 +1,44 @@
+import type { EventReason, EventRecorder, Pod, StatusPublisher } from "#engine/ports.ts";
+import { networkStatusAnnotation } from "#npwg/selection.ts";
+
+/** Keeps what is published, by `namespace/name`. */
+export class FakePublisher implements StatusPublisher {
+  readonly #journal: string[];
+  readonly published = new Map<string, Readonly<Record<string, string | null>>>();
+  readonly withdrawn: string[] = [];
+  /** What publishing waits for. */
+  gate: Promise<void> = Promise.resolve();
+
+  constructor(journal: string[]) {
+    this.#journal = journal;
+  }
+
+  async publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+    await this.gate;
+    this.#journal.push(`publish ${pod.namespace}/${pod.name}`);
+    this.published.set(`${pod.namespace}/${pod.name}`, annotations);
+  }
+
+  async withdraw(pod: { namespace: string; name: string }): Promise<void> {
+    this.withdrawn.push(`${pod.namespace}/${pod.name}`);
+    this.published.delete(`${pod.namespace}/${pod.name}`);
+  }
+
+  /** The network-status of a pod, decoded. */
+  status(pod: string): Record<string, unknown>[] {
+    return JSON.parse(this.published.get(pod)?.[networkStatusAnnotation] ?? "[]");
+  }
+}
+
+/** Keeps the events that are told. */
+export class FakeEvents implements EventRecorder {
+  readonly told: { pod: string; type: string; reason: EventReason; message: string }[] = [];
+
+  record(pod: Pod, event: { type: "Normal" | "Warning"; reason: EventReason; message: string }): void {
+    this.told.push({ pod: `${pod.namespace}/${pod.name}`, ...event });
+  }
+
+  get reasons(): EventReason[] {
+    return this.told.map((event) => event.reason);
+  }
+}

@@ -1,0 +1,99 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { DamagedRecord, RecordKey, RecordStore, TeardownPlan } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record.ts";
+
+interface Entry {
+  readonly key: RecordKey;
+  record?: AttachmentRecord;
+  plan?: TeardownPlan;
+}
+
+/** Records and plans in memory, which can be damaged and made to fail. */
+export class FakeRecords implements RecordStore {
+  readonly #entries = new Map<string, Entry>();
+  readonly #journal: string[];
+  readonly #damagedRecords = new Set<string>();
+  readonly #damagedPlans = new Set<string>();
+  /** Every save, in order. */
+  readonly saves: { record: AttachmentRecord; plan: TeardownPlan }[] = [];
+  /** Keys whose files were put aside. */
+  readonly quarantined: string[] = [];
+  /** Thrown by the n-th save (from 1), when set. */
+  failSave: { nth: number; error: Error } | undefined;
+  /** Thrown by every load and loadPlan, when set. */
+  failLoad: Error | undefined;
+
+  constructor(journal: string[]) {
+    this.#journal = journal;
+  }
+
+  async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
+    if (this.failLoad !== undefined) throw this.failLoad;
+    if (this.#damagedRecords.has(name(key))) throw unusable(`attachment record ${name(key)}`);
+    return structuredClone(this.#entries.get(name(key))?.record);
+  }
+
+  async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
+    if (this.failLoad !== undefined) throw this.failLoad;
+    if (this.#damagedPlans.has(name(key))) throw unusable(`teardown plan ${name(key)}`);
+    return structuredClone(this.#entries.get(name(key))?.plan);
+  }
+
+  async save(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
+    this.saves.push(structuredClone({ record, plan }));
+    if (this.failSave?.nth === this.saves.length) throw this.failSave.error;
+    const { containerId, ifName } = record;
+    this.#entries.set(name(record), structuredClone({ key: { containerId, ifName }, record, plan }));
+    this.#journal.push(`save ${name(record)}`);
+  }
+
+  async remove(key: RecordKey): Promise<void> {
+    if (this.#forget(key)) this.#journal.push(`remove ${name(key)}`);
+  }
+
+  async quarantine(key: RecordKey): Promise<void> {
+    if (this.#forget(key)) this.quarantined.push(name(key));
+  }
+
+  async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
+    const records: AttachmentRecord[] = [];
+    const damaged: DamagedRecord[] = [];
+    for (const { key, record } of this.#entries.values()) {
+      const isUsable = record !== undefined && !this.#damagedRecords.has(name(key));
+      if (isUsable) records.push(structuredClone(record));
+      else damaged.push({ ...key, reason: `attachment record ${name(key)} is unusable` });
+    }
+    return { records, damaged };
+  }
+
+  /** Makes what is kept for a sandbox unusable. */
+  damage(key: RecordKey, what: "record" | "plan" | "both"): void {
+    if (what !== "plan") this.#damagedRecords.add(name(key));
+    if (what !== "record") this.#damagedPlans.add(name(key));
+  }
+
+  /** Loses one of the two files. */
+  lose(key: RecordKey, what: "record" | "plan"): void {
+    const entry = this.#entries.get(name(key));
+    if (entry !== undefined) delete entry[what];
+  }
+
+  /** `containerId@ifName` of everything that is kept. */
+  get keys(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  #forget(key: RecordKey): boolean {
+    this.#damagedRecords.delete(name(key));
+    this.#damagedPlans.delete(name(key));
+    return this.#entries.delete(name(key));
+  }
+}
+
+function name({ containerId, ifName }: RecordKey): string {
+  return `${containerId}@${ifName}`;
+}
+
+function unusable(what: string): CniError {
+  return new CniError(CniErrorCode.DecodingFailure, `${what} is unusable: its checksum does not match`);
+}

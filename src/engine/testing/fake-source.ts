@@ -1,0 +1,57 @@
+import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+
+/** Pods and definitions in memory, with a list of what was asked. */
+export class FakeSource implements ClusterSource {
+  readonly #pods = new Map<string, Pod>();
+  readonly #nads = new Map<string, NetworkAttachmentDefinition>();
+  /** `pod namespace/name` and `nad namespace/name`, in the order in which they were asked for. */
+  readonly asked: string[] = [];
+  notReady: string | undefined;
+  /** Thrown by every question, when set. */
+  failure: Error | undefined;
+
+  addPod(pod: { name: string } & Partial<Pod>): Pod {
+    const complete = { namespace: "default", uid: "uid-1", annotations: {}, isStatic: false, ...pod };
+    this.#pods.set(`${complete.namespace}/${complete.name}`, complete);
+    return complete;
+  }
+
+  removePod(name: string): void {
+    this.#pods.delete(name);
+  }
+
+  /** A definition by `namespace/name`; without a config it is to be looked up on disk. */
+  addNad(path: string, conf?: JsonObject | string, annotations: Record<string, string> = {}): void {
+    const [namespace = "", name = ""] = path.split("/");
+    const config = typeof conf === "object" ? JSON.stringify(conf) : conf;
+    const nad = { namespace, name, annotations, ...(config === undefined ? {} : { config }) };
+    this.#nads.set(path, nad);
+  }
+
+  removeNad(path: string): void {
+    this.#nads.delete(path);
+  }
+
+  async getPod(identity: PodIdentity): Promise<Pod | undefined> {
+    this.asked.push(`pod ${identity.namespace}/${identity.name}`);
+    if (this.failure !== undefined) throw this.failure;
+    const pod = this.#pods.get(`${identity.namespace}/${identity.name}`);
+    if (pod === undefined || pod.isStatic || identity.uid === undefined) return pod;
+    return pod.uid === identity.uid ? pod : undefined;
+  }
+
+  async getNad(ref: {
+    namespace: string;
+    name: string;
+  }): Promise<NetworkAttachmentDefinition | undefined> {
+    this.asked.push(`nad ${ref.namespace}/${ref.name}`);
+    if (this.failure !== undefined) throw this.failure;
+    return this.#nads.get(`${ref.namespace}/${ref.name}`);
+  }
+
+  notReadyReason(): string | undefined {
+    return this.notReady;
+  }
+}

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { parseNetConfList } from "#cni/conf.ts";
+import { checkNotMetaPlugin, isMetaPluginType } from "./meta-plugins.ts";
+
+test.each(["plexus", "multus", "multus-shim", "genie", "danm"])(
+  "checkNotMetaPlugin() refuses %s anywhere in a list",
+  (type) => {
+    const conf = { name: "net", cniVersion: "1.0.0", plugins: [{ type: "bridge" }, { type }] };
+    expect(isMetaPluginType(type)).toBe(true);
+    expect(() => checkNotMetaPlugin(parseNetConfList(conf, { source: "test" }), "ns/net")).toThrow(
+      expect.objectContaining({
+        code: 7,
+        message: `network "ns/net": plugins[1].type: "${type}" is a meta-plugin and cannot be a delegate`,
+      }),
+    );
+  },
+);
+
+test("checkNotMetaPlugin() lets other plugins pass, those that delegate to one of a kind included", () => {
+  const conf = {
+    name: "multus",
+    cniVersion: "1.0.0",
+    plugins: [{ type: "flannel" }, { type: "portmap" }],
+  };
+  expect(() =>
+    checkNotMetaPlugin(parseNetConfList(conf, { source: "test" }), "ns/net"),
+  ).not.toThrow();
+});

@@ -1,0 +1,152 @@
+import { describe, expect, test, vi } from "vitest";
+import { type NetConfList, parseNetConfList } from "#cni/conf.ts";
+import { CniError } from "#cni/error.ts";
+import { type NetworkAttachmentDefinition, nadConf, parseNad } from "./nad.ts";
+
+const object = {
+  apiVersion: "k8s.cni.cncf.io/v1",
+  kind: "NetworkAttachmentDefinition",
+  metadata: { name: "net-a", namespace: "ns", annotations: { a: "b" }, uid: "1" },
+  spec: { config: '{"cniVersion": "1.0.0", "type": "bridge"}' },
+};
+
+describe("parseNad()", () => {
+  test("reads what is used", () => {
+    expect(parseNad(object)).toEqual({
+      namespace: "ns",
+      name: "net-a",
+      annotations: { a: "b" },
+      config: '{"cniVersion": "1.0.0", "type": "bridge"}',
+    });
+  });
+
+  test.each([[undefined], [null], [{}], [{ config: null }]])(
+    "takes spec %j as the network of the object's name [N-3.2a]",
+    (spec) => {
+      expect(parseNad({ ...object, spec })).not.toHaveProperty("config");
+    },
+  );
+
+  test("takes items of lists, and files, that leave things out", () => {
+    const bare = { metadata: { name: "a.b-c" } };
+    expect(parseNad(bare, { defaultNamespace: "default" })).toEqual({
+      namespace: "default",
+      name: "a.b-c",
+      annotations: {},
+    });
+    expect(() => parseNad(bare)).toThrow("metadata.namespace: is missing");
+  });
+
+  test("collects everything that is wrong, with its path [N-3.3a]", () => {
+    const wrong = {
+      apiVersion: "k8s.cni.cncf.io/v2",
+      kind: "Pod",
+      metadata: { name: "../a", namespace: "a.b", annotations: { x: 1 } },
+      spec: { config: {} },
+    };
+    expect(() => parseNad(wrong)).toThrow(
+      [
+        'NetworkAttachmentDefinition "a.b/../a": apiVersion: must be "k8s.cni.cncf.io/v1", got "k8s.cni.cncf.io/v2"',
+        'kind: must be "NetworkAttachmentDefinition", got "Pod"',
+        "metadata.name: not a lower-case DNS-1123 name (a-z, 0-9, '-' and '.')",
+        "metadata.namespace: not a lower-case DNS-1123 label (a-z, 0-9 and '-')",
+        'metadata.annotations["x"]: must be a string, got a number',
+        "spec.config: must be a string that holds JSON, got an object",
+      ].join("; "),
+    );
+  });
+
+  test.each([
+    [null, "is null, must be an object"],
+    [{}, "metadata: must be an object"],
+    [{ ...object, metadata: { namespace: "ns" } }, "metadata.name: is missing"],
+    [
+      { ...object, metadata: { name: 1, namespace: "ns" } },
+      "metadata.name: must be a string, got a number",
+    ],
+    [{ ...object, spec: [] }, "spec: must be an object, got an array"],
+    [
+      { ...object, metadata: { ...object.metadata, annotations: [] } },
+      "metadata.annotations: must be an object, got an array",
+    ],
+  ])("refuses %j", (value, message) => {
+    expect(() => parseNad(value)).toThrow(message);
+    expect(() => parseNad(value)).toThrow(expect.objectContaining({ code: 7 }));
+  });
+});
+
+const nad = (config?: string): NetworkAttachmentDefinition => ({
+  namespace: "ns",
+  name: "net-a",
+  annotations: {},
+  ...(config === undefined ? {} : { config }),
+});
+const notCalled = (): Promise<NetConfList> => Promise.reject(new Error("not to be called"));
+
+describe("nadConf()", () => {
+  test("uses spec.config, a single configuration, with the object's name [N-3.4.1a] [N-3.4.2]", async () => {
+    const list = await nadConf(nad('{"cniVersion": "1.0.0", "type": "awesome-plugin"}'), notCalled);
+    expect(list).toMatchObject({ name: "net-a", cniVersion: "1.0.0" });
+    expect(list.plugins.map(({ type }) => type)).toEqual(["awesome-plugin"]);
+  });
+
+  test("uses spec.config, a list with a name of its own [N-3.4.1a] [N-3.4.3]", async () => {
+    const config =
+      '{"cniVersion": "0.3.0", "name": "other", "plugins": [{"type": "a"}, {"type": "b"}]}';
+    const list = await nadConf(nad(config), notCalled);
+    expect(list.name).toBe("other");
+    expect(list.plugins.map(({ type }) => type)).toEqual(["a", "b"]);
+  });
+
+  test("gives a list without a name the object's [N-3.4.2]", async () => {
+    for (const name of ["", ', "name": ""']) {
+      const config = `{"cniVersion": "1.0.0", "plugins": [{"type": "a"}]${name}}`;
+      expect((await nadConf(nad(config), notCalled)).raw.name).toBe("net-a");
+    }
+  });
+
+  test.each([[undefined], [""], [" \n"]])(
+    "looks on disk by the object's name for config %j [N-3.4.1b] [N-3.2a]",
+    async (config) => {
+      const onDisk = parseNetConfList(
+        { name: "net-a", type: "x", cniVersion: "1.0.0" },
+        { source: "file" },
+      );
+      const loadByName = vi.fn(() => Promise.resolve(onDisk));
+      expect(await nadConf(nad(config), loadByName)).toBe(onDisk);
+      expect(loadByName).toHaveBeenCalledWith("net-a");
+    },
+  );
+
+  test("fails when there is nothing on disk either [N-3.4.1d]", async () => {
+    const loadByName = (): Promise<NetConfList> =>
+      Promise.reject(new CniError(7, "no net configuration", { details: "d" }));
+    await expect(nadConf(nad(), loadByName)).rejects.toMatchObject({
+      code: 7,
+      message: 'NetworkAttachmentDefinition "ns/net-a": no net configuration',
+      details: "d",
+    });
+  });
+
+  test("says where spec.config is no JSON", async () => {
+    await expect(nadConf(nad('{\n  "type": "bridge",\n}'), notCalled)).rejects.toMatchObject({
+      code: 7,
+      message:
+        'NetworkAttachmentDefinition "ns/net-a": spec.config: not valid JSON: unexpected "}", expected a key in double quotes at line 3, column 1',
+    });
+    await expect(nadConf(nad("[".repeat(100_000)), notCalled)).rejects.toThrow(
+      "nested more than 100 levels",
+    );
+  });
+
+  test("names the object and the field where spec.config is wrong", async () => {
+    const config = '{"cniVersion": "1.0.0", "plugins": [{"type": "../sh"}]}';
+    await expect(nadConf(nad(config), notCalled)).rejects.toThrow(
+      /^NetworkAttachmentDefinition "ns\/net-a": .*spec\.config.*plugins\[0\]\.type/,
+    );
+  });
+
+  test("passes on what is no CNI error", async () => {
+    await expect(nadConf(nad(), notCalled)).rejects.toThrow(new Error("not to be called"));
+  });
+});

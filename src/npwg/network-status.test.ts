@@ -1,0 +1,197 @@
+import { describe, expect, test } from "vitest";
+import { parseResult, type Result } from "#cni/result.ts";
+import {
+  type AttachmentOutcome,
+  buildNetworkStatus,
+  formatNetworkStatus,
+  type NetworkStatus,
+} from "./network-status.ts";
+
+const veth = { name: "veth1", mac: "0a:00:00:00:00:01" };
+const eth0 = { name: "net1", mac: "0a:00:00:00:00:02", mtu: 1400, sandbox: "/run/netns/x" };
+const second = { name: "net1b", mac: "0a:00:00:00:00:03", sandbox: "/run/netns/x" };
+
+function result(body: object, cniVersion = "1.1.0"): Result {
+  return parseResult({ cniVersion, ...body }, { fallbackVersion: cniVersion });
+}
+
+function status(
+  body: object | undefined,
+  changes: Partial<AttachmentOutcome> = {},
+): NetworkStatus[] {
+  return buildNetworkStatus({
+    displayName: "ns/net",
+    isDefault: false,
+    ifName: "net1",
+    result: body === undefined ? undefined : result(body),
+    ...changes,
+  });
+}
+
+describe("buildNetworkStatus()", () => {
+  test("takes the first interface with a sandbox [N-5.1.1a] [N-5.3.2.1a] [N-5.3.4.1] [N-5.3.3.1a]", () => {
+    const ips = [
+      { address: "10.0.0.1/24", interface: 0 },
+      { address: "10.0.0.2/24", interface: 1 },
+      { address: "2001:db8::2/64", interface: 1 },
+    ];
+    expect(status({ interfaces: [veth, eth0], ips })).toEqual([
+      {
+        name: "ns/net",
+        interface: "net1",
+        ips: ["10.0.0.2", "2001:db8::2"],
+        mac: "0a:00:00:00:00:02",
+        mtu: 1400,
+        default: false,
+        dns: {},
+      },
+    ]);
+  });
+
+  test("takes no address of another interface or of none while one has a sandbox [N-5.3.3.1c]", () => {
+    const ips = [
+      { address: "10.0.0.1/24", interface: 0 },
+      { address: "10.0.0.3/24" },
+      { address: "10.0.0.4/24", interface: -1 },
+    ];
+    expect(status({ interfaces: [veth, eth0], ips })[0]).not.toHaveProperty("ips");
+  });
+
+  test("gives addresses without an interface to the only one there is", () => {
+    expect(status({ interfaces: [eth0], ips: [{ address: "10.0.0.3/24" }] })[0]?.ips).toEqual([
+      "10.0.0.3",
+    ]);
+  });
+
+  test.each([
+    ["no interface", []],
+    ["no interface with a sandbox", [veth, { ...eth0, sandbox: "" }]],
+  ])(
+    "takes addresses that name no interface where there is %s [N-5.3.3.1b] [N-5.1.1b]",
+    (_, interfaces) => {
+      const ips = [
+        { address: "10.0.0.3/24" },
+        { address: "10.0.0.4/24", interface: -1 },
+        { address: "2001:db8::3/64" },
+      ];
+      const named = interfaces.length === 0 ? [] : [{ address: "10.0.0.9/24", interface: 0 }];
+      expect(status({ interfaces, ips: [...named, ...ips] })).toEqual([
+        { name: "ns/net", ips: ["10.0.0.3", "10.0.0.4", "2001:db8::3"], default: false, dns: {} },
+      ]);
+    },
+  );
+
+  test("is minimal for an attachment without a result [N-5.1.1b]", () => {
+    expect(status(undefined, { isDefault: true })).toEqual([
+      { name: "ns/net", default: true, dns: {} },
+    ]);
+    expect(status({})).toEqual([{ name: "ns/net", default: false, dns: {} }]);
+  });
+
+  test("reads results before 0.3.0 [N-5.3.2.1b] [N-5.3.3.1d] [N-5.1.1c]", () => {
+    const old = {
+      ip4: { ip: "10.0.0.2/24", gateway: "10.0.0.1", routes: [{ dst: "0.0.0.0/0" }] },
+      ip6: { ip: "2001:db8::2/64", routes: [{ dst: "::/0", gw: "2001:db8::1" }] },
+      dns: { nameservers: ["10.0.0.53"] },
+    };
+    expect(status(undefined, { result: result(old, "0.2.0") })).toEqual([
+      {
+        name: "ns/net",
+        interface: "net1",
+        ips: ["10.0.0.2", "2001:db8::2"],
+        default: false,
+        dns: { nameservers: ["10.0.0.53"] },
+        gateway: ["10.0.0.1", "2001:db8::1"],
+      },
+    ]);
+  });
+
+  test("has an element for each further sandbox interface, of which none is default [N-5.3.5b]", () => {
+    const ips = [
+      { address: "10.0.0.2/24", interface: 0 },
+      { address: "10.0.0.3/24", interface: 1, gateway: "10.0.0.1" },
+    ];
+    const list = status({ interfaces: [eth0, second, veth], ips }, { isDefault: true });
+    expect(list.map((entry) => [entry.interface, entry.ips, entry.default])).toEqual([
+      ["net1", ["10.0.0.2"], true],
+      ["net1b", ["10.0.0.3"], false],
+    ]);
+  });
+
+  test("always says whether the network is the default one [N-5.3.5a] [N-5.2a]", () => {
+    expect(status({ interfaces: [eth0] }, { isDefault: true })[0]?.default).toBe(true);
+    expect(status({ interfaces: [eth0] })[0]?.default).toBe(false);
+  });
+
+  test("leaves the mac out where the interface has no name [N-5.3.4]", () => {
+    expect(status({ interfaces: [{ ...eth0, name: "" }] })[0]).toEqual({
+      name: "ns/net",
+      default: false,
+      dns: {},
+    });
+  });
+
+  test("shows what DNS says and nothing empty [N-5.3.6a]", () => {
+    const dns = {
+      nameservers: ["192.0.2.1"],
+      domain: "example.com",
+      search: ["a", "b"],
+      options: ["ndots:5"],
+    };
+    expect(status({ dns })[0]?.dns).toEqual(dns);
+    expect(status({ dns: { nameservers: [], domain: "", search: [] } })[0]?.dns).toEqual({});
+  });
+
+  test("shows the gateways of the main table's default routes, each once, and never <nil>", () => {
+    const routes = [
+      { dst: "0.0.0.0/0", gw: "10.0.0.1" },
+      { dst: "0.0.0.0/0", gw: "10.0.0.1", priority: 5 },
+      { dst: "0.0.0.0/0", gw: "10.0.0.9", table: 100 },
+      { dst: "10.1.0.0/16", gw: "10.0.0.7" },
+      { dst: "::/0" },
+    ];
+    expect(status({ routes })[0]?.gateway).toEqual(["10.0.0.1"]);
+    expect(status({ routes: [{ dst: "::/0" }] })[0]).not.toHaveProperty("gateway");
+    const ips = [{ address: "2001:db8::2/64", gateway: "2001:db8::1" }];
+    expect(status({ routes: [{ dst: "::/0" }], ips })[0]?.gateway).toEqual(["2001:db8::1"]);
+  });
+
+  test("shows default-route where the pod asked for it [N-5.3.6.4]", () => {
+    const body = { routes: [{ dst: "0.0.0.0/0", gw: "10.0.0.1" }] };
+    expect(status(body, { defaultRoute: ["10.0.0.5"] })[0]?.["default-route"]).toEqual([
+      "10.0.0.5",
+    ]);
+    expect(status(body, { defaultRoute: [] })[0]?.["default-route"]).toEqual(["10.0.0.1"]);
+    expect(status(body)[0]).not.toHaveProperty("default-route");
+  });
+
+  test("takes the name and the device as they are given [N-5.3.1]", () => {
+    const deviceInfo = { type: "pci", version: "1.1.0", pci: { "pci-address": "0000:04:00.5" } };
+    const [entry] = status({}, { displayName: "cluster-net", deviceInfo });
+    expect(entry).toMatchObject({ name: "cluster-net", "device-info": deviceInfo });
+  });
+});
+
+test("formatNetworkStatus() writes Multus' form, a JSON list of maps [N-5b]", () => {
+  const list = [
+    ...status({ interfaces: [eth0], ips: [{ address: "10.0.0.2/24", interface: 0 }] }),
+    ...status({}),
+  ];
+  expect(formatNetworkStatus(list)).toBe(`[{
+    "name": "ns/net",
+    "interface": "net1",
+    "ips": [
+        "10.0.0.2"
+    ],
+    "mac": "0a:00:00:00:00:02",
+    "mtu": 1400,
+    "default": false,
+    "dns": {}
+},{
+    "name": "ns/net",
+    "default": false,
+    "dns": {}
+}]`);
+  expect(JSON.parse(formatNetworkStatus(list))).toEqual(list);
+  expect(formatNetworkStatus([])).toBe("[]");
+});
