@@ -148,6 +148,33 @@ static void settle_netns(void)
 		fail(999, "out of memory");
 }
 
+/* Reads and checks the plan at `path`. Returns 0, or the CNI error code to report; a plan that does
+ * not exist is one of no steps. */
+static int plan_load(const char *path, struct buf *file, struct plan *p, struct buf *text)
+{
+	const char *id = setting("CNI_CONTAINERID", ""), *ifname = setting("CNI_IFNAME", "");
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const char *problem;
+
+	p->count = 0;
+	buf_reserve(file, 0);
+	buf_reserve(text, 2 * PATH_MAX);
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0 || read_upto(fd, file, PLAN_CAP, -1)) {
+		text->len = (size_t)sprintf(text->data, "cannot read %s: %s", path, why(errno));
+		return 5;
+	}
+	close(fd);
+	problem = plan_parse((struct field){ file->data, file->len }, (struct field){ id, strlen(id) },
+			     (struct field){ ifname, strlen(ifname) }, p);
+	if (!problem)
+		return 0;
+	text->len = (size_t)sprintf(text->data, "teardown plan %s is damaged: %s; it was kept: start plexusd "
+				    "to detach from the record, or detach by hand", path, problem);
+	return 6;
+}
+
 /* Carries out what the plan still holds. Returns 0 when nothing is attached any more, else the CNI
  * error code to report; `text` says why. */
 int plan_replay(struct buf *text)
@@ -157,31 +184,17 @@ int plan_replay(struct buf *text)
 	static char path[PATH_MAX], record[PATH_MAX];
 	const char *id = setting("CNI_CONTAINERID", ""), *ifname = setting("CNI_IFNAME", "");
 	const char *problem = sandbox_problem();
-	int fd, failed = 0;
+	int code, failed = 0;
 
 	if (problem) {
 		buf_text(text, problem);
 		return 4;
 	}
-	buf_reserve(text, 2 * PATH_MAX);
 	state_path(path, "%s@%s.teardown", id, ifname);
 	state_path(record, "%s@%s.json", id, ifname);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 && errno == ENOENT)
-		return 0;
-	if (fd < 0 || read_upto(fd, &file, PLAN_CAP, -1)) {
-		text->len = (size_t)sprintf(text->data, "cannot read %s: %s", path, why(errno));
-		return 5;
-	}
-	close(fd);
-	buf_reserve(&file, 0);
-	problem = plan_parse((struct field){ file.data, file.len }, (struct field){ id, strlen(id) },
-			     (struct field){ ifname, strlen(ifname) }, &p);
-	if (problem) {
-		text->len = (size_t)sprintf(text->data, "teardown plan %s is damaged: %s; it was kept: start "
-					    "plexusd to detach from the record, or detach by hand", path, problem);
-		return 6;
-	}
+	code = plan_load(path, &file, &p, text);
+	if (code || !file.len)
+		return code;
 	settle_netns();
 	for (size_t i = 0; i < p.count; i++)
 		failed += p.step[i].failed = step_fails(file.data, &p, i, text);

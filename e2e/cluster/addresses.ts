@@ -5,9 +5,9 @@
  */
 export const addresses = {
   /** The control plane's host, on the bridge that nodes are plugged in to. */
-  controlPlane: "192.0.2.1",
+  controlPlane: "198.51.100.1",
   /** The node. */
-  node: "192.0.2.10",
+  node: "198.51.100.10",
   /** The prefix length of the network between the hosts. */
   linkPrefix: 24,
   apiServerPort: 6443,

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { CnitoolNode } from "./cnitool-node.ts";
-import { cniVersions, currentPlugins, installedPlugins, type PluginRelease } from "./tools.ts";
+import { cniVersions, pluginReleases } from "./tools.ts";
 
 /** Versions as their order. */
 const since = (version: string, first: string): boolean =>
@@ -24,19 +24,16 @@ function inner(cniVersion: string, ...more: object[]): object {
   return { cniVersion, name: "inner", plugins: [bridgePlugin, ...more] };
 }
 
-describe.each([
-  { release: "1.1.1", plugins: async () => installedPlugins() },
-  { release: "1.9", plugins: currentPlugins },
-])("cnitool, Plexus and the reference plugins $release", ({ plugins }) => {
+describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name", (release) => {
+  const { versions } = release;
   let runtime: CnitoolNode;
-  let release: PluginRelease;
   let counter = 0;
   let netns = "";
 
   beforeAll(async () => {
-    release = await plugins();
+    const plugins = await release.find();
     runtime = await CnitoolNode.create();
-    runtime.node.cniPath = [release.dir];
+    runtime.node.cniPath = [plugins];
   });
   afterAll(async () => await runtime?.[Symbol.asyncDispose]());
   beforeEach(async () => {
@@ -57,10 +54,9 @@ describe.each([
     return existsSync(dir) ? (await readdir(dir)).filter((name) => name.startsWith("10.")) : [];
   };
 
-  test.each(cniVersions)(
+  test.each(versions)(
     "%s: ADD attaches and prints a result of the version; DEL and its repetition leave nothing [R-0.1-08] [R-0.1-12] [R-0.3-01] [R-0.3-02] [R-0.3-03] [R-0.3-07] [R-0.3-17] [R-0.4-03] [R-0.4-11] [R-0.4-14] [R-0.4-31] [R-1.0-15] [R-1.0-40]",
     async (version) => {
-      if (!release.versions.includes(version)) return await expectRefusal(version);
       await runtime.configure(version, { delegates: [inner(version)] });
       const result = JSON.parse(await runtime.must("add", netns));
       const [own] = await addresses("eth0");
@@ -76,14 +72,18 @@ describe.each([
     },
   );
 
-  /** What the plugins of a release cannot speak is a clear error that names network and version. */
-  async function expectRefusal(version: string): Promise<void> {
-    await runtime.configure(version, { delegates: [inner(version)] });
-    const { exitCode, stderr } = await runtime.run("add", netns);
-    expect(exitCode).toBe(1);
-    expect(stderr).toMatch(/network inner \(eth0\): plugin type="bridge" failed \(add\): incompatible CNI versions/);
-    expect(await links()).toEqual(["lo"]);
-  }
+  test.each(cniVersions.filter((version) => !versions.includes(version)))(
+    "%s: plugins that do not speak the version fail ADD with their own words and the network's name [R-0.4-31]",
+    async (version) => {
+      await runtime.configure(version, { delegates: [inner(version)] });
+      const { exitCode, stderr } = await runtime.run("add", netns);
+      expect(exitCode).toBe(1);
+      expect(stderr).toMatch(/network inner \(eth0\): plugin type="bridge" failed \(add\): incompatible CNI versions/);
+      expect(await links()).toEqual(["lo"]);
+      const status = await runtime.run("status", netns);
+      expect(status.exitCode).toBe(1);
+    },
+  );
 
   function expectShape(result: ResultJson, { version, own }: { version: string; own: string }): void {
     expect(result.cniVersion).toBe(version);
@@ -99,10 +99,9 @@ describe.each([
     ]);
   }
 
-  test.each(cniVersions.filter((version) => since(version, "0.4.0")))(
+  test.each(versions.filter((version) => since(version, "0.4.0")))(
     "%s: CHECK succeeds right after ADD and fails when the address is taken away or CHECK follows DEL [R-0.4-20] [R-0.4-21] [R-0.4-22] [R-1.0-16]",
     async (version) => {
-      if (!release.versions.includes(version)) return;
       await runtime.configure(version, { delegates: [inner(version)] });
       await runtime.must("add", netns);
       expect(await runtime.must("check", netns)).toBe("");
@@ -122,10 +121,9 @@ describe.each([
     },
   );
 
-  test.each(cniVersions)(
+  test.each(versions)(
     "%s: GC detaches what libcni has cached, and Plexus forgets it [R-1.1-31]",
     async (version) => {
-      if (!release.versions.includes(version)) return;
       await runtime.configure(version, { delegates: [inner(version)] });
       await runtime.must("add", netns);
       expect(await runtime.must("gc", netns)).toBe("");
@@ -136,18 +134,17 @@ describe.each([
     },
   );
 
-  test.each(cniVersions)(
+  test.each(versions)(
     "%s: STATUS is ready with a default network, and says what is missing without one [R-1.1-20] [R-1.1-21]",
     async (version) => {
-      const speaks = release.versions.includes(version);
-      await runtime.configure(version, { delegates: [inner(speaks ? version : "1.0.0")] });
+      await runtime.configure(version, { delegates: [inner(version)] });
       expect(await runtime.must("status", netns)).toBe("");
       await runtime.configure(version, { clusterNetwork: "elsewhere" });
       const { exitCode, stderr } = await runtime.run("status", netns);
       // libcni asks lists below 1.1.0 nothing.
       expect(exitCode).toBe(since(version, "1.1.0") ? 1 : 0);
       if (exitCode === 1) expect(stderr).toMatch(/the cluster default network is not ready: .*elsewhere/);
-      await runtime.configure(version, { delegates: [inner(speaks ? version : "1.0.0")] });
+      await runtime.configure(version, { delegates: [inner(version)] });
       await runtime.must("add", netns);
       await runtime.must("del", netns);
     },
@@ -181,6 +178,46 @@ describe.each([
     await runtime.node.lab.deleteNetns(netns);
     await runtime.must("del", netns);
     expect(await leases()).toEqual([]);
+  });
+
+  test("the runtime's capabilities reach portmap and bandwidth, and secondary networks are checked too [R-0.3-10] [R-0.4-23]", async () => {
+    const { node } = runtime;
+    const capabilities = { portMappings: true, bandwidth: true };
+    const chain = [
+      { type: "portmap", capabilities: { portMappings: true }, snat: true },
+      { type: "bandwidth", capabilities: { bandwidth: true } },
+      { type: "firewall" },
+    ];
+    const secondary = { type: "ptp", ipam: { type: "host-local", ranges: [[{ subnet: "10.90.0.0/24" }]] } };
+    await node.nad("second", { cniVersion: "1.0.0", name: "second", plugins: [secondary] });
+    const metadata = {
+      name: netns,
+      namespace: "default",
+      annotations: { "k8s.v1.cni.cncf.io/networks": "second" },
+    };
+    await node.manifest("pod", { apiVersion: "v1", kind: "Pod", metadata });
+    await runtime.configure("1.0.0", { capabilities, delegates: [inner("1.0.0", ...chain)] });
+    const options = {
+      args: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${netns}`,
+      capabilities: {
+        portMappings: [{ HostPort: 8089, ContainerPort: 80, Protocol: "tcp" }],
+        bandwidth: { IngressRate: 8_000_000, IngressBurst: 80_000 },
+      },
+    };
+    await runtime.must("add", netns, options);
+    expect(await links()).toEqual(["lo", "eth0", "net1"]);
+    expect(await node.lab.run("iptables-save", "-t", "nat")).toMatch("8089");
+    expect(await node.lab.run("tc", "qdisc")).toMatch(/tbf .*rate 8Mbit/);
+    // portmap 1.1.1 fails CHECK where there is no IPv6 address.
+    if (release.name !== "1.1.1") await runtime.must("check", netns, options);
+    const [second = ""] = await addresses("net1");
+    await inNetns("ip", "address", "del", second, "dev", "net1");
+    const check = await runtime.run("check", netns, options);
+    expect(check).toMatchObject({ exitCode: 1 });
+    if (release.name !== "1.1.1") expect(check.stderr).toMatch(`network default/second (net1): interface net1 has lost`);
+    await runtime.must("del", netns, options);
+    expect(await node.lab.run("iptables-save", "-t", "nat")).not.toMatch("8089");
+    expect(await links()).toEqual(["lo"]);
   });
 
   test("a plugin before Plexus in the runtime's list is refused on ADD, as its result would be lost [R-0.3-12]", async () => {

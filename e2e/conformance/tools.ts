@@ -9,18 +9,25 @@ import { run } from "../cluster/run.ts";
 /** The independent runtime that the tests drive Plexus with: the CNI project's own, on libcni. */
 const cnitoolModule = "github.com/containernetworking/cni/cnitool@v1.3.0";
 
-/** A release of the reference plugins. */
-export interface PluginRelease {
-  readonly name: "1.1.1" | "1.9";
-  readonly dir: string;
-  /** The versions that its bridge and host-local speak. */
-  readonly versions: readonly string[];
-}
-
 const until10 = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
 /** Every released version of the CNI specification. */
 export const cniVersions: readonly string[] = [...until10, "1.1.0"];
+
+/** A release of the reference plugins. */
+export interface PluginRelease {
+  readonly name: string;
+  /** The versions that its bridge and host-local speak. */
+  readonly versions: readonly string[];
+  /** Finds the directory of its plugins; throws when they are not to be had. */
+  find(): Promise<string>;
+}
+
+/** Debian stable's, installed on the machine, and the current one, as Debian unstable has it. */
+export const pluginReleases: readonly PluginRelease[] = [
+  { name: "1.1.1", versions: until10, find: async () => installedPlugins() },
+  { name: "1.9", versions: cniVersions, find: async () => join(await debianRoot(), "usr/lib/cni") },
+];
 
 /**
  * Builds cnitool with the machine's Go, once per version of both. Throws with what is missing: the
@@ -35,16 +42,8 @@ export async function cnitoolBinary(): Promise<string> {
   return join(directory, "cnitool");
 }
 
-/** Debian stable's plugins, installed on the machine. */
-export function installedPlugins(): PluginRelease {
+function installedPlugins(): string {
   const dir = "/usr/lib/cni";
-  if (!existsSync(join(dir, "host-local"))) {
-    throw new Error(`the CNI reference plugins are missing in ${dir}: run \`make deps\``);
-  }
-  return { name: "1.1.1", dir, versions: until10 };
-}
-
-/** The plugins' current release, as Debian unstable has it, unpacked in the cache. */
-export async function currentPlugins(): Promise<PluginRelease> {
-  return { name: "1.9", dir: join(await debianRoot(), "usr/lib/cni"), versions: cniVersions };
+  if (existsSync(join(dir, "host-local"))) return dir;
+  throw new Error(`the CNI reference plugins are missing in ${dir}: run \`make deps\``);
 }

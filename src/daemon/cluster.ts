@@ -1,13 +1,22 @@
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts";
+import type { InClusterOptions } from "#kube/in-cluster.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
-import { loggedEvents } from "./silent.ts";
+import { loggedEvents } from "./logged-events.ts";
+import type { ConfState, ConfStatus } from "./node-conf/state.ts";
 
 /** Where pods and definitions come from and what is told of them; one per kind of source. */
-export interface Cluster extends AsyncDisposable {
+export interface Cluster {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  /** Tells of a change of the node's CNI configuration. */
+  confChanged(status: ConfStatus, before: ConfStatus): void;
+  /** Tells that the configuration file has changed and cannot be used. */
+  configInvalid(message: string): void;
+  /** Pending writes get a while. */
+  close(): Promise<void>;
 }
 
 /** A directory of manifests: the embedded default, without any API. */
@@ -17,6 +26,56 @@ export async function openManifests(dir: string, logger: Logger): Promise<Cluste
     source,
     publisher: new StatusFiles(dir, logger),
     events: loggedEvents(logger),
-    [Symbol.asyncDispose]: () => source[Symbol.asyncDispose](),
+    confChanged: () => undefined,
+    configInvalid: () => undefined,
+    close: () => source[Symbol.asyncDispose](),
   };
+}
+
+/** How the API is reached and used. */
+export interface ApiOptions {
+  readonly kubeconfig?: string;
+  readonly inCluster?: InClusterOptions;
+  readonly nodeName: string;
+  readonly apiTimeoutMs: number;
+  readonly statusWaitMs: number;
+  readonly logger: Logger;
+  readonly metrics: KubeMetrics;
+}
+
+/** The Kubernetes API. @throws Error when the credentials cannot be used */
+export async function openApi(options: ApiOptions): Promise<Cluster> {
+  const kube = await startKube(options);
+  return {
+    source: kube.source,
+    publisher: kube.publisher,
+    events: kube.events,
+    confChanged(status, before) {
+      const event = confEvent(status, before);
+      if (event !== undefined) kube.recordOnNode(event);
+    },
+    configInvalid: (message) =>
+      kube.recordOnNode({ type: "Warning", reason: "InvalidConfiguration", message }),
+    close: () => kube.stop(),
+  };
+}
+
+type NodeEvent = Parameters<KubeAdapter["recordOnNode"]>[0];
+
+const displaced: Partial<Record<ConfState, NodeEvent["reason"]>> = {
+  shadowed: "PlexusConfShadowed",
+  missing: "PlexusConfMissing",
+  "foreign-rename": "PlexusConfForeignRename",
+};
+
+/** What of a change deserves an event on the Node: being put aside, being back, another primary. */
+function confEvent(status: ConfStatus, before: ConfStatus): NodeEvent | undefined {
+  const reason = displaced[status.state];
+  if (reason !== undefined) return { type: "Warning", reason, message: status.reason };
+  if (status.state !== "active") return undefined;
+  if (before.state !== "active") {
+    return { type: "Normal", reason: "PlexusConfActive", message: status.reason };
+  }
+  if (status.primary === before.primary) return undefined;
+  return { type: "Normal", reason: "PrimaryNetworkChanged", message: status.reason };
 }

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import process from "node:process";
+import type { InClusterOptions } from "#kube/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { parseFlags, usage } from "./flags.ts";
 import { createLogger } from "./logger.ts";
@@ -25,7 +26,11 @@ async function main(): Promise<void> {
   const daemon = await startDaemon({
     flags,
     logger,
+    setLogLevel: (level) => {
+      logger.level = process.env["LOG_LEVEL"] ?? level;
+    },
     nodeName: flags.node ?? process.env["NODE_NAME"] ?? hostname(),
+    ...inCluster(),
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => {
@@ -39,6 +44,13 @@ async function main(): Promise<void> {
       );
     });
   }
+}
+
+/** The variables that the kubelet sets in every container. */
+function inCluster(): { inCluster?: InClusterOptions } {
+  const host = process.env["KUBERNETES_SERVICE_HOST"];
+  const port = process.env["KUBERNETES_SERVICE_PORT"];
+  return host === undefined || port === undefined ? {} : { inCluster: { host, port } };
 }
 
 main().catch((error: unknown) => {

@@ -84,7 +84,11 @@ test("add() records all that DEL, CHECK and GC need", async () => {
     pod: { namespace: "default", name: "web", uid: "uid-1" },
     createdAt: "2026-01-01T00:00:00Z",
   });
-  const result = (name: string): object => ({ interfaces: [{ name }] });
+  const result = (name: string, address: string): object => ({
+    cniVersion: "1.0.0",
+    interfaces: [{ name, mac: "02:00:00:00:00:02", sandbox: netns }],
+    ips: [{ address, gateway: "10.0.0.254", interface: 0 }],
+  });
   const searchPath = ["/opt/plexus/bin", "/x", "/y"];
   const cniArgs = [
     ["IgnoreUnknown", "1"],
@@ -100,7 +104,7 @@ test("add() records all that DEL, CHECK and GC need", async () => {
       cniArgs,
       capabilityArgs: {},
       searchPath,
-      result: expect.objectContaining(result("eth0")),
+      result: result("eth0", "10.0.0.1/24"),
     },
     {
       displayName: "default/a",
@@ -114,7 +118,7 @@ test("add() records all that DEL, CHECK and GC need", async () => {
       cniArgs,
       capabilityArgs: {},
       searchPath,
-      result: expect.objectContaining(result("data0")),
+      result: result("data0", "10.0.0.2/24"),
     },
   ]);
 });

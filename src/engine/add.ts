@@ -6,7 +6,15 @@ import type { JsonObject } from "#lib/json.ts";
 import type { CallContext } from "./deps.ts";
 import { detachAll } from "./detach.ts";
 import { planAttachments } from "./plan-attachments.ts";
-import { type Attached, type PlannedAttachment, runtimeConf, teardownPlan, toRecorded } from "./planned.ts";
+import {
+  type Attached,
+  namingNetwork,
+  type PlannedAttachment,
+  runtimeConf,
+  teardownPlan,
+  toRecorded,
+  withResults,
+} from "./planned.ts";
 import { podIdentity, podOfCall } from "./pod.ts";
 import { HostGoneError, type Pod } from "./ports.ts";
 import { checkReadinessFile } from "./readiness.ts";
@@ -23,6 +31,7 @@ import { publishStatus, tellAdded } from "./status-step.ts";
  */
 export async function add(ctx: CallContext, request: AddRequest): Promise<JsonObject> {
   const { records } = ctx.deps;
+  if (request.prevResult !== undefined) throw notFirst();
   await checkReadinessFile(ctx);
   if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
   const pod = await ctx.trace.phase("pod", () => podOfCall(ctx, podIdentity(request.cniArgs)));
@@ -36,12 +45,13 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   try {
     await attachAll(ctx, { record, planned: plan.attachments, attached });
     const final = await ctx.trace.phase("route", () => applyDefaultRoutes(ctx, record.netns, attached));
+    const result = answer(final, request.conf.cniVersion);
     await finish(ctx, { record, pod, attached: final, annotationError: plan.annotationError });
-    return answer(final, request.conf.cniVersion);
+    return result;
   } catch (error) {
     tellFailure(ctx, pod, error);
     if (error instanceof HostGoneError) throw error;
-    await undo(ctx, record, attached.length + 1);
+    await undo(ctx, withResults(record, attached), attached.length + 1);
     throw error;
   }
 }
@@ -63,7 +73,10 @@ async function attachAll(
   }
 }
 
-/** The results become durable while the status is published: both are needed, neither waits for the other. */
+/**
+ * The results become durable while the status is published: both are needed, neither waits for the
+ * other. When one fails, the other has come to its end as well before anything is undone.
+ */
 async function finish(
   ctx: CallContext,
   done: {
@@ -73,13 +86,14 @@ async function finish(
     annotationError: string | undefined;
   },
 ): Promise<void> {
-  const attachments = done.record.attachments.map((attachment, i) => {
-    const raw = done.attached[i]?.raw;
-    return raw === undefined ? attachment : { ...attachment, result: raw };
-  });
-  const saved = ctx.trace.phase("record", () => save(ctx, { ...done.record, attachments }));
+  const record = withResults(done.record, done.attached);
+  const saved = ctx.trace.phase("record", () => save(ctx, record));
   const published = ctx.trace.phase("status", () => publishStatus(ctx, done));
-  await Promise.all([saved, published]);
+  const failed = (await Promise.allSettled([saved, published])).find((r) => r.status === "rejected");
+  if (failed !== undefined) {
+    if (done.pod !== undefined) await ctx.deps.publisher.withdraw(done.pod);
+    throw failed.reason;
+  }
   tellAdded(ctx, done.pod, done.attached);
 }
 
@@ -111,29 +125,37 @@ function save(ctx: CallContext, record: AttachmentRecord): Promise<void> {
   return ctx.deps.records.save(record, teardownPlan(record, ctx.config.delegateTimeoutMs));
 }
 
-/** Detaches the attempted attachments; the record goes only when nothing is left of them. */
+/**
+ * Detaches the attempted attachments; the record goes only when nothing is left of them. What
+ * fails here is logged: the runtime is told of the first error.
+ */
 async function undo(ctx: CallContext, record: AttachmentRecord, attempted: number): Promise<void> {
   const failures = await detachAll(ctx, record, record.attachments.slice(0, attempted));
   for (const { attachment, error } of failures) {
     const fields = { err: error, network: attachment.displayName };
     ctx.logger.error(fields, "the attachment could not be undone and stays recorded");
   }
-  if (failures.length === 0) await ctx.deps.records.remove(record);
-}
-
-function namingNetwork(error: unknown, attachment: PlannedAttachment): unknown {
-  if (!(error instanceof CniError)) return error;
-  return new CniError(
-    error.code,
-    `network ${attachment.displayName} (${attachment.ifName}): ${error.message}`,
-    { cause: error, ...(error.details === undefined ? {} : { details: error.details }) },
-  );
+  try {
+    if (failures.length === 0) await ctx.deps.records.remove(record);
+    else await save(ctx, record);
+  } catch (error) {
+    ctx.logger.error({ err: error }, "the attachment record could not be brought up to date");
+  }
 }
 
 function tellFailure(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
   if (pod === undefined || error instanceof HostGoneError) return;
   const message = error instanceof Error ? error.message : String(error);
   ctx.deps.events.record(pod, { type: "Warning", reason: "AttachFailed", message: message.slice(0, 300) });
+}
+
+/** A result that we would have to pass on: but the pod's first interface is ours to make (CNI 1.1.0 §4 "ADD"). */
+function notFirst(): CniError {
+  return new CniError(
+    CniErrorCode.InvalidNetworkConfig,
+    "plexus must be the first plugin of its list: the runtime passed the result of another one (prevResult); " +
+      "make that plugin part of the cluster default network instead",
+  );
 }
 
 function alreadyAttached(request: AddRequest): CniError {

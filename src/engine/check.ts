@@ -2,8 +2,9 @@ import { checkNetwork } from "#cni/chain.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { parseCidr } from "#cni/ip.ts";
 import type { CheckRequest } from "#cni/plugin-request.ts";
-import { parseResult, type Result } from "#cni/result.ts";
+import { formatResult, parseResult, type Result } from "#cni/result.ts";
 import { isAtLeast } from "#cni/versions.ts";
+import type { JsonObject } from "#lib/json.ts";
 import type { CallContext } from "./deps.ts";
 import { recordedList, runtimeConf } from "./planned.ts";
 import { NetnsError } from "./ports.ts";
@@ -32,7 +33,9 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
   }
   const sandbox = { containerId: record.containerId, netns: request.netns };
   const state = await sandboxState(ctx, request.netns);
-  for (const attachment of record.attachments) await checkAttachment(ctx, { sandbox, state, attachment });
+  for (const attachment of record.attachments) {
+    await checkAttachment(ctx, { sandbox, state, attachment, request });
+  }
 }
 
 async function checkAttachment(
@@ -41,6 +44,7 @@ async function checkAttachment(
     sandbox: { containerId: string; netns: string };
     state: SandboxState;
     attachment: RecordedAttachment;
+    request: CheckRequest;
   },
 ): Promise<void> {
   const { sandbox, attachment } = what;
@@ -49,11 +53,28 @@ async function checkAttachment(
   if (attachment.result === undefined) {
     throw failed(attachment, "its ADD never came to its end");
   }
-  const result = parseResult(attachment.result, { fallbackVersion: list.cniVersion });
+  const prevResult = attachment.isDefault
+    ? asLeftByLaterPlugins(attachment.result, what.request)
+    : attachment.result;
+  const result = parseResult(prevResult, { fallbackVersion: list.cniVersion });
   checkOwnState(attachment, result, what.state);
   const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
   const run = ctx.run(attachment.displayName);
-  await checkNetwork(list, rt, { prevResult: attachment.result, run });
+  await checkNetwork(list, rt, { prevResult, run });
+}
+
+/**
+ * What CHECK goes by for the default network: the recorded result, unless later plugins of the
+ * runtime's list have made another one of it (CNI 0.4.0 §3 "CHECK").
+ */
+function asLeftByLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObject {
+  const { prevResult, conf } = request;
+  const asPrinted = (raw: JsonObject): string =>
+    JSON.stringify(
+      formatResult(parseResult(raw, { fallbackVersion: conf.cniVersion }), conf.cniVersion),
+    );
+  const isOurs = prevResult === undefined || asPrinted(prevResult) === asPrinted(recorded);
+  return isOurs ? recorded : prevResult;
 }
 
 function checkOwnState(attachment: RecordedAttachment, result: Result, state: SandboxState): void {

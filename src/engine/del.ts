@@ -1,58 +1,43 @@
-import { delNetwork } from "#cni/chain.ts";
-import { CniError } from "#cni/error.ts";
+import { asCniError, type CniError } from "#cni/error.ts";
 import type { DelRequest } from "#cni/plugin-request.ts";
-import { defaultNetwork } from "./default-network.ts";
 import type { CallContext } from "./deps.ts";
-import { detachRecord, usableNetns } from "./detach.ts";
-import { runtimeConf } from "./planned.ts";
-import { mergeCniArgs } from "#cni/args.ts";
+import { detachRecord } from "./detach.ts";
 import { podIdentity } from "./pod.ts";
+import { detachUnrecorded } from "./recover.ts";
+import type { AttachmentRecord } from "./record.ts";
 
 /**
- * DEL: detaches what the record says, never what annotation or definition say today. Nothing is
- * asked of the API.
- *
- * Without a record the default network alone is told, from today's configuration: a pod that was
- * attached before Plexus came to this node has no record, and its address must not leak. Plugins
- * take a DEL of what they do not know as success (CNI 1.1.0 §4 "DEL").
+ * DEL: detaches what the record says, never what annotation or definition say today; no pod is
+ * asked for.
  * @throws CniError when something could not be detached; it stays recorded and can be tried again
  */
 export async function del(ctx: CallContext, request: DelRequest): Promise<void> {
-  const { records, publisher } = ctx.deps;
-  const record = await ctx.trace.phase("record", () => records.load(request));
-  if (record === undefined) await delUnrecorded(ctx, request);
+  const { record, problem } = await ctx.trace.phase("record", () => loadRecord(ctx, request));
+  if (record === undefined) await detachUnrecorded(ctx, request, problem);
   else await detachRecord(ctx, record, request.netns);
-  const pod = record?.pod ?? podIdentity(request.cniArgs);
-  if (pod !== undefined) await publisher.withdraw(pod);
+  await withdrawStatus(ctx, record?.pod ?? podIdentity(request.cniArgs));
 }
 
-async function delUnrecorded(ctx: CallContext, request: DelRequest): Promise<void> {
-  const network = await resolveDefault(ctx);
-  if (network === undefined) return;
-  const searchPath = [...(ctx.config.binDir === undefined ? [] : [ctx.config.binDir]), ...request.path];
-  const attachment = {
-    ifName: request.ifName,
-    cniArgs: mergeCniArgs(request.cniArgs),
-    capabilityArgs: network.capabilityArgs,
-    searchPath,
-  };
-  const sandbox = {
-    containerId: request.containerId,
-    netns: await usableNetns(ctx, request.netns),
-  };
-  const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
-  await delNetwork(network.list, rt, { run: ctx.run(network.displayName) });
-}
-
-/** A default network that cannot be resolved cannot have attached anything either that we could release. */
-async function resolveDefault(
+async function loadRecord(
   ctx: CallContext,
-): Promise<Awaited<ReturnType<typeof defaultNetwork>> | undefined> {
+  request: DelRequest,
+): Promise<{ record?: AttachmentRecord | undefined; problem?: CniError }> {
   try {
-    return await defaultNetwork(ctx, {});
+    return { record: await ctx.deps.records.load(request) };
   } catch (error) {
-    if (!(error instanceof CniError)) throw error;
-    ctx.logger.warn({ err: error }, "no record, and no default network to tell of the DEL");
-    return undefined;
+    return { problem: asCniError(error) };
   }
+}
+
+/** A pod that has got another sandbox meanwhile keeps its status: after a reboot the old one is deleted last. */
+async function withdrawStatus(
+  ctx: CallContext,
+  pod: { readonly namespace: string; readonly name: string } | undefined,
+): Promise<void> {
+  if (pod === undefined) return;
+  const { records } = await ctx.deps.records.list();
+  const isAttached = records.some(
+    (record) => record.pod?.namespace === pod.namespace && record.pod.name === pod.name,
+  );
+  if (!isAttached) await ctx.deps.publisher.withdraw(pod);
 }

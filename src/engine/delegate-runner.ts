@@ -6,7 +6,7 @@ import type { Trace } from "./trace.ts";
 /** Delegates' stderr is passed on up to this many characters a call. */
 const stderrMax = 64 * 1024;
 
-/** Runs delegates through the call's host; their stderr goes to the runtime's log as libcni lets it. */
+/** Runs delegates through the call's host; what they say on stderr goes to ours (CNI 1.0.0 §4). */
 export function delegateRunner(call: {
   readonly deps: EngineDeps;
   readonly host: DelegateHost;
@@ -21,7 +21,7 @@ export function delegateRunner(call: {
     const ok = outcome.outcome === "exited" && outcome.code === 0;
     call.trace.add(`delegate ${order.type} (${network})`, milliseconds);
     call.deps.metrics.delegateEnded({ command, type: order.type, network, ok, milliseconds });
-    if (ok && outcome.stderr !== "" && room > 0) {
+    if (outcome.stderr !== "" && room > 0) {
       call.stderr.push(outcome.stderr.slice(0, room));
       room -= outcome.stderr.length;
     }

@@ -1,7 +1,7 @@
 import { delNetwork } from "#cni/chain.ts";
 import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "./deps.ts";
-import { recordedList, runtimeConf } from "./planned.ts";
+import { namingNetwork, recordedList, runtimeConf } from "./planned.ts";
 import { HostGoneError, NetnsError } from "./ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
 import { listLinks } from "./routes/links.ts";
@@ -29,7 +29,7 @@ export async function detachAll(
       await detach(ctx, { ...sandbox, netns }, attachment);
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
-      failures.push({ attachment, error: asCniError(error) });
+      failures.push({ attachment, error: asCniError(namingNetwork(error, attachment)) });
     }
   }
   return failures;
@@ -43,19 +43,19 @@ export async function detachRecord(
 ): Promise<void> {
   const sandbox = { containerId: record.containerId, netns };
   const failures = await detachAll(ctx, sandbox, record.attachments);
-  if (failures.length > 0) throw incomplete(failures);
+  if (failures.length > 0) throw failedTogether(failures.map((failure) => failure.error));
   await ctx.deps.records.remove(record);
 }
 
 /** One error of several failed DELs; a single one keeps its delegate's code. */
-export function incomplete(failures: readonly DetachFailure[]): CniError {
-  const [first] = failures;
-  if (failures.length === 1 && first !== undefined) return first.error;
-  const messages = failures.map((failure) => failure.error.message);
+export function failedTogether(errors: readonly CniError[]): CniError {
+  const [first] = errors;
+  if (errors.length === 1 && first !== undefined) return first;
   return new CniError(
     CniErrorCode.TeardownIncomplete,
-    `${failures.length} networks could not be detached and stay recorded: ${messages.join("; ")}`,
-    { cause: new AggregateError(failures.map((failure) => failure.error)) },
+    `${errors.length} networks could not be detached and stay recorded: ` +
+      errors.map((error) => error.message).join("; "),
+    { cause: new AggregateError(errors) },
   );
 }
 
@@ -81,7 +81,7 @@ async function detach(
     await del(sandbox.netns);
   } catch (error) {
     if (error instanceof HostGoneError || sandbox.netns === "") throw error;
-    if ((await linkNames(ctx, sandbox.netns)).has(attachment.ifName)) throw error;
+    if (await hasInterface(ctx, sandbox.netns, attachment.ifName)) throw error;
     await del("");
   }
 }
@@ -97,7 +97,23 @@ export async function usableNetns(ctx: CallContext, netns: string): Promise<stri
     return netns;
   } catch (error) {
     if (error instanceof NetnsError) return "";
-    throw error;
+    if (error instanceof HostGoneError) throw error;
+    ctx.logger.warn({ err: error, netns }, "the interfaces of the sandbox cannot be listed");
+    return netns;
+  }
+}
+
+/** Whether an interface is still in a namespace: in doubt it is, in a namespace that is gone it is not. */
+export async function hasInterface(
+  ctx: CallContext,
+  netns: string,
+  ifName: string,
+): Promise<boolean> {
+  try {
+    return (await linkNames(ctx, netns)).has(ifName);
+  } catch (error) {
+    if (error instanceof HostGoneError) throw error;
+    return !(error instanceof NetnsError);
   }
 }
 

@@ -1,26 +1,13 @@
 import { gcNetwork } from "#cni/chain.ts";
-import type { NetConfList } from "#cni/conf.ts";
 import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin-request.ts";
 import { defaultNetwork } from "./default-network.ts";
 import type { CallContext } from "./deps.ts";
 import { detachRecord } from "./detach.ts";
-import { recordedList } from "./planned.ts";
-import { HostGoneError } from "./ports.ts";
+import { type NetworkToCollect, NetworksToCollect, type ValidAttachment } from "./gc-networks.ts";
+import { type DamagedRecord, HostGoneError } from "./ports.ts";
 import type { AttachmentRecord } from "./record.ts";
-
-interface ValidAttachment {
-  readonly containerID: string;
-  readonly ifname: string;
-}
-
-/** A network to collect in, with every attachment that it may still have. */
-interface NetworkToCollect {
-  readonly list: NetConfList;
-  readonly displayName: string;
-  readonly searchPath: readonly string[];
-  readonly valid: ValidAttachment[];
-}
+import { detachUnrecorded } from "./recover.ts";
 
 /**
  * GC. The runtime knows only (containerID, its own interface), so an attachment is valid when its
@@ -30,30 +17,83 @@ interface NetworkToCollect {
  * The default network's list holds the runtime's attachments as well: a pod that was attached
  * before Plexus came has no record and must not be collected. Without a list from the runtime (a
  * null or empty one says that nothing is valid) we cannot know of those pods: then no record is
- * torn down and the default network is passed over.
+ * torn down and default networks are passed over. Where a valid container's record is unusable,
+ * its teardown plan says what it has; without that no list is complete and no plugin is called.
  * @throws CniError with every failure
  */
 export async function gc(ctx: CallContext, request: GcRequest): Promise<void> {
-  const { records, damaged } = await ctx.deps.records.list();
-  const errors = damaged.map((d) => new CniError(CniErrorCode.DecodingFailure, d.reason));
-  const fromRuntime = request.validAttachments.kind === "list" ? request.validAttachments.items : undefined;
+  const { validAttachments } = request;
+  const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
-  const isValid = (record: AttachmentRecord): boolean =>
-    fromRuntime === undefined || containers.has(record.containerId);
-  for (const record of records) {
-    if (!isValid(record)) await collect(errors, () => detachRecord(ctx, record, record.netns));
+  const isValid = ({ containerId }: { containerId: string }): boolean =>
+    fromRuntime === undefined || containers.has(containerId);
+  const { records, damaged } = await ctx.deps.records.list();
+  const errors: CniError[] = [];
+  for (const record of records.filter((each) => !isValid(each))) {
+    await collect(errors, () => detachRecord(ctx, record, staleNetns(record)));
   }
-  const networks = recordedNetworks(records, isValid);
+  for (const stale of damaged.filter((each) => !isValid(each))) {
+    await collect(errors, () => recoverStale(ctx, request, stale));
+  }
+  const networks = new NetworksToCollect();
+  for (const record of byAge(records)) {
+    await collect(errors, async () => networks.addRecord(record, isValid(record)));
+  }
+  for (const valid of damaged.filter(isValid)) {
+    await collect(errors, () => addByPlan(ctx, networks, valid));
+  }
   if (fromRuntime !== undefined) {
-    await collect(errors, () => addDefaultNetwork(ctx, { networks, request, fromRuntime }));
+    await collect(errors, () => addDefaultNetwork(ctx, request, networks));
   }
-  for (const network of networks.values()) await collectNetwork(ctx, { network, errors });
+  for (const network of networks.complete(fromRuntime)) await collectNetwork(ctx, { network, errors });
   if (errors.length > 0) throw joined(errors);
+}
+
+/** The process of a `/proc` path is gone with its sandbox, and its number may be another's by now. */
+function staleNetns({ netns }: AttachmentRecord): string {
+  return netns.startsWith("/proc/") ? "" : netns;
+}
+
+async function recoverStale(
+  ctx: CallContext,
+  request: GcRequest,
+  { containerId, ifName, reason }: DamagedRecord,
+): Promise<void> {
+  const sandbox = { containerId, ifName, netns: "", path: request.path, cniArgs: [] };
+  await detachUnrecorded(ctx, sandbox, new CniError(CniErrorCode.DecodingFailure, reason));
+}
+
+/** @throws CniError when there is no usable plan either; then no list can be complete */
+async function addByPlan(
+  ctx: CallContext,
+  networks: NetworksToCollect,
+  damaged: DamagedRecord,
+): Promise<void> {
+  try {
+    const plan = await ctx.deps.records.loadPlan(damaged);
+    if (plan !== undefined) return networks.addPlan(damaged.containerId, plan);
+  } catch (error) {
+    networks.markIncomplete();
+    throw error;
+  }
+  networks.markIncomplete();
+  throw new CniError(CniErrorCode.DecodingFailure, damaged.reason);
+}
+
+async function addDefaultNetwork(
+  ctx: CallContext,
+  request: GcRequest,
+  networks: NetworksToCollect,
+): Promise<void> {
+  const { list, displayName } = await defaultNetwork(ctx, {});
+  const { binDir } = ctx.config;
+  const searchPath = [...(binDir === undefined ? [] : [binDir]), ...request.path];
+  networks.add({ list, displayName, searchPath, isDefault: true });
 }
 
 async function collectNetwork(
   ctx: CallContext,
-  work: { network: NetworkToCollect; errors: CniError[] },
+  work: { network: NetworkToCollect & { valid: readonly ValidAttachment[] }; errors: CniError[] },
 ): Promise<void> {
   const { list, displayName, searchPath, valid } = work.network;
   const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs, run: ctx.run(displayName) };
@@ -61,44 +101,9 @@ async function collectNetwork(
   work.errors.push(...failures.map(asCniError));
 }
 
-/** By CNI network name, for that is what plugins keep their state by; the newest configuration of a name counts. */
-function recordedNetworks(
-  records: readonly AttachmentRecord[],
-  isValid: (record: AttachmentRecord) => boolean,
-): Map<string, NetworkToCollect> {
-  const networks = new Map<string, NetworkToCollect>();
-  for (const record of records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt))) {
-    for (const attachment of record.attachments) {
-      const list = recordedList(attachment);
-      const valid = networks.get(list.name)?.valid ?? [];
-      if (isValid(record)) valid.push({ containerID: record.containerId, ifname: attachment.ifName });
-      const { displayName, searchPath } = attachment;
-      networks.set(list.name, { list, displayName, searchPath, valid });
-    }
-  }
-  return networks;
-}
-
-async function addDefaultNetwork(
-  ctx: CallContext,
-  into: {
-    networks: Map<string, NetworkToCollect>;
-    request: GcRequest;
-    fromRuntime: readonly ValidAttachment[];
-  },
-): Promise<void> {
-  const { list, displayName } = await defaultNetwork(ctx, {});
-  const { binDir } = ctx.config;
-  const known = into.networks.get(list.name)?.valid ?? [];
-  const missing = into.fromRuntime.filter(
-    (a) => !known.some((k) => k.containerID === a.containerID && k.ifname === a.ifname),
-  );
-  into.networks.set(list.name, {
-    list,
-    displayName,
-    searchPath: [...(binDir === undefined ? [] : [binDir]), ...into.request.path],
-    valid: [...known, ...missing],
-  });
+/** Oldest first: the newest configuration of a network counts. */
+function byAge(records: readonly AttachmentRecord[]): AttachmentRecord[] {
+  return records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
 }
 
 async function collect(errors: CniError[], step: () => Promise<void>): Promise<void> {

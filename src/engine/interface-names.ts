@@ -14,12 +14,23 @@ export function assignInterfaceNames(
 ): string[] {
   const owners = new Map<string, string>();
   const requested = networks.map((n) =>
-    n.selection?.ifName ?? (n.isDefault ? options.runtimeIfName : undefined),
+    n.isDefault ? runtimeName(n, options.runtimeIfName) : n.selection?.ifName,
   );
   for (const [index, name] of requested.entries()) {
     if (name !== undefined) claim(name, { owner: describe(networks, index), owners, existing: options.existing });
   }
   return requested.map((name, index) => name ?? generate(index, { owners, existing: options.existing }));
+}
+
+/** The runtime finds the default network by the name that it gave (CNI 0.3.0 "Result": that name or an error). */
+function runtimeName({ selection, displayName }: ResolvedNetwork, runtimeIfName: string): string {
+  const wanted = selection?.ifName ?? runtimeIfName;
+  if (wanted === runtimeIfName) return wanted;
+  throw new CniError(
+    CniErrorCode.InvalidRequest,
+    `network ${displayName} takes the default network's place and must be on interface ` +
+      `${runtimeIfName}, which the runtime asks for, not on ${wanted}`,
+  );
 }
 
 interface Claims {

@@ -1,5 +1,6 @@
 import { delCalls, type RuntimeConf } from "#cni/chain.ts";
 import { type NetConfList, parseNetConfList, toJson } from "#cni/conf.ts";
+import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection.ts";
@@ -47,6 +48,31 @@ export function toRecorded(planned: PlannedAttachment): RecordedAttachment {
     searchPath: planned.searchPath,
     ...(defaultRoute === undefined ? {} : { defaultRoute }),
   };
+}
+
+/** The record with the results of the attachments that came to their end. */
+export function withResults(
+  record: AttachmentRecord,
+  attached: readonly Attached[],
+): AttachmentRecord {
+  const attachments = record.attachments.map((attachment, i) => {
+    const raw = attached[i]?.raw;
+    return raw === undefined ? attachment : { ...attachment, result: raw };
+  });
+  return { ...record, attachments };
+}
+
+/** The same error, saying which network and interface it is about. */
+export function namingNetwork(
+  error: unknown,
+  attachment: { readonly displayName: string; readonly ifName: string },
+): unknown {
+  if (!(error instanceof CniError)) return error;
+  return new CniError(
+    error.code,
+    `network ${attachment.displayName} (${attachment.ifName}): ${error.message}`,
+    { cause: error, ...(error.details === undefined ? {} : { details: error.details }) },
+  );
 }
 
 /** The network configuration list of a recorded attachment. */

@@ -53,11 +53,18 @@ export interface DamagedRecord extends RecordKey {
 export interface RecordStore {
   /** @throws CniError 5 or 6 when there is a record but it cannot be read or fails its checksum. */
   load(key: RecordKey): Promise<AttachmentRecord | undefined>;
+  /**
+   * The teardown plan of a sandbox, whatever became of its record.
+   * @throws CniError 5 or 6 when there is a plan but it cannot be read or used
+   */
+  loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
   /** Writes record and plan: each complete or not at all, fsynced. */
   save(record: AttachmentRecord, plan: TeardownPlan): Promise<void>;
   /** Forgets record and plan; missing ones are no error. */
   remove(key: RecordKey): Promise<void>;
-  /** Every record there is, and every file that should be one but is not. */
+  /** Puts record and plan aside for people to look at, out of the way of the sandbox; missing ones are no error. */
+  quarantine(key: RecordKey): Promise<void>;
+  /** Every record there is, and every sandbox that has files but no usable record. */
   list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
 }
 

@@ -38,7 +38,7 @@ const rateKeys = ["ingressRate", "egressRate"];
 function collision(plugin: PluginConf, network: ResolvedNetwork): string | undefined {
   const { raw, type, capabilities } = plugin;
   if (raw["ipMasq"] === true) return "its masquerading rules";
-  if (type === "portmap" && capabilities["portMappings"] && network.capabilityArgs["portMappings"]) {
+  if (type === "portmap" && capabilities["portMappings"] && hasPortMappings(network)) {
     return "its port mapping rules";
   }
   const limited = capabilities["bandwidth"] && network.capabilityArgs["bandwidth"];
@@ -46,4 +46,9 @@ function collision(plugin: PluginConf, network: ResolvedNetwork): string | undef
     return "its shaping device";
   }
   return undefined;
+}
+
+/** Runtimes send an empty list to networks that have no port mapped. */
+function hasPortMappings({ capabilityArgs: { portMappings } }: ResolvedNetwork): boolean {
+  return Array.isArray(portMappings) && portMappings.length > 0;
 }

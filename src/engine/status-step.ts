@@ -66,12 +66,13 @@ async function deviceInfo(
   const { displayName, ifName, resourceName } = planned;
   const deviceId = planned.selection?.deviceId;
   if (deviceId === undefined || resourceName === undefined) return undefined;
-  const paths = [
-    cniDeviceInfoPath({ displayName, containerId, ifName }),
-    dpDeviceInfoPath({ resourceName, deviceId }),
+  const places = [
+    () => cniDeviceInfoPath({ displayName, containerId, ifName }),
+    () => dpDeviceInfoPath({ resourceName, deviceId }),
   ];
-  for (const path of paths) {
+  for (const place of places) {
     try {
+      const path = place();
       const text = await ctx.deps.deviceInfo.read(path);
       if (text !== undefined) return parseDeviceInfo(text, path);
     } catch (error) {

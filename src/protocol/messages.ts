@@ -88,7 +88,7 @@ export function decodeExec(frame: Frame): ExecMessage {
   return {
     group: number(frame, 0),
     type: field(frame, 1).toString(),
-    searchPath: field(frame, 2).toString().split(":"),
+    searchPath: field(frame, 2).toString().split(":").filter((dir) => dir !== ""),
     timeoutMs: number(frame, 3),
     stdin: field(frame, 4).toString(),
     env: decodeEnv(frame.fields.slice(5)),

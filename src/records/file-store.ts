@@ -1,14 +1,19 @@
-import { mkdir, readdir, readFile, unlink } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DamagedRecord, RecordKey, RecordStore, TeardownPlan } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { atomicWrite, syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
-import { encodePlan } from "#protocol/messages.ts";
+import { ProtocolError } from "#protocol/frame.ts";
+import { decodePlan, encodePlan } from "#protocol/messages.ts";
 import { formatRecord, parseRecord } from "./record-file.ts";
 
 const recordSuffix = ".json";
 const planSuffix = ".teardown";
+/** Of files that were put aside, for people to look at. */
+const damagedSuffix = ".damaged";
+/** A temporary file that has not been written to for so long is nobody's any more. */
+const abandonedAfterMs = 600_000;
 
 /**
  * Records and teardown plans as files: `<containerID>@<ifName>.json` and `.teardown`. `@` cannot
@@ -25,22 +30,27 @@ export class FileRecordStore implements RecordStore {
   /** Opens the state directory, makes it (mode 0700) if need be and clears what a crash left half-written. */
   static async open(dir: string): Promise<FileRecordStore> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    const names = await readdir(dir);
-    const leftovers = names.filter((n) => n.startsWith(".") && n.endsWith(temporarySuffix));
-    await Promise.all(leftovers.map((name) => unlinkIfThere(join(dir, name))));
+    const leftovers = (await readdir(dir)).filter((name) => name.endsWith(temporarySuffix));
+    await Promise.all(leftovers.map((name) => unlinkIfAbandoned(join(dir, name))));
     return new FileRecordStore(dir);
   }
 
   async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
     const path = this.#path(key, recordSuffix);
-    const text = await readIfThere(path);
-    if (text === undefined) return undefined;
-    const record = parseRecord(text, path);
+    const bytes = await readIfThere(path, "attachment record");
+    if (bytes === undefined) return undefined;
+    const record = parseRecord(bytes.toString(), path);
     if (record.containerId === key.containerId && record.ifName === key.ifName) return record;
     throw new CniError(
       CniErrorCode.DecodingFailure,
       `attachment record ${path} is unusable: it is of container ${record.containerId}, interface ${record.ifName}`,
     );
+  }
+
+  async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
+    const path = this.#path(key, planSuffix);
+    const bytes = await readIfThere(path, "teardown plan");
+    return bytes === undefined ? undefined : parsePlan(bytes, { path, key });
   }
 
   async save(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
@@ -67,14 +77,21 @@ export class FileRecordStore implements RecordStore {
     await unlinkIfThere(this.#path(key, recordSuffix));
   }
 
+  async quarantine(key: RecordKey): Promise<void> {
+    for (const suffix of [planSuffix, recordSuffix]) {
+      const path = this.#path(key, suffix);
+      await renameIfThere(path, `${path}${damagedSuffix}`);
+    }
+  }
+
   async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const key of (await readdir(this.#dir)).map(keyOfName)) {
-      if (key === undefined) continue;
+    for (const { key, hasRecord } of await this.#keys()) {
       try {
         const record = await this.load(key);
         if (record !== undefined) records.push(record);
+        else if (!hasRecord) damaged.push({ ...key, reason: this.#recordless(key) });
       } catch (error) {
         damaged.push({ ...key, reason: error instanceof Error ? error.message : String(error) });
       }
@@ -82,32 +99,81 @@ export class FileRecordStore implements RecordStore {
     return { records, damaged };
   }
 
+  /** Every sandbox that has a file here. */
+  async #keys(): Promise<{ key: RecordKey; hasRecord: boolean }[]> {
+    const names = new Set(await readdir(this.#dir));
+    const stems = [...names].flatMap((name) => stemOf(name) ?? []);
+    return [...new Set(stems)].sort().map((stem) => {
+      const at = stem.indexOf("@");
+      const key = { containerId: stem.slice(0, at), ifName: stem.slice(at + 1) };
+      return { key, hasRecord: names.has(`${stem}${recordSuffix}`) };
+    });
+  }
+
+  #recordless(key: RecordKey): string {
+    return `teardown plan ${this.#path(key, planSuffix)} has no attachment record beside it`;
+  }
+
   #path(key: RecordKey, suffix: string): string {
     return join(this.#dir, `${key.containerId}@${key.ifName}${suffix}`);
   }
 }
 
-function keyOfName(name: string): RecordKey | undefined {
-  const at = name.indexOf("@");
-  if (at < 1 || !name.endsWith(recordSuffix)) return undefined;
-  return { containerId: name.slice(0, at), ifName: name.slice(at + 1, -recordSuffix.length) };
+/** `containerId@ifName` of the name of a record or plan. */
+function stemOf(name: string): string | undefined {
+  const suffix = [recordSuffix, planSuffix].find((each) => name.endsWith(each));
+  const stem = suffix === undefined ? "" : name.slice(0, -suffix.length);
+  return stem.indexOf("@") > 0 && !stem.startsWith(".") ? stem : undefined;
 }
 
-async function readIfThere(path: string): Promise<string | undefined> {
+function parsePlan(file: Buffer, from: { path: string; key: RecordKey }): TeardownPlan {
+  const { path, key } = from;
   try {
-    return await readFile(path, "utf8");
+    const { containerId, ifName, calls } = decodePlan(file);
+    if (containerId !== key.containerId || ifName !== key.ifName) {
+      throw new ProtocolError(`it is of container ${containerId}, interface ${ifName}`);
+    }
+    return calls.map(({ group, ...call }) => ({ group, call }));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw new CniError(CniErrorCode.IoFailure, `cannot read the attachment record ${path}`, {
-      cause: error,
-    });
+    if (!(error instanceof ProtocolError)) throw error;
+    throw new CniError(
+      CniErrorCode.DecodingFailure,
+      `teardown plan ${path} is unusable: ${error.message}`,
+      { cause: error },
+    );
+  }
+}
+
+async function readIfThere(path: string, what: string): Promise<Buffer | undefined> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw new CniError(CniErrorCode.IoFailure, `cannot read the ${what} ${path}`, { cause: error });
   }
 }
 
 async function unlinkIfThere(path: string): Promise<void> {
-  try {
-    await unlink(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  await unlink(path).catch(ignoreAbsent);
+}
+
+async function renameIfThere(from: string, to: string): Promise<void> {
+  await rename(from, to).catch(ignoreAbsent);
+}
+
+/** Another process (one per call where there is no daemon) may be writing a temporary file just now. */
+async function unlinkIfAbandoned(path: string): Promise<void> {
+  const written = await stat(path).catch(ignoreAbsent);
+  if (written !== undefined && Date.now() - written.mtimeMs > abandonedAfterMs) {
+    await unlinkIfThere(path);
   }
+}
+
+function ignoreAbsent(error: unknown): undefined {
+  if (!isAbsent(error)) throw error;
+  return undefined;
+}
+
+function isAbsent(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "ENOENT";
 }

@@ -34,7 +34,8 @@ export function ended(outcome: DelegateOutcome["outcome"], message = ""): Delega
 
 /**
  * The plugins of a node. Unless scripted, an ADD makes the interface with one address and a chained
- * one passes its `prevResult` on; DEL removes the interface; everything else succeeds.
+ * one passes its `prevResult` on; the DEL of the one that made the interface removes it;
+ * everything else succeeds.
  */
 export class FakePlugins {
   /** Every call, in order. */
@@ -42,6 +43,8 @@ export class FakePlugins {
   readonly #kernel: FakeKernel;
   readonly #journal: string[];
   readonly #scripts = new Map<string, PluginScript>();
+  /** Which plugin made an interface, and so removes it. */
+  readonly #madeBy = new Map<string, string>();
   #addressed = 0;
 
   constructor(kernel: FakeKernel, journal: string[]) {
@@ -83,7 +86,10 @@ export class FakePlugins {
   /** What every fake plugin does. */
   work(call: FakePluginCall): DelegateOutcome {
     const { command, netns, ifName } = call;
-    if (command === "DEL") this.#kernel.removeLink(netns, ifName);
+    const link = `${netns} ${ifName}`;
+    if (command === "DEL" && this.#madeBy.get(link) === call.type) {
+      this.#kernel.removeLink(netns, ifName);
+    }
     if (command === "VERSION") {
       return exited(0, { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "1.1.0"] });
     }
@@ -91,6 +97,7 @@ export class FakePlugins {
     if (isJsonObject(call.conf["prevResult"])) return exited(0, call.conf["prevResult"]);
     const address = `10.0.0.${++this.#addressed}/24`;
     this.#kernel.addLink(netns, ifName, [address]);
+    this.#madeBy.set(link, call.type);
     return exited(0, interfaceResult(call, address));
   }
 }

@@ -20,21 +20,23 @@ export class FakeRecords implements RecordStore {
   readonly quarantined: string[] = [];
   /** Thrown by the n-th save (from 1), when set. */
   failSave: { nth: number; error: Error } | undefined;
-  /** Thrown by every load and loadPlan, when set. */
-  failLoad: Error | undefined;
+  /** Thrown by every removal, when set. */
+  failRemove: Error | undefined;
+  /** Thrown by every load and every loadPlan, when set. */
+  failLoad: { record?: Error; plan?: Error } = {};
 
   constructor(journal: string[]) {
     this.#journal = journal;
   }
 
   async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
-    if (this.failLoad !== undefined) throw this.failLoad;
+    if (this.failLoad.record !== undefined) throw this.failLoad.record;
     if (this.#damagedRecords.has(name(key))) throw unusable(`attachment record ${name(key)}`);
     return structuredClone(this.#entries.get(name(key))?.record);
   }
 
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
-    if (this.failLoad !== undefined) throw this.failLoad;
+    if (this.failLoad.plan !== undefined) throw this.failLoad.plan;
     if (this.#damagedPlans.has(name(key))) throw unusable(`teardown plan ${name(key)}`);
     return structuredClone(this.#entries.get(name(key))?.plan);
   }
@@ -48,6 +50,7 @@ export class FakeRecords implements RecordStore {
   }
 
   async remove(key: RecordKey): Promise<void> {
+    if (this.failRemove !== undefined) throw this.failRemove;
     if (this.#forget(key)) this.#journal.push(`remove ${name(key)}`);
   }
 

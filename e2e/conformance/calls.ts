@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { join } from "node:path";
+import type { CallOutcome, PlexusNode, PrintedError } from "../support/plexus-node.ts";
+
+/** The commands that a runtime may ask of the engine. */
+export type Command = "ADD" | "DEL" | "CHECK" | "STATUS" | "GC";
+
+/** A call by its whole CNI environment; an empty value is a missing one. */
+export interface RawCall {
+  readonly command: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly conf?: object | string;
+}
+
+/** The variables of a call that has every one of them. */
+export function fullEnvironment(node: PlexusNode, netns: string): Record<string, string> {
+  return {
+    CNI_CONTAINERID: `c-${netns}`,
+    CNI_NETNS: join("/run/netns", netns),
+    CNI_IFNAME: "eth0",
+    CNI_ARGS: "IgnoreUnknown=1",
+    CNI_PATH: node.cniPath.join(":"),
+  };
+}
+
+/** Calls the shim with exactly these CNI variables. */
+export function rawCall(node: PlexusNode, { command, env = {}, conf }: RawCall): Promise<CallOutcome> {
+  return node.call({
+    command: command as Command,
+    conf: conf ?? node.conf({ cniVersion: "1.1.0" }),
+    env: { CNI_PATH: "", ...env },
+  });
+}
+
+/** The error that a call printed as the specification has it; throws when the call did anything else. */
+export function specifiedError(outcome: CallOutcome): PrintedError {
+  const { exitCode, json, stdout } = outcome;
+  const error = json as PrintedError;
+  const keys = Object.keys(error ?? {}).filter((key) => key !== "details");
+  const isSpecified =
+    exitCode === 1 &&
+    keys.toSorted().join() === "cniVersion,code,msg" &&
+    Number.isInteger(error.code) &&
+    error.code >= 0 &&
+    error.msg !== "";
+  if (isSpecified) return error;
+  throw new Error(`expected a CNI error with exit status 1, got ${exitCode}: ${stdout}`);
+}

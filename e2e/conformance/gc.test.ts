@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { CallOutcome, PlexusNode } from "../support/plexus-node.ts";
+import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
+import { errorScript, type Execution, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import type { TestPod } from "../support/test-pod.ts";
+import { specifiedError } from "./calls.ts";
+
+let scripted: ScriptedNode;
+let node: PlexusNode;
+let plugins: ScriptedPlugins;
+let kept: TestPod;
+let stale: TestPod;
+let round = 0;
+
+/** A network whose plugins have GC and STATUS. */
+function collectable(name: string, types: string[], keys: object = {}): object {
+  return { cniVersion: "1.1.0", name, plugins: types.map((type) => ({ type })), ...keys };
+}
+
+beforeAll(async () => {
+  scripted = await scriptedNode();
+  ({ node, plugins } = scripted);
+  node.defaultNetwork = collectable("default", ["default-first", "default-second"]);
+  node.confExtra = { cniVersion: "1.1.0" };
+  await node.nad("alpha", collectable("net-alpha", ["alpha"]));
+  await node.nad("beta", { ...collectable("net-beta", ["beta"]), cniVersion: "1.0.0" });
+  await node.nad("gamma", collectable("net-gamma", ["gamma"], { disableGC: true }));
+});
+afterAll(async () => await scripted?.[Symbol.asyncDispose]());
+
+beforeEach(async () => {
+  const networks = "alpha,beta,gamma";
+  kept = await node.pod(`kept${round}`, { networks });
+  stale = await node.pod(`stale${round++}`, { networks });
+  await kept.mustAdd();
+  await stale.mustAdd();
+  await plugins.clear();
+});
+afterEach(async () => {
+  for (const type of scriptedTypes) for (const command of ["ADD", "DEL", "GC"]) await plugins.unscript(type, command);
+  await kept.mustDel();
+  await stale.mustDel();
+  await plugins.clear();
+});
+
+/** GC with these keys in the configuration. */
+function gc(keys: object): Promise<CallOutcome> {
+  return node.call({ command: "GC", conf: node.conf(keys) });
+}
+
+const attachmentOf = (pod: TestPod, ifname: string) => ({ containerID: pod.containerId, ifname });
+
+/** What each GC execution was given as valid, by plugin type. */
+function validByType(executions: readonly Execution[]): Record<string, unknown> {
+  const collected = executions.filter(({ command }) => command === "GC");
+  return Object.fromEntries(
+    collected.map(({ type, stdin }) => {
+      const conf = JSON.parse(stdin ?? "");
+      expect(conf["cni.dev/attachments"]).toEqual(conf["cni.dev/valid-attachments"]);
+      return [type, conf["cni.dev/valid-attachments"]];
+    }),
+  );
+}
+
+const teardown = [
+  "DEL gamma/net3",
+  "DEL beta/net2",
+  "DEL alpha/net1",
+  "DEL default-second/eth0",
+  "DEL default-first/eth0",
+];
+
+test.each(["cni.dev/valid-attachments", "cni.dev/attachments"])(
+  "a container that is not in %s is torn down, and every network collects with its complete list [R-1.1-30] [R-1.1-31] [R-1.1-32]",
+  async (key) => {
+    const unknown = { containerID: "of-another-plugin", ifname: "eth0" };
+    const outcome = await gc({ [key]: [attachmentOf(kept, "eth0"), unknown] });
+    expect(outcome).toMatchObject({ exitCode: 0, stdout: "" });
+    const executions = await plugins.executions();
+    const order = (await plugins.order()).filter((line) => line.startsWith("DEL"));
+    expect(order).toEqual(teardown);
+    expect(executions.filter(({ command }) => command === "DEL").every((e) => e.cni["CNI_CONTAINERID"] === stale.containerId)).toBe(true);
+    const ofDefault = expect.toSatisfy((list: object[]) => {
+      expect(list).toHaveLength(2);
+      expect(list).toEqual(expect.arrayContaining([attachmentOf(kept, "eth0"), unknown]));
+      return true;
+    });
+    // net-beta is of 1.0.0, which has no GC, and net-gamma does not want it.
+    expect(validByType(executions)).toEqual({
+      "default-first": ofDefault,
+      "default-second": ofDefault,
+      alpha: [attachmentOf(kept, "net1")],
+    });
+    await kept.mustAdd({ ifName: "eth1" });
+    await kept.mustDel({ ifName: "eth1" });
+  },
+);
+
+test.each([
+  ["null", { "cni.dev/valid-attachments": null, "cni.dev/attachments": null }],
+  ["empty", { "cni.dev/valid-attachments": [] }],
+])("a list that is %s says that nothing is in use: all is torn down [R-1.1-30] [R-1.1-31]", async (_which, keys) => {
+  expect(await gc(keys)).toMatchObject({ exitCode: 0, stdout: "" });
+  const order = await plugins.order();
+  expect(order.filter((line) => line.startsWith("DEL"))).toHaveLength(2 * teardown.length);
+  expect(validByType(await plugins.executions())).toMatchObject({ "default-first": [], "default-second": [] });
+});
+
+test("without any list nothing is torn down, and no network is told less than it has [R-1.1-30]", async () => {
+  expect(await gc({})).toMatchObject({ exitCode: 0, stdout: "" });
+  expect((await plugins.order()).filter((line) => line.startsWith("DEL"))).toEqual([]);
+  const { alpha } = validByType(await plugins.executions());
+  expect(alpha).toHaveLength(2);
+  expect(alpha).toEqual(expect.arrayContaining([attachmentOf(kept, "net1"), attachmentOf(stale, "net1")]));
+});
+
+test("a malformed list is code 7, and nothing is torn down [R-0.4-36]", async () => {
+  for (const list of [{}, [{ containerID: "x" }], ["x"], [{ containerID: 1, ifname: "eth0" }]]) {
+    expect(specifiedError(await gc({ "cni.dev/valid-attachments": list })).code).toBe(7);
+  }
+  expect(await plugins.order()).toEqual([]);
+});
+
+test("errors stop neither teardown nor collection, and all of them are reported [R-1.1-31] [R-1.1-32] [R-1.1-34]", async () => {
+  await plugins.script("beta", "DEL", errorScript(101, "beta stays"));
+  await plugins.script("default-first", "GC", errorScript(102, "first cannot collect"));
+  await plugins.script("alpha", "GC", errorScript(103, "alpha cannot collect"));
+  const outcome = await gc({ "cni.dev/valid-attachments": [attachmentOf(kept, "eth0")] });
+  const { msg } = specifiedError(outcome);
+  for (const part of ["beta stays", "first cannot collect", "alpha cannot collect"]) expect(msg).toContain(part);
+  const order = await plugins.order();
+  for (const line of [...teardown, "GC default-first/", "GC default-second/", "GC alpha/"]) expect(order).toContain(line);
+});
+
+test("GC does not stand in for DEL: what it could not tear down is there for DEL [R-1.1-33] [R-0.4-14]", async () => {
+  await plugins.script("beta", "DEL", errorScript(101, "beta stays"));
+  specifiedError(await gc({ "cni.dev/valid-attachments": [attachmentOf(kept, "eth0")] }));
+  await plugins.unscript("beta", "DEL");
+  await plugins.clear();
+  await stale.mustDel();
+  expect(await plugins.order()).toContain("DEL beta/net2");
+});
+
+/** Long enough that what does not wait would have begun. */
+const pauseMs = 300;
+
+test.each([
+  { command: "ADD", type: "alpha" },
+  { command: "DEL", type: "alpha" },
+])("GC waits for a $command that is under way [R-1.1-33]", async ({ command, type }) => {
+  const other = await node.pod(`busy${round++}`, { networks: "alpha" });
+  if (command === "DEL") await other.mustAdd();
+  await plugins.script(type, command, { hold: true });
+  const operation = command === "ADD" ? other.add() : other.del();
+  await plugins.reached(type, command);
+  const valid = [kept, stale, other].map((pod) => attachmentOf(pod, "eth0"));
+  const collection = gc({ "cni.dev/valid-attachments": valid });
+  await sleep(pauseMs);
+  expect((await plugins.order()).filter((line) => line.startsWith("GC"))).toEqual([]);
+  await plugins.release(type, command);
+  expect(await operation).toMatchObject({ exitCode: 0 });
+  expect(await collection).toMatchObject({ exitCode: 0 });
+  const { alpha } = validByType(await plugins.executions()) as { alpha: object[] };
+  expect(alpha).toHaveLength(command === "ADD" ? 3 : 2);
+  await other.mustDel();
+});
+
+test("ADD and DEL wait for a GC that is under way [R-1.1-33]", async () => {
+  await plugins.script("alpha", "GC", { hold: true });
+  const valid = [kept, stale].map((pod) => attachmentOf(pod, "eth0"));
+  const collection = gc({ "cni.dev/valid-attachments": valid });
+  await plugins.reached("alpha", "GC");
+  const other = await node.pod(`late${round++}`, {});
+  const adding = other.add();
+  const deleting = stale.del();
+  await sleep(pauseMs);
+  expect((await plugins.order()).filter((line) => /^(ADD|DEL)/.test(line))).toEqual([]);
+  await plugins.release("alpha", "GC");
+  for (const outcome of [collection, adding, deleting]) expect(await outcome).toMatchObject({ exitCode: 0 });
+  await other.mustDel();
+});

@@ -1,0 +1,173 @@
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { bridge, macvlan, ptp } from "../support/networks.ts";
+import { errorOf, PlexusNode } from "../support/plexus-node.ts";
+import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
+import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { snapshot } from "../support/snapshot.ts";
+import type { TestPod } from "../support/test-pod.ts";
+import { until } from "../support/until.ts";
+
+let scripted: ScriptedNode;
+let node: PlexusNode;
+let plugins: ScriptedPlugins;
+
+beforeAll(async () => {
+  scripted = await scriptedNode();
+  ({ node, plugins } = scripted);
+});
+afterAll(async () => await scripted?.[Symbol.asyncDispose]());
+beforeEach(async () => await plugins.clear());
+afterEach(async () => {
+  for (const type of scriptedTypes) for (const c of ["ADD", "DEL"]) await plugins.unscript(type, c);
+});
+
+const dels = ["DEL beta/net2", "DEL alpha/net1", "DEL default-second/eth0", "DEL default-first/eth0"];
+const soon = { PLEXUS_WAIT_MS: "100" };
+
+function hasRecord(pod: TestPod): boolean {
+  return existsSync(join(node.stateDir, `${pod.containerId}@eth0.json`));
+}
+
+test("a daemon that is restarted between ADD and DEL knows what to detach", async () => {
+  const pod = await node.pod("restarted", { networks: "alpha,beta" });
+  await pod.mustAdd();
+  await node.stopDaemon();
+  await node.startDaemon();
+  expect(errorOf(await pod.add()).code).toBe(103);
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels);
+});
+
+test("DEL without a daemon replays the plan with the calls that the daemon would make", async () => {
+  const [a, b] = [await node.pod("with", { networks: "alpha,beta" }), await node.pod("none", { networks: "alpha,beta" })];
+  for (const pod of [a, b]) await pod.mustAdd();
+  await plugins.clear();
+  await a.mustDel();
+  const byDaemon = await plugins.executions();
+  await plugins.clear();
+  await node.stopDaemon();
+  await b.mustDel();
+  const byShim = await plugins.executions();
+  await node.startDaemon();
+  expect(await plugins.order()).toEqual(dels);
+  const told = (of: typeof byShim): string => JSON.stringify(of.map(({ env, stdin }) => ({ env, stdin })));
+  expect(told(byShim)).toBe(told(byDaemon).replaceAll("c-with", "c-none").replaceAll("ns-with", "ns-none").replaceAll("=with", "=none"));
+  expect(hasRecord(b)).toBe(false);
+});
+
+test("a plan replayed in part keeps what failed; the daemon's DEL completes it", async () => {
+  const pod = await node.pod("in-part", { networks: "alpha,beta" });
+  await pod.mustAdd();
+  await node.stopDaemon();
+  await plugins.clear();
+  await plugins.script("alpha", "DEL", errorScript(60, "busy"));
+  const error = errorOf(await pod.del());
+  expect(error).toMatchObject({ code: 102, msg: expect.stringContaining("alpha") });
+  expect(await plugins.order(), "the others are not stopped").toEqual(dels);
+  await plugins.clear();
+  errorOf(await pod.del());
+  expect(await plugins.order(), "only what failed is repeated").toEqual(["DEL alpha/net1"]);
+  await plugins.unscript("alpha", "DEL");
+  expect(hasRecord(pod)).toBe(true);
+  await node.startDaemon();
+  await pod.mustDel();
+  expect(hasRecord(pod)).toBe(false);
+});
+
+test("a plan whose namespace is gone is replayed without one", async () => {
+  const pod = await node.pod("gone", { networks: "alpha,beta" });
+  await pod.mustAdd();
+  await node.stopDaemon();
+  await node.lab.deleteNetns(pod.netns);
+  await plugins.clear();
+  await pod.mustDel();
+  await node.startDaemon();
+  const namespaces = (await plugins.executions()).map((e) => e.cni["CNI_NETNS"]);
+  expect(namespaces).toEqual(["", "", "", ""]);
+});
+
+test("DEL without a daemon and without a plan is success: nothing was attached", async () => {
+  const pod = await node.pod("unknown", { networks: "alpha" });
+  await node.stopDaemon();
+  await pod.mustDel();
+  await node.startDaemon();
+  expect(await plugins.order()).toEqual([]);
+});
+
+test("without a daemon ADD fails after its wait, CHECK and GC at once with code 11, STATUS with code 50", async () => {
+  const pod = await node.pod("waits");
+  await node.stopDaemon();
+  const conf = { ...node.conf(), cniVersion: "1.1.0" };
+  expect(errorOf(await pod.add({ env: soon }))).toMatchObject({ code: 11, msg: expect.stringContaining("plexusd") });
+  expect(errorOf(await pod.check()).code).toBe(11);
+  expect(errorOf(await node.call({ command: "GC", conf })).code).toBe(11);
+  expect(errorOf(await node.call({ command: "STATUS", conf })).code).toBe(50);
+  expect((await node.call({ command: "VERSION", conf })).exitCode).toBe(0);
+  await node.startDaemon();
+});
+
+test("an ADD that comes while the daemon restarts waits for it and succeeds", async () => {
+  const pod = await node.pod("patient", { networks: "alpha" });
+  await node.stopDaemon();
+  const call = node.start(pod.request("ADD", { env: { PLEXUS_WAIT_MS: "120000" } }));
+  await until(() => existsSync(join(node.stateDir, `${pod.containerId}.lock`)));
+  await node.startDaemon();
+  expect(await call.outcome).toMatchObject({ exitCode: 0 });
+  await pod.mustDel();
+});
+
+test("SIGTERM: calls in flight are served to their end, then the daemon goes", async () => {
+  const pods = await Promise.all([1, 2].map((n) => node.pod(`flight-${n}`, { networks: "alpha" })));
+  await plugins.script("alpha", "ADD", { hold: true });
+  const calls = pods.map((pod) => node.start(pod.request("ADD")));
+  await until(async () => (await plugins.executions()).filter((e) => e.type === "alpha").length === 2);
+  const stopped = node.stopDaemon("SIGTERM");
+  await until(() => node.log.includes("those in flight are served"));
+  await plugins.release("alpha", "ADD");
+  for (const call of calls) expect(await call.outcome).toMatchObject({ exitCode: 0 });
+  await stopped;
+  await node.startDaemon();
+  for (const pod of pods) await pod.mustDel();
+});
+
+test("two daemons hand over: the first ends what it began, the second takes what comes", async () => {
+  const [first, second] = [await node.pod("over-1", { networks: "alpha" }), await node.pod("over-2", { networks: "beta" })];
+  await plugins.script("alpha", "ADD", { hold: true });
+  const call = node.start(first.request("ADD"));
+  await plugins.reached("alpha", "ADD");
+  await node.startDaemon();
+  const stopped = node.stopDaemon("SIGTERM");
+  await until(() => node.log.includes("those in flight are served"));
+  await second.mustAdd();
+  await plugins.release("alpha", "ADD");
+  expect(await call.outcome).toMatchObject({ exitCode: 0 });
+  await stopped;
+  await first.mustDel();
+  await second.mustDel();
+});
+
+test("after a reboot, with /run and the namespaces gone and the state kept, DEL releases what is left", async () => {
+  await using real = await PlexusNode.create();
+  await real.lab.addUplink("up0");
+  real.defaultNetwork = bridge("reboot-default", 33, { ipMasq: true });
+  await real.nad("m", macvlan("reboot-macvlan", 34));
+  await real.nad("p", ptp("reboot-ptp", 35));
+  const warm = await real.pod("warm", { networks: "m,p" });
+  await warm.mustAdd();
+  await warm.mustDel();
+  const pod = await real.pod("rebooted", { networks: "m,p" });
+  const before = await snapshot(real);
+  await pod.mustAdd();
+  await real.stopDaemon("SIGKILL");
+  await real.lab.deleteNetns(pod.netns);
+  await rm(join(real.lab.dir, "run"), { recursive: true });
+  await real.startDaemon();
+  await pod.mustDel();
+  const after = await snapshot(real);
+  expect(after["files"]).toEqual(before["files"]);
+  expect(after["links"]).toEqual(before["links"]);
+});

@@ -1,0 +1,253 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { startHealthServer } from "#daemon/metrics/health-server.ts";
+import { createMetrics } from "#daemon/metrics/metrics.ts";
+import type { AttachmentRecord } from "#engine/record.ts";
+import { FileRecordStore } from "#records/file-store.ts";
+import { runCli } from "./cli.ts";
+
+async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const output = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
+  const code = await runCli(argv, output);
+  return { code, out: out.join("\n"), err: err.join("\n") };
+}
+
+const primary = '{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"flannel"}]}';
+
+/** A node on which Plexus was installed. */
+async function makeNode() {
+  const root = await mkdtemp(join(tmpdir(), "plexus-cli-"));
+  onTestFinished(() => rm(root, { recursive: true }));
+  const at = (name: string): string => join(root, name);
+  for (const dir of ["net.d", "bin", "state", "run", "image"]) await mkdir(at(dir));
+  await writeFile(at("image/plexus"), "shim");
+  await writeFile(at("image/plexus-standalone"), "engine");
+  await writeFile(at("bin/flannel"), "", { mode: 0o755 });
+  await writeFile(at("net.d/10-flannel.conflist"), primary);
+  await writeFile(
+    at("net.d/00-plexus.conflist"),
+    JSON.stringify({
+      cniVersion: "1.0.0",
+      name: "plexus",
+      plugins: [{ type: "plexus", clusterNetwork: at("net.d/10-flannel.conflist") }],
+    }),
+  );
+  await run("install", "--from", at("image"), "--bin-dir", at("bin"), "--standalone");
+  await writeFile(at("state/primary-conf"), "10-flannel.conflist\n");
+  const dirs = ["--cni-conf-dir", at("net.d"), "--bin-dir", at("bin"), "--state-dir", at("state")];
+  const socket = ["--socket", at("run/plexus.sock")];
+  return { at, uninstall: (...flags: string[]) => run("uninstall", ...dirs, ...socket, ...flags) };
+}
+
+function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
+  return {
+    containerId: `c-${name}`,
+    ifName: "eth0",
+    netns: "/run/netns/x",
+    cniVersion: "1.0.0",
+    pod: { namespace: "default", name, uid: "u" },
+    createdAt: "2026-01-01T00:00:00.000Z",
+    attachments: networks.map((network, i) => ({
+      displayName: network,
+      isDefault: i === 0,
+      ifName: i === 0 ? "eth0" : `net${i}`,
+      conf: { cniVersion: "1.0.0", name: network, plugins: [{ type: "flannel" }] },
+      cniArgs: [],
+      capabilityArgs: {},
+      searchPath: ["/opt/cni/bin"],
+    })),
+  };
+}
+
+test.each([
+  [[], 2],
+  [["help"], 0],
+  [["--help"], 0],
+  [["frobnicate"], 2],
+  [["config"], 2],
+  [["config", "check"], 2],
+  [["config", "check", "a", "b"], 2],
+  [["install", "--nonsense"], 2],
+  [["install", "--bin-dir"], 2],
+  [["install", "extra"], 2],
+  [["uninstall", "--help"], 0],
+])("plexusctl %j exits with %i and says how it is used", async (argv, code) => {
+  const result = await run(...argv);
+  expect(result.code).toBe(code);
+  expect(result.out + result.err).toContain("usage: plexusctl");
+});
+
+test("config check tells every problem with its line, or that there is none", async () => {
+  const node = await makeNode();
+  const file = node.at("config.yaml");
+  await writeFile(file, "logLevel: loud\nhttpp: off\n");
+  const bad = await run("config", "check", file);
+  expect(bad.code).toBe(1);
+  expect(bad.err.split("\n")).toEqual([
+    expect.stringContaining(`${file}:1: logLevel: `),
+    `${file}:2: httpp: unknown key`,
+  ]);
+  await writeFile(file, "logLevel: debug\n");
+  expect(await run("config", "check", file)).toEqual({ code: 0, out: `${file}: ok`, err: "" });
+  expect((await run("config", "check", node.at("none"))).code).toBe(1);
+});
+
+test("install installs the shim, the standalone engine only when asked for or already there", async () => {
+  const node = await makeNode();
+  const bin = node.at("opt/cni/bin");
+  const args = ["install", "--from", node.at("image"), "--bin-dir", bin];
+  expect(await run(...args)).toMatchObject({ code: 0, out: `${bin}/plexus: installed` });
+  expect(await readdir(bin)).toEqual(["plexus"]);
+  await run(...args, "--standalone");
+  await writeFile(node.at("image/plexus-standalone"), "engine 2");
+  expect((await run(...args)).out.split("\n")).toEqual([
+    `${bin}/plexus-standalone: installed`,
+    `${bin}/plexus: unchanged`,
+  ]);
+});
+
+test("install fails in one line when there is nothing to install", async () => {
+  const node = await makeNode();
+  const result = await run("install", "--from", node.at("none"), "--bin-dir", node.at("bin"));
+  expect(result.code).toBe(1);
+  expect(result.err).toMatch(/^plexusctl install: ENOENT.*$/);
+});
+
+test("records lists pods and their networks", async () => {
+  const node = await makeNode();
+  const store = await FileRecordStore.open(node.at("state"));
+  await store.save(recordOf("web", ["cbr0", "default/net-a"]), []);
+  await store.save(recordOf("db", ["cbr0"]), []);
+  const table = await run("records", "--state-dir", node.at("state"));
+  expect(table.out.split("\n")).toEqual([
+    "POD          CONTAINER  NETWORKS                      SINCE",
+    "default/db   c-db       eth0=cbr0                     2026-01-01T00:00:00.000Z",
+    "default/web  c-web      eth0=cbr0,net1=default/net-a  2026-01-01T00:00:00.000Z",
+  ]);
+  const json = await run("records", "--state-dir", node.at("state"), "--json");
+  expect(json.out.split("\n").map((line) => JSON.parse(line).containerId)).toEqual([
+    "c-db",
+    "c-web",
+  ]);
+  await writeFile(node.at("state/c-x@eth0.json"), "{");
+  expect(await run("records", "--state-dir", node.at("state"))).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("c-x@eth0.json"),
+  });
+  expect((await run("records", "--state-dir", node.at("none"))).code).toBe(0);
+});
+
+test("status says what a running plexusd says, and why it is not ready", async () => {
+  const metrics = createMetrics({ processMetrics: false, attachments: async () => 7 });
+  metrics.confState("waiting");
+  metrics.kube.cacheSynced("pods", false);
+  const reasons = ["there is no configuration of a primary CNI yet"];
+  const address = { host: "127.0.0.1", port: 0 };
+  const server = await startHealthServer({ address, readiness: () => reasons, metrics });
+  const http = `127.0.0.1:${server.address.port}`;
+  expect(await run("status", "--http", http)).toEqual({
+    code: 1,
+    out: [
+      "plexusd dev (dev)",
+      "node configuration: waiting",
+      "pods: not listed yet",
+      "sandboxes with attachments: 7",
+      "calls being served: 0",
+      "not ready: there is no configuration of a primary CNI yet",
+    ].join("\n"),
+    err: "",
+  });
+  reasons.length = 0;
+  expect(await run("status", "--http", http)).toMatchObject({ code: 0 });
+  await server.close();
+  expect(await run("status", "--http", http)).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/plexusd does not answer .*ECONNREFUSED/),
+  });
+});
+
+test("uninstall returns the node to its primary CNI, and may be run again", async () => {
+  const node = await makeNode();
+  await writeFile(node.at("run/plexus.sock"), "");
+  await writeFile(node.at("state/c-1.lock"), "");
+  const result = await node.uninstall();
+  expect(result.err).toBe("");
+  expect(result.code).toBe(0);
+  expect(result.out).toContain("the container runtime uses 10-flannel.conflist");
+  expect(await readdir(node.at("net.d"))).toEqual(["10-flannel.conflist"]);
+  expect(await readdir(node.at("bin"))).toEqual(["flannel"]);
+  await expect(stat(node.at("state"))).rejects.toThrow("ENOENT");
+  await expect(stat(node.at("run"))).rejects.toThrow("ENOENT");
+  expect((await node.uninstall()).code).toBe(0);
+  await rm(node.at("net.d"), { recursive: true });
+  expect((await node.uninstall()).code).toBe(0);
+});
+
+test("uninstall changes nothing while sandboxes are attached, unless forced", async () => {
+  const node = await makeNode();
+  const store = await FileRecordStore.open(node.at("state"));
+  await store.save(recordOf("web", ["cbr0", "default/net-a"]), []);
+  const refused = await node.uninstall();
+  expect(refused).toMatchObject({ code: 1, out: "" });
+  expect(refused.err).toContain("1 sandboxes are attached through Plexus (default/web)");
+  expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
+  expect((await node.uninstall("--allow-default-only")).code).toBe(1);
+  expect((await node.uninstall("--force")).code).toBe(0);
+  expect(await readdir(node.at("net.d"))).toEqual(["10-flannel.conflist"]);
+});
+
+test("uninstall --allow-default-only lets sandboxes of the default network alone be", async () => {
+  const node = await makeNode();
+  const store = await FileRecordStore.open(node.at("state"));
+  await store.save(recordOf("web", ["cbr0"]), []);
+  expect((await node.uninstall()).code).toBe(1);
+  expect((await node.uninstall("--allow-default-only")).code).toBe(0);
+});
+
+test.each([
+  ["is missing", (path: string) => rm(path)],
+  ["is broken", (path: string) => writeFile(path, "{")],
+  ["lacks its plugins", (path: string) => writeFile(path, primary.replace("flannel", "gone"))],
+])("uninstall changes nothing when the primary's configuration %s", async (_name, spoil) => {
+  const node = await makeNode();
+  await spoil(node.at("net.d/10-flannel.conflist"));
+  const result = await node.uninstall();
+  expect(result.code).toBe(1);
+  expect(result.err).toContain("the node would be left without a network");
+  expect(await readdir(node.at("bin"))).toContain("plexus");
+  expect((await node.uninstall("--force")).code).toBe(0);
+});
+
+test("uninstall refuses while plexusd runs, forced or not", async () => {
+  const node = await makeNode();
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(node.at("run/plexus.sock"), resolve));
+  expect(await node.uninstall("--force")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("plexusd still runs"),
+  });
+  expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
+  await new Promise((resolve) => server.close(resolve));
+});
+
+test("uninstall puts a primary with a directory of its own where the container runtime looks", async () => {
+  const node = await makeNode();
+  await mkdir(node.at("private"));
+  await writeFile(node.at("private/10-flannel.conflist"), primary);
+  await rm(node.at("net.d/10-flannel.conflist"));
+  expect((await node.uninstall("--primary-dir", node.at("private"))).code).toBe(0);
+  expect(await readFile(node.at("net.d/10-flannel.conflist"), "utf8")).toBe(primary);
+});
+
+test("uninstall leaves foreign files in directories that are not only ours", async () => {
+  const node = await makeNode();
+  await writeFile(node.at("state/important.txt"), "");
+  const result = await node.uninstall();
+  expect(result.err).toContain("foreign files");
+  expect(await readdir(node.at("state"))).toEqual(["important.txt"]);
+});

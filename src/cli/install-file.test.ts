@@ -1,0 +1,88 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmod,
+  copyFile,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { installFile } from "./install-file.ts";
+
+async function scratch(): Promise<{ from: string; to: string; bin: string }> {
+  const root = await mkdtemp(join(tmpdir(), "plexus-install-"));
+  onTestFinished(() => rm(root, { recursive: true }));
+  const bin = join(root, "bin");
+  await mkdir(bin);
+  await writeFile(join(root, "plexus"), "new", { mode: 0o644 });
+  return { from: join(root, "plexus"), to: join(bin, "plexus"), bin };
+}
+
+test("installFile() puts an executable in place", async () => {
+  const { from, to, bin } = await scratch();
+  expect(await installFile(from, to)).toBe("installed");
+  expect(await readFile(to, "utf8")).toBe("new");
+  expect((await stat(to)).mode & 0o7777).toBe(0o755);
+  expect(await readdir(bin)).toEqual(["plexus"]);
+});
+
+test("installFile() leaves the same file alone", async () => {
+  const { from, to } = await scratch();
+  await installFile(from, to);
+  const { ino, mtimeMs } = await stat(to);
+  expect(await installFile(from, to)).toBe("unchanged");
+  expect(await stat(to)).toMatchObject({ ino, mtimeMs });
+});
+
+test("installFile() replaces the same content under another mode", async () => {
+  const { from, to } = await scratch();
+  await installFile(from, to);
+  await chmod(to, 0o777);
+  expect(await installFile(from, to)).toBe("installed");
+  expect((await stat(to)).mode & 0o7777).toBe(0o755);
+});
+
+test("installFile() replaces a symlink and leaves what it points to", async () => {
+  const { from, to, bin } = await scratch();
+  await writeFile(join(bin, "precious"), "old");
+  await symlink("precious", to);
+  expect(await installFile(from, to)).toBe("installed");
+  expect((await lstat(to)).isSymbolicLink()).toBe(false);
+  expect(await readFile(join(bin, "precious"), "utf8")).toBe("old");
+});
+
+test("installFile() replaces an executable that is running", async () => {
+  const { from, to } = await scratch();
+  await copyFile("/bin/sleep", to);
+  const running = spawn(to, ["30"]);
+  await once(running, "spawn");
+  await expect(writeFile(to, "in place")).rejects.toThrow("ETXTBSY");
+  expect(await installFile(from, to)).toBe("installed");
+  expect(running.exitCode).toBeNull();
+  running.kill();
+  await once(running, "exit");
+});
+
+test("installFile() clears what an interrupted installation has left", async () => {
+  const { from, to, bin } = await scratch();
+  await writeFile(join(bin, ".plexus.0123456789ab.tmp"), "half");
+  await writeFile(join(bin, ".other.0123456789ab.tmp"), "not ours");
+  await installFile(from, to);
+  expect((await readdir(bin)).sort()).toEqual([".other.0123456789ab.tmp", "plexus"]);
+});
+
+test("installFile() leaves the old file when the new one cannot be read", async () => {
+  const { from, to, bin } = await scratch();
+  await installFile(from, to);
+  await expect(installFile(`${from}.missing`, to)).rejects.toThrow("ENOENT");
+  expect(await readdir(bin)).toEqual(["plexus"]);
+});

@@ -1,0 +1,67 @@
+import { createHash, randomBytes } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { copyFile, lstat, open, readdir, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
+
+/**
+ * Puts an executable in place by copy, fsync and rename within its directory: a program that is
+ * being executed goes on with the old file, the next execution gets the new one, and a crash leaves
+ * one or the other. What is at the target is replaced, whatever it is, a symlink not followed.
+ */
+export async function installFile(from: string, to: string): Promise<"installed" | "unchanged"> {
+  await sweepTemporaries(to);
+  const digest = await digestOf(from);
+  if (await isInstalled(to, digest)) return "unchanged";
+  const temporary = `${temporaryPrefix(to)}${randomBytes(6).toString("hex")}${temporarySuffix}`;
+  try {
+    await copyFile(from, temporary);
+    await makeDurable(temporary);
+    // What is read back is what will be executed: a full disk or a bad one shows here.
+    if ((await digestOf(temporary)) !== digest)
+      throw new Error(`${temporary} differs from ${from}`);
+    await rename(temporary, to);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await syncDirectory(dirname(to));
+  return "installed";
+}
+
+/** SHA-256 of a file's content. */
+export async function digestOf(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path), hash);
+  return hash.digest("hex");
+}
+
+async function isInstalled(path: string, digest: string): Promise<boolean> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o755) return false;
+  return (await digestOf(path)) === digest;
+}
+
+async function makeDurable(path: string): Promise<void> {
+  const handle = await open(path, "r+");
+  try {
+    await handle.chmod(0o755);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function temporaryPrefix(to: string): string {
+  return join(dirname(to), `.${basename(to)}.`);
+}
+
+/** Removes what an installation that was interrupted has left. */
+async function sweepTemporaries(to: string): Promise<void> {
+  const prefix = basename(temporaryPrefix(to));
+  const isLeftover = (name: string): boolean =>
+    name.startsWith(prefix) && name.endsWith(temporarySuffix);
+  const leftovers = (await readdir(dirname(to))).filter(isLeftover);
+  await Promise.all(leftovers.map((name) => rm(join(dirname(to), name), { force: true })));
+}

@@ -1,0 +1,75 @@
+import { type CliOutput, type Command, type CommandArguments, stringFlag } from "./command.ts";
+import { checkNothingAttached, checkPrimary, daemonRuns } from "./uninstall-checks.ts";
+import {
+  removeOwnConf,
+  removeOwnFiles,
+  restorePrimary,
+  type UninstallPaths,
+} from "./uninstall-steps.ts";
+
+/** `plexusctl uninstall`: what deploy/uninstall runs on every node. */
+export const uninstallCommand: Command = {
+  name: "uninstall",
+  synopsis: "[--force] [--allow-default-only] [directories]",
+  summary: "give the node back to its primary CNI and remove everything of Plexus",
+  help: `Checks that plexusd does not run any more, that nothing is attached and that the primary CNI's
+configuration can be used; then removes 00-plexus.conflist, the executables, the socket and the
+state. What is not there is no error: it may be run again.
+
+  --force                 also while sandboxes are attached or there is no usable primary
+  --allow-default-only    also while sandboxes are attached to the default network alone: the primary
+                          CNI deletes those itself (not with CRI-O, which remembers who added them)
+  --cni-conf-dir DIR      the container runtime's configurations (default /etc/cni/net.d)
+  --primary-dir DIR       the primary CNI's configuration, where that is elsewhere
+  --bin-dir DIR           the plugin directory (default /opt/cni/bin)
+  --state-dir DIR         attachment records (default /var/lib/plexus)
+  --socket PATH           the daemon's socket (default /run/plexus/plexus.sock)`,
+  flags: {
+    force: { type: "boolean", default: false },
+    "allow-default-only": { type: "boolean", default: false },
+    "cni-conf-dir": { type: "string", default: "/etc/cni/net.d" },
+    "primary-dir": { type: "string" },
+    "bin-dir": { type: "string", default: "/opt/cni/bin" },
+    "state-dir": { type: "string", default: "/var/lib/plexus" },
+    socket: { type: "string", default: "/run/plexus/plexus.sock" },
+  },
+  arity: 0,
+  run: uninstall,
+};
+
+async function uninstall(args: CommandArguments, output: CliOutput): Promise<number> {
+  const paths = pathsOf(args);
+  if (await daemonRuns(paths.socket)) {
+    output.err(
+      "plexusd still runs on this node and would put back what is removed: delete its DaemonSet first",
+    );
+    return 1;
+  }
+  const allowDefaultOnly = args.flags["allow-default-only"] === true;
+  const attached = await checkNothingAttached(paths.stateDir, { allowDefaultOnly });
+  const primary = await checkPrimary(paths);
+  const problems = [...attached, ...(primary.problem === undefined ? [] : [primary.problem])];
+  for (const problem of problems) output.err(problem);
+  if (problems.length > 0 && args.flags.force !== true) {
+    output.err("nothing was changed; --force uninstalls nevertheless");
+    return 1;
+  }
+  if (primary.file !== undefined) await restorePrimary(paths, { file: primary.file, output });
+  // The container runtime must have turned to the primary before the shim goes.
+  await removeOwnConf(paths, output);
+  await removeOwnFiles(paths, output);
+  const now = primary.file === undefined ? "no CNI configuration that can be used" : primary.file;
+  output.out(`uninstalled; the container runtime uses ${now}`);
+  return 0;
+}
+
+function pathsOf(args: CommandArguments): UninstallPaths {
+  const cniConfDir = stringFlag(args, "cni-conf-dir");
+  return {
+    cniConfDir,
+    primaryDir: stringFlag(args, "primary-dir") || cniConfDir,
+    binDir: stringFlag(args, "bin-dir"),
+    stateDir: stringFlag(args, "state-dir"),
+    socket: stringFlag(args, "socket"),
+  };
+}

@@ -1,0 +1,92 @@
+import { expect, test } from "vitest";
+import { createMetrics, type Metrics } from "./metrics.ts";
+
+async function linesOf(metrics: Metrics, name: string): Promise<string[]> {
+  const { text } = await metrics.render();
+  return text.split("\n").filter((line) => line.startsWith(name));
+}
+
+test("counts and times the runtime's calls by command and result", async () => {
+  const metrics = createMetrics({ processMetrics: false });
+  metrics.engine.requestStarted("ADD");
+  metrics.engine.requestStarted("DEL");
+  metrics.engine.requestEnded("ADD", { milliseconds: 20 });
+  expect(await linesOf(metrics, "plexus_inflight_requests ")).toEqual([
+    "plexus_inflight_requests 1",
+  ]);
+  metrics.engine.requestEnded("DEL", { code: 102, milliseconds: 700 });
+  expect(await linesOf(metrics, "plexus_cni_requests_total")).toEqual([
+    'plexus_cni_requests_total{command="ADD",result="success"} 1',
+    'plexus_cni_requests_total{command="DEL",result="code_102"} 1',
+  ]);
+  expect(await linesOf(metrics, "plexus_cni_request_duration_seconds_sum")).toEqual([
+    'plexus_cni_request_duration_seconds_sum{command="ADD"} 0.02',
+    'plexus_cni_request_duration_seconds_sum{command="DEL"} 0.7',
+  ]);
+});
+
+test("times delegates by type, network and result", async () => {
+  const metrics = createMetrics({ processMetrics: false });
+  const delegate = { command: "ADD", type: "macvlan", network: "default/net-a", milliseconds: 5 };
+  metrics.engine.delegateEnded({ ...delegate, ok: true });
+  metrics.engine.delegateEnded({ ...delegate, ok: false });
+  expect(await linesOf(metrics, "plexus_delegate_duration_seconds_count")).toEqual([
+    'plexus_delegate_duration_seconds_count{command="ADD",plugin_type="macvlan",network="default/net-a",result="success"} 1',
+    'plexus_delegate_duration_seconds_count{command="ADD",plugin_type="macvlan",network="default/net-a",result="error"} 1',
+  ]);
+});
+
+test("keeps the number of label values bounded", async () => {
+  const metrics = createMetrics({ processMetrics: false });
+  for (let i = 0; i < 300; i++) {
+    const network = `default/net-${i}`;
+    metrics.engine.delegateEnded({ command: "ADD", type: "x", network, ok: true, milliseconds: 1 });
+    metrics.engine.requestStarted(`JUNK${i}`);
+    metrics.engine.requestEnded(`JUNK${i}`, { milliseconds: 1 });
+  }
+  expect(await linesOf(metrics, "plexus_delegate_duration_seconds_count")).toHaveLength(201);
+  expect(await linesOf(metrics, "plexus_cni_requests_total")).toEqual([
+    'plexus_cni_requests_total{command="other",result="success"} 300',
+  ]);
+});
+
+test("says what the API, the configuration and the node's configuration are like", async () => {
+  const metrics = createMetrics({ processMetrics: false });
+  metrics.kube.cacheSynced("pods", true);
+  metrics.kube.watchRestarted("pods", "expired");
+  metrics.kube.statusWrite("written");
+  metrics.kube.eventDropped("rate");
+  metrics.configRead("invalid");
+  metrics.confState("waiting");
+  metrics.confState("active");
+  const { text } = await metrics.render();
+  for (const line of [
+    'plexus_apiserver_cache_synced{resource="pods"} 1',
+    'plexus_apiserver_watch_restarts_total{resource="pods",reason="expired"} 1',
+    'plexus_status_writes_total{result="written"} 1',
+    'plexus_events_dropped_total{reason="rate"} 1',
+    'plexus_config_reads_total{result="invalid"} 1',
+    'plexus_conf_state{state="active"} 1',
+    'plexus_conf_state{state="waiting"} 0',
+    'plexus_conf_state{state="foreign-rename"} 0',
+    `plexus_build_info{version="dev",commit="dev",node="${process.version}"} 1`,
+  ]) {
+    expect(text.split("\n")).toContain(line);
+  }
+});
+
+test("asks for the number of attachments when it is scraped, and survives not getting it", async () => {
+  let count = 3;
+  const attachments = async (): Promise<number> => {
+    if (count < 0) throw new Error("unreadable");
+    return count;
+  };
+  const metrics = createMetrics({ processMetrics: false, attachments });
+  expect(await linesOf(metrics, "plexus_attachments ")).toEqual(["plexus_attachments 3"]);
+  count = -1;
+  expect(await linesOf(metrics, "plexus_attachments ")).toEqual(["plexus_attachments Nan"]);
+});
+
+test("includes the process's own metrics unless told not to", async () => {
+  expect(await linesOf(createMetrics(), "process_resident_memory_bytes")).not.toEqual([]);
+});
