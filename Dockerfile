@@ -10,13 +10,15 @@ WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund
 COPY . .
+# --standalone also puts plexus-standalone in (120 MB), for nodes without a daemon.
+ARG IMAGE_FLAGS=
 ARG VERSION=0.0.0
 ARG COMMIT=unknown
 ENV PATH=/src/node_modules/.bin:${PATH}
 RUN make -C shim OUT=../dist/plexus VERSION=${VERSION} COMMIT=${COMMIT} \
     && node scripts/bundle.ts --version ${VERSION} --commit ${COMMIT} \
     && node scripts/bundle.ts --standalone --version ${VERSION} --commit ${COMMIT} \
-    && node scripts/image.ts --rootfs /rootfs
+    && node scripts/image.ts --rootfs /rootfs ${IMAGE_FLAGS}
 
 FROM scratch
 COPY --from=build /rootfs /

@@ -9,13 +9,16 @@ SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test lint typecheck e2e bench image clean docs fuzz
+.PHONY: help deps deps-test build demo test lint typecheck e2e bench image clean docs fuzz
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 deps: node_modules/.package-lock.json ## install what building and testing need
-	@scripts/system-deps.sh
+	@scripts/system-deps.sh build
+
+deps-test: deps
+	@scripts/system-deps.sh test
 
 node_modules/.package-lock.json: package.json package-lock.json
 	npm ci --no-audit --no-fund
@@ -41,11 +44,11 @@ lint: deps ## check style and structure
 typecheck: deps ## check the types
 	tsc -p .
 
-test: build lint typecheck ## everything but the cluster: unit tests, the shim, real plugins in namespaces
-	$(MAKE) -C shim test
+test: build deps-test lint typecheck ## everything but the cluster: unit tests, the shim, real plugins in namespaces
+	$(MAKE) -C shim unit lint ../dist/plexus-asan
 	vitest run --project unit --project shim --project netns --project conformance
 
-fuzz: deps ## fuzz the shim's frame and plan readers for a minute
+fuzz: deps-test ## fuzz the shim's frame and plan readers for a minute
 	$(MAKE) -C shim fuzz
 
 e2e: build ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
@@ -58,8 +61,8 @@ docs: deps ## regenerate the generated pages
 	node scripts/conformance.ts
 	node scripts/config-docs.ts
 
-image: build ## build the container image from local files into dist/plexus-image.tar
-	node scripts/image.ts --version $(VERSION) --commit $(COMMIT)
+image: build ## build the container image from local files; STANDALONE=1 puts plexus-standalone in
+	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone)
 
 clean: ## remove what was built
 	rm -rf dist

@@ -28,6 +28,7 @@ const { values } = parseArgs({
     version: { type: "string", default: "0.0.0" },
     commit: { type: "string", default: "unknown" },
     name: { type: "string", default: "localhost/plexus:dev" },
+    standalone: { type: "boolean", default: false },
     rootfs: { type: "string" },
   },
 });
@@ -39,7 +40,8 @@ const payload: Readonly<Record<string, string>> = {
   "dist/plexusd.js": "plexusd.js",
   "dist/plexusctl.js": "plexusctl.js",
   "dist/plexus": "plexus",
-  "dist/plexus-standalone": "plexus-standalone",
+  // 120 MB, for nodes without a daemon: in images that are asked for it.
+  ...(values.standalone ? { "dist/plexus-standalone": "plexus-standalone" } : {}),
 };
 
 const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Finds what the build and the tests need of the system, or installs Debian's packages for it.
+# Finds what building (`build`: the demo too) or testing (`test`: more) needs of the system, or
+# installs Debian's packages for it.
 set -euo pipefail
 
 missing=()
@@ -18,16 +19,25 @@ has_plugins() {
   done
   return 1
 }
+sanitizers() { echo 'int LLVMFuzzerTestOneInput(void){return 0;}' | clang -fsanitize=fuzzer,address -x c -o /dev/null -; }
 static_cc() { command -v musl-gcc || echo 'int main(void){return 0;}' | cc -static -x c -o /dev/null -; }
 
-need containernetworking-plugins has_plugins
-need musl-tools static_cc
-need gcc command -v cc
-need iproute2 command -v ip
-need iptables command -v iptables
-need nftables command -v nft
-need iputils-ping command -v ping
-need util-linux command -v unshare
+case ${1:?build or test} in
+build)
+  need containernetworking-plugins has_plugins
+  need musl-tools static_cc
+  need gcc command -v cc
+  need iproute2 command -v ip
+  need iptables command -v iptables
+  need nftables command -v nft
+  need iputils-ping command -v ping
+  need util-linux command -v unshare
+  ;;
+test)
+  need clang command -v clang
+  need "${LIBCLANG_RT:-libclang-rt-dev}" sanitizers
+  ;;
+esac
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then

@@ -119,6 +119,7 @@ export class ClusterNode {
     await this.#options.controlPlane.tryRun(["ip", "link", "delete", this.name]);
   }
 
+  /** Starts containerd, which must not be running, and waits until it answers. */
   async startContainerd(): Promise<void> {
     const config = join(this.root, "containerd.toml");
     const command: Command = [...this.#environment(), "containerd", `--config=${config}`];
@@ -134,6 +135,7 @@ export class ClusterNode {
     this.#containerd = undefined;
   }
 
+  /** Starts the kubelet, which must not be running, and waits until it is healthy. */
   async startKubelet(): Promise<void> {
     const daemon = await this.host.startDaemon("kubelet", [
       ...this.#environment(),

@@ -25,7 +25,10 @@ export function fullEnvironment(node: PlexusNode, netns: string): Record<string,
 }
 
 /** Calls the shim with exactly these CNI variables. */
-export function rawCall(node: PlexusNode, { command, env = {}, conf }: RawCall): Promise<CallOutcome> {
+export function rawCall(
+  node: PlexusNode,
+  { command, env = {}, conf }: RawCall,
+): Promise<CallOutcome> {
   return node.call({
     command: command as Command,
     conf: conf ?? node.conf({ cniVersion: "1.1.0" }),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PlexusNode } from "../support/plexus-node.ts";
 import { cnitoolBinary } from "./tools.ts";
@@ -59,7 +60,11 @@ export class CnitoolNode implements AsyncDisposable {
     keys: object,
     others: { before?: object[]; after?: object[]; list?: object } = {},
   ): Promise<void> {
-    const plugins = [...(others.before ?? []), { type: "plexus", ...keys }, ...(others.after ?? [])];
+    const plugins = [
+      ...(others.before ?? []),
+      { type: "plexus", ...keys },
+      ...(others.after ?? []),
+    ];
     const list = { cniVersion, name: "plexus", ...others.list, plugins };
     await writeFile(join(this.#confDir, "00-plexus.conflist"), JSON.stringify(list));
   }
@@ -73,7 +78,7 @@ export class CnitoolNode implements AsyncDisposable {
     const { node } = this;
     const { network = "plexus", ifName, args, capabilities } = options;
     const env = {
-      PATH: process.env["PATH"] ?? "",
+      PATH: process.env.PATH ?? "",
       PLEXUS_SOCKET: node.socketPath,
       PLEXUS_STATE_DIR: node.stateDir,
       PLEXUS_STANDALONE: "",
@@ -93,6 +98,31 @@ export class CnitoolNode implements AsyncDisposable {
     const { exitCode, stdout, stderr } = await this.run(command, netns, options);
     if (exitCode === 0) return stdout;
     throw new Error(`cnitool ${command} exited with ${exitCode}: ${stdout}${stderr}`);
+  }
+
+  /** Runs a command in a network namespace of the lab; a failure throws. */
+  inNetns(netns: string, ...command: string[]): Promise<string> {
+    return this.node.lab.run("ip", "netns", "exec", netns, ...command);
+  }
+
+  /** IPv4 addresses of an interface, with their prefix lengths. */
+  async addresses(netns: string, ifName: string): Promise<string[]> {
+    const json = await this.inNetns(netns, "ip", "-j", "-4", "address", "show", ifName);
+    const [link] = JSON.parse(json) as [{ addr_info: { local: string; prefixlen: number }[] }];
+    return link.addr_info.map(({ local, prefixlen }) => `${local}/${prefixlen}`);
+  }
+
+  /** Names of the interfaces in a network namespace. */
+  async links(netns: string): Promise<string[]> {
+    const links = JSON.parse(await this.inNetns(netns, "ip", "-j", "link")) as { ifname: string }[];
+    return links.map(({ ifname }) => ifname);
+  }
+
+  /** Addresses that host-local has given out in a network. */
+  async leases(network: string): Promise<string[]> {
+    const dir = `/proc/${this.node.lab.pid}/root/var/lib/cni/networks/${network}`;
+    if (!existsSync(dir)) return [];
+    return (await readdir(dir)).filter((name) => name.startsWith("10."));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

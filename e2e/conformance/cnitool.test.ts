@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { CnitoolNode } from "./cnitool-node.ts";
@@ -26,6 +25,7 @@ function inner(cniVersion: string, ...more: object[]): object {
 
 describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name", (release) => {
   const { versions } = release;
+  const newest = versions.at(-1) as string;
   let runtime: CnitoolNode;
   let counter = 0;
   let netns = "";
@@ -41,18 +41,10 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     await runtime.node.lab.addNetns(netns);
   });
 
-  const inNetns = (...command: string[]): Promise<string> =>
-    runtime.node.lab.run("ip", "netns", "exec", netns, ...command);
-  const addresses = async (ifName: string): Promise<string[]> => {
-    const [link] = JSON.parse(await inNetns("ip", "-j", "-4", "address", "show", ifName));
-    return link.addr_info.map((a: { local: string; prefixlen: number }) => `${a.local}/${a.prefixlen}`);
-  };
-  const links = async (): Promise<string[]> =>
-    JSON.parse(await inNetns("ip", "-j", "link")).map((l: { ifname: string }) => l.ifname);
-  const leases = async (): Promise<string[]> => {
-    const dir = `/proc/${runtime.node.lab.pid}/root/var/lib/cni/networks/inner`;
-    return existsSync(dir) ? (await readdir(dir)).filter((name) => name.startsWith("10.")) : [];
-  };
+  const inNetns = (...command: string[]): Promise<string> => runtime.inNetns(netns, ...command);
+  const addresses = (ifName: string): Promise<string[]> => runtime.addresses(netns, ifName);
+  const links = (): Promise<string[]> => runtime.links(netns);
+  const leases = (): Promise<string[]> => runtime.leases("inner");
 
   test.each(versions)(
     "%s: ADD attaches and prints a result of the version; DEL and its repetition leave nothing [R-0.1-08] [R-0.1-12] [R-0.3-01] [R-0.3-02] [R-0.3-03] [R-0.3-07] [R-0.3-17] [R-0.4-03] [R-0.4-11] [R-0.4-14] [R-0.4-31] [R-1.0-15] [R-1.0-40]",
@@ -78,24 +70,38 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       await runtime.configure(version, { delegates: [inner(version)] });
       const { exitCode, stderr } = await runtime.run("add", netns);
       expect(exitCode).toBe(1);
-      expect(stderr).toMatch(/network inner \(eth0\): plugin type="bridge" failed \(add\): incompatible CNI versions/);
+      expect(stderr).toMatch(
+        /network inner \(eth0\): plugin type="bridge" failed \(add\): incompatible CNI versions/,
+      );
       expect(await links()).toEqual(["lo"]);
       const status = await runtime.run("status", netns);
       expect(status.exitCode).toBe(1);
     },
   );
 
-  function expectShape(result: ResultJson, { version, own }: { version: string; own: string }): void {
+  function expectShape(
+    result: ResultJson,
+    { version, own }: { version: string; own: string },
+  ): void {
     expect(result.cniVersion).toBe(version);
     if (!since(version, "0.3.0")) {
-      expect(result).toEqual({ cniVersion: version, ip4: { ip: own, gateway: "10.89.0.1" }, dns: {} });
+      expect(result).toEqual({
+        cniVersion: version,
+        ip4: { ip: own, gateway: "10.89.0.1" },
+        dns: {},
+      });
       return;
     }
     const index = result.interfaces.findIndex((entry) => entry.name === "eth0");
     expect(result.interfaces[index]).toMatchObject({ sandbox: `/run/netns/${netns}` });
     expect(result.interfaces.map((entry) => entry.mac).join()).toMatch(/^([0-9a-f:]{17},?){3}$/);
     expect(result.ips).toEqual([
-      { ...(since(version, "1.0.0") ? {} : { version: "4" }), address: own, gateway: "10.89.0.1", interface: index },
+      {
+        ...(since(version, "1.0.0") ? {} : { version: "4" }),
+        address: own,
+        gateway: "10.89.0.1",
+        interface: index,
+      },
     ]);
   }
 
@@ -109,7 +115,9 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       await inNetns("ip", "address", "del", own, "dev", "eth0");
       const lost = await runtime.run("check", netns);
       expect(lost).toMatchObject({ exitCode: 1, stdout: "" });
-      expect(lost.stderr).toMatch(`network inner (eth0): interface eth0 has lost its address ${own}`);
+      expect(lost.stderr).toMatch(
+        `network inner (eth0): interface eth0 has lost its address ${own}`,
+      );
       await inNetns("ip", "address", "add", own, "dev", "eth0");
       await runtime.must("check", netns);
       await inNetns("ip", "link", "del", "eth0");
@@ -143,7 +151,8 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       const { exitCode, stderr } = await runtime.run("status", netns);
       // libcni asks lists below 1.1.0 nothing.
       expect(exitCode).toBe(since(version, "1.1.0") ? 1 : 0);
-      if (exitCode === 1) expect(stderr).toMatch(/the cluster default network is not ready: .*elsewhere/);
+      if (exitCode === 1)
+        expect(stderr).toMatch(/the cluster default network is not ready: .*elsewhere/);
       await runtime.configure(version, { delegates: [inner(version)] });
       await runtime.must("add", netns);
       await runtime.must("del", netns);
@@ -188,7 +197,10 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       { type: "bandwidth", capabilities: { bandwidth: true } },
       { type: "firewall" },
     ];
-    const secondary = { type: "ptp", ipam: { type: "host-local", ranges: [[{ subnet: "10.90.0.0/24" }]] } };
+    const secondary = {
+      type: "ptp",
+      ipam: { type: "host-local", ranges: [[{ subnet: "10.90.0.0/24" }]] },
+    };
     await node.nad("second", { cniVersion: "1.0.0", name: "second", plugins: [secondary] });
     const metadata = {
       name: netns,
@@ -196,7 +208,8 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       annotations: { "k8s.v1.cni.cncf.io/networks": "second" },
     };
     await node.manifest("pod", { apiVersion: "v1", kind: "Pod", metadata });
-    await runtime.configure("1.0.0", { capabilities, delegates: [inner("1.0.0", ...chain)] });
+    await runtime.configure(newest, { capabilities, delegates: [inner(newest, ...chain)] });
+    await runtime.must("status", netns, options);
     const options = {
       args: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${netns}`,
       capabilities: {
@@ -214,7 +227,8 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     await inNetns("ip", "address", "del", second, "dev", "net1");
     const check = await runtime.run("check", netns, options);
     expect(check).toMatchObject({ exitCode: 1 });
-    if (release.name !== "1.1.1") expect(check.stderr).toMatch(`network default/second (net1): interface net1 has lost`);
+    if (release.name !== "1.1.1")
+      expect(check.stderr).toMatch(`network default/second (net1): interface net1 has lost`);
     await runtime.must("del", netns, options);
     expect(await node.lab.run("iptables-save", "-t", "nat")).not.toMatch("8089");
     expect(await links()).toEqual(["lo"]);

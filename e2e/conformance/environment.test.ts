@@ -31,58 +31,93 @@ test.each([
   { command: "DEL", required: ["CNI_CONTAINERID", "CNI_IFNAME"] },
   { command: "GC", required: ["CNI_PATH"] },
   { command: "STATUS", required: [] },
-])("$command requires $required and no other variable [R-0.4-36] [R-1.0-12] [R-1.1-30]", async ({ command, required }) => {
-  for (const name of required) {
-    const { code, msg } = specifiedError(await call(command, { [name]: "" }));
-    expect({ code, msg }).toEqual({ code: 4, msg: `required env variables [${name}] missing` });
-  }
-  const nothing = Object.fromEntries(identity.map((name) => [name, ""]));
-  if (required.length > 0) {
-    const { code, msg } = specifiedError(await call(command, nothing));
-    expect({ code, msg }).toEqual({ code: 4, msg: `required env variables [${required}] missing` });
-  }
-  const others = identity.filter((name) => !required.includes(name));
-  const optional = Object.fromEntries(others.map((name) => [name, ""]));
-  const { json } = await call(command, { ...optional, CNI_ARGS: "" });
-  expect(json).not.toMatchObject({ code: 4 });
-});
+])(
+  "$command requires $required and no other variable [R-0.4-36] [R-1.0-12] [R-1.1-30]",
+  async ({ command, required }) => {
+    for (const name of required) {
+      const { code, msg } = specifiedError(await call(command, { [name]: "" }));
+      expect({ code, msg }).toEqual({ code: 4, msg: `required env variables [${name}] missing` });
+    }
+    const nothing = Object.fromEntries(identity.map((name) => [name, ""]));
+    if (required.length > 0) {
+      const { code, msg } = specifiedError(await call(command, nothing));
+      expect({ code, msg }).toEqual({
+        code: 4,
+        msg: `required env variables [${required}] missing`,
+      });
+    }
+    const others = identity.filter((name) => !required.includes(name));
+    const optional = Object.fromEntries(others.map((name) => [name, ""]));
+    const { json } = await call(command, { ...optional, CNI_ARGS: "" });
+    expect(json).not.toMatchObject({ code: 4 });
+  },
+);
 
 test.each([
   [{ CNI_CONTAINERID: "-x" }, "invalid characters in containerID", "-x"],
   [{ CNI_CONTAINERID: "../x" }, "invalid characters in containerID", "../x"],
-  [{ CNI_CONTAINERID: "x y\n" }, "invalid characters in containerID", expect.stringContaining("x y")],
-  [{ CNI_IFNAME: "sixteen-letters0" }, "interface name is too long", "interface name should be less than 16 characters"],
-  [{ CNI_IFNAME: "ééééééééé" }, "interface name is too long", "interface name should be less than 16 characters"],
+  [
+    { CNI_CONTAINERID: "x y\n" },
+    "invalid characters in containerID",
+    expect.stringContaining("x y"),
+  ],
+  [
+    { CNI_IFNAME: "sixteen-letters0" },
+    "interface name is too long",
+    "interface name should be less than 16 characters",
+  ],
+  [
+    { CNI_IFNAME: "ééééééééé" },
+    "interface name is too long",
+    "interface name should be less than 16 characters",
+  ],
   [{ CNI_IFNAME: ".." }, "interface name is . or ..", undefined],
   [{ CNI_IFNAME: "a/b" }, "interface name contains / or : or whitespace characters", undefined],
-  [{ CNI_IFNAME: "a\u0085b" }, "interface name contains / or : or whitespace characters", undefined],
-])("ADD, DEL and CHECK refuse %j with code 4 [R-0.1-05] [R-0.4-07] [R-0.4-36]", async (changes, msg, details) => {
-  for (const command of ["ADD", "DEL", "CHECK"]) {
-    const error = specifiedError(await call(command, changes));
-    expect(error).toMatchObject({ cniVersion: "1.1.0", code: 4, msg });
-    expect(error.details).toEqual(details);
-  }
-  for (const command of ["GC", "STATUS"]) {
-    expect((await call(command, changes)).json, `${command} does not look at it`).not.toMatchObject({ code: 4 });
-  }
-});
+  [
+    { CNI_IFNAME: "a\u0085b" },
+    "interface name contains / or : or whitespace characters",
+    undefined,
+  ],
+])(
+  "ADD, DEL and CHECK refuse %j with code 4 [R-0.1-05] [R-0.4-07] [R-0.4-36]",
+  async (changes, msg, details) => {
+    for (const command of ["ADD", "DEL", "CHECK"]) {
+      const error = specifiedError(await call(command, changes));
+      expect(error).toMatchObject({ cniVersion: "1.1.0", code: 4, msg });
+      expect(error.details).toEqual(details);
+    }
+    for (const command of ["GC", "STATUS"]) {
+      expect(
+        (await call(command, changes)).json,
+        `${command} does not look at it`,
+      ).not.toMatchObject({ code: 4 });
+    }
+  },
+);
 
 test.each([
   ["", 6, /^error unmarshall network config: unexpected end/],
   ["{", 6, /^error unmarshall network config: /],
   ["[]", 6, /^error unmarshall network config: must be an object/],
-  ['{"cniVersion":1,"name":"n"}', 6, /^error unmarshall network config: cniVersion: must be a string/],
+  [
+    '{"cniVersion":1,"name":"n"}',
+    6,
+    /^error unmarshall network config: cniVersion: must be a string/,
+  ],
   ["null", 7, /^missing network name$/],
   ['{"cniVersion":"1.1.0","type":"plexus"}', 7, /^missing network name$/],
   ['{"cniVersion":"1.1.0","name":"a/b"}', 7, /^invalid characters found in network name$/],
   ['{"cniVersion":"1.1.0","name":"n","delegates":{}}', 7, /delegates/],
-] as const)("every command refuses the configuration %j [R-0.4-36] [R-1.1-06]", async (conf, code, msg) => {
-  for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) {
-    const error = specifiedError(await call(command, {}, conf));
-    expect(error).toMatchObject({ code, msg: expect.stringMatching(msg) });
-  }
-  expect(await scripted.plugins.order()).toEqual([]);
-});
+] as const)(
+  "every command refuses the configuration %j [R-0.4-36] [R-1.1-06]",
+  async (conf, code, msg) => {
+    for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) {
+      const error = specifiedError(await call(command, {}, conf));
+      expect(error).toMatchObject({ code, msg: expect.stringMatching(msg) });
+    }
+    expect(await scripted.plugins.order()).toEqual([]);
+  },
+);
 
 test("an unknown command is code 4 [R-0.4-36]", async () => {
   const error = specifiedError(await call("FROB"));
@@ -97,7 +132,10 @@ test.each(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
       const since = command === "ADD" || command === "DEL";
       const msg = since ? "incompatible CNI versions" : `plugin version does not allow ${command}`;
       expect(error).toMatchObject({ cniVersion, code: 1, msg });
-      if (since) expect(error.details).toBe(`config is "${cniVersion}", plugin supports [${cniVersions.map((v) => `"${v}"`).join(" ")}]`);
+      if (since)
+        expect(error.details).toBe(
+          `config is "${cniVersion}", plugin supports [${cniVersions.map((v) => `"${v}"`).join(" ")}]`,
+        );
     }
   },
 );
@@ -106,21 +144,27 @@ test.each([
   { command: "CHECK", since: "0.4.0" },
   { command: "STATUS", since: "1.1.0" },
   { command: "GC", since: "1.1.0" },
-])("$command is refused with code 1 before $since, and is let in from then on [R-0.1-10] [R-0.4-36]", async ({ command, since }) => {
-  const first = cniVersions.indexOf(since);
-  for (const [index, cniVersion] of cniVersions.entries()) {
-    const { json } = await call(command, {}, node.conf({ cniVersion }));
-    const refused = { code: 1, msg: `config version does not allow ${command}` };
-    if (index < first) expect(json).toMatchObject({ cniVersion, ...refused });
-    else expect(json).not.toMatchObject({ code: 1 });
-  }
-});
+])(
+  "$command is refused with code 1 before $since, and is let in from then on [R-0.1-10] [R-0.4-36]",
+  async ({ command, since }) => {
+    const first = cniVersions.indexOf(since);
+    for (const [index, cniVersion] of cniVersions.entries()) {
+      const { json } = await call(command, {}, node.conf({ cniVersion }));
+      const refused = { code: 1, msg: `config version does not allow ${command}` };
+      if (index < first) expect(json).toMatchObject({ cniVersion, ...refused });
+      else expect(json).not.toMatchObject({ code: 1 });
+    }
+  },
+);
 
-test.each(cniVersions)("VERSION answers with the input's version: %s [R-0.2-01] [R-1.0-12] [R-1.0-42]", async (cniVersion) => {
-  const outcome = await rawCall(node, { command: "VERSION", conf: { cniVersion } });
-  expect(outcome).toMatchObject({ exitCode: 0, stderr: "" });
-  expect(outcome.json).toEqual({ cniVersion, supportedVersions: cniVersions });
-});
+test.each(cniVersions)(
+  "VERSION answers with the input's version: %s [R-0.2-01] [R-1.0-12] [R-1.0-42]",
+  async (cniVersion) => {
+    const outcome = await rawCall(node, { command: "VERSION", conf: { cniVersion } });
+    expect(outcome).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(outcome.json).toEqual({ cniVersion, supportedVersions: cniVersions });
+  },
+);
 
 test("VERSION needs no input [R-0.2-01]", async () => {
   const { json } = await rawCall(node, { command: "VERSION", conf: "" });
@@ -133,16 +177,22 @@ test("without CNI_COMMAND the shim says on stderr what it is [R-0.1-11]", async 
   expect(stderr).toMatch(`CNI protocol versions supported: ${cniVersions.join(", ")}\n`);
 });
 
-test.each(["ADD", "DEL"])("%s refuses a sandbox that is the runtime's own namespace with code 8, unless it is told otherwise [R-0.4-36]", async (command) => {
-  const own = { CNI_NETNS: `/proc/${node.lab.pid}/ns/net`, CNI_CONTAINERID: "c-own" };
-  const error = specifiedError(await call(command, own));
-  expect(error).toMatchObject({ code: 8, msg: "plugin's netns and netns from CNI_NETNS should not be the same" });
-  expect(await scripted.plugins.order()).toEqual([]);
-  for (const CNI_NETNS_OVERRIDE of ["TRUE", "true", "1"]) {
-    const meant = { ...own, CNI_NETNS_OVERRIDE };
-    expect((await call(command, meant)).json).not.toMatchObject({ code: 8 });
-    await call("DEL", meant);
-  }
-  const refused = specifiedError(await call(command, { ...own, CNI_NETNS_OVERRIDE: "yes" }));
-  expect(refused.code).toBe(8);
-});
+test.each(["ADD", "DEL"])(
+  "%s refuses a sandbox that is the runtime's own namespace with code 8, unless it is told otherwise [R-0.4-36]",
+  async (command) => {
+    const own = { CNI_NETNS: `/proc/${node.lab.pid}/ns/net`, CNI_CONTAINERID: "c-own" };
+    const error = specifiedError(await call(command, own));
+    expect(error).toMatchObject({
+      code: 8,
+      msg: "plugin's netns and netns from CNI_NETNS should not be the same",
+    });
+    expect(await scripted.plugins.order()).toEqual([]);
+    for (const CNI_NETNS_OVERRIDE of ["TRUE", "true", "1"]) {
+      const meant = { ...own, CNI_NETNS_OVERRIDE };
+      expect((await call(command, meant)).json).not.toMatchObject({ code: 8 });
+      await call("DEL", meant);
+    }
+    const refused = specifiedError(await call(command, { ...own, CNI_NETNS_OVERRIDE: "yes" }));
+    expect(refused.code).toBe(8);
+  },
+);

@@ -20,7 +20,8 @@ beforeAll(async () => {
 });
 afterAll(async () => await scripted?.[Symbol.asyncDispose]());
 beforeEach(async () => {
-  for (const command of ["ADD", "DEL", "CHECK", "STATUS", "GC"]) await plugins.unscript("alpha", command);
+  for (const command of ["ADD", "DEL", "CHECK", "STATUS", "GC"])
+    await plugins.unscript("alpha", command);
   await plugins.clear();
   pod = await node.pod(`p${counter++}`);
 });
@@ -35,7 +36,11 @@ function confOf(cniVersion: string, delegateVersion: string, keys: object = {}):
 function resultOf(cniVersion: string): object {
   const routes = [{ dst: "0.0.0.0/0", gw: "10.9.0.1" }];
   if (cniVersion < "0.3.0") {
-    return { cniVersion, ip4: { ip: "10.9.0.5/24", gateway: "10.9.0.1", routes }, dns: { nameservers: ["10.9.0.53"] } };
+    return {
+      cniVersion,
+      ip4: { ip: "10.9.0.5/24", gateway: "10.9.0.1", routes },
+      dns: { nameservers: ["10.9.0.53"] },
+    };
   }
   const version = cniVersion < "1.0.0" ? { version: "4" } : {};
   return {
@@ -66,7 +71,9 @@ test.each(cniVersions)(
       for (const delegateVersion of new Set([spoken, "1.0.0"])) {
         const conf = confOf(cniVersion, delegateVersion);
         const result = await pod.mustAdd({ conf });
-        expect(result, `${delegateVersion}, spoken ${spoken}`).toEqual(expected(cniVersion, spoken));
+        expect(result, `${delegateVersion}, spoken ${spoken}`).toEqual(
+          expected(cniVersion, spoken),
+        );
         await pod.mustDel({ conf });
       }
     }
@@ -76,7 +83,11 @@ test.each(cniVersions)(
 test("a result that the caller's version cannot hold fails ADD with code 1, and nothing stays attached [R-0.1-10] [R-0.4-36]", async () => {
   const conf = confOf("0.2.0", "1.0.0");
   const error = specifiedError(await pod.add({ conf }));
-  expect(error).toMatchObject({ cniVersion: "0.2.0", code: 1, msg: expect.stringContaining("no valid IP addresses") });
+  expect(error).toMatchObject({
+    cniVersion: "0.2.0",
+    code: 1,
+    msg: expect.stringContaining("no valid IP addresses"),
+  });
   expect(await plugins.order()).toEqual(["ADD alpha/eth0", "DEL alpha/eth0"]);
 });
 
@@ -109,34 +120,47 @@ describe("a delegate's error", () => {
     async (code) => {
       await plugins.script("alpha", "ADD", { stdout: `{"code":${code},"msg":"odd"}`, exit: 1 });
       const error = specifiedError(await pod.add({ conf: confOf("0.4.0", "0.4.0") }));
-      expect(error).toMatchObject({ cniVersion: "0.4.0", code: 999, msg: expect.stringContaining("odd") });
+      expect(error).toMatchObject({
+        cniVersion: "0.4.0",
+        code: 999,
+        msg: expect.stringContaining("odd"),
+      });
     },
   );
 
-  test.each(cniVersions)("says the version in use: %s [R-1.0-41] [R-1.1-43]", async (cniVersion) => {
-    await plugins.script("alpha", "ADD", errorScript(7, "no"));
-    const error = specifiedError(await pod.add({ conf: confOf(cniVersion, "1.0.0") }));
-    expect(error.cniVersion).toBe(cniVersion);
-  });
+  test.each(cniVersions)(
+    "says the version in use: %s [R-1.0-41] [R-1.1-43]",
+    async (cniVersion) => {
+      await plugins.script("alpha", "ADD", errorScript(7, "no"));
+      const error = specifiedError(await pod.add({ conf: confOf(cniVersion, "1.0.0") }));
+      expect(error.cniVersion).toBe(cniVersion);
+    },
+  );
 
   test.each([
     ["stdout", errorScript(3, "Link not found", "open /x: no such file or directory")],
     ["stderr", { stderr: "iptables: Not  Found; No Such File or Directory\n", exit: 3 }],
     ["text that is no error object", { stdout: "interface not found", exit: 1 }],
-  ])("on DEL, given as %s, never has the words that make containerd forget the pod [R-0.4-03]", async (_where, script) => {
-    const conf = confOf("1.0.0", "1.0.0");
-    await pod.mustAdd({ conf });
-    await plugins.script("alpha", "DEL", script);
-    for (const netns of [pod.netns, ""]) {
-      const outcome = await pod.del({ conf, env: { CNI_NETNS: netns === "" ? "" : `/run/netns/${netns}` } });
-      expect(specifiedError(outcome).msg).toMatch(/network default|alpha/);
-      expect(outcome.stdout).not.toMatch(/not\s+found|no such file or directory/i);
-    }
-    await plugins.unscript("alpha", "DEL");
-    await plugins.clear();
-    await pod.mustDel({ conf });
-    expect(await plugins.order(), "the failed DEL was not forgotten").toEqual(["DEL alpha/eth0"]);
-  });
+  ])(
+    "on DEL, given as %s, never has the words that make containerd forget the pod [R-0.4-03]",
+    async (_where, script) => {
+      const conf = confOf("1.0.0", "1.0.0");
+      await pod.mustAdd({ conf });
+      await plugins.script("alpha", "DEL", script);
+      for (const netns of [pod.netns, ""]) {
+        const outcome = await pod.del({
+          conf,
+          env: { CNI_NETNS: netns === "" ? "" : `/run/netns/${netns}` },
+        });
+        expect(specifiedError(outcome).msg).toMatch(/network default|alpha/);
+        expect(outcome.stdout).not.toMatch(/not\s+found|no such file or directory/i);
+      }
+      await plugins.unscript("alpha", "DEL");
+      await plugins.clear();
+      await pod.mustDel({ conf });
+      expect(await plugins.order(), "the failed DEL was not forgotten").toEqual(["DEL alpha/eth0"]);
+    },
+  );
 });
 
 test("a DEL that cannot be read as a call has none of those words either [R-0.4-03]", async () => {
@@ -154,10 +178,19 @@ test("stderr of a delegate that succeeds goes to the runtime's log; stdout holds
 });
 
 test("args and keys that nobody knows are passed over, and reach no delegate [R-0.2-04] [R-0.4-33] [R-0.2-06]", async () => {
-  const conf = { ...confOf("1.0.0", "1.0.0"), args: { cni: { odd: [1] } }, "example.com/key": { a: 1 }, junk: null };
+  const conf = {
+    ...confOf("1.0.0", "1.0.0"),
+    args: { cni: { odd: [1] } },
+    "example.com/key": { a: 1 },
+    junk: null,
+  };
   await pod.mustAdd({ conf });
   const [execution] = await plugins.executions();
-  expect(JSON.parse(execution?.stdin ?? "")).toEqual({ cniVersion: "1.0.0", name: "default", type: "alpha" });
+  expect(JSON.parse(execution?.stdin ?? "")).toEqual({
+    cniVersion: "1.0.0",
+    name: "default",
+    type: "alpha",
+  });
   await pod.mustDel({ conf: { ...conf, junk: 1 } });
 });
 
@@ -190,7 +223,10 @@ test("only the default network's addresses and routes are in the result [R-0.4-3
 test("prevResult on ADD, of a plugin before Plexus, is refused before anything runs [R-0.3-12]", async () => {
   const conf = { ...confOf("1.0.0", "1.0.0"), prevResult: { cniVersion: "1.0.0" } };
   const error = specifiedError(await pod.add({ conf }));
-  expect(error).toMatchObject({ code: 7, msg: expect.stringMatching(/must be the first plugin of its list/) });
+  expect(error).toMatchObject({
+    code: 7,
+    msg: expect.stringMatching(/must be the first plugin of its list/),
+  });
   expect(await plugins.order()).toEqual([]);
 });
 

@@ -12,7 +12,8 @@ beforeAll(async () => {
   node.defaultNetwork = ptp("default", 60);
   await node.nad("macvlan", macvlan("macvlan", 61));
   await node.nad("bridge", bridge("bridge", 62));
-  await node.nad("shared", ptp("shared", 63), { namespace: "other" });
+  await node.nad("shared", bridge("shared", 63), { namespace: "other" });
+  await node.nad("ptp", ptp("ptp", 69));
   await node.nad("override", bridge("override", 64), { namespace: "kube-system" });
 });
 afterAll(async () => await node?.[Symbol.asyncDispose]());
@@ -53,6 +54,15 @@ test("the same network several times: each is an attachment with an interface an
   expect(await names(pod)).toEqual(["eth0", "net1", "net2", "third"]);
   const status = (await pod.status()) ?? [];
   expect(new Set(status.flatMap((entry) => entry["ips"])).size).toBe(4);
+  await pod.mustDel();
+});
+
+test("a network whose plugin cannot attach twice fails with the plugin's reason and leaves nothing [N-4.2a]", async () => {
+  const pod = await node.pod("ptp-twice", { networks: "ptp,ptp" });
+  expect(errorOf(await pod.add()).msg).toMatch(/default\/ptp \(net2\).*file exists/);
+  expect(await names(pod)).toEqual([]);
+  await pod.annotate({ networks: "ptp" });
+  await pod.mustAdd();
   await pod.mustDel();
 });
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ExecaMethod, execa } from "execa";
+import { execa } from "execa";
 import { bridge, chained, ptp } from "../support/networks.ts";
 import { PlexusNode } from "../support/plexus-node.ts";
 import { nodeBinary } from "../support/paths.ts";
@@ -24,14 +24,17 @@ socket.pipe(process.stdout);
 socket.on("error", (e) => { console.log(e.code); process.exit(1); });
 socket.setTimeout(5000, () => { console.log("TIMEOUT"); process.exit(1); });`;
 
-type Serving = ReturnType<ExecaMethod>;
-
 /** A TCP server in the pod that says its name. */
-async function serve(pod: TestPod): Promise<Serving> {
+async function serve(pod: TestPod): Promise<AsyncDisposable> {
   const [file, ...args] = node.lab.command("ip", "netns", "exec", pod.netns, nodeBinary(), "-e", server, pod.name);
   const process = execa(file, args, { reject: false, buffer: false });
   await new Promise((resolve) => process.stdout?.once("data", resolve));
-  return process;
+  return {
+    async [Symbol.asyncDispose]() {
+      process.kill("SIGKILL");
+      await process;
+    },
+  };
 }
 
 async function fetch(from: TestPod, address: string, port: number): Promise<string> {
@@ -63,13 +66,11 @@ test("a connection to the host port arrives in the pod, by the further network a
   await cycle(async () => {});
   const before = await snapshot(node);
   await cycle(async () => {
-    const serving = await serve(pod);
+    await using _serving = await serve(pod);
     await until(async () => (await fetch(client, "192.0.2.1", 9090)) === "hello from web");
     await pod.run("ip", "route", "replace", "192.0.2.0/24", "via", "10.47.0.1");
     await until(async () => (await fetch(client, "192.0.2.1", 8080)) === "hello from web");
     expect(await fetch(client, "192.0.2.1", 8081)).toBe("ECONNREFUSED");
-    serving.kill("SIGKILL");
-    await serving;
   });
   expect(await snapshot(node)).toEqual(before);
   expect(await fetch(client, "192.0.2.1", 8080)).toBe("ECONNREFUSED");

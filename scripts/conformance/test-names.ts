@@ -49,7 +49,9 @@ function testFiles(root: string, folder: string): string[] {
 
 /** Reads the tests of one file. */
 export function scanFile(file: string, source: string): TestScan {
-  const all = [...source.matchAll(firstArgument)].flatMap((match) => provingTest(file, match, source));
+  const all = [...source.matchAll(firstArgument)].flatMap((match) =>
+    provingTest(file, match, source),
+  );
   const tests = all.filter(({ ids }) => ids.length > 0);
   const proven = new Set(tests.flatMap(({ ids }) => ids));
   const stray = new Set(identifiers(source).filter((id) => !proven.has(id)));

@@ -156,7 +156,7 @@ test("status says what a running plexusd says, and why it is not ready", async (
       "plexusd dev (dev)",
       "node configuration: waiting",
       "pods: not listed yet",
-      "sandboxes with attachments: 7",
+      "attachments: 7",
       "calls being served: 0",
       "not ready: there is no configuration of a primary CNI yet",
     ].join("\n"),
@@ -167,7 +167,7 @@ test("status says what a running plexusd says, and why it is not ready", async (
   await server.close();
   expect(await run("status", "--http", http)).toMatchObject({
     code: 1,
-    err: expect.stringMatching(/plexusd does not answer .*ECONNREFUSED/),
+    err: expect.stringContaining("plexusd does not answer"),
   });
 });
 
@@ -194,7 +194,7 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
   await store.save(recordOf("web", ["cbr0", "default/net-a"]), []);
   const refused = await node.uninstall();
   expect(refused).toMatchObject({ code: 1, out: "" });
-  expect(refused.err).toContain("1 sandboxes are attached through Plexus (default/web)");
+  expect(refused.err).toContain("sandboxes that are attached through Plexus: 1 (default/web)");
   expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
   expect((await node.uninstall("--allow-default-only")).code).toBe(1);
   expect((await node.uninstall("--force")).code).toBe(0);

@@ -15,7 +15,7 @@ Exit code 1: it is not ready, or does not answer.`,
 
 /** What is shown of the metrics: their names, and what people call them. */
 const shown: readonly (readonly [name: string, words: string])[] = [
-  ["plexus_attachments", "sandboxes with attachments"],
+  ["plexus_attachments", "attachments"],
   ["plexus_inflight_requests", "calls being served"],
 ];
 

@@ -33,8 +33,8 @@ export async function checkNothingAttached(
   if (blocking.length === 0) return problems;
   const names = blocking.slice(0, 10).map(nameOf).join(", ");
   const more = blocking.length > 10 ? ` and ${blocking.length - 10} more` : "";
-  const what = `${blocking.length} sandboxes are attached through Plexus (${names}${more})`;
-  return [...problems, `${what}: delete these pods, or drain the node, first`];
+  const what = `sandboxes that are attached through Plexus: ${blocking.length} (${names}${more})`;
+  return [...problems, `${what}; delete these pods, or drain the node, first`];
 }
 
 /** What the container runtime will use once our file is gone, or why there is nothing usable. */

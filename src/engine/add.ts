@@ -35,16 +35,20 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   await checkReadinessFile(ctx);
   if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
   const pod = await ctx.trace.phase("pod", () => podOfCall(ctx, podIdentity(request.cniArgs)));
-  const plan = await ctx.trace.phase("resolve", () => planAttachments(ctx, request, pod)).catch((error: unknown) => {
-    tellFailure(ctx, pod, error);
-    throw error;
-  });
+  const plan = await ctx.trace
+    .phase("resolve", () => planAttachments(ctx, request, pod))
+    .catch((error: unknown) => {
+      tellFailure(ctx, pod, error);
+      throw error;
+    });
   const record = newRecord(ctx, { request, pod, attachments: plan.attachments });
   await ctx.trace.phase("record", () => save(ctx, record));
   const attached: Attached[] = [];
   try {
     await attachAll(ctx, { record, planned: plan.attachments, attached });
-    const final = await ctx.trace.phase("route", () => applyDefaultRoutes(ctx, record.netns, attached));
+    const final = await ctx.trace.phase("route", () =>
+      applyDefaultRoutes(ctx, record.netns, attached),
+    );
     const result = answer(final, request.conf.cniVersion);
     await finish(ctx, { record, pod, attached: final, annotationError: plan.annotationError });
     return result;
@@ -65,7 +69,11 @@ async function attachAll(
   for (const attachment of planned) {
     const rt = runtimeConf(record, attachment, ctx.config.delegateTimeoutMs);
     try {
-      const { raw, result } = await addNetwork(attachment.list, rt, ctx.run(attachment.displayName));
+      const { raw, result } = await addNetwork(
+        attachment.list,
+        rt,
+        ctx.run(attachment.displayName),
+      );
       attached.push({ planned: attachment, raw, result });
     } catch (error) {
       throw namingNetwork(error, attachment);
@@ -89,7 +97,9 @@ async function finish(
   const record = withResults(done.record, done.attached);
   const saved = ctx.trace.phase("record", () => save(ctx, record));
   const published = ctx.trace.phase("status", () => publishStatus(ctx, done));
-  const failed = (await Promise.allSettled([saved, published])).find((r) => r.status === "rejected");
+  const failed = (await Promise.allSettled([saved, published])).find(
+    (r) => r.status === "rejected",
+  );
   if (failed !== undefined) {
     if (done.pod !== undefined) await ctx.deps.publisher.withdraw(done.pod);
     throw failed.reason;
@@ -115,7 +125,9 @@ function newRecord(
     ifName: request.ifName,
     netns: request.netns,
     cniVersion: request.conf.cniVersion,
-    ...(pod === undefined ? {} : { pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid } }),
+    ...(pod === undefined
+      ? {}
+      : { pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid } }),
     createdAt: ctx.deps.now(),
     attachments: of.attachments.map(toRecorded),
   };
@@ -146,7 +158,11 @@ async function undo(ctx: CallContext, record: AttachmentRecord, attempted: numbe
 function tellFailure(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
   if (pod === undefined || error instanceof HostGoneError) return;
   const message = error instanceof Error ? error.message : String(error);
-  ctx.deps.events.record(pod, { type: "Warning", reason: "AttachFailed", message: message.slice(0, 300) });
+  ctx.deps.events.record(pod, {
+    type: "Warning",
+    reason: "AttachFailed",
+    message: message.slice(0, 300),
+  });
 }
 
 /** A result that we would have to pass on: but the pod's first interface is ours to make (CNI 1.1.0 §4 "ADD"). */

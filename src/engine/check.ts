@@ -6,7 +6,7 @@ import { formatResult, parseResult, type Result } from "#cni/result.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { CallContext } from "./deps.ts";
-import { recordedList, runtimeConf } from "./planned.ts";
+import { namingNetwork, recordedList, runtimeConf } from "./planned.ts";
 import { NetnsError } from "./ports.ts";
 import type { RecordedAttachment } from "./record.ts";
 import { type InterfaceAddress, type Link, listAddresses, listLinks } from "./routes/links.ts";
@@ -60,7 +60,11 @@ async function checkAttachment(
   checkOwnState(attachment, result, what.state);
   const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
   const run = ctx.run(attachment.displayName);
-  await checkNetwork(list, rt, { prevResult, run });
+  try {
+    await checkNetwork(list, rt, { prevResult, run });
+  } catch (error) {
+    throw namingNetwork(error, attachment);
+  }
 }
 
 /**

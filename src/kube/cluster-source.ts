@@ -3,7 +3,6 @@ import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataOnly, nadOf, podOf } from "./objects.ts";
-import type { WatchCache } from "./watch-cache.ts";
 
 /** Paths of the API server; names in them are percent-encoded. */
 export const apiPaths = {
@@ -17,10 +16,17 @@ export const apiPaths = {
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/events`,
 } as const;
 
+/** What is asked of a cache; the watch caches are some. */
+export interface ObjectCache<T> {
+  get(key: string): T | undefined;
+  readonly synced: boolean;
+  readonly failure: Error | undefined;
+}
+
 /** What an {@link ApiClusterSource} reads from. */
 export interface ApiClusterSourceOptions {
-  readonly pods: WatchCache<Pod>;
-  readonly nads: WatchCache<NetworkAttachmentDefinition>;
+  readonly pods: ObjectCache<Pod>;
+  readonly nads: ObjectCache<NetworkAttachmentDefinition>;
   readonly live: LiveGetter;
 }
 
@@ -29,8 +35,8 @@ export interface ApiClusterSourceOptions {
  * kubelet may start a pod before the watch has told of it.
  */
 export class ApiClusterSource implements ClusterSource {
-  readonly #pods: WatchCache<Pod>;
-  readonly #nads: WatchCache<NetworkAttachmentDefinition>;
+  readonly #pods: ObjectCache<Pod>;
+  readonly #nads: ObjectCache<NetworkAttachmentDefinition>;
   readonly #live: LiveGetter;
 
   constructor(options: ApiClusterSourceOptions) {

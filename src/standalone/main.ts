@@ -1,25 +1,53 @@
-import { Socket } from "node:net";
+import { readFile } from "node:fs/promises";
+
+import { hostname } from "node:os";
 import { performance } from "node:perf_hooks";
 import process from "node:process";
+import { parseConfig } from "#daemon/config/parse.ts";
+import type { EngineConfig } from "#engine/engine-config.ts";
+import { openCallCluster } from "./cluster.ts";
+import { DescriptorStream } from "./descriptor-stream.ts";
+import { stderrLogger } from "./logger.ts";
 import { serveOneCall } from "./serve.ts";
 
 /** The shim's end of the socket pair on which it serves orders. */
 const shimDescriptor = 3;
 
 /**
- * Serves the one call of the shim that started this process. It prints nothing itself: the answer
- * goes through the shim. Whatever goes wrong before that ends the process, which the shim takes
- * like a daemon's death: it replays the teardown plan and says so.
+ * Serves the one call of the shim that started this process. It prints no answer itself: that goes
+ * through the shim. Whatever goes wrong before ends the process, which the shim takes like a
+ * daemon's death: it replays the teardown plan and says so.
  */
-serveOneCall({
-  stream: new Socket({ fd: shimDescriptor, readable: true, writable: true }),
-  stateDir: process.env["PLEXUS_STATE_DIR"] ?? "/var/lib/plexus",
-  configFile: process.env["PLEXUS_CONFIG"] ?? "/etc/plexus/config.yaml",
-  clock: () => performance.now(),
-}).then(
+async function main(): Promise<void> {
+  const logger = stderrLogger((line) => process.stderr.write(line));
+  const nodeName = process.env["NODE_NAME"] ?? hostname();
+  const manifests = process.env["PLEXUS_MANIFESTS"];
+  await serveOneCall({
+    stream: new DescriptorStream(shimDescriptor),
+    stateDir: process.env["PLEXUS_STATE_DIR"] ?? "/var/lib/plexus",
+    config: await engineConfig(process.env["PLEXUS_CONFIG"] ?? "/etc/plexus/config.yaml"),
+    logger,
+    clock: () => performance.now(),
+    now: () => new Date().toISOString(),
+    openCluster: (conf) => openCallCluster(conf, { manifests, nodeName, logger }),
+  });
+}
+
+/** The node's configuration file where there is one; else the runtime's conf says everything. */
+async function engineConfig(path: string): Promise<Partial<EngineConfig>> {
+  try {
+    return parseConfig(await readFile(path, "utf8"), path).engine;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return {};
+    throw error;
+  }
+}
+
+main().then(
   () => process.exit(0),
   (error: unknown) => {
-    process.stderr.write(`plexus-standalone: ${error instanceof Error ? error.message : String(error)}\n`);
+    const message = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`plexus-standalone: ${message}\n`);
     process.exit(1);
   },
 );

@@ -1,5 +1,67 @@
 import type { Duplex } from "node:stream";
 import { Engine } from "#engine/engine.ts";
+import type { EngineConfig } from "#engine/engine-config.ts";
+import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { FileRecordStore } from "#records/file-store.ts";
+
+/** The request comes as soon as the process listens: the shim has it ready. */
+const requestTimeoutMs = 10_000;
+
+/** Where the one call gets its pods from, and what is told of them. */
+export interface CallCluster {
+  readonly source?: ClusterSource;
+  readonly publisher: StatusPublisher;
+  readonly events: EventRecorder;
+  /** Everything that is still to be written is written, or given up. */
+  close(): Promise<void>;
+}
+
+/** What the process hands in. */
+export interface StandaloneOptions {
+  readonly stream: Duplex;
+  readonly stateDir: string;
+  readonly config: Partial<EngineConfig>;
+  readonly logger: Logger;
+  /** Milliseconds, monotonic. */
+  readonly clock: () => number;
+  readonly now: () => string;
+  /** Called once the call's configuration is known: a thin node's credentials are in it. */
+  readonly openCluster: (conf: string) => Promise<CallCluster>;
+}
+
+const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} };
+
+/**
+ * Serves one call, from its request to its answer, with the same engine as the daemon. What is to
+ * be published is waited for, since nothing goes on after this process.
+ * @throws Error when the call cannot be served: the shim then acts as after a daemon's death
+ */
+export async function serveOneCall(options: StandaloneOptions): Promise<void> {
+  const session = new ShimSession(options.stream);
+  const request = await session.request(requestTimeoutMs);
+  const records = await FileRecordStore.open(options.stateDir);
+  const cluster = await options.openCluster(request.stdin);
+  try {
+    const engine = new Engine({
+      config: () => options.config,
+      ...(cluster.source === undefined ? {} : { source: cluster.source }),
+      publisher: cluster.publisher,
+      events: cluster.events,
+      records,
+      confFiles: new HostConfFiles(),
+      deviceInfo: new HostDeviceInfoFiles(),
+      logger: options.logger,
+      metrics: noMetrics,
+      clock: options.clock,
+      now: options.now,
+    });
+    const answer = await engine.handle(request, session);
+    await cluster.close();
+    await session.done(answer);
+  } catch (error) {
+    await cluster.close();
+    throw error;
+  }
+}

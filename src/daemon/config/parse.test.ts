@@ -84,7 +84,8 @@ test.each([
   ["delegates: [{type: bridge}]", { primaryConf: undefined, withoutPrimary: true }],
   ["primary: {dir: /etc/cni/p}", { primaryDir: "/etc/cni/p", withoutPrimary: false }],
 ])("parseConfig(%j) says where the primary is", (text, expected) => {
-  expect(parseConfig(text, "config.yaml").nodeConf).toMatchObject(expected);
+  const config = parseConfig(text, "config.yaml");
+  expect(config.nodeConf).toMatchObject(expected);
 });
 
 test("parseConfig() takes http: off", () => {

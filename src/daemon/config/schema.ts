@@ -43,6 +43,7 @@ const primarySchema = z.strictObject({
   dir: key(absolutePath, {
     description:
       "Where the primary CNI writes its configuration, when that is not `cniConfDir`. With a directory of its own the container runtime sees no network before Plexus is there.",
+    restart: true,
   }).exactOptional(),
   settleMs: key(z.int().min(0), {
     description:
@@ -139,6 +140,7 @@ export const configSchema = z.strictObject({
     description:
       "The container runtime's configuration directory, in which `00-plexus.conflist` is written. The same path on the host and in the container.",
     default: "/etc/cni/net.d",
+    restart: true,
   }).exactOptional(),
   cniBinDir: key(absolutePath, {
     description:

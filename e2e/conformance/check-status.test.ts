@@ -1,0 +1,138 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { list } from "../support/networks.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
+import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
+import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import type { TestPod } from "../support/test-pod.ts";
+import { specifiedError } from "./calls.ts";
+
+let scripted: ScriptedNode;
+let node: PlexusNode;
+let plugins: ScriptedPlugins;
+let pod: TestPod;
+let counter = 0;
+
+beforeAll(async () => {
+  scripted = await scriptedNode();
+  ({ node, plugins } = scripted);
+});
+afterAll(async () => await scripted?.[Symbol.asyncDispose]());
+beforeEach(async () => {
+  pod = await node.pod(`p${counter++}`, { networks: "alpha,beta" });
+  await plugins.clear();
+});
+afterEach(async () => {
+  const commands = ["ADD", "DEL", "CHECK", "STATUS"];
+  for (const type of scriptedTypes)
+    for (const command of commands) await plugins.unscript(type, command);
+});
+
+test("CHECK is for what is attached: not before ADD, not after DEL [R-0.4-24]", async () => {
+  const missing = { code: 3, msg: expect.stringContaining(pod.containerId) };
+  expect(specifiedError(await pod.check())).toMatchObject(missing);
+  await pod.mustAdd();
+  await pod.mustDel();
+  await plugins.clear();
+  expect(specifiedError(await pod.check())).toMatchObject(missing);
+  expect(await plugins.order()).toEqual([]);
+});
+
+test("CHECK runs every network's plugins but those of disableCheck and of versions without CHECK [R-0.4-23] [R-0.4-24] [R-0.4-32] [R-1.0-25]", async () => {
+  await node.nad("unchecked", {
+    ...list("net-unchecked", { type: "gamma" }),
+    disableCheck: "true",
+  });
+  await node.nad("old", { cniVersion: "0.3.1", name: "net-old", type: "beta" });
+  const checked = await node.pod(`p${counter++}`, { networks: "alpha,unchecked,old" });
+  await checked.mustAdd();
+  for (const name of ["eth0", "net1"])
+    await checked.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}x`);
+  await plugins.clear();
+  expect(await checked.check()).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(await plugins.order()).toEqual([
+    "CHECK default-first/eth0",
+    "CHECK default-second/eth0",
+    "CHECK alpha/net1",
+  ]);
+  for (const { stdin } of await plugins.executions())
+    expect(JSON.parse(stdin ?? "")).toHaveProperty("prevResult.interfaces");
+  await checked.mustDel();
+});
+
+test("CHECK goes by the runtime's prevResult where later plugins have changed ours [R-0.4-20] [R-0.4-30] [R-1.0-16]", async () => {
+  const plain = await node.pod(`p${counter++}`, {});
+  const interfaces = [
+    { name: "eth0", mac: "02:00:00:00:00:01", sandbox: `/run/netns/${plain.netns}` },
+  ];
+  const printed = {
+    cniVersion: "1.0.0",
+    interfaces,
+    ips: [{ address: "10.9.0.5/24", interface: 0 }],
+    own: "kept",
+  };
+  for (const type of scriptedTypes)
+    await plugins.script(type, "ADD", { stdout: JSON.stringify(printed) });
+  const { own: _, ...result } = printed;
+  expect(await plain.mustAdd()).toEqual(result);
+  await plain.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0x");
+  await plain.run("ip", "address", "add", "10.9.0.5/24", "dev", "eth0");
+  const given = async (prevResult?: object): Promise<unknown> => {
+    await plugins.clear();
+    await plain.mustCheck({ conf: node.conf(prevResult === undefined ? {} : { prevResult }) });
+    return JSON.parse((await plugins.executions())[0]?.stdin ?? "").prevResult;
+  };
+  expect(await given(), "none: the record").toEqual(printed);
+  expect(await given(result), "unchanged: the record, with what only it has").toEqual(printed);
+  const changed = { ...result, ips: [{ address: "10.9.0.6/24", interface: 0 }] };
+  const lost = specifiedError(await plain.check({ conf: node.conf({ prevResult: changed }) }));
+  expect(lost.msg).toBe("network default (eth0): interface eth0 has lost its address 10.9.0.6/24");
+  await plain.run("ip", "address", "flush", "dev", "eth0");
+  await plain.run("ip", "address", "add", "10.9.0.6/24", "dev", "eth0");
+  expect(await given(changed)).toEqual(changed);
+  expect(specifiedError(await plain.check()).msg).toMatch("has lost its address 10.9.0.5/24");
+  await plain.mustDel();
+});
+
+test.each([50, 51])(
+  "STATUS passes on a delegate's %d; nothing else depends on it [R-1.1-20] [R-1.1-21] [R-1.1-22] [R-1.1-23]",
+  async (code) => {
+    const ready = {
+      cniVersion: "1.1.0",
+      name: "default",
+      plugins: [{ type: "default-first" }, { type: "default-second" }],
+    };
+    const conf = node.conf({ cniVersion: "1.1.0", delegates: [ready] });
+    expect(await node.call({ command: "STATUS", conf })).toMatchObject({ exitCode: 0, stdout: "" });
+    for (const execution of await plugins.executions()) {
+      const { type, stdin, cni } = execution;
+      expect(JSON.parse(stdin ?? "")).toEqual({ cniVersion: "1.1.0", name: "default", type });
+      expect(cni).toMatchObject({
+        CNI_COMMAND: "STATUS",
+        CNI_PATH: plugins.binDir,
+        CNI_CONTAINERID: "",
+        CNI_NETNS: "",
+      });
+    }
+    await plugins.script("default-second", "STATUS", errorScript(code, "the daemon of it is down"));
+    const error = specifiedError(await node.call({ command: "STATUS", conf }));
+    expect(error).toMatchObject({ code, msg: expect.stringContaining("the daemon of it is down") });
+    await pod.mustAdd({ conf });
+    await pod.mustDel({ conf });
+  },
+);
+
+test("STATUS says with code 50 what is missing: a network, its configuration, a plugin [R-1.1-20] [R-1.1-22]", async () => {
+  const conf = { cniVersion: "1.1.0", name: "plexus", type: "plexus" };
+  const cases: [object, RegExp][] = [
+    [{}, /no default network is configured: set clusterNetwork or delegates/],
+    [{ clusterNetwork: "nowhere" }, /"nowhere"/],
+    [{ clusterNetwork: "/etc/cni/none.conflist" }, /\/etc\/cni\/none\.conflist/],
+    [{ delegates: [list("default", { type: "uninstalled" })] }, /uninstalled/],
+    [{ delegates: [{ cniVersion: "1.1.0", name: "default", type: "uninstalled" }] }, /uninstalled/],
+    [{ delegates: [{ cniVersion: "1.1.0", name: "default" }] }, /delegates\[0\]/],
+  ];
+  for (const [keys, reason] of cases) {
+    const outcome = await node.call({ command: "STATUS", conf: { ...conf, ...keys } });
+    expect(specifiedError(outcome)).toMatchObject({ code: 50, msg: expect.stringMatching(reason) });
+  }
+});

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { list } from "../support/networks.ts";
+import { repositoryRoot } from "../support/paths.ts";
+import { PlexusNode } from "../support/plexus-node.ts";
+import { ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { specifiedError } from "./calls.ts";
+import { cniVersions } from "./tools.ts";
+
+/** One execution of a plugin by libcni, as it was recorded. */
+interface Invocation {
+  readonly command: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: string;
+}
+
+/** Environment and input of every execution in e2e/vectors/libcni-invocations.txt, byte by byte. */
+function readInvocations(): Invocation[] {
+  const text = readFileSync(join(repositoryRoot, "e2e/vectors/libcni-invocations.txt"), "utf8");
+  return [...text.matchAll(/^(CNI_.*) \n {3}stdin=(.*)$/gm)].map(([, line = "", stdin = ""]) => {
+    const pairs = line
+      .split(" ")
+      .map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]);
+    const env = Object.fromEntries(pairs) as Record<string, string>;
+    return { command: env.CNI_COMMAND ?? "", env, stdin };
+  });
+}
+
+const invocations = readInvocations();
+const of = (command: string): Invocation[] =>
+  invocations.filter((each) => each.command === command);
+
+let node: PlexusNode;
+let plugins: ScriptedPlugins;
+
+beforeAll(async () => {
+  node = await PlexusNode.create({ daemon: false });
+  plugins = await ScriptedPlugins.create(node.lab, "delegate");
+  const config = join(node.lab.dir, "config.json");
+  const network = {
+    ...list("inner", { type: "delegate", capabilities: { mac: true } }),
+    cniVersion: "1.1.0",
+  };
+  await writeFile(config, JSON.stringify({ delegates: [network] }));
+  await node.startDaemon("--config", config);
+  await node.lab.addNetns("replay");
+});
+afterAll(async () => await node?.[Symbol.asyncDispose]());
+beforeEach(async () => await plugins.clear());
+
+/** Replays an execution: only the recorded paths are this machine's. */
+function replay({ command, env, stdin }: Invocation, changes: { stdin?: string } = {}) {
+  const netns = env.CNI_NETNS === "/ns" ? "/run/netns/replay" : env.CNI_NETNS;
+  const path = env.CNI_PATH === "dummy" ? "dummy" : plugins.binDir;
+  const paths = { CNI_NETNS: netns ?? "", CNI_PATH: path };
+  return node.call({
+    command: command as "ADD",
+    conf: changes.stdin ?? stdin,
+    env: { ...env, ...paths },
+  });
+}
+
+/** The input without what ADD must not have when Plexus is the first of its list. */
+function asFirst(stdin: string): string {
+  const { prevResult: _, ...conf } = JSON.parse(stdin);
+  return JSON.stringify(conf);
+}
+
+test("the vectors hold every command", () => {
+  const count = (command: string): number => of(command).length;
+  expect(["ADD", "CHECK", "DEL", "GC", "STATUS", "VERSION"].map(count)).toEqual([2, 2, 2, 6, 2, 1]);
+});
+
+test("libcni's ADD, CHECK and DEL as they are recorded [R-1.0-12] [R-0.4-33] [R-0.3-12]", async () => {
+  for (const [index, adding] of of("ADD").entries()) {
+    const refused = specifiedError(await replay(adding));
+    expect(refused.code, "its input has a prevResult").toBe(7);
+    await plugins.clear();
+    const added = await replay(adding, { stdin: asFirst(adding.stdin) });
+    expect(added).toMatchObject({
+      exitCode: 0,
+      json: { cniVersion: "1.1.0", interfaces: [{ name: "eth0" }] },
+    });
+    const [execution] = await plugins.executions();
+    const stdin = JSON.parse(execution?.stdin ?? "");
+    expect(stdin.runtimeConfig).toEqual(JSON.parse(adding.stdin).runtimeConfig);
+    expect(stdin).toMatchObject({ name: "inner", type: "delegate" });
+    expect(execution?.cni.CNI_ARGS, "a value may hold =").toMatch(/K=V=1/);
+    expect(execution?.cni.CNI_ARGS).toMatch(/IgnoreUnknown=1/);
+    // The recorded CHECK has another plugin's result, as if a later one had changed ours.
+    const checking = of("CHECK")[index] as Invocation;
+    expect(await replay(checking)).toMatchObject({ exitCode: 0, stdout: "" });
+    const [checked] = (await plugins.executions()).slice(-1);
+    expect(JSON.parse(checked?.stdin ?? "").prevResult).toEqual(
+      JSON.parse(checking.stdin).prevResult,
+    );
+    const deleted = await replay(of("DEL")[index] as Invocation);
+    expect(deleted).toMatchObject({ exitCode: 0, stdout: "" });
+    expect((await plugins.order()).at(-1)).toBe("DEL delegate/eth0");
+  }
+});
+
+test.each(of("GC").map(({ stdin }, index) => ({ index, stdin })))(
+  "libcni's GC #$index [R-1.1-30] [R-1.1-31]",
+  async ({ index, stdin }) => {
+    const [adding] = of("ADD");
+    await replay(adding as Invocation, { stdin: asFirst(adding?.stdin ?? "") });
+    const keys = JSON.parse(stdin);
+    const valid = keys["cni.dev/valid-attachments"];
+    await plugins.clear();
+    expect(await replay(of("GC")[index] as Invocation)).toMatchObject({ exitCode: 0, stdout: "" });
+    // Null says that nothing is in use; without the key the runtime does not say.
+    const whatItDoes = valid === undefined ? [] : ["GC delegate/"];
+    expect(await plugins.order()).toEqual([
+      ...(valid === null ? ["DEL delegate/eth0"] : []),
+      ...whatItDoes,
+    ]);
+    const [last] = (await plugins.executions()).slice(-1);
+    const passed =
+      last === undefined ? undefined : JSON.parse(last.stdin ?? "")["cni.dev/valid-attachments"];
+    expect(passed).toEqual(valid === null ? [] : valid);
+    await replay(of("DEL")[0] as Invocation);
+  },
+);
+
+test("libcni's STATUS and VERSION [R-0.2-01] [R-1.1-20] [R-1.1-23]", async () => {
+  for (const asking of of("STATUS")) {
+    expect(await replay(asking)).toMatchObject({ exitCode: 0, stdout: "" });
+  }
+  for (const asking of of("VERSION")) {
+    const { json } = await replay(asking);
+    expect(json).toEqual({ cniVersion: "1.1.0", supportedVersions: cniVersions });
+  }
+});

@@ -1,0 +1,199 @@
+import { expect, test } from "vitest";
+import { networksAnnotation } from "#npwg/selection.ts";
+import { EngineLab, network, sandbox } from "./testing/engine-lab.ts";
+import { exited, failed } from "./testing/fake-plugins.ts";
+
+/** A lab whose `ptp ADD` waits for a gate; `started` resolves when it is reached. */
+function gatedLab(): EngineLab & { open(): void; started: Promise<void> } {
+  const lab = new EngineLab();
+  const gate = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  lab.plugins.script("ptp ADD", async (call) => {
+    started.resolve();
+    if (call.containerId === "c1") await gate.promise;
+    return lab.plugins.work(call);
+  });
+  return Object.assign(lab, { open: gate.resolve, started: started.promise });
+}
+
+const soon = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+
+test("handle() serves calls of one sandbox one after another, in the order in which they came [N-7.3] [R-1.0-20] [R-0.4-02]", async () => {
+  const lab = gatedLab();
+  const added = lab.add();
+  await lab.started;
+  const deleted = lab.del();
+  const again = lab.add();
+  await soon();
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  lab.open();
+  expect([await added, await deleted, await again].map((a) => a.exitCode)).toEqual([0, 0, 0]);
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0", "ptp ADD eth0"]);
+});
+
+test("handle() takes calls for two interfaces of one container as calls of one sandbox [R-1.0-20]", async () => {
+  const lab = gatedLab();
+  const first = lab.add();
+  await lab.started;
+  const second = lab.add({ env: { CNI_IFNAME: "eth1" } });
+  await soon();
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  lab.open();
+  await Promise.all([first, second]);
+  expect(lab.records.keys).toEqual(["c1@eth0", "c1@eth1"]);
+});
+
+test("handle() serves different sandboxes in parallel [R-1.0-21]", async () => {
+  const lab = gatedLab();
+  lab.kernel.addNamespace("/run/netns/c2");
+  const waiting = lab.add();
+  await lab.started;
+  const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" };
+  expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
+  lab.open();
+  expect(await waiting).toMatchObject({ exitCode: 0 });
+});
+
+test("handle() lets GC wait for calls in flight and calls wait for GC [R-1.1-33]", async () => {
+  const lab = gatedLab();
+  lab.conf = { delegates: [{ ...network("default-net", "ptp"), cniVersion: "1.1.0" }] };
+  lab.kernel.addNamespace("/run/netns/c2");
+  const added = lab.add();
+  await lab.started;
+  const collected = lab.gc(["c1"]);
+  const later = lab.add({ env: { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" } });
+  await soon();
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  lab.open();
+  await Promise.all([added, collected, later]);
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp GC", "ptp ADD eth0"]);
+  expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
+});
+
+test("handle() lets go of the sandbox after a failure, and after the shim has gone", async () => {
+  const lab = new EngineLab();
+  lab.plugins.script("ptp ADD", failed(7, "bad"));
+  await lab.add();
+  lab.plugins.unscript("ptp ADD");
+  const host = lab.host();
+  host.goesAt = 0;
+  await expect(lab.add({ host })).rejects.toThrow("the shim has gone");
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+});
+
+test.each([
+  ["the conf's version", { conf: { cniVersion: "0.4.0", delegates: [] } }, { cniVersion: "0.4.0", code: 7 }],
+  ["a version that is not ours", { conf: { cniVersion: "9.9.9" } }, { cniVersion: "9.9.9", code: 1 }],
+  ["no conf at all", { stdin: "{" }, { cniVersion: "1.1.0", code: 6 }],
+  ["a missing variable", { env: { CNI_NETNS: "" } }, { cniVersion: "1.0.0", code: 4 }],
+])("handle() prints errors with %s [R-1.1-43] [R-1.0-41]", async (_, options, expected) => {
+  const answer = await new EngineLab().add(options);
+  expect(answer).toMatchObject({ exitCode: 1, json: { ...expected, msg: expect.any(String) } });
+});
+
+test("handle() answers an unknown command with code 4", async () => {
+  expect((await new EngineLab().call("PAUSE")).json).toMatchObject({ code: 4 });
+});
+
+test("handle() answers what nobody foresaw with code 999 and goes on serving", async () => {
+  const lab = new EngineLab();
+  lab.source.failure = new TypeError("x is undefined");
+  const { json } = await lab.add({ pod: "default/web" });
+  expect(json).toMatchObject({ code: 999, msg: expect.stringContaining("x is undefined") });
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+});
+
+test("handle() says with PLEXUS_TRACE=1 on stderr how long each phase took", async () => {
+  const lab = new EngineLab();
+  lab.source.addPod({ name: "web" });
+  const env = { PLEXUS_TRACE: "1", PLEXUS_STARTED_US: String((Date.now() - 5) * 1000) };
+  const { stderr } = await lab.add({ pod: "default/web", env: { ...env, CNI_ARGS: "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web" } });
+  const names = stderr.trimEnd().split("\n").map((line) => /^plexus trace: (.*?) +[\d.]+ ms$/.exec(line)?.[1]);
+  expect(names).toEqual([
+    "connect",
+    "parse",
+    "lock",
+    "lock",
+    "pod",
+    "resolve",
+    "record",
+    "delegate ptp (default-net)",
+    "route",
+    "record",
+    "status",
+  ]);
+});
+
+test("handle() traces a failed call as far as it came, and nothing without PLEXUS_TRACE=1", async () => {
+  const lab = new EngineLab();
+  lab.plugins.script("ptp ADD", failed(7, "bad"));
+  const { stderr } = await lab.add({ env: { PLEXUS_TRACE: "1" } });
+  expect(stderr).toContain("delegate ptp (default-net)");
+  expect(stderr).not.toContain("status");
+  expect((await lab.add({ env: { PLEXUS_TRACE: "0" } })).stderr).toBe("");
+});
+
+test("handle() passes on what delegates say on stderr, whether they fail or not [R-1.0-30]", async () => {
+  const lab = new EngineLab();
+  lab.plugins.script("ptp ADD", (call) => ({ ...lab.plugins.work(call), stderr: "warning: slow\n" }));
+  expect((await lab.add()).stderr).toBe("warning: slow\n");
+  lab.plugins.script("ptp DEL", exited(1, { code: 7, msg: "bad" }, "panic: lease\n"));
+  expect((await lab.del()).stderr).toContain("panic: lease\n");
+});
+
+test("handle() passes on 64 KiB of stderr at most", async () => {
+  const lab = new EngineLab({ conf: { delegates: [network("n", "ptp", "tuning")] } });
+  for (const type of ["ptp", "tuning"]) {
+    lab.plugins.script(`${type} ADD`, (call) => ({ ...lab.plugins.work(call), stderr: "x".repeat(50_000) }));
+  }
+  expect((await lab.add()).stderr).toHaveLength(65_536);
+});
+
+test("handle() leaves everything but CNI_* to the shim's environment: TRACEPARENT is neither set nor changed", async () => {
+  const lab = new EngineLab();
+  await lab.add({ env: { TRACEPARENT: "00-abc-def-01", LD_PRELOAD: "/x.so" } });
+  const names = Object.keys(lab.plugins.calls[0]!.env);
+  expect(names.filter((name) => !name.startsWith("CNI_"))).toEqual([]);
+});
+
+test("handle() measures calls and delegates with their outcome", async () => {
+  const lab = new EngineLab();
+  await lab.add();
+  lab.plugins.script("ptp DEL", failed(7, "bad"));
+  await lab.del();
+  expect(lab.measured).toEqual([
+    "start ADD",
+    "ptp ADD default-net ok",
+    "end ADD 0",
+    "start DEL",
+    "ptp DEL default-net failed",
+    "end DEL 7",
+  ]);
+});
+
+test("handle() logs one line a call, with whose it is and never its configuration", async () => {
+  const lab = new EngineLab({ conf: { delegates: [network("n", "ptp")], apiToken: "s3cret" } });
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "" } });
+  await lab.add({ pod: "default/web" });
+  expect(lab.logger.lines).toEqual([
+    {
+      level: "info",
+      message: "ADD done",
+      fields: { ...sandbox, podNamespace: "default", podName: "web", command: "ADD", durationMs: expect.any(Number) },
+    },
+  ]);
+  lab.plugins.script("ptp DEL", failed(7, "bad"));
+  await lab.del({ pod: "default/web" });
+  const line = lab.logger.lines.at(-1);
+  expect(line).toMatchObject({ level: "error", fields: { code: 7, containerId: "c1" } });
+  expect(line?.message).toMatch(/^DEL failed: .*bad/);
+  expect(JSON.stringify(lab.logger.lines)).not.toContain("s3cret");
+});
+
+test("handle() takes the daemon's configuration as it is at each call", async () => {
+  const lab = new EngineLab();
+  await lab.add();
+  lab.config = { delegates: [network("other", "bridge")] };
+  await lab.add({ env: { CNI_CONTAINERID: "c2" , CNI_IFNAME: "eth9" } });
+  expect(lab.plugins.log("ADD")).toEqual(["ptp ADD eth0", "bridge ADD eth9"]);
+});

@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import { parseNetConfList } from "#cni/conf.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { ResolvedNetwork } from "./planned.ts";
+import { checkRepeatedNetworks } from "./repeated-networks.ts";
+
+interface Case {
+  readonly name?: string;
+  readonly capabilityArgs?: JsonObject;
+  readonly display?: string;
+}
+
+function withPlugin(plugin: JsonObject, options: Case = {}): ResolvedNetwork {
+  const { name = "net", capabilityArgs = {}, display = "default/a" } = options;
+  const conf = { cniVersion: "1.0.0", name, plugins: [{ type: "bridge" }, plugin] };
+  const list = parseNetConfList(conf, { source: "test" });
+  return { displayName: display, isDefault: false, list, capabilityArgs };
+}
+
+const plain = withPlugin({ type: "tuning" });
+const portmap = { type: "portmap", capabilities: { portMappings: true } };
+const bandwidth = { type: "bandwidth", capabilities: { bandwidth: true } };
+const mapped = { capabilityArgs: { portMappings: [{ hostPort: 80, containerPort: 80, protocol: "tcp" }] } };
+
+test("checkRepeatedNetworks() lets a network be attached as often as wanted [N-4.2a]", () => {
+  expect(() => checkRepeatedNetworks([plain, plain, plain])).not.toThrow();
+});
+
+test.each([
+  ["masquerades", { type: "ptp", ipMasq: true }, {}, "its masquerading rules"],
+  ["maps ports", portmap, mapped, "its port mapping rules"],
+  ["is limited by request", bandwidth, { capabilityArgs: { bandwidth: { ingressRate: 1 } } }, "its shaping device"],
+  ["is limited by its configuration", { type: "bandwidth", egressRate: 1 }, {}, "its shaping device"],
+])("checkRepeatedNetworks() refuses a second attachment that %s and says why", (_, plugin, options, reason) => {
+  const network = withPlugin(plugin, options);
+  expect(() => checkRepeatedNetworks([network])).not.toThrow();
+  expect(() => checkRepeatedNetworks([plain, network])).toThrow(
+    expect.objectContaining({
+      code: 100,
+      message: expect.stringMatching(new RegExp(`network net .*default/a.*${plugin.type}.*${reason}`)),
+    }),
+  );
+});
+
+test("checkRepeatedNetworks() goes by the CNI network's name, not by the definition's", () => {
+  const masquerading = { type: "ptp", ipMasq: true };
+  const one = withPlugin(masquerading, { display: "default/a" });
+  const other = withPlugin(masquerading, { display: "default/b" });
+  expect(() => checkRepeatedNetworks([one, other])).toThrow();
+  const renamed = withPlugin(masquerading, { name: "net-2" });
+  expect(() => checkRepeatedNetworks([one, renamed])).not.toThrow();
+});
+
+test.each([
+  ["no port is mapped", portmap, {}],
+  ["the runtime sends an empty list of ports", portmap, { capabilityArgs: { portMappings: [] } }],
+  ["the plugin has not the capability", { type: "portmap" }, mapped],
+  ["no rate is limited", bandwidth, {}],
+])("checkRepeatedNetworks() allows it where %s", (_, plugin, options) => {
+  const network = withPlugin(plugin, options);
+  expect(() => checkRepeatedNetworks([network, network])).not.toThrow();
+});

@@ -1,0 +1,43 @@
+import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import { ApiClient } from "./client.ts";
+import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
+import { ApiEventRecorder } from "./event-recorder.ts";
+import { kubeconfigCredentials } from "./kubeconfig.ts";
+import { LiveGetter } from "./live-get.ts";
+import { ApiStatusPublisher } from "./status-publisher.ts";
+
+/** The API for the length of one call: every object is read live, nothing is watched. */
+export interface OneShotKube {
+  readonly source: ClusterSource;
+  readonly publisher: StatusPublisher;
+  readonly events: EventRecorder;
+  /** Lets pending writes end, for `graceMs` at the most. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Reads live always: there is no time to fill a cache. */
+const noCache: ObjectCache<never> = { get: () => undefined, synced: true, failure: undefined };
+
+/** @throws Error when the kubeconfig cannot be used */
+export async function openKubeOnce(options: {
+  readonly kubeconfig: string;
+  readonly nodeName: string;
+  readonly apiTimeoutMs: number;
+  readonly statusWaitMs: number;
+  readonly logger: Logger;
+}): Promise<OneShotKube> {
+  const { logger, nodeName } = options;
+  const client = new ApiClient(await kubeconfigCredentials(options.kubeconfig));
+  const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
+  const events = new ApiEventRecorder({ client, logger, nodeName });
+  const live = new LiveGetter(client, options.apiTimeoutMs);
+  return {
+    source: new ApiClusterSource({ pods: noCache, nads: noCache, live }),
+    publisher,
+    events,
+    async close(graceMs) {
+      await Promise.all([publisher.stop(graceMs), events.stop(graceMs)]);
+      client.close();
+    },
+  };
+}

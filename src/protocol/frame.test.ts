@@ -1,0 +1,102 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { encodeFrame, type Frame, FrameReader, frameMax, ProtocolError } from "./frame.ts";
+
+function read(...chunks: Uint8Array[]): Frame[] {
+  const reader = new FrameReader();
+  return chunks.flatMap((chunk) => reader.push(chunk));
+}
+
+/** A frame's bytes with a length that is true, whatever its body. */
+function raw(...body: number[]): Buffer {
+  return Buffer.concat([Buffer.from([0, 0, 0, body.length]), Buffer.from(body)]);
+}
+
+test("encodeFrame() lays frames out as shim/protocol.h says", () => {
+  expect([...encodeFrame(6, ["ab", ""])]).toEqual([
+    0, 0, 0, 13, 6, 0, 0, 0, 2, 97, 98, 0, 0, 0, 0, 0, 0,
+  ]);
+  expect([...encodeFrame(3, [])]).toEqual([0, 0, 0, 1, 3]);
+});
+
+test("FrameReader gives back what was encoded, however the bytes are cut", () => {
+  const frames = fc.array(
+    fc.record({ type: fc.nat(255), fields: fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 5 }) }),
+    { maxLength: 4 },
+  );
+  fc.assert(
+    fc.property(frames, fc.array(fc.nat(200), { maxLength: 8 }), (sent, cuts) => {
+      const bytes = Buffer.concat(sent.map(({ type, fields }) => encodeFrame(type, fields)));
+      const at = [0, ...cuts.map((cut) => Math.min(cut, bytes.length)).sort((a, b) => a - b), bytes.length];
+      const chunks = at.slice(1).map((end, i) => bytes.subarray(at[i], end));
+      const received = read(...chunks).map(({ type, fields }) => ({
+        type,
+        fields: fields.map((field) => Uint8Array.from(field)),
+      }));
+      expect(received).toEqual(sent);
+    }),
+  );
+});
+
+test("FrameReader takes bytes one at a time and knows what is pending", () => {
+  const bytes = encodeFrame(1, ["version", "stdin"]);
+  const reader = new FrameReader();
+  for (const [index, byte] of bytes.subarray(0, -1).entries()) {
+    expect(reader.push(Uint8Array.of(byte))).toEqual([]);
+    expect(reader.pendingBytes).toBe(index + 1);
+  }
+  expect(reader.push(bytes.subarray(-1))[0]?.fields.map(String)).toEqual(["version", "stdin"]);
+  expect(reader.pendingBytes).toBe(0);
+});
+
+test("FrameReader keeps what it has read when the chunk's memory is used again", () => {
+  const bytes = encodeFrame(1, ["first"]);
+  const chunk = Buffer.from(bytes.subarray(0, 8));
+  const reader = new FrameReader();
+  reader.push(chunk);
+  const [frame] = reader.push(Buffer.from(bytes.subarray(8)));
+  expect(frame?.fields.map(String)).toEqual(["first"]);
+});
+
+test("a frame cut at any byte is not a frame, and what follows it is not lost", () => {
+  const bytes = encodeFrame(5, ["0", "abc", "message"]);
+  for (let cut = 0; cut < bytes.length; cut++) {
+    const reader = new FrameReader();
+    expect(reader.push(bytes.subarray(0, cut))).toEqual([]);
+    expect(reader.push(bytes.subarray(cut))).toHaveLength(1);
+  }
+});
+
+test("a frame of the largest size passes in both directions, a larger one in neither", () => {
+  const largest = frameMax - 6;
+  const frame = encodeFrame(3, [Buffer.alloc(largest, 7)]);
+  expect(read(frame)[0]?.fields[0]).toHaveLength(largest);
+  expect(() => encodeFrame(3, [Buffer.alloc(largest + 1)])).toThrow(ProtocolError);
+  const header = Buffer.alloc(4);
+  header.writeUInt32BE(frameMax + 1);
+  expect(() => read(header)).toThrow(`frame length ${frameMax + 1}`);
+});
+
+test.each([
+  ["has no type", Buffer.from([0, 0, 0, 0])],
+  ["holds a field that is longer than the frame", raw(1, 0, 0, 0, 9, 97, 0)],
+  ["holds a field of 4 GiB", raw(1, 255, 255, 255, 255, 97, 0)],
+  ["holds a field without its NUL", raw(1, 0, 0, 0, 1, 97, 98)],
+  ["holds a length that ends its frame", raw(1, 0, 0, 0, 0)],
+  ["has bytes after its fields", raw(1, 0, 0, 0, 1, 97, 0, 9)],
+])("a frame that %s breaks the protocol", (_, bytes) => {
+  expect(() => read(bytes)).toThrow(ProtocolError);
+});
+
+test("no bytes at all can make the reader fail otherwise than by a ProtocolError", () => {
+  const small = fc.uint8Array({ maxLength: 60 }).map((bytes) => Uint8Array.of(0, 0, 0, ...bytes));
+  fc.assert(
+    fc.property(fc.oneof(small, fc.uint8Array({ maxLength: 60 })), (bytes) => {
+      try {
+        read(bytes);
+      } catch (error) {
+        expect(error).toBeInstanceOf(ProtocolError);
+      }
+    }),
+  );
+});

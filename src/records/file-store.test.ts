@@ -1,0 +1,239 @@
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { TeardownPlan } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record.ts";
+import { FileRecordStore } from "./file-store.ts";
+
+let dir: string;
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "plexus-records-"));
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true });
+});
+
+const key = { containerId: "c1", ifName: "eth0" };
+
+function recordOf(containerId: string, ifName = "eth0", note = "first"): AttachmentRecord {
+  return {
+    containerId,
+    ifName,
+    netns: "/run/netns/x",
+    cniVersion: "1.0.0",
+    pod: { namespace: "default", name: "web", uid: "u" },
+    createdAt: "2026-01-01T00:00:00Z",
+    attachments: [
+      {
+        displayName: "default/a",
+        isDefault: true,
+        ifName,
+        conf: { name: "n", plugins: [{ type: "ptp", note, "ключ": [1.5, null, true] }] },
+        cniArgs: [["IgnoreUnknown", "1"]],
+        capabilityArgs: { ips: ["10.0.0.1"] },
+        searchPath: ["/opt/cni/bin"],
+        defaultRoute: [],
+        result: { cniVersion: "1.0.0", ips: [] },
+      },
+    ],
+  };
+}
+
+const plan: TeardownPlan = [
+  {
+    group: 0,
+    call: { type: "ptp", searchPath: ["/x"], env: { CNI_COMMAND: "DEL" }, stdin: "{}", timeoutMs: 60_000 },
+  },
+];
+
+const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);
+
+test("save() and load() give back the record and the plan, and remove() forgets both", async () => {
+  const store = await FileRecordStore.open(dir);
+  expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
+  await store.save(recordOf("c1"), plan);
+  expect(await store.load(key)).toEqual(recordOf("c1"));
+  expect(await store.loadPlan(key)).toEqual(plan);
+  await store.remove(key);
+  expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
+  expect(await readdir(dir)).toEqual([]);
+  await store.remove(key);
+});
+
+test("save() replaces what was there, and another process sees it", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  await store.save(recordOf("c1", "eth0", "second"), []);
+  const other = await FileRecordStore.open(dir);
+  expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
+  expect(await other.loadPlan(key)).toEqual([]);
+});
+
+test("the state directory is the owner's alone, and so is each file, whatever the umask", async () => {
+  const before = process.umask(0);
+  try {
+    const store = await FileRecordStore.open(join(dir, "deep", "state"));
+    await store.save(recordOf("c1"), plan);
+  } finally {
+    process.umask(before);
+  }
+  expect(await mode(join(dir, "deep", "state"))).toBe("700");
+  expect(await readdir(join(dir, "deep", "state"))).toEqual(["c1@eth0.json", "c1@eth0.teardown"]);
+  expect(await mode(join(dir, "deep", "state", "c1@eth0.json"))).toBe("600");
+  expect(await mode(join(dir, "deep", "state", "c1@eth0.teardown"))).toBe("600");
+});
+
+test.each(["eth0.100", "a@b", ".x", "..x", "x.json", "x.teardown", "veth\\1", "интер", "-f", "@"])(
+  "the interface name %s keeps its own record",
+  async (ifName) => {
+    const store = await FileRecordStore.open(dir);
+    await store.save(recordOf("c1", ifName), plan);
+    await store.save(recordOf("c1"), []);
+    expect(await store.load({ containerId: "c1", ifName })).toEqual(recordOf("c1", ifName));
+    expect(await store.loadPlan({ containerId: "c1", ifName })).toEqual(plan);
+    const { records, damaged } = await store.list();
+    expect(damaged).toEqual([]);
+    expect(new Set(records.map((record) => record.ifName))).toEqual(new Set([ifName, "eth0"]));
+  },
+);
+
+test("saves of different sandboxes at once, and of one repeatedly, leave whole files and nothing else", async () => {
+  const store = await FileRecordStore.open(dir);
+  const ids = Array.from({ length: 20 }, (_, i) => `c${i}`);
+  await Promise.all(
+    ids.flatMap((id) => [store.save(recordOf(id), plan), store.save(recordOf(id, "eth0", "again"), plan)]),
+  );
+  const { records, damaged } = await store.list();
+  expect(records.map((record) => record.containerId).sort()).toEqual(ids.sort());
+  expect(damaged).toEqual([]);
+  expect(await readdir(dir)).toHaveLength(40);
+});
+
+test("a record cut short at any byte is damaged, never taken", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  const path = join(dir, "c1@eth0.json");
+  const whole = await readFile(path);
+  for (let length = 0; length < whole.length; length++) {
+    await writeFile(path, whole.subarray(0, length));
+    await expect(store.load(key), `at ${length}`).rejects.toThrow(
+      expect.objectContaining({ code: 6, message: expect.stringContaining(path) }),
+    );
+  }
+});
+
+test.each([
+  ["an altered byte", (text: string) => text.replace("first", "frist")],
+  ["a newer schema", (text: string) => text.replace('{"schema":1', '{"schema":2')],
+  ["bytes after its end", (text: string) => `${text}x`],
+  ["another file's content", () => "not a record\n"],
+])("a record with %s is damaged", async (_, alter) => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  const path = join(dir, "c1@eth0.json");
+  await writeFile(path, alter(await readFile(path, "utf8")));
+  await expect(store.load(key)).rejects.toThrow(expect.objectContaining({ code: 6 }));
+  expect(await store.list()).toEqual({
+    records: [],
+    damaged: [{ ...key, reason: expect.stringContaining(path) }],
+  });
+  expect(await store.loadPlan(key)).toEqual(plan);
+});
+
+test("record and plan of another sandbox under a sandbox's name are damaged", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c2"), plan);
+  for (const suffix of ["json", "teardown"]) {
+    await writeFile(join(dir, `c1@eth0.${suffix}`), await readFile(join(dir, `c2@eth0.${suffix}`)));
+  }
+  await expect(store.load(key)).rejects.toThrow(/of container c2/);
+  await expect(store.loadPlan(key)).rejects.toThrow(/of container c2/);
+  expect((await store.list()).records.map((record) => record.containerId)).toEqual(["c2"]);
+});
+
+test("a plan cut short is damaged, and so is one with an altered byte", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  const path = join(dir, "c1@eth0.teardown");
+  const whole = await readFile(path);
+  for (const bytes of [whole.subarray(0, -1), whole.subarray(0, 10), Buffer.alloc(0)]) {
+    await writeFile(path, bytes);
+    const refused = expect.objectContaining({ code: 6, message: expect.stringContaining(path) });
+    await expect(store.loadPlan(key)).rejects.toThrow(refused);
+  }
+});
+
+test("what cannot be read at all is code 5, of record and plan", async () => {
+  const store = await FileRecordStore.open(dir);
+  await mkdir(join(dir, "c1@eth0.json"));
+  await mkdir(join(dir, "c1@eth0.teardown"));
+  await expect(store.load(key)).rejects.toThrow(expect.objectContaining({ code: 5 }));
+  await expect(store.loadPlan(key)).rejects.toThrow(expect.objectContaining({ code: 5 }));
+});
+
+test("list() tells of a plan whose record is missing, and of no other file", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  await store.save(recordOf("c2"), plan);
+  await rm(join(dir, "c1@eth0.json"));
+  for (const name of ["README", ".c3@eth0.json.0a.tmp", "c4@eth0.json.damaged", "@eth0.json", "lock"]) {
+    await writeFile(join(dir, name), "x");
+  }
+  expect(await store.list()).toEqual({
+    records: [recordOf("c2")],
+    damaged: [{ ...key, reason: expect.stringContaining("c1@eth0.teardown") }],
+  });
+});
+
+test("quarantine() puts both files aside, where they are neither loaded nor listed, but kept", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  await store.quarantine(key);
+  expect(await readdir(dir)).toEqual(["c1@eth0.json.damaged", "c1@eth0.teardown.damaged"]);
+  expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
+  expect(await store.list()).toEqual({ records: [], damaged: [] });
+  await store.quarantine(key);
+  await store.save(recordOf("c1"), plan);
+  expect(await store.load(key)).toEqual(recordOf("c1"));
+});
+
+test("open() clears what a crash left half-written, of the engine and of the shim, but not what is being written", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  const old = new Date(Date.now() - 3_600_000);
+  for (const name of [".c9@eth0.json.0a1b.tmp", "c9@eth0.teardown.tmp"]) {
+    await writeFile(join(dir, name), "{");
+    await utimes(join(dir, name), old, old);
+  }
+  await writeFile(join(dir, ".c8@eth0.json.ff.tmp"), "{");
+  await FileRecordStore.open(dir);
+  expect(await readdir(dir)).toEqual([".c8@eth0.json.ff.tmp", "c1@eth0.json", "c1@eth0.teardown"]);
+});
+
+test("open() while another process saves does not disturb it", async () => {
+  const store = await FileRecordStore.open(dir);
+  const saves = Array.from({ length: 40 }, (_, i) => store.save(recordOf(`c${i}`), plan));
+  const opened = Array.from({ length: 40 }, () => FileRecordStore.open(dir));
+  await Promise.all([...saves, ...opened]);
+  expect((await store.list()).records).toHaveLength(40);
+});
+
+test("save() that fails is code 5 and leaves what was there", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  const long = recordOf("x".repeat(250));
+  await expect(store.save(long, plan)).rejects.toThrow(
+    expect.objectContaining({ code: 5, message: expect.stringContaining(dir) }),
+  );
+  expect(await store.load(key)).toEqual(recordOf("c1"));
+  expect(await readdir(dir)).toHaveLength(2);
+});
+
+test("open() of a directory that cannot be made fails", async () => {
+  await writeFile(join(dir, "file"), "");
+  await chmod(join(dir, "file"), 0o600);
+  await expect(FileRecordStore.open(join(dir, "file", "state"))).rejects.toThrow(/ENOTDIR/);
+});

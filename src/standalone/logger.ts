@@ -1,0 +1,18 @@
+import type { Logger } from "#engine/ports.ts";
+
+type Level = "debug" | "info" | "warn" | "error";
+
+/** Lines that the runtime's log gets; a standalone call has no log of its own. Debug and info are left out. */
+export function stderrLogger(write: (line: string) => void, bound: object = {}): Logger {
+  const line = (level: Level) => (fields: object, message: string) => {
+    const err = "err" in fields && fields.err instanceof Error ? { err: fields.err.message } : {};
+    write(`${JSON.stringify({ level, ...bound, ...fields, ...err, msg: message })}\n`);
+  };
+  return {
+    debug: () => undefined,
+    info: () => undefined,
+    warn: line("warn"),
+    error: line("error"),
+    child: (fields) => stderrLogger(write, { ...bound, ...fields }),
+  };
+}
