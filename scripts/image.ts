@@ -46,6 +46,9 @@ const payload: Readonly<Record<string, string>> = {
 
 const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
+/** The same files give the same image. */
+const reproducible = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
+
 if (values.rootfs === undefined) await buildTar();
 else await fillRoot(values.rootfs);
 
@@ -132,8 +135,6 @@ async function writeArchive(work: string, layerDigest: string): Promise<void> {
   const manifest = [{ Config: "config.json", RepoTags: [values.name], Layers: ["layer.tar"] }];
   await writeFile(join(work, "manifest.json"), JSON.stringify(manifest));
 }
-
-const reproducible = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
 
 async function tar(dir: string, to: string): Promise<void> {
   await execa("tar", [...reproducible, "-C", dir, "-cf", to, "."]);

@@ -57,7 +57,12 @@ const cases = [
   {
     name: "named gateways replace the attachment's own",
     network: { name: "routed", "default-route": ["10.72.0.9"] },
-    routes: { v4: ["via 10.72.0.9 dev net1"], v6: expect.arrayContaining(viaDefault.v6) },
+    routes: { v4: ["via 10.72.0.9 dev net1"], v6: [...viaDefault.v6, "via fd00:72::1 dev net1"] },
+  },
+  {
+    name: "an IPv6 gateway takes over from a route that both networks share",
+    network: { name: "routed", "default-route": ["fd00:72::1"] },
+    routes: { v4: viaDefault.v4, v6: ["via fd00:72::1 dev net1"] },
   },
   {
     name: "an empty list keeps what the plugin set, and takes the others' of those families",

@@ -34,6 +34,11 @@ export interface PodLink {
   readonly addr_info: readonly { family: string; local: string; prefixlen: number; scope: string }[];
 }
 
+interface Hop {
+  readonly gateway?: string;
+  readonly dev: string;
+}
+
 /** What may differ from the usual call. */
 export type CallChanges = Partial<CniCall> & { readonly runtimeConfig?: object };
 
@@ -135,12 +140,14 @@ export class TestPod {
     return info.filter((a) => a.scope === "global").map((a) => `${a.local}/${a.prefixlen}`);
   }
 
-  /** Default routes in the kernel, most preferred first: `via GATEWAY dev DEV metric N`. */
+  /** Default routes in the kernel, most preferred first: `via GATEWAY dev DEV`, one per next hop. */
   async defaultRoutes(family: 4 | 6): Promise<string[]> {
     const json = await this.run("ip", `-${family}`, "-j", "route", "show", "default");
-    const routes = JSON.parse(json) as { gateway?: string; dev: string; metric?: number }[];
+    const routes = JSON.parse(json) as (Hop & { metric?: number; nexthops?: Hop[] })[];
     const sorted = routes.toSorted((a, b) => (a.metric ?? 0) - (b.metric ?? 0));
-    return sorted.map((r) => `${r.gateway === undefined ? "" : `via ${r.gateway} `}dev ${r.dev}`);
+    return sorted
+      .flatMap((route) => route.nexthops ?? [route])
+      .map(({ gateway, dev }) => `${gateway === undefined ? "" : `via ${gateway} `}dev ${dev}`);
   }
 
   /** Pings an address, by an interface where one is given. @throws Error when no answer comes */
