@@ -51,7 +51,8 @@ test: build deps-test lint typecheck ## everything but the cluster: unit tests, 
 fuzz: deps-test ## fuzz the shim's frame and plan readers for a minute
 	$(MAKE) -C shim fuzz
 
-e2e: build ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
+e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
+	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	vitest run --project cluster
 
 bench: build ## measure Plexus against the bare delegates

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Finds what building (`build`: the demo too) or testing (`test`: more) needs of the system, or
+# Finds what building (`build`; the demo too), testing (`test`: more)
+# or the test cluster (`cluster`) needs of the system, or
 # installs Debian's packages for it.
 set -euo pipefail
 
@@ -22,7 +23,7 @@ has_plugins() {
 sanitizers() { echo 'int LLVMFuzzerTestOneInput(void){return 0;}' | clang -fsanitize=fuzzer,address -x c -o /dev/null -; }
 static_cc() { command -v musl-gcc || echo 'int main(void){return 0;}' | cc -static -x c -o /dev/null -; }
 
-case ${1:?build or test} in
+case ${1:?build, test or cluster} in
 build)
   need containernetworking-plugins has_plugins
   need musl-tools static_cc
@@ -36,6 +37,16 @@ build)
 test)
   need clang command -v clang
   need "${LIBCLANG_RT:-libclang-rt-dev}" sanitizers
+  ;;
+cluster)
+  need gcc command -v gcc
+  need libc6-dev test -e /usr/include/stdio.h
+  need golang command -v go
+  need hostname command -v hostname
+  need iproute2 command -v ip
+  need nftables command -v nft
+  need openssl command -v openssl
+  need util-linux command -v unshare
   ;;
 esac
 

@@ -209,7 +209,6 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     };
     await node.manifest("pod", { apiVersion: "v1", kind: "Pod", metadata });
     await runtime.configure(newest, { capabilities, delegates: [inner(newest, ...chain)] });
-    await runtime.must("status", netns, options);
     const options = {
       args: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${netns}`,
       capabilities: {
@@ -217,6 +216,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
         bandwidth: { IngressRate: 8_000_000, IngressBurst: 80_000 },
       },
     };
+    await runtime.must("status", netns, options);
     await runtime.must("add", netns, options);
     expect(await links()).toEqual(["lo", "eth0", "net1"]);
     expect(await node.lab.run("iptables-save", "-t", "nat")).toMatch("8089");

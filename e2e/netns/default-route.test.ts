@@ -62,7 +62,7 @@ const cases = [
   {
     name: "an IPv6 gateway takes over from a route that both networks share",
     network: { name: "routed", "default-route": ["fd00:72::1"] },
-    routes: { v4: viaDefault.v4, v6: ["via fd00:72::1 dev net1"] },
+    routes: { v4: expect.arrayContaining(viaDefault.v4), v6: ["via fd00:72::1 dev net1"] },
   },
   {
     name: "an empty list keeps what the plugin set, and takes the others' of those families",

@@ -98,7 +98,7 @@ test("each plugin of a chain reads its own configuration with name, cniVersion, 
   ]);
 });
 
-test("runtimeConfig of the runtime goes to the default network alone [N-7.5] [N-06]", async () => {
+test("runtimeConfig of the runtime goes to the default network alone [N-7.5]", async () => {
   const capabilities = { bandwidth: true, portMappings: true };
   await node.nad("capable", list("net-capable", { type: "alpha", capabilities }));
   node.defaultNetwork = list("default", { type: "default-first", capabilities });

@@ -101,11 +101,14 @@ function readRequirements(root: string, specification: Specification): Requireme
 
 function summary(requirements: readonly Requirement[]): string {
   const binding = requirements.filter(({ level }) => level !== "MAY");
-  const excepted = binding.filter(({ exception }) => exception !== undefined);
+  const excepted = binding.filter(({ exception }) => exception !== undefined).length;
+  const others =
+    excepted === 0
+      ? ""
+      : `; for the other ${excepted} the table says why Plexus has nothing to prove`;
   return (
     `Of ${binding.length} requirements at the levels MUST and SHOULD, tests prove ` +
-    `${binding.length - excepted.length}; for the other ${excepted.length} the table says why ` +
-    "Plexus has nothing to prove."
+    `${binding.length - excepted}${others}.`
   );
 }
 

@@ -1,4 +1,5 @@
-import { chmod, lstat, mkdir, rename, rm } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { chmod, lstat, mkdir, rename } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import type { Engine } from "#engine/engine.ts";
@@ -37,12 +38,9 @@ export class CallServer {
     await mkdir(dirname(options.socketPath), { recursive: true, mode: 0o700 });
     await refuseForeignFile(options.socketPath);
     const server = new CallServer(options);
-    const ownPath = `${options.socketPath}.${process.pid}`;
-    await rm(ownPath, { force: true });
-    await new Promise<void>((resolve, reject) => {
-      server.#server.once("error", reject);
-      server.#server.listen(ownPath, resolve);
-    });
+    // Not the process's number: in a container the predecessor has the same.
+    const ownPath = `${options.socketPath}.${randomBytes(3).toString("hex")}`;
+    await server.#listen(ownPath);
     await chmod(ownPath, 0o600);
     await rename(ownPath, options.socketPath);
     return server;
@@ -58,6 +56,16 @@ export class CallServer {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     while (this.#calls.size > 0) await Promise.all(this.#calls);
     await closed;
+  }
+
+  #listen(path: string): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#server.on("error", (error) => {
+      this.#options.logger.error({ err: error }, "the call socket failed");
+      reject(error);
+    });
+    this.#server.listen(path, resolve);
+    return promise;
   }
 
   #accept(socket: Socket): void {

@@ -1,7 +1,7 @@
 import type { Duplex } from "node:stream";
 import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
 import { type DelegateHost, HostGoneError, NetnsError } from "#engine/ports.ts";
-import { type Frame, FrameReader } from "#protocol/frame.ts";
+import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
 import {
   type DoneMessage,
   decodeExecResult,
@@ -27,7 +27,9 @@ export class ShimSession implements DelegateHost {
   readonly #reader = new FrameReader();
   readonly #gone = new AbortController();
   #waiter: Waiter | undefined;
-  #early: Frame[] = [];
+  /** The request, when it is there before it is asked for. */
+  #early: Frame | undefined;
+  #isStarted = false;
   #failure: Error | undefined;
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -90,7 +92,8 @@ export class ShimSession implements DelegateHost {
   }
 
   #nextFrame(): Promise<Frame> {
-    const early = this.#early.shift();
+    const early = this.#early;
+    this.#early = undefined;
     if (early !== undefined) return Promise.resolve(early);
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
@@ -107,11 +110,14 @@ export class ShimSession implements DelegateHost {
     }
   }
 
+  /** The shim speaks first, once, and then only when it is asked: anything else would be taken for another order's answer. */
   #deliver(frame: Frame): void {
     const waiter = this.#waiter;
     this.#waiter = undefined;
-    if (waiter === undefined) this.#early.push(frame);
-    else waiter.resolve(frame);
+    if (waiter !== undefined) waiter.resolve(frame);
+    else if (!this.#isStarted) this.#early = frame;
+    else throw new ProtocolError(`unexpected frame of type ${frame.type}`);
+    this.#isStarted = true;
   }
 
   #fail(error: Error): void {

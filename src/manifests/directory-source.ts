@@ -26,6 +26,8 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   readonly #files = new Map<string, LoadedFile>();
   #watcher: FSWatcher | undefined;
   #dirty = true;
+  /** Why the directory as a whole cannot be read. */
+  #unreadable: string | undefined;
   #loading: Promise<void> | undefined;
 
   private constructor(dir: string, logger: Logger) {
@@ -62,7 +64,8 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   }
 
   notReadyReason(): string | undefined {
-    const problems = [...this.#files.values()].flatMap((file) => file.problem ?? []);
+    const ofFiles = [...this.#files.values()].flatMap((file) => file.problem ?? []);
+    const problems = [...(this.#unreadable === undefined ? [] : [this.#unreadable]), ...ofFiles];
     return problems.length === 0 ? undefined : `manifests: ${problems.join("; ")}`;
   }
 
@@ -102,9 +105,17 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
 
   async #scan(): Promise<void> {
     this.#dirty = false;
-    const names = (await readdir(this.#dir)).filter((n) => /^[^.].*\.(ya?ml|json)$/.test(n)).sort();
-    for (const gone of this.#files.keys()) if (!names.includes(gone)) this.#files.delete(gone);
-    for (const name of names) await this.#load(name);
+    try {
+      const names = (await readdir(this.#dir)).filter((n) => /^[^.].*\.(ya?ml|json)$/.test(n)).sort();
+      for (const gone of this.#files.keys()) if (!names.includes(gone)) this.#files.delete(gone);
+      for (const name of names) await this.#load(name);
+      this.#unreadable = undefined;
+    } catch (cause) {
+      this.#dirty = true;
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      this.#unreadable = `cannot read the directory ${this.#dir}: ${reason}`;
+      throw new CniError(CniErrorCode.TryAgainLater, `manifests: ${this.#unreadable}`, { cause });
+    }
   }
 
   async #load(name: string): Promise<void> {
@@ -117,7 +128,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
       this.#files.set(name, this.#parse({ name, version, text: await readFile(path, "utf8"), before }));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") this.#files.delete(name);
-      else throw error;
+      else this.#files.set(name, this.#withProblem({ version: "", before, error: unreadable(name, error) }));
     }
   }
 
@@ -125,10 +136,24 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     try {
       return { version: file.version, objects: parseManifestFile(file.text, file.name) };
     } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error);
-      this.#logger.error({ dir: this.#dir }, `manifests: ${problem}`);
-      const objects = file.before?.objects ?? { pods: [], nads: [] };
-      return { version: file.version, objects, problem };
+      return this.#withProblem({ ...file, error });
     }
   }
+
+  /** The last good content with what is wrong now, which is logged when it is new. */
+  #withProblem(file: {
+    version: string;
+    before: LoadedFile | undefined;
+    error: unknown;
+  }): LoadedFile {
+    const { version, before, error } = file;
+    const problem = error instanceof Error ? error.message : String(error);
+    if (problem !== before?.problem) this.#logger.error({ dir: this.#dir }, `manifests: ${problem}`);
+    return { version, objects: before?.objects ?? { pods: [], nads: [] }, problem };
+  }
+}
+
+function unreadable(name: string, cause: unknown): Error {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new Error(`${name}: cannot be read: ${reason}`, { cause });
 }

@@ -1,4 +1,4 @@
-import { parseAllDocuments } from "yaml";
+import { type Document, parseAllDocuments } from "yaml";
 import { z } from "zod";
 import type { Pod } from "#engine/ports.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
@@ -55,10 +55,20 @@ export function parseManifestFile(text: string, file: string): ManifestObjects {
     if (problem !== undefined) {
       throw new ManifestError(`${where}: ${problem.message.split("\n")[0]}`, { cause: problem });
     }
-    const value: unknown = document.toJS();
+    const value = toValue(document, where);
     if (value !== null) addObject(value, { objects, where });
   }
   return objects;
+}
+
+/** The document's value; a document may also be refused here, for aliases that multiply it without end. */
+function toValue(document: Document.Parsed, where: string): unknown {
+  try {
+    return document.toJS();
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new ManifestError(`${where}: ${reason}`, { cause });
+  }
 }
 
 function addObject(value: unknown, into: { objects: ManifestObjects; where: string }): void {

@@ -165,6 +165,21 @@ describe("buildNetworkStatus()", () => {
     expect(status(body)[0]).not.toHaveProperty("default-route");
   });
 
+  test("has no keys but the specification's and those that Multus added [N-5.3a]", () => {
+    const specified = ["name", "interface", "ips", "mac", "default", "dns", "default-route"];
+    const known = [...specified, "mtu", "gateway", "device-info"];
+    const body = {
+      interfaces: [{ ...eth0, socketPath: "/run/x", pciID: "0000:04:00.5" }],
+      ips: [{ address: "10.0.0.2/24", gateway: "10.0.0.1", interface: 0 }],
+      routes: [{ dst: "0.0.0.0/0", gw: "10.0.0.1", priority: 1 }],
+      dns: { nameservers: ["10.0.0.53"] },
+      "example.com/own": 1,
+    };
+    const deviceInfo = { type: "pci", version: "1.1.0", pci: { "pci-address": "0000:04:00.5" } };
+    const [entry] = status(body, { deviceInfo });
+    expect(Object.keys(entry ?? {}).filter((key) => !known.includes(key))).toEqual([]);
+  });
+
   test("takes the name and the device as they are given [N-5.3.1]", () => {
     const deviceInfo = { type: "pci", version: "1.1.0", pci: { "pci-address": "0000:04:00.5" } };
     const [entry] = status({}, { displayName: "cluster-net", deviceInfo });

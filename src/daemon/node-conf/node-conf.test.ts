@@ -132,7 +132,7 @@ test("raises a version older than lists", async () => {
   expect(await node.own()).toMatchObject({ cniVersion: "0.3.1" });
 });
 
-test("waits for a primary that does not exist yet", async () => {
+test("waits for a primary that does not exist yet [N-6.1a]", async () => {
   const node = await makeNode();
   const conf = await node.start();
   expect([conf.status().state, await node.own()]).toEqual(["waiting", undefined]);
@@ -168,7 +168,7 @@ test("waits until the primary's plugins are installed and executable", async () 
   await vi.waitFor(() => expect(conf.status().state).toBe("active"));
 });
 
-test("waits for the readiness file, but only before the first writing", async () => {
+test("waits for the readiness file, but only before the first writing [N-6.1a]", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
   const readinessFile = join(node.state, "ready");
