@@ -175,6 +175,7 @@ test("uninstall returns the node to its primary CNI, and may be run again", asyn
   const node = await makeNode();
   await writeFile(node.at("run/plexus.sock"), "");
   await writeFile(node.at("state/c-1.lock"), "");
+  await writeFile(node.at("net.d/00-plexus.conflist.cilium_bak"), "");
   const result = await node.uninstall();
   expect(result.err).toBe("");
   expect(result.code).toBe(0);

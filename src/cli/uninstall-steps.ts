@@ -1,4 +1,4 @@
-import { readdir, readFile, rm, rmdir, stat } from "node:fs/promises";
+import { lstat, readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { primaryMemoryName } from "#daemon/node-conf/memory.ts";
 import { ownFileName } from "#daemon/node-conf/primary.ts";
@@ -26,10 +26,15 @@ export async function restorePrimary(
   output.out(`${target}: restored`);
 }
 
-/** Our configuration goes first; what the primary needs is in place by now. */
+/**
+ * Our configuration goes first; what the primary needs is in place by now. Copies that somebody
+ * renamed (`.cilium_bak`) go too, before they are renamed back.
+ */
 export async function removeOwnConf(paths: UninstallPaths, output: CliOutput): Promise<void> {
-  if (!(await removeFile(join(paths.cniConfDir, ownFileName), output))) return;
-  await syncDirectory(paths.cniConfDir);
+  const names = await readdir(paths.cniConfDir).catch(() => []);
+  const ours = names.filter((name) => name === ownFileName || name.startsWith(`${ownFileName}.`));
+  for (const name of ours.sort()) await removeFile(join(paths.cniConfDir, name), output);
+  if (ours.length > 0) await syncDirectory(paths.cniConfDir);
 }
 
 /**
@@ -69,12 +74,11 @@ function isStateFile(name: string): boolean {
   );
 }
 
-async function removeFile(path: string, output: CliOutput): Promise<boolean> {
-  const found = await stat(path).catch(() => undefined);
+async function removeFile(path: string, output: CliOutput): Promise<void> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found === undefined) return;
   await rm(path, { force: true });
-  if (found === undefined) return false;
   output.out(`${path}: removed`);
-  return true;
 }
 
 /** In a container the directory is a mount point and stays, empty. */

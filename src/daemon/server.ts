@@ -82,8 +82,10 @@ export class CallServer {
       const request = await session.request(requestTimeoutMs);
       await session.done(await engine.handle(request, session));
     } catch (error) {
-      if (error instanceof HostGoneError) logger.warn({ reason: error.message }, "the shim went before its call was served");
-      else if (error instanceof ProtocolError) logger.error({ err: error }, "a shim breaks the protocol");
+      if (error instanceof HostGoneError)
+        logger.warn({ reason: error.message }, "the shim went before its call was served");
+      else if (error instanceof ProtocolError)
+        logger.error({ err: error }, "a shim breaks the protocol");
       else logger.error({ err: error }, "a call could not be served");
     }
   }

@@ -136,11 +136,9 @@ test("add() plans the exact DELs of all attachments, last first, in groups [R-0.
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   await lab.add(web);
   const planned = lab.records.saves[1]!.plan;
-  expect(planned.map(({ group, call }) => `${group} ${call.type} ${call.env["CNI_IFNAME"]}`)).toEqual([
-    "1 tuning net1",
-    "1 bridge net1",
-    "0 ptp eth0",
-  ]);
+  expect(
+    planned.map(({ group, call }) => `${group} ${call.type} ${call.env["CNI_IFNAME"]}`),
+  ).toEqual(["1 tuning net1", "1 bridge net1", "0 ptp eth0"]);
   await lab.del(web);
   const really = lab.plugins.calls.filter((call) => call.command === "DEL");
   const bare = ({ type, searchPath, env, stdin, timeoutMs }: (typeof really)[number]): object => ({
@@ -178,7 +176,9 @@ test("add() writes one status entry for each attachment, the default network's a
 test("add() writes the status of a pod that asks for nothing as well", async () => {
   const lab = podWith("");
   await lab.add(web);
-  expect(lab.publisher.status("default/web")).toMatchObject([{ name: "default-net", default: true }]);
+  expect(lab.publisher.status("default/web")).toMatchObject([
+    { name: "default-net", default: true },
+  ]);
 });
 
 test("add() tells the pod's owner of each interface", async () => {
@@ -249,7 +249,8 @@ test("add() refuses an interface that is attached already and leaves it as it is
 
 test("add() gives delegates the runtime's CNI_ARGS, addresses to the default network alone", async () => {
   const lab = podWith("a");
-  const CNI_ARGS = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;IP=10.1.2.3;MAC=02:11:22:33:44:55;X=y";
+  const CNI_ARGS =
+    "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;IP=10.1.2.3;MAC=02:11:22:33:44:55;X=y";
   await lab.add({ env: { CNI_ARGS } });
   const args = lab.plugins.calls.map((call) => call.env["CNI_ARGS"]);
   expect(args).toEqual([
@@ -260,9 +261,7 @@ test("add() gives delegates the runtime's CNI_ARGS, addresses to the default net
 
 test("add() runs chains with prevResult, name and version and the one chain's result counts [N-7.1a] [R-0.3-11] [R-0.3-09]", async () => {
   const lab = new EngineLab({ conf: { delegates: [network("chain", "bridge", "tuning")] } });
-  lab.plugins.script("tuning ADD", (call) =>
-    exited(0, interfaceResult(call, "10.9.9.9/16")),
-  );
+  lab.plugins.script("tuning ADD", (call) => exited(0, interfaceResult(call, "10.9.9.9/16")));
   const { json } = await lab.add();
   const [bridge, tuning] = lab.plugins.calls;
   expect(bridge?.conf).toEqual({ cniVersion: "1.0.0", name: "chain", type: "bridge" });
@@ -283,7 +282,10 @@ test("add() in a namespace that cannot be entered attaches nothing", async () =>
 test("add() leaves device information that cannot be used out of the status", async () => {
   const lab = podWith('[{"name":"sriov","deviceID":"0000:03:02.1"}]');
   const annotation = { "k8s.v1.cni.cncf.io/resourceName": "intel.com/vf" };
-  const conf = { ...network("sriov", "bridge"), plugins: [{ type: "bridge", capabilities: { deviceID: true } }] };
+  const conf = {
+    ...network("sriov", "bridge"),
+    plugins: [{ type: "bridge", capabilities: { deviceID: true } }],
+  };
   lab.source.addNad("default/sriov", conf, annotation);
   const path = "/var/run/k8s.cni.cncf.io/devinfo/dp/intel.com-vf-0000:03:02.1-device.json";
   lab.deviceInfo.files.set(path, "garbage");
@@ -298,7 +300,10 @@ test("add() leaves device information that cannot be used out of the status", as
 
 test("add() does not fail an attached pod because its device's resource has no name", async () => {
   const lab = podWith('[{"name":"sriov","deviceID":"0000:03:02.1"}]');
-  const conf = { ...network("sriov", "bridge"), plugins: [{ type: "bridge", capabilities: { deviceID: true } }] };
+  const conf = {
+    ...network("sriov", "bridge"),
+    plugins: [{ type: "bridge", capabilities: { deviceID: true } }],
+  };
   lab.source.addNad("default/sriov", conf, { "k8s.v1.cni.cncf.io/resourceName": "" });
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });

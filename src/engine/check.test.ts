@@ -7,7 +7,9 @@ import { exited, failed } from "./testing/fake-plugins.ts";
 const web = { pod: "default/web" };
 
 /** A pod that is attached to ptp on eth0, and to bridge and tuning on net1. */
-async function attached(conf: JsonObject = network("net-a", "bridge", "tuning")): Promise<EngineLab> {
+async function attached(
+  conf: JsonObject = network("net-a", "bridge", "tuning"),
+): Promise<EngineLab> {
   const lab = new EngineLab();
   lab.source.addNad("default/a", conf);
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a" } });
@@ -29,7 +31,11 @@ test("check() gives plugins the final result and the ADD's parameters [R-0.4-24]
   const added = lab.records.saves.at(-1)!.record.attachments[1]!.result;
   await lab.check(web);
   for (const call of lab.plugins.calls.filter((each) => each.ifName === "net1")) {
-    expect(call).toMatchObject({ containerId: "c1", netns, conf: { name: "net-a", prevResult: added } });
+    expect(call).toMatchObject({
+      containerId: "c1",
+      netns,
+      conf: { name: "net-a", prevResult: added },
+    });
   }
 });
 
@@ -75,7 +81,11 @@ test("check() takes addresses beyond those of the result, and interfaces of the 
   lab.plugins.script("ptp ADD", (call) => {
     lab.plugins.work(call);
     const interfaces = [{ name: "veth0" }, { name: "eth0", sandbox: netns }];
-    return exited(0, { cniVersion: "1.0.0", interfaces, ips: [{ address: "10.0.0.1/24", interface: 1 }] });
+    return exited(0, {
+      cniVersion: "1.0.0",
+      interfaces,
+      ips: [{ address: "10.0.0.1/24", interface: 1 }],
+    });
   });
   await lab.add();
   lab.kernel.removeLink(netns, "eth0");
@@ -110,7 +120,10 @@ test("check() of an attachment whose ADD did not come to its end fails", async (
 test("check() in a namespace that cannot be entered fails", async () => {
   const lab = await attached();
   lab.kernel.removeNamespace(netns);
-  expect((await lab.check(web)).json).toMatchObject({ code: 8, msg: expect.stringContaining(netns) });
+  expect((await lab.check(web)).json).toMatchObject({
+    code: 8,
+    msg: expect.stringContaining(netns),
+  });
   expect(lab.plugins.log()).toEqual([]);
 });
 

@@ -96,7 +96,8 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
 }
 
 async function sandboxState(ctx: CallContext, netns: string): Promise<SandboxState> {
-  const transport = (path: string, bytes: Uint8Array): Promise<Uint8Array> => ctx.host.netlink(path, bytes);
+  const transport = (path: string, bytes: Uint8Array): Promise<Uint8Array> =>
+    ctx.host.netlink(path, bytes);
   try {
     return {
       links: await listLinks(transport, netns),

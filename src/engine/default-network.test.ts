@@ -59,12 +59,18 @@ test.each([
   ["a name that is nowhere", "flannel", "kube-system/flannel"],
   ["a path that is not there", "/etc/cni/none.conf", "/etc/cni/none.conf"],
   ["an empty directory", "/etc/cni/empty", "/etc/cni/empty"],
-])("clusterNetwork that is %s fails the pod before anything runs", async (_, clusterNetwork, text) => {
-  const lab = labWith({ clusterNetwork });
-  expect((await lab.add(web)).json).toMatchObject({ code: 7, msg: expect.stringContaining(text) });
-  expect(lab.journal).toEqual([]);
-  expect(lab.events.reasons).toEqual(["AttachFailed"]);
-});
+])(
+  "clusterNetwork that is %s fails the pod before anything runs",
+  async (_, clusterNetwork, text) => {
+    const lab = labWith({ clusterNetwork });
+    expect((await lab.add(web)).json).toMatchObject({
+      code: 7,
+      msg: expect.stringContaining(text),
+    });
+    expect(lab.journal).toEqual([]);
+    expect(lab.events.reasons).toEqual(["AttachFailed"]);
+  },
+);
 
 test("clusterNetwork whose definition cannot be looked up now is tried again later, not looked for on disk", async () => {
   const lab = labWith({ clusterNetwork: "flannel" });
@@ -94,19 +100,29 @@ test("clusterNetwork wins over delegates of the same side", async () => {
 
 test("delegates without a name are refused and named by their position", async () => {
   const lab = labWith({ delegates: [network("n", "ptp"), { type: "bridge" }] });
-  expect((await lab.add(web)).json).toMatchObject({ code: 7, msg: expect.stringContaining("delegates[1]") });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("delegates[1]"),
+  });
   expect(lab.plugins.log()).toEqual([]);
 });
 
 test("no default network at all is an error that says what to set", async () => {
   const { json } = await labWith({}).add(web);
-  expect(json).toMatchObject({ code: 7, msg: expect.stringMatching(/clusterNetwork or delegates/) });
+  expect(json).toMatchObject({
+    code: 7,
+    msg: expect.stringMatching(/clusterNetwork or delegates/),
+  });
 });
 
 /** The networks `main` (default), `storage` and `logs` (of every pod) and `own` (of the pod `web`). */
 function withDefaultNetworks(namespace = "default"): EngineLab {
   const lab = labWith({ clusterNetwork: "main", defaultNetworks: ["storage", "logs"] });
-  for (const [name, type] of [["main", "ptp"], ["storage", "bridge"], ["logs", "macvlan"]] as const) {
+  for (const [name, type] of [
+    ["main", "ptp"],
+    ["storage", "bridge"],
+    ["logs", "macvlan"],
+  ] as const) {
     lab.source.addNad(`kube-system/${name}`, network(name, type));
   }
   lab.source.addNad(`${namespace}/own`, network("own", "ipvlan"));
@@ -117,7 +133,12 @@ function withDefaultNetworks(namespace = "default"): EngineLab {
 test("defaultNetworks come after the default network and before those of the annotation [N-6.2]", async () => {
   const lab = withDefaultNetworks();
   await lab.add(web);
-  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "bridge ADD net1", "macvlan ADD net2", "ipvlan ADD net3"]);
+  expect(lab.plugins.log()).toEqual([
+    "ptp ADD eth0",
+    "bridge ADD net1",
+    "macvlan ADD net2",
+    "ipvlan ADD net3",
+  ]);
 });
 
 test("defaultNetworks are not for pods of system namespaces, by namespace and not by name", async () => {
@@ -139,33 +160,48 @@ test("defaultNetworks are not for sandboxes that are no pods", async () => {
 test("defaultNetworks that are missing fail the pod", async () => {
   const lab = withDefaultNetworks();
   lab.source.removeNad("kube-system/logs");
-  expect((await lab.add(web)).json).toMatchObject({ code: 7, msg: expect.stringContaining("logs") });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("logs"),
+  });
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test.each(["plexus", "multus", "multus-shim"])("a default network whose plugin is %s is refused", async (type) => {
-  for (const conf of [
-    { delegates: [network("loop", "ptp", type)] },
-    { clusterNetwork: "/loop.conflist" },
-    { clusterNetwork: "loop" },
-  ]) {
-    const lab = labWith(conf);
-    lab.files.write("/loop.conflist", network("loop", type));
-    lab.source.addNad("kube-system/loop", network("loop", type));
-    expect((await lab.add(web)).json).toMatchObject({ code: 7, msg: expect.stringContaining(type) });
-    expect(lab.plugins.log()).toEqual([]);
-  }
-});
+test.each(["plexus", "multus", "multus-shim"])(
+  "a default network whose plugin is %s is refused",
+  async (type) => {
+    for (const conf of [
+      { delegates: [network("loop", "ptp", type)] },
+      { clusterNetwork: "/loop.conflist" },
+      { clusterNetwork: "loop" },
+    ]) {
+      const lab = labWith(conf);
+      lab.files.write("/loop.conflist", network("loop", type));
+      lab.source.addNad("kube-system/loop", network("loop", type));
+      expect((await lab.add(web)).json).toMatchObject({
+        code: 7,
+        msg: expect.stringContaining(type),
+      });
+      expect(lab.plugins.log()).toEqual([]);
+    }
+  },
+);
 
 test("the runtime's runtimeConfig reaches the default network's plugins by capability, and no other network [N-7.5] [R-1.0-26]", async () => {
   const capabilities = { portMappings: true, bandwidth: true };
   const lab = labWith({
     delegates: [
-      { ...network("main"), plugins: [{ type: "ptp" }, { type: "portmap", capabilities: { portMappings: true } }] },
+      {
+        ...network("main"),
+        plugins: [{ type: "ptp" }, { type: "portmap", capabilities: { portMappings: true } }],
+      },
       { ...network("more"), plugins: [{ type: "bridge", capabilities }] },
     ],
   });
-  lab.source.addNad("default/own", { ...network("own"), plugins: [{ type: "macvlan", capabilities }] });
+  lab.source.addNad("default/own", {
+    ...network("own"),
+    plugins: [{ type: "macvlan", capabilities }],
+  });
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "own" } });
   const runtimeConfig = { portMappings: [{ HostPort: 80 }], bandwidth: { IngressRate: 1 } };
   await lab.add({ ...web, conf: { runtimeConfig } });

@@ -3,9 +3,9 @@ import { type NetConfList, parseNetConfList } from "#cni/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/load.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { resourceNameAnnotation } from "#npwg/selection.ts";
 import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
+import { resourceNameAnnotation } from "#npwg/selection.ts";
 import type { CallContext } from "./deps.ts";
 import type { ResolvedNetwork } from "./planned.ts";
 

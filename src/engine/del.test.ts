@@ -52,7 +52,10 @@ test("del() gives every plugin of a chain the attachment's final result and the 
   const lab = await attached();
   await lab.del(web);
   const seen = lab.plugins.calls.map(({ type, containerId, ifName, conf }) => {
-    const { name, prevResult } = conf as { name: string; prevResult?: { ips: { address: string }[] } };
+    const { name, prevResult } = conf as {
+      name: string;
+      prevResult?: { ips: { address: string }[] };
+    };
     return [type, containerId, name, ifName, prevResult?.ips[0]?.address];
   });
   expect(seen).toEqual([
@@ -91,7 +94,10 @@ test("del() returns several failures as one error that names each network", asyn
   lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
   lab.plugins.script("ptp DEL", failed(5, "lease locked"));
   const { json } = await lab.del(web);
-  expect(json).toMatchObject({ code: 102, msg: expect.stringMatching(/default\/b.*busy.*default-net.*locked/) });
+  expect(json).toMatchObject({
+    code: 102,
+    msg: expect.stringMatching(/default\/b.*busy.*default-net.*locked/),
+  });
   expect(json["msg"]).not.toMatch(/not found|no such file/i);
 });
 
@@ -162,13 +168,17 @@ test("del() goes by the namespace of today's call, not by the record's", async (
   const lab = await attached();
   lab.kernel.addNamespace("/run/netns/moved");
   await lab.del({ ...web, env: { CNI_NETNS: "/run/netns/moved" } });
-  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set(["/run/netns/moved"]));
+  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(
+    new Set(["/run/netns/moved"]),
+  );
 });
 
 test("del() is repeated without a namespace for a delegate that insists on an interface that is gone", async () => {
   const lab = await attached();
   lab.kernel.removeLink(netns, "net1");
-  lab.plugins.script("bridge DEL", (call) => (call.netns === "" ? undefined : failed(5, "no net1")));
+  lab.plugins.script("bridge DEL", (call) =>
+    call.netns === "" ? undefined : failed(5, "no net1"),
+  );
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.of("bridge", "DEL").map((call) => call.netns)).toEqual([netns, ""]);
 });
@@ -194,7 +204,10 @@ test("del() tries every attachment although the kernel lists no interfaces", asy
   const lab = await attached();
   lab.kernel.refuses = 1;
   lab.plugins.script("bridge DEL", failed(5, "busy"));
-  expect((await lab.del(web)).json).toMatchObject({ code: 5, msg: expect.stringContaining("busy") });
+  expect((await lab.del(web)).json).toMatchObject({
+    code: 5,
+    msg: expect.stringContaining("busy"),
+  });
   expect(lab.plugins.log()).toEqual(everything);
   expect(lab.plugins.calls.map((call) => call.netns)).toEqual([netns, netns, netns, netns]);
 });

@@ -3,8 +3,8 @@ import type { DelRequest } from "#cni/plugin-request.ts";
 import type { CallContext } from "./deps.ts";
 import { detachRecord } from "./detach.ts";
 import { podIdentity } from "./pod.ts";
-import { detachUnrecorded } from "./recover.ts";
 import type { AttachmentRecord } from "./record.ts";
+import { detachUnrecorded } from "./recover.ts";
 
 /**
  * DEL: detaches what the record says, never what annotation or definition say today; no pod is
@@ -35,9 +35,5 @@ async function withdrawStatus(
   pod: { readonly namespace: string; readonly name: string } | undefined,
 ): Promise<void> {
   if (pod === undefined) return;
-  const { records } = await ctx.deps.records.list();
-  const isAttached = records.some(
-    (record) => record.pod?.namespace === pod.namespace && record.pod.name === pod.name,
-  );
-  if (!isAttached) await ctx.deps.publisher.withdraw(pod);
+  if (!(await ctx.deps.records.hasPod(pod))) await ctx.deps.publisher.withdraw(pod);
 }

@@ -76,7 +76,11 @@ async function detach(
     ...(attachment.result === undefined ? {} : { prevResult: attachment.result }),
   };
   const del = (netns: string): Promise<void> =>
-    delNetwork(list, runtimeConf({ ...sandbox, netns }, attachment, ctx.config.delegateTimeoutMs), options);
+    delNetwork(
+      list,
+      runtimeConf({ ...sandbox, netns }, attachment, ctx.config.delegateTimeoutMs),
+      options,
+    );
   try {
     await del(sandbox.netns);
   } catch (error) {

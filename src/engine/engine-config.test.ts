@@ -4,7 +4,9 @@ import { configForCall, defaultEngineConfig } from "./engine-config.ts";
 const inline = { name: "n", type: "ptp" };
 
 test("configForCall() gives the defaults where neither side says anything", () => {
-  expect(configForCall({}, { name: "plexus", type: "plexus", anything: 1 })).toEqual(defaultEngineConfig);
+  expect(configForCall({}, { name: "plexus", type: "plexus", anything: 1 })).toEqual(
+    defaultEngineConfig,
+  );
 });
 
 test("configForCall() reads Multus's keys from the runtime's conf", () => {
@@ -47,7 +49,10 @@ test.each([
   ["clusterNetwork", { clusterNetwork: "a" }],
   ["delegates", { delegates: [inline] }],
 ])("configForCall() takes %s of the daemon for the whole default network", (_, daemon) => {
-  const config = configForCall(daemon, { clusterNetwork: "b", delegates: [{ name: "m", type: "x" }] });
+  const config = configForCall(daemon, {
+    clusterNetwork: "b",
+    delegates: [{ name: "m", type: "x" }],
+  });
   expect(config).toEqual({ ...defaultEngineConfig, ...daemon });
 });
 

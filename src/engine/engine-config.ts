@@ -40,7 +40,12 @@ export const defaultEngineConfig: EngineConfig = {
 
 const namespaces = z.union([
   z.array(z.string()),
-  z.string().transform((list) => list.split(",").map((item) => item.trim()).filter((item) => item !== "")),
+  z.string().transform((list) =>
+    list
+      .split(",")
+      .map((item) => item.trim())
+      .filter((item) => item !== ""),
+  ),
 ]);
 
 const jsonObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;

@@ -82,8 +82,16 @@ test("handle() lets go of the sandbox after a failure, and after the shim has go
 });
 
 test.each([
-  ["the conf's version", { conf: { cniVersion: "0.4.0", delegates: [] } }, { cniVersion: "0.4.0", code: 7 }],
-  ["a version that is not ours", { conf: { cniVersion: "9.9.9" } }, { cniVersion: "9.9.9", code: 1 }],
+  [
+    "the conf's version",
+    { conf: { cniVersion: "0.4.0", delegates: [] } },
+    { cniVersion: "0.4.0", code: 7 },
+  ],
+  [
+    "a version that is not ours",
+    { conf: { cniVersion: "9.9.9" } },
+    { cniVersion: "9.9.9", code: 1 },
+  ],
   ["no conf at all", { stdin: "{" }, { cniVersion: "1.1.0", code: 6 }],
   ["a missing variable", { env: { CNI_NETNS: "" } }, { cniVersion: "1.0.0", code: 4 }],
 ])("handle() prints errors with %s [R-1.1-43] [R-1.0-41]", async (_, options, expected) => {
@@ -107,8 +115,14 @@ test("handle() says with PLEXUS_TRACE=1 on stderr how long each phase took", asy
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });
   const env = { PLEXUS_TRACE: "1", PLEXUS_STARTED_US: String((Date.now() - 5) * 1000) };
-  const { stderr } = await lab.add({ pod: "default/web", env: { ...env, CNI_ARGS: "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web" } });
-  const names = stderr.trimEnd().split("\n").map((line) => /^plexus trace: (.*?) +[\d.]+ ms$/.exec(line)?.[1]);
+  const { stderr } = await lab.add({
+    pod: "default/web",
+    env: { ...env, CNI_ARGS: "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web" },
+  });
+  const names = stderr
+    .trimEnd()
+    .split("\n")
+    .map((line) => /^plexus trace: (.*?) +[\d.]+ ms$/.exec(line)?.[1]);
   expect(names).toEqual([
     "connect",
     "parse",
@@ -135,7 +149,10 @@ test("handle() traces a failed call as far as it came, and nothing without PLEXU
 
 test("handle() passes on what delegates say on stderr, whether they fail or not [R-1.0-30]", async () => {
   const lab = new EngineLab();
-  lab.plugins.script("ptp ADD", (call) => ({ ...lab.plugins.work(call), stderr: "warning: slow\n" }));
+  lab.plugins.script("ptp ADD", (call) => ({
+    ...lab.plugins.work(call),
+    stderr: "warning: slow\n",
+  }));
   expect((await lab.add()).stderr).toBe("warning: slow\n");
   lab.plugins.script("ptp DEL", exited(1, { code: 7, msg: "bad" }, "panic: lease\n"));
   expect((await lab.del()).stderr).toContain("panic: lease\n");
@@ -144,7 +161,10 @@ test("handle() passes on what delegates say on stderr, whether they fail or not 
 test("handle() passes on 64 KiB of stderr at most", async () => {
   const lab = new EngineLab({ conf: { delegates: [network("n", "ptp", "tuning")] } });
   for (const type of ["ptp", "tuning"]) {
-    lab.plugins.script(`${type} ADD`, (call) => ({ ...lab.plugins.work(call), stderr: "x".repeat(50_000) }));
+    lab.plugins.script(`${type} ADD`, (call) => ({
+      ...lab.plugins.work(call),
+      stderr: "x".repeat(50_000),
+    }));
   }
   expect((await lab.add()).stderr).toHaveLength(65_536);
 });
@@ -179,7 +199,13 @@ test("handle() logs one line a call, with whose it is and never its configuratio
     {
       level: "info",
       message: "ADD done",
-      fields: { ...sandbox, podNamespace: "default", podName: "web", command: "ADD", durationMs: expect.any(Number) },
+      fields: {
+        ...sandbox,
+        podNamespace: "default",
+        podName: "web",
+        command: "ADD",
+        durationMs: expect.any(Number),
+      },
     },
   ]);
   lab.plugins.script("ptp DEL", failed(7, "bad"));
@@ -194,6 +220,6 @@ test("handle() takes the daemon's configuration as it is at each call", async ()
   const lab = new EngineLab();
   await lab.add();
   lab.config = { delegates: [network("other", "bridge")] };
-  await lab.add({ env: { CNI_CONTAINERID: "c2" , CNI_IFNAME: "eth9" } });
+  await lab.add({ env: { CNI_CONTAINERID: "c2", CNI_IFNAME: "eth9" } });
   expect(lab.plugins.log("ADD")).toEqual(["ptp ADD eth0", "bridge ADD eth9"]);
 });

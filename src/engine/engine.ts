@@ -65,7 +65,10 @@ export class Engine {
     traceConnection(call, trace);
     const { stdout, error } = await this.#attempt(call, { host, trace, stderr });
     const milliseconds = clock() - started;
-    metrics.requestEnded(command, { milliseconds, ...(error === undefined ? {} : { code: error.code }) });
+    metrics.requestEnded(command, {
+      milliseconds,
+      ...(error === undefined ? {} : { code: error.code }),
+    });
     this.#log(call, { error, milliseconds });
     if (error?.cause instanceof HostGoneError) throw error.cause;
     if (call.env["PLEXUS_TRACE"] === "1") stderr.push(trace.format());
@@ -111,7 +114,9 @@ export class Engine {
       return void (await gc(ctx, request));
     }
     using _together = await ctx.trace.phase("lock", () => this.#collection.shared());
-    using _sandbox = await ctx.trace.phase("lock", () => this.#sandboxes.acquire(request.containerId));
+    using _sandbox = await ctx.trace.phase("lock", () =>
+      this.#sandboxes.acquire(request.containerId),
+    );
     if (request.command === "ADD") return await add(ctx, request);
     if (request.command === "DEL") return void (await del(ctx, request));
     return void (await check(ctx, request));
@@ -124,7 +129,11 @@ export class Engine {
     const command = call.env["CNI_COMMAND"] ?? "";
     const fields = { ...callFields(call), command, durationMs };
     if (error === undefined) this.#deps.logger.info(fields, `${command} done`);
-    else this.#deps.logger.error({ ...fields, code: error.code, err: error }, `${command} failed: ${error.message}`);
+    else
+      this.#deps.logger.error(
+        { ...fields, code: error.code, err: error },
+        `${command} failed: ${error.message}`,
+      );
   }
 }
 
@@ -144,7 +153,9 @@ function wordedFor(call: Call, error: CniError): CniError {
   const message = rewordForDel(error.message);
   const details = error.details === undefined ? {} : { details: rewordForDel(error.details) };
   const same = message === error.message && details.details === error.details;
-  return same ? error : new CniError(error.code, message, { ...details, cause: error.cause ?? error });
+  return same
+    ? error
+    : new CniError(error.code, message, { ...details, cause: error.cause ?? error });
 }
 
 /** From the shim's start to here, by its own clock reading. */

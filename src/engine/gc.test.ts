@@ -4,8 +4,14 @@ import { networksAnnotation } from "#npwg/selection.ts";
 import { EngineLab, network } from "./testing/engine-lab.ts";
 import { failed } from "./testing/fake-plugins.ts";
 
-const eth0 = (containerId: string): { containerId: string; ifName: string } => ({ containerId, ifName: "eth0" });
-const v110 = (name: string, ...types: string[]): JsonObject => ({ ...network(name, ...types), cniVersion: "1.1.0" });
+const eth0 = (containerId: string): { containerId: string; ifName: string } => ({
+  containerId,
+  ifName: "eth0",
+});
+const v110 = (name: string, ...types: string[]): JsonObject => ({
+  ...network(name, ...types),
+  cniVersion: "1.1.0",
+});
 
 /** Pods in the containers `c1`, `c2` …, each with the default network and the network `a`. */
 async function pods(...containers: string[]): Promise<EngineLab> {
@@ -42,19 +48,33 @@ test("gc() takes every attachment of a listed container as valid, and each netwo
     tuning: ["c1/net1", "c2/net1"],
   });
   expect(lab.plugins.log("DEL")).toEqual([]);
-  expect(lab.plugins.calls[0]?.env).toMatchObject({ CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "" });
+  expect(lab.plugins.calls[0]?.env).toMatchObject({
+    CNI_CONTAINERID: "",
+    CNI_NETNS: "",
+    CNI_IFNAME: "",
+  });
 });
 
 test("gc() detaches the records of other containers first, last attachment first, and forgets them [R-1.1-31]", async () => {
   const lab = await pods("c1", "c2");
   await lab.gc(["c2"]);
-  expect(lab.plugins.log().slice(0, 3)).toEqual(["tuning DEL net1", "bridge DEL net1", "ptp DEL eth0"]);
-  expect(lab.plugins.of("ptp", "DEL")[0]).toMatchObject({ containerId: "c1", netns: "/run/netns/c1" });
+  expect(lab.plugins.log().slice(0, 3)).toEqual([
+    "tuning DEL net1",
+    "bridge DEL net1",
+    "ptp DEL eth0",
+  ]);
+  expect(lab.plugins.of("ptp", "DEL")[0]).toMatchObject({
+    containerId: "c1",
+    netns: "/run/netns/c1",
+  });
   expect(lab.records.keys).toEqual(["c2@eth0"]);
   expect(told(lab)).toMatchObject({ ptp: ["c2/eth0"], bridge: ["c2/net1"] });
 });
 
-test.each([["null", null], ["empty", []]])("gc() with a list that is %s leaves nothing valid", async (_, list) => {
+test.each([
+  ["null", null],
+  ["empty", []],
+])("gc() with a list that is %s leaves nothing valid", async (_, list) => {
   const lab = await pods("c1");
   await lab.gc(list);
   expect(lab.records.keys).toEqual([]);
@@ -104,10 +124,15 @@ test("gc() passes over networks with disableGC and those below 1.1.0, but detach
 
 test("gc() goes on after failures and returns all of them; what failed stays recorded [R-1.1-34] [R-1.1-31]", async () => {
   const lab = await pods("c1", "c2", "c3");
-  lab.plugins.script("bridge DEL", (call) => (call.containerId === "c1" ? failed(5, "c1 busy") : undefined));
+  lab.plugins.script("bridge DEL", (call) =>
+    call.containerId === "c1" ? failed(5, "c1 busy") : undefined,
+  );
   lab.plugins.script("bridge GC", failed(130, "no bridge"));
   const { json } = await lab.gc(["c3"]);
-  expect(json).toMatchObject({ code: 102, msg: expect.stringMatching(/2 things.*c1 busy.*no bridge/) });
+  expect(json).toMatchObject({
+    code: 102,
+    msg: expect.stringMatching(/2 things.*c1 busy.*no bridge/),
+  });
   expect(lab.records.keys).toEqual(["c1@eth0", "c3@eth0"]);
   expect(Object.keys(told(lab)).sort()).toEqual(["bridge", "ptp", "tuning"]);
 });
@@ -121,7 +146,10 @@ test("gc() returns a single failure with its own code", async () => {
 test("gc() tells of a default network that cannot be found, and collects in the others", async () => {
   const lab = await pods("c1");
   lab.conf = { clusterNetwork: "gone" };
-  expect((await lab.gc(["c1"])).json).toMatchObject({ code: 7, msg: expect.stringContaining("gone") });
+  expect((await lab.gc(["c1"])).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("gone"),
+  });
   expect(told(lab)).toMatchObject({ bridge: ["c1/net1"], ptp: ["c1/eth0"] });
 });
 

@@ -4,7 +4,7 @@ import type { GcRequest } from "#cni/plugin-request.ts";
 import { defaultNetwork } from "./default-network.ts";
 import type { CallContext } from "./deps.ts";
 import { detachRecord } from "./detach.ts";
-import { type NetworkToCollect, NetworksToCollect, type ValidAttachment } from "./gc-networks.ts";
+import { NetworksToCollect, type NetworkToCollect, type ValidAttachment } from "./gc-networks.ts";
 import { type DamagedRecord, HostGoneError } from "./ports.ts";
 import type { AttachmentRecord } from "./record.ts";
 import { detachUnrecorded } from "./recover.ts";
@@ -45,7 +45,8 @@ export async function gc(ctx: CallContext, request: GcRequest): Promise<void> {
   if (fromRuntime !== undefined) {
     await collect(errors, () => addDefaultNetwork(ctx, request, networks));
   }
-  for (const network of networks.complete(fromRuntime)) await collectNetwork(ctx, { network, errors });
+  for (const network of networks.complete(fromRuntime))
+    await collectNetwork(ctx, { network, errors });
   if (errors.length > 0) throw joined(errors);
 }
 
@@ -96,7 +97,11 @@ async function collectNetwork(
   work: { network: NetworkToCollect & { valid: readonly ValidAttachment[] }; errors: CniError[] },
 ): Promise<void> {
   const { list, displayName, searchPath, valid } = work.network;
-  const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs, run: ctx.run(displayName) };
+  const options = {
+    searchPath,
+    timeoutMs: ctx.config.delegateTimeoutMs,
+    run: ctx.run(displayName),
+  };
   const failures = await gcNetwork(list, valid, options);
   work.errors.push(...failures.map(asCniError));
 }

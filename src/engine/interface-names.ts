@@ -17,9 +17,12 @@ export function assignInterfaceNames(
     n.isDefault ? runtimeName(n, options.runtimeIfName) : n.selection?.ifName,
   );
   for (const [index, name] of requested.entries()) {
-    if (name !== undefined) claim(name, { owner: describe(networks, index), owners, existing: options.existing });
+    if (name !== undefined)
+      claim(name, { owner: describe(networks, index), owners, existing: options.existing });
   }
-  return requested.map((name, index) => name ?? generate(index, { owners, existing: options.existing }));
+  return requested.map(
+    (name, index) => name ?? generate(index, { owners, existing: options.existing }),
+  );
 }
 
 /** The runtime finds the default network by the name that it gave (CNI 0.3.0 "Result": that name or an error). */

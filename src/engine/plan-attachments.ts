@@ -1,6 +1,6 @@
 import { mergeCniArgs } from "#cni/args.ts";
-import type { AddRequest } from "#cni/plugin-request.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { AddRequest } from "#cni/plugin-request.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { configuredNetworks } from "./default-network.ts";
 import type { CallContext } from "./deps.ts";
@@ -30,7 +30,10 @@ export async function planAttachments(
     runtimeIfName: request.ifName,
     existing: await existingInterfaces(ctx, request.netns),
   });
-  const searchPath = [...(ctx.config.binDir === undefined ? [] : [ctx.config.binDir]), ...request.path];
+  const searchPath = [
+    ...(ctx.config.binDir === undefined ? [] : [ctx.config.binDir]),
+    ...request.path,
+  ];
   const attachments = networks.map((network, i) => ({
     ...network,
     ifName: names[i] as string,

@@ -107,7 +107,10 @@ export function teardownPlan(record: AttachmentRecord, timeoutMs: number): Teard
   return record.attachments
     .map((attachment, group) => {
       const rt = runtimeConf(record, attachment, timeoutMs);
-      return delCalls(recordedList(attachment), rt, attachment.result).map((call) => ({ group, call }));
+      return delCalls(recordedList(attachment), rt, attachment.result).map((call) => ({
+        group,
+        call,
+      }));
     })
     .reverse()
     .flat();

@@ -1,5 +1,5 @@
-import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
+import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { AttachmentRecord } from "./record.ts";
 
 /**
@@ -64,6 +64,8 @@ export interface RecordStore {
   remove(key: RecordKey): Promise<void>;
   /** Puts record and plan aside for people to look at, out of the way of the sandbox; missing ones are no error. */
   quarantine(key: RecordKey): Promise<void>;
+  /** Whether any sandbox of the pod is recorded; cheap enough for every DEL. */
+  hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean>;
   /** Every record there is, and every sandbox that has files but no usable record. */
   list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
 }
@@ -128,7 +130,10 @@ export type EventReason =
 
 /** Tells the pod's owner what happened. Never waits, never throws. */
 export interface EventRecorder {
-  record(pod: Pod, event: { type: "Normal" | "Warning"; reason: EventReason; message: string }): void;
+  record(
+    pod: Pod,
+    event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
+  ): void;
 }
 
 /** A directory of CNI configuration files, as the host has them. */

@@ -40,7 +40,10 @@ test("del() by the teardown plan goes on after a failure, stops its chain, and k
   const lab = await attached();
   lab.records.damage(sandbox, "record");
   lab.plugins.script("tuning DEL", failed(117, "busy"));
-  expect((await lab.del(web)).json).toMatchObject({ code: 117, msg: expect.stringContaining("busy") });
+  expect((await lab.del(web)).json).toMatchObject({
+    code: 117,
+    msg: expect.stringContaining("busy"),
+  });
   expect(lab.plugins.log()).toEqual(["tuning DEL net1", "ptp DEL eth0"]);
   lab.plugins.unscript("tuning DEL");
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -52,7 +55,10 @@ test("del() by the teardown plan returns several failures as one error", async (
   lab.records.damage(sandbox, "record");
   lab.plugins.script("tuning DEL", failed(117, "busy"));
   lab.plugins.script("ptp DEL", failed(5, "locked"));
-  expect((await lab.del(web)).json).toMatchObject({ code: 102, msg: expect.stringMatching(/busy.*locked/) });
+  expect((await lab.del(web)).json).toMatchObject({
+    code: 102,
+    msg: expect.stringMatching(/busy.*locked/),
+  });
 });
 
 test("del() by the teardown plan goes by today's namespace, and by none where that is gone", async () => {
@@ -67,7 +73,9 @@ test("del() by the teardown plan repeats a call without a namespace where the in
   const lab = await attached();
   lab.records.damage(sandbox, "record");
   lab.kernel.removeLink(netns, "net1");
-  lab.plugins.script("bridge DEL", (call) => (call.netns === "" ? undefined : failed(5, "no net1")));
+  lab.plugins.script("bridge DEL", (call) =>
+    call.netns === "" ? undefined : failed(5, "no net1"),
+  );
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.of("bridge", "DEL").map((call) => call.netns)).toEqual([netns, ""]);
 });
@@ -85,15 +93,18 @@ test.each([["both"], ["record and no plan"], ["plan and no record"]])(
   "del() puts damaged files aside (%s), says so, and tells the default network",
   async (state) => {
     const lab = await attached();
-    lab.records.damage(sandbox, state === "both" ? "both" : state.startsWith("plan") ? "plan" : "record");
+    lab.records.damage(
+      sandbox,
+      state === "both" ? "both" : state.startsWith("plan") ? "plan" : "record",
+    );
     if (state === "record and no plan") lab.records.lose(sandbox, "plan");
     if (state === "plan and no record") lab.records.lose(sandbox, "record");
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
     expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
     expect(lab.records.quarantined).toEqual(["c1@eth0"]);
-    const logged = lab.logger.lines.find((line) => line.level === "error");
-    expect(logged?.message).toMatch(/put aside.*only the default network/);
-    expect((logged?.fields["err"] as AggregateError).errors).not.toHaveLength(0);
+    const logged = lab.logger.lines.find((line) => line.level === "error")!;
+    expect(logged.message).toMatch(/put aside.*only the default network/);
+    expect((logged.fields["err"] as AggregateError).errors).not.toHaveLength(0);
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   },
 );
@@ -102,24 +113,30 @@ test.each([
   ["record unreadable, plan unreadable", { record: unreadable, plan: unreadable }, undefined],
   ["record unreadable, plan damaged", { record: unreadable }, "plan"],
   ["record damaged, plan unreadable", { plan: unreadable }, "record"],
-] as const)("del() fails for another try while files may be readable later: %s", async (_, failLoad, damage) => {
-  const lab = await attached();
-  lab.records.failLoad = failLoad;
-  if (damage !== undefined) lab.records.damage(sandbox, damage);
-  expect((await lab.del(web)).json).toMatchObject({ code: 5 });
-  expect(lab.records.quarantined).toEqual([]);
-  expect(lab.plugins.log()).toEqual([]);
-});
+] as const)(
+  "del() fails for another try while files may be readable later: %s",
+  async (_, failLoad, damage) => {
+    const lab = await attached();
+    lab.records.failLoad = failLoad;
+    if (damage !== undefined) lab.records.damage(sandbox, damage);
+    expect((await lab.del(web)).json).toMatchObject({ code: 5 });
+    expect(lab.records.quarantined).toEqual([]);
+    expect(lab.plugins.log()).toEqual([]);
+  },
+);
 
-test.each(["add", "check"] as const)("%s() of a sandbox with a damaged record is refused and changes nothing", async (command) => {
-  const lab = await attached();
-  lab.records.damage(sandbox, "both");
-  expect((await lab[command](web)).json).toMatchObject({
-    code: 6,
-    msg: expect.stringContaining("attachment record c1@eth0 is unusable"),
-  });
-  expect(lab.plugins.log()).toEqual([]);
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
-  await lab.del(web);
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-});
+test.each(["add", "check"] as const)(
+  "%s() of a sandbox with a damaged record is refused and changes nothing",
+  async (command) => {
+    const lab = await attached();
+    lab.records.damage(sandbox, "both");
+    expect((await lab[command](web)).json).toMatchObject({
+      code: 6,
+      msg: expect.stringContaining("attachment record c1@eth0 is unusable"),
+    });
+    expect(lab.plugins.log()).toEqual([]);
+    expect(lab.records.keys).toEqual(["c1@eth0"]);
+    await lab.del(web);
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  },
+);

@@ -20,27 +20,45 @@ function withPlugin(plugin: JsonObject, options: Case = {}): ResolvedNetwork {
 const plain = withPlugin({ type: "tuning" });
 const portmap = { type: "portmap", capabilities: { portMappings: true } };
 const bandwidth = { type: "bandwidth", capabilities: { bandwidth: true } };
-const mapped = { capabilityArgs: { portMappings: [{ hostPort: 80, containerPort: 80, protocol: "tcp" }] } };
+const mapped = {
+  capabilityArgs: { portMappings: [{ hostPort: 80, containerPort: 80, protocol: "tcp" }] },
+};
 
 test("checkRepeatedNetworks() lets a network be attached as often as wanted [N-4.2a]", () => {
   expect(() => checkRepeatedNetworks([plain, plain, plain])).not.toThrow();
 });
 
 test.each([
-  ["masquerades", { type: "ptp", ipMasq: true }, {}, "its masquerading rules"],
-  ["maps ports", portmap, mapped, "its port mapping rules"],
-  ["is limited by request", bandwidth, { capabilityArgs: { bandwidth: { ingressRate: 1 } } }, "its shaping device"],
-  ["is limited by its configuration", { type: "bandwidth", egressRate: 1 }, {}, "its shaping device"],
-])("checkRepeatedNetworks() refuses a second attachment that %s and says why", (_, plugin, options, reason) => {
-  const network = withPlugin(plugin, options);
-  expect(() => checkRepeatedNetworks([network])).not.toThrow();
-  expect(() => checkRepeatedNetworks([plain, network])).toThrow(
-    expect.objectContaining({
-      code: 100,
-      message: expect.stringMatching(new RegExp(`network net .*default/a.*${plugin.type}.*${reason}`)),
-    }),
-  );
-});
+  {
+    what: "masquerades",
+    network: withPlugin({ type: "ptp", ipMasq: true }),
+    reason: /ptp.*its masquerading rules/,
+  },
+  {
+    what: "maps ports",
+    network: withPlugin(portmap, mapped),
+    reason: /portmap.*its port mapping rules/,
+  },
+  {
+    what: "is limited by request",
+    network: withPlugin(bandwidth, { capabilityArgs: { bandwidth: { ingressRate: 1 } } }),
+    reason: /bandwidth.*its shaping device/,
+  },
+  {
+    what: "is limited by its configuration",
+    network: withPlugin({ type: "bandwidth", egressRate: 1 }),
+    reason: /bandwidth.*its shaping device/,
+  },
+])(
+  "checkRepeatedNetworks() refuses a second attachment that $what and says why",
+  ({ network, reason }) => {
+    expect(() => checkRepeatedNetworks([network])).not.toThrow();
+    const refuse = (): void => checkRepeatedNetworks([plain, network]);
+    expect(refuse).toThrow(expect.objectContaining({ code: 100 }));
+    expect(refuse).toThrow(/network net .*default\/a/);
+    expect(refuse).toThrow(reason);
+  },
+);
 
 test("checkRepeatedNetworks() goes by the CNI network's name, not by the definition's", () => {
   const masquerading = { type: "ptp", ipMasq: true };

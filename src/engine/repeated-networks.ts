@@ -1,5 +1,5 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { PluginConf } from "#cni/conf.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { ResolvedNetwork } from "./planned.ts";
 
 /**

@@ -11,7 +11,8 @@ function podWith(annotations: Record<string, string>, conf: JsonObject = {}): En
   return lab;
 }
 
-const asking = (networks: string, conf?: JsonObject): EngineLab => podWith({ [networksAnnotation]: networks }, conf);
+const asking = (networks: string, conf?: JsonObject): EngineLab =>
+  podWith({ [networksAnnotation]: networks }, conf);
 
 function capable(name: string, type: string, ...capabilities: string[]): JsonObject {
   const declared = Object.fromEntries(capabilities.map((key) => [key, true]));
@@ -20,7 +21,10 @@ function capable(name: string, type: string, ...capabilities: string[]): JsonObj
 
 test("a missing definition fails the pod before anything runs or is recorded, and tells the owner [N-3.4.1d]", async () => {
   const lab = asking("gone");
-  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg: expect.stringContaining("default/gone") });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("default/gone"),
+  });
   expect(lab.journal).toEqual([]);
   expect(lab.events.told[0]).toMatchObject({
     pod: "default/web",
@@ -44,7 +48,9 @@ test("a definition that cannot be looked up now fails the pod for another try, w
     await getNad(ref);
     throw new Error("API server away");
   };
-  expect((await lab.add(web)).json).toMatchObject({ msg: expect.stringContaining("API server away") });
+  expect((await lab.add(web)).json).toMatchObject({
+    msg: expect.stringContaining("API server away"),
+  });
   expect(lab.events.reasons).toEqual(["AttachFailed"]);
 });
 
@@ -54,13 +60,20 @@ test("a definition's conf without a name takes the definition's; on disk it is f
   lab.source.addNad("default/ondisk");
   lab.files.write("/etc/cni/plexus/net.d/x.conflist", network("ondisk", "macvlan"));
   await lab.add(web);
-  expect(lab.plugins.calls.map((call) => call.conf["name"])).toEqual(["main", "nameless", "ondisk"]);
+  expect(lab.plugins.calls.map((call) => call.conf["name"])).toEqual([
+    "main",
+    "nameless",
+    "ondisk",
+  ]);
 });
 
 test("a definition whose conf is broken fails the pod and is named", async () => {
   const lab = asking("a");
   lab.source.addNad("default/a", "{not json");
-  expect((await lab.add(web)).json).toMatchObject({ code: 7, msg: expect.stringContaining('"default/a"') });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining('"default/a"'),
+  });
   expect(lab.journal).toEqual([]);
 });
 
@@ -69,7 +82,10 @@ test("an invalid annotation is ignored loudly: event, log line and status entry 
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
   const saysWhat = expect.stringMatching(/element 2.*mac.*zz/);
-  expect(lab.events.told[0]).toMatchObject({ reason: "InvalidNetworkAnnotation", message: saysWhat });
+  expect(lab.events.told[0]).toMatchObject({
+    reason: "InvalidNetworkAnnotation",
+    message: saysWhat,
+  });
   expect(lab.logger.at("warn")).toEqual([saysWhat]);
   expect(lab.publisher.status("default/web")).toMatchObject([
     { name: "main", default: true, "plexus.dev/annotation-error": saysWhat },
@@ -87,13 +103,19 @@ test("a request that no plugin can take fails the pod before anything runs [N-4.
   const lab = asking('[{"name":"a"},{"name":"b","ips":["10.1.1.1"],"mac":"02:00:00:00:00:09"}]');
   lab.source.addNad("default/a", network("net-a", "bridge"));
   lab.source.addNad("default/b", capable("net-b", "macvlan", "mac"));
-  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg: expect.stringMatching(/default\/b.*"ips"/) });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringMatching(/default\/b.*"ips"/),
+  });
   expect(lab.journal).toEqual([]);
 });
 
 test("requests become runtimeConfig of that network's capable plugins alone [N-4.1.2.1.3.2a]", async () => {
   const lab = asking('[{"name":"a","ips":["10.1.1.1/24"]},{"name":"b"}]');
-  const chain = { ...capable("net-a", "bridge", "ips"), plugins: [{ type: "bridge", capabilities: { ips: true } }, { type: "tuning" }] };
+  const chain = {
+    ...capable("net-a", "bridge", "ips"),
+    plugins: [{ type: "bridge", capabilities: { ips: true } }, { type: "tuning" }],
+  };
   lab.source.addNad("default/a", chain);
   lab.source.addNad("default/b", capable("net-b", "macvlan", "ips"));
   await lab.add(web);
@@ -104,7 +126,9 @@ test("requests become runtimeConfig of that network's capable plugins alone [N-4
     ["macvlan", undefined],
   ]);
   await lab.del(web);
-  expect(lab.plugins.of("bridge", "DEL")[0]?.conf["runtimeConfig"]).toEqual({ ips: ["10.1.1.1/24"] });
+  expect(lab.plugins.of("bridge", "DEL")[0]?.conf["runtimeConfig"]).toEqual({
+    ips: ["10.1.1.1/24"],
+  });
 });
 
 test("cni-args win over the definition's own, key by key [N-4.1.2.1.6.2b]", async () => {
@@ -120,7 +144,9 @@ test("the same network is attached as often as it is named, each as an attachmen
   lab.source.addNad("default/a", network("net-a", "bridge"));
   await lab.add(web);
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "bridge ADD net1", "bridge ADD net2"]);
-  expect(lab.publisher.status("default/web").map(({ name, interface: ifName }) => [name, ifName])).toEqual([
+  expect(
+    lab.publisher.status("default/web").map(({ name, interface: ifName }) => [name, ifName]),
+  ).toEqual([
     ["main", "eth0"],
     ["default/a", "net1"],
     ["default/a", "net2"],
@@ -129,15 +155,24 @@ test("the same network is attached as often as it is named, each as an attachmen
 
 test("the same network twice is refused, before anything runs, where it would damage itself [N-4.2a]", async () => {
   const lab = asking("a,a");
-  lab.source.addNad("default/a", { ...network("net-a"), plugins: [{ type: "bridge", ipMasq: true }] });
-  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg: expect.stringContaining("net-a") });
+  lab.source.addNad("default/a", {
+    ...network("net-a"),
+    plugins: [{ type: "bridge", ipMasq: true }],
+  });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("net-a"),
+  });
   expect(lab.journal).toEqual([]);
 });
 
 test("a definition whose plugin is a meta-plugin is refused", async () => {
   const lab = asking("a");
   lab.source.addNad("default/a", network("net-a", "bridge", "multus"));
-  expect((await lab.add(web)).json).toMatchObject({ code: 7, msg: expect.stringContaining("multus") });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("multus"),
+  });
   expect(lab.journal).toEqual([]);
 });
 
@@ -149,14 +184,21 @@ test.each([
   ["the second of two", { [networksAnnotation]: "own,other/a" }],
   ["the default network's annotation", { [defaultNetworkAnnotation]: "other/a" }],
   ["the default network's annotation without a namespace", { [defaultNetworkAnnotation]: "a" }],
-])("namespace isolation refuses another namespace's network by %s [N-7.4]", async (_, annotations) => {
-  const lab = podWith(annotations, isolated);
-  for (const path of ["other/a", "kube-system/a", "default/own"]) lab.source.addNad(path, network("net-a", "bridge"));
-  expect((await lab.add(web)).json).toMatchObject({ code: 101, msg: expect.stringContaining("isolation") });
-  expect(lab.journal).toEqual([]);
-  expect(lab.source.asked.filter((asked) => !/pod|own/.test(asked))).toEqual([]);
-  expect(lab.events.reasons[0]).toBe("NetworkAccessDenied");
-});
+])(
+  "namespace isolation refuses another namespace's network by %s [N-7.4]",
+  async (_, annotations) => {
+    const lab = podWith(annotations, isolated);
+    for (const path of ["other/a", "kube-system/a", "default/own"])
+      lab.source.addNad(path, network("net-a", "bridge"));
+    expect((await lab.add(web)).json).toMatchObject({
+      code: 101,
+      msg: expect.stringContaining("isolation"),
+    });
+    expect(lab.journal).toEqual([]);
+    expect(lab.source.asked.filter((asked) => !/pod|own/.test(asked))).toEqual([]);
+    expect(lab.events.reasons[0]).toBe("NetworkAccessDenied");
+  },
+);
 
 test.each([
   ["the pod's own namespace", "default/a"],
@@ -175,12 +217,21 @@ test("namespace isolation does not bind what the node's configuration names", as
 });
 
 test("the default network's annotation takes the default network's place, name and runtimeConfig, with requests of its own", async () => {
-  const lab = podWith({ [defaultNetworkAnnotation]: '[{"name":"fast","ips":["10.1.1.1/24"]}]', [networksAnnotation]: "a" });
+  const lab = podWith({
+    [defaultNetworkAnnotation]: '[{"name":"fast","ips":["10.1.1.1/24"]}]',
+    [networksAnnotation]: "a",
+  });
   lab.source.addNad("kube-system/fast", capable("net-fast", "macvlan", "ips", "portMappings"));
   lab.source.addNad("default/a", network("net-a", "bridge"));
-  await lab.add({ ...web, conf: { runtimeConfig: { portMappings: [{ hostPort: 1 }], ips: ["10.9.9.9/24"] } } });
+  await lab.add({
+    ...web,
+    conf: { runtimeConfig: { portMappings: [{ hostPort: 1 }], ips: ["10.9.9.9/24"] } },
+  });
   expect(lab.plugins.log()).toEqual(["macvlan ADD eth0", "bridge ADD net1"]);
-  expect(lab.plugins.calls[0]?.conf["runtimeConfig"]).toEqual({ portMappings: [{ hostPort: 1 }], ips: ["10.1.1.1/24"] });
+  expect(lab.plugins.calls[0]?.conf["runtimeConfig"]).toEqual({
+    portMappings: [{ hostPort: 1 }],
+    ips: ["10.1.1.1/24"],
+  });
   expect(lab.publisher.status("default/web")).toMatchObject([
     { name: "kube-system/fast", default: true },
     { name: "default/a", default: false },
@@ -203,10 +254,16 @@ test.each([
 test("an interface that is wanted twice, or is there already, fails the pod before anything runs [N-4.1.2.1.5b]", async () => {
   const lab = asking("a@data,a@data");
   lab.source.addNad("default/a", network("net-a", "bridge"));
-  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg: expect.stringContaining("data") });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("data"),
+  });
   const other = asking("a@data");
   other.source.addNad("default/a", network("net-a", "bridge"));
   other.kernel.addLink("/run/netns/c1", "data");
-  expect((await other.add(web)).json).toMatchObject({ code: 100, msg: expect.stringContaining("exists already") });
+  expect((await other.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("exists already"),
+  });
   expect([lab.journal, other.journal]).toEqual([[], []]);
 });

@@ -1,9 +1,10 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
 import {
+  defaultNetworkAnnotation,
   type NetworkSelection,
+  networksAnnotation,
   parseDefaultNetworkSelection,
   parseNetworkSelections,
 } from "#npwg/selection.ts";
@@ -71,7 +72,12 @@ async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetw
     const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
     return { ...(await resolve(ctx, pod, selection)), isDefault: true };
   } catch (error) {
-    if (error instanceof SelectionError) invalidAnnotation({ ...ctx, config: { ...ctx.config, invalidAnnotation: "fail" } }, pod, error);
+    if (error instanceof SelectionError)
+      invalidAnnotation(
+        { ...ctx, config: { ...ctx.config, invalidAnnotation: "fail" } },
+        pod,
+        error,
+      );
     throw error;
   }
 }

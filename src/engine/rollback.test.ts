@@ -64,7 +64,10 @@ test("add() answers with the first error when undoing fails as well, keeps the r
   expect(new Set(lab.plugins.log("DEL"))).toEqual(new Set(["bridge DEL net1", "ptp DEL eth0"]));
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   const logged = lab.logger.lines.find((line) => line.message.includes("could not be undone"));
-  expect(logged).toMatchObject({ level: "error", fields: { network: "default/a", containerId: "c1" } });
+  expect(logged).toMatchObject({
+    level: "error",
+    fields: { network: "default/a", containerId: "c1" },
+  });
   lab.plugins.unscript("bridge DEL");
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toEqual([]);
@@ -80,8 +83,14 @@ test("add() gives the DELs that undo it the results of what was attached [R-0.4-
   expect(prevResults).toEqual([
     ["tuning", undefined],
     ["macvlan", undefined],
-    ["bridge", expect.objectContaining({ ips: [expect.objectContaining({ address: "10.0.0.2/24" })] })],
-    ["ptp", expect.objectContaining({ ips: [expect.objectContaining({ address: "10.0.0.1/24" })] })],
+    [
+      "bridge",
+      expect.objectContaining({ ips: [expect.objectContaining({ address: "10.0.0.2/24" })] }),
+    ],
+    [
+      "ptp",
+      expect.objectContaining({ ips: [expect.objectContaining({ address: "10.0.0.1/24" })] }),
+    ],
   ]);
 });
 

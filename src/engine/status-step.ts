@@ -1,6 +1,10 @@
 import type { JsonObject } from "#lib/json.ts";
 import { cniDeviceInfoPath, dpDeviceInfoPath, parseDeviceInfo } from "#npwg/device-info.ts";
-import { buildNetworkStatus, formatNetworkStatus, type NetworkStatus } from "#npwg/network-status.ts";
+import {
+  buildNetworkStatus,
+  formatNetworkStatus,
+  type NetworkStatus,
+} from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection.ts";
 import type { CallContext } from "./deps.ts";
 import type { Attached } from "./planned.ts";

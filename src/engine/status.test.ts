@@ -20,7 +20,10 @@ test("status() of a ready node asks the default network's plugins that have a ST
 test.each([50, 51])("status() passes a plugin's code %i on [R-1.1-22]", async (code) => {
   const lab = labOf("1.1.0");
   lab.plugins.script("tuning STATUS", failed(code, "backend away"));
-  expect((await lab.status()).json).toMatchObject({ code, msg: expect.stringContaining("backend away") });
+  expect((await lab.status()).json).toMatchObject({
+    code,
+    msg: expect.stringContaining("backend away"),
+  });
 });
 
 test("status() turns any other failure of a plugin into code 50", async () => {
@@ -40,7 +43,10 @@ test("status() only looks whether older plugins are there", async () => {
     "tuning VERSION",
   ]);
   lab.plugins.script("tuning", ended("missing"));
-  expect((await lab.status()).json).toMatchObject({ code: 50, msg: expect.stringContaining('"tuning"') });
+  expect((await lab.status()).json).toMatchObject({
+    code: 50,
+    msg: expect.stringContaining('"tuning"'),
+  });
 });
 
 test("status() says that the source of pods is not ready, before plugins are run", async () => {
@@ -56,7 +62,10 @@ test("status() works where there is no source of pods", async () => {
 
 test("status() says that the readiness file is missing [N-6.1.2a]", async () => {
   const lab = labOf("1.1.0", { config: { readinessindicatorfile: "/run/ready" } });
-  expect((await lab.status()).json).toMatchObject({ code: 50, msg: expect.stringContaining("/run/ready") });
+  expect((await lab.status()).json).toMatchObject({
+    code: 50,
+    msg: expect.stringContaining("/run/ready"),
+  });
   lab.files.write("/run/ready", "");
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
 });

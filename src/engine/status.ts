@@ -18,7 +18,8 @@ export async function status(ctx: CallContext, request: StatusRequest): Promise<
     await checkDefaultNetwork(ctx, request);
   } catch (error) {
     const { code, message } = asCniError(error);
-    const known = code === CniErrorCode.PluginNotAvailable || code === CniErrorCode.LimitedConnectivity;
+    const known =
+      code === CniErrorCode.PluginNotAvailable || code === CniErrorCode.LimitedConnectivity;
     if (known) throw error;
     throw new CniError(
       CniErrorCode.PluginNotAvailable,

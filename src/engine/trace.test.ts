@@ -22,6 +22,8 @@ test("Trace lists phases in the order in which they ended, aligned", async () =>
 
 test("Trace counts a phase that fails, and passes the failure on", async () => {
   const trace = new Trace(ticking(5, 9));
-  await expect(trace.phase("record", () => Promise.reject(new Error("full")))).rejects.toThrow("full");
+  await expect(trace.phase("record", () => Promise.reject(new Error("full")))).rejects.toThrow(
+    "full",
+  );
   expect(trace.format()).toContain("record     4.000 ms");
 });

@@ -26,7 +26,10 @@ export class Trace {
   format(): string {
     const width = Math.max(0, ...this.#phases.map((phase) => phase.name.length));
     return this.#phases
-      .map((p) => `plexus trace: ${p.name.padEnd(width)} ${p.milliseconds.toFixed(3).padStart(9)} ms\n`)
+      .map(
+        (p) =>
+          `plexus trace: ${p.name.padEnd(width)} ${p.milliseconds.toFixed(3).padStart(9)} ms\n`,
+      )
       .join("");
   }
 }

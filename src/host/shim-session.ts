@@ -36,7 +36,9 @@ export class ShimSession implements DelegateHost {
   constructor(stream: Duplex) {
     this.#stream = stream;
     stream.on("data", (chunk: Buffer) => this.#onData(chunk));
-    stream.on("error", (error) => this.#fail(new HostGoneError("the shim's connection broke", { cause: error })));
+    stream.on("error", (error) =>
+      this.#fail(new HostGoneError("the shim's connection broke", { cause: error })),
+    );
     stream.on("close", () => this.#fail(new HostGoneError("the shim has gone")));
     stream.on("end", () => this.#fail(new HostGoneError("the shim has gone")));
   }

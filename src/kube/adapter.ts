@@ -8,7 +8,7 @@ import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./
 import { type InClusterOptions, inClusterCredentials } from "./in-cluster.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
 import { LiveGetter } from "./live-get.ts";
-import { keyOf, metadataListOnly, nadOf, podOf } from "./objects.ts";
+import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
 import { type RestartReason, WatchCache, type WatchTimings } from "./watch-cache.ts";
 
@@ -125,7 +125,7 @@ function cachesOf(
       ...common("pods"),
       path: apiPaths.pods,
       query: { fieldSelector: `spec.nodeName=${options.nodeName}` },
-      accept: metadataListOnly,
+      accept: { list: metadataListOnly, watch: metadataOnly },
       decode: (object) => keyed(podOf(object)),
     }),
     nads: new WatchCache<NetworkAttachmentDefinition>({

@@ -73,15 +73,19 @@ export class ApiClient {
       response.destroy();
     };
     request.signal?.addEventListener("abort", onAbort, { once: true });
-    response.socket.setTimeout(options.idleMs, () => {
+    const { socket } = response;
+    const onIdle = (): void => {
       response.destroy(new Error(`nothing received for ${options.idleMs} ms`));
-    });
+    };
+    socket.setTimeout(options.idleMs, onIdle);
     try {
       yield* linesOf(response);
     } catch (error) {
       throw asApiError(error, nameOf(request));
     } finally {
       request.signal?.removeEventListener("abort", onAbort);
+      // A stream that the server has ended leaves its connection to other requests.
+      socket.setTimeout(0, onIdle);
       response.destroy();
     }
   }

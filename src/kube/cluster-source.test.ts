@@ -3,7 +3,7 @@ import { type KubeAdapter, type KubeOptions, startKube } from "./adapter.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { MemoryLogger } from "./testing/memory-logger.ts";
 import { nadObject, podObject } from "./testing/objects.ts";
-import { isGet, isList } from "./testing/requests.ts";
+import { isGet, isList, isWatch } from "./testing/requests.ts";
 
 async function start(
   api: FakeApiServer,
@@ -46,13 +46,23 @@ test("getPod() and getNad() answer from the caches, without a request", async ()
   expect(api.seen.slice(requests).filter((each) => !each.query.has("watch"))).toEqual([]);
 });
 
-test("the pods' LIST asks for metadata of this node's pods only", async () => {
+test("the pods' LIST and WATCH ask for metadata of this node's pods only", async () => {
   await using api = await FakeApiServer.start();
   await using kube = await start(api);
   await kube.whenSynced();
   const list = api.seen.find(isList("pods"));
   expect(list?.query.get("fieldSelector")).toBe("spec.nodeName=node-1");
-  expect(list?.headers.accept).toContain("as=PartialObjectMetadataList");
+  expect(list?.headers.accept).toContain("as=PartialObjectMetadataList;");
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
+});
+
+test("the pods' WATCH asks for single objects, as the server cannot make a list of an event", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await start(api);
+  await kube.whenSynced();
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
 });
 
 test("getPod() reads live what the cache does not have yet", async () => {

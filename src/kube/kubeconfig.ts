@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { parse } from "yaml";
-import { z } from "zod";
+import * as z from "zod";
 import { type CredentialMaterial, type Credentials, RereadCredentials } from "./credentials.ts";
 
 const clusterSchema = z.looseObject({

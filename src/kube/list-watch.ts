@@ -7,7 +7,8 @@ export interface ListWatchTarget {
   readonly client: ApiClient;
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
-  readonly accept?: string;
+  /** Media types of a LIST and of a WATCH, where they are not plain JSON. */
+  readonly accept?: { readonly list: string; readonly watch: string };
 }
 
 /** Limits of the requests of a {@link ListWatch}. */
@@ -49,7 +50,7 @@ export class ListWatch {
     const answer = await client.json({
       path,
       query: { ...query, limit: pageLimit, ...from },
-      ...(accept === undefined ? {} : { accept }),
+      ...(accept === undefined ? {} : { accept: accept.list }),
       timeoutMs: this.#timings.requestTimeoutMs,
       signal,
     });
@@ -77,7 +78,7 @@ export class ListWatch {
           resourceVersion,
           timeoutSeconds: Math.ceil(watchSeconds * (1 + Math.random())),
         },
-        ...(accept === undefined ? {} : { accept }),
+        ...(accept === undefined ? {} : { accept: accept.watch }),
         timeoutMs: requestTimeoutMs,
         signal,
       },

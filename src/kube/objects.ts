@@ -6,7 +6,7 @@ import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 export const metadataOnly =
   "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/** The same for a LIST. */
+/** The same for a LIST; a WATCH with it ends at its first event. */
 export const metadataListOnly =
   "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 

@@ -33,6 +33,8 @@ interface Pending {
   readonly done: Promise<void>;
   /** Fires when nothing more is to be written for it. */
   readonly cancel: AbortController;
+  /** A failure has been logged; what follows is only repetition. */
+  told: boolean;
 }
 
 /**
@@ -98,7 +100,13 @@ export class ApiStatusPublisher implements StatusPublisher {
     }
     const finished = Promise.withResolvers<void>();
     const cancel = new AbortController();
-    const pending = { pod, annotations: { ...annotations }, done: finished.promise, cancel };
+    const pending = {
+      pod,
+      annotations: { ...annotations },
+      done: finished.promise,
+      cancel,
+      told: false,
+    };
     this.#pending.set(key, pending);
     void this.#write(pending, key).finally(finished.resolve);
     return pending.done;
@@ -131,9 +139,10 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   async #attempt(
-    { pod, cancel }: Pending,
+    pending: Pending,
     annotations: Readonly<Record<string, string | null>>,
   ): Promise<{ result: StatusWriteResult; retryAfterMs: number }> {
+    const { pod, cancel } = pending;
     try {
       cancel.signal.throwIfAborted();
       await this.#patch(pod, { annotations, signal: cancel.signal });
@@ -143,7 +152,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       const error = asApiError(thrown);
       const result = cancel.signal.aborted ? "dropped" : await this.#classify(pod, error);
       this.#onWrite(result);
-      this.#tell(pod, { result, error });
+      this.#tell(pending, { result, error });
       return { result, retryAfterMs: error.retryAfterMs };
     }
   }
@@ -188,15 +197,12 @@ export class ApiStatusPublisher implements StatusPublisher {
     }
   }
 
-  #tell(pod: Pod, outcome: { result: StatusWriteResult; error: ApiError }): void {
-    const fields = {
-      podNamespace: pod.namespace,
-      podName: pod.name,
-      result: outcome.result,
-      error: outcome.error.message,
-    };
-    if (outcome.result === "gone")
-      this.#options.logger.debug(fields, "status annotation not needed");
-    else this.#options.logger.warn(fields, "status annotation not written");
+  #tell(pending: Pending, outcome: { result: StatusWriteResult; error: ApiError }): void {
+    const { result, error } = outcome;
+    const { namespace: podNamespace, name: podName } = pending.pod;
+    const fields = { podNamespace, podName, result, error: error.message };
+    const isNews = result === "invalid" || (result === "retried" && !pending.told);
+    this.#options.logger[isNews ? "warn" : "debug"](fields, "status annotation not written");
+    pending.told = true;
   }
 }

@@ -31,7 +31,9 @@ test("atomicWrite() gives the file its mode whatever the umask, 0600 unless told
   } finally {
     process.umask(before);
   }
-  const modes = await Promise.all(["own", "shared"].map(async (name) => (await stat(join(dir, name))).mode & 0o777));
+  const modes = await Promise.all(
+    ["own", "shared"].map(async (name) => (await stat(join(dir, name))).mode & 0o777),
+  );
   expect(modes).toEqual([0o600, 0o644]);
 });
 
@@ -55,7 +57,9 @@ test("atomicWrite() has all of the new content in a file of its own before it to
     done = true;
   });
   while (!done) seen.add(await readFile(path, "utf8"));
-  expect([...seen].map((text) => text.length).filter((n) => n !== 3 && n !== content.length)).toEqual([]);
+  expect(
+    [...seen].map((text) => text.length).filter((n) => n !== 3 && n !== content.length),
+  ).toEqual([]);
   expect(await readFile(path, "utf8")).toHaveLength(content.length);
 });
 

@@ -4,7 +4,10 @@ import { SharedLock } from "./shared-lock.ts";
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Notes when a lease is granted. */
-function watched(lease: Promise<Disposable>): { held: () => boolean; release: () => Promise<void> } {
+function watched(lease: Promise<Disposable>): {
+  held: () => boolean;
+  release: () => Promise<void>;
+} {
   let held = false;
   void lease.then(() => {
     held = true;

@@ -25,6 +25,9 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   readonly #logger: Logger;
   readonly #files = new Map<string, LoadedFile>();
   #watcher: FSWatcher | undefined;
+  /** Of the directory that is watched. */
+  #inode: number | undefined;
+  #isClosed = false;
   #dirty = true;
   /** Why the directory as a whole cannot be read. */
   #unreadable: string | undefined;
@@ -39,15 +42,12 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   static async open(dir: string, logger: Logger): Promise<ManifestDirectory> {
     const source = new ManifestDirectory(dir, logger);
     try {
-      source.#watcher = watch(dir, () => {
-        source.#dirty = true;
-      });
-      source.#watcher.on("error", (error) => logger.error({ err: error, dir }, "manifests: the watch broke"));
-      source.#watcher.unref();
       await source.#reload();
     } catch (error) {
-      source.#watcher?.close();
-      throw new CniError(CniErrorCode.IoFailure, `cannot read the manifests directory ${dir}`, { cause: error });
+      source.#unwatch();
+      throw new CniError(CniErrorCode.IoFailure, `cannot read the manifests directory ${dir}`, {
+        cause: error,
+      });
     }
     return source;
   }
@@ -59,7 +59,10 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     return identity.uid === undefined || identity.uid === pod.uid ? pod : undefined;
   }
 
-  getNad(ref: { namespace: string; name: string }): Promise<NetworkAttachmentDefinition | undefined> {
+  getNad(ref: {
+    namespace: string;
+    name: string;
+  }): Promise<NetworkAttachmentDefinition | undefined> {
     return this.#find((objects) => objects.nads, ref);
   }
 
@@ -70,15 +73,16 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#watcher?.close();
-    await this.#loading;
+    this.#isClosed = true;
+    this.#unwatch();
+    await this.#loading?.catch(() => undefined);
   }
 
   async #find<T extends { namespace: string; name: string }>(
     kind: (objects: ManifestObjects) => readonly T[],
     ref: { namespace: string; name: string },
   ): Promise<T | undefined> {
-    if (this.#dirty) await this.#reload();
+    if (this.#dirty || this.#watcher === undefined) await this.#reload();
     const known = this.#lookUp(kind, ref);
     if (known !== undefined) return known;
     await this.#reload();
@@ -96,7 +100,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
 
   /** Only one scan at a time; those who come meanwhile wait for a scan that began after they asked. */
   async #reload(): Promise<void> {
-    await this.#loading;
+    await this.#loading?.catch(() => undefined);
     this.#loading ??= this.#scan().finally(() => {
       this.#loading = undefined;
     });
@@ -106,7 +110,10 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   async #scan(): Promise<void> {
     this.#dirty = false;
     try {
-      const names = (await readdir(this.#dir)).filter((n) => /^[^.].*\.(ya?ml|json)$/.test(n)).sort();
+      await this.#watch();
+      const names = (await readdir(this.#dir))
+        .filter((n) => /^[^.].*\.(ya?ml|json)$/.test(n))
+        .sort();
       for (const gone of this.#files.keys()) if (!names.includes(gone)) this.#files.delete(gone);
       for (const name of names) await this.#load(name);
       this.#unreadable = undefined;
@@ -118,6 +125,30 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     }
   }
 
+  /** Watches the directory that is at the path now. Without a watch every question reads it anew. */
+  async #watch(): Promise<void> {
+    const { ino } = await stat(this.#dir);
+    if (this.#isClosed || (this.#watcher !== undefined && ino === this.#inode)) return;
+    this.#unwatch();
+    try {
+      this.#watcher = watch(this.#dir, { persistent: false }, () => {
+        this.#dirty = true;
+      });
+      this.#watcher.on("error", () => this.#unwatch());
+      this.#inode = ino;
+    } catch (error) {
+      this.#logger.warn(
+        { err: error, dir: this.#dir },
+        "manifests: no watch, every call reads the directory",
+      );
+    }
+  }
+
+  #unwatch(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+  }
+
   async #load(name: string): Promise<void> {
     const path = join(this.#dir, name);
     const before = this.#files.get(name);
@@ -125,14 +156,26 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
       const { mtimeMs, size, ino } = await stat(path);
       const version = `${mtimeMs}/${size}/${ino}`;
       if (before?.version === version) return;
-      this.#files.set(name, this.#parse({ name, version, text: await readFile(path, "utf8"), before }));
+      this.#files.set(
+        name,
+        this.#parse({ name, version, text: await readFile(path, "utf8"), before }),
+      );
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") this.#files.delete(name);
-      else this.#files.set(name, this.#withProblem({ version: "", before, error: unreadable(name, error) }));
+      else
+        this.#files.set(
+          name,
+          this.#withProblem({ version: "", before, error: unreadable(name, error) }),
+        );
     }
   }
 
-  #parse(file: { name: string; version: string; text: string; before: LoadedFile | undefined }): LoadedFile {
+  #parse(file: {
+    name: string;
+    version: string;
+    text: string;
+    before: LoadedFile | undefined;
+  }): LoadedFile {
     try {
       return { version: file.version, objects: parseManifestFile(file.text, file.name) };
     } catch (error) {
@@ -148,7 +191,8 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   }): LoadedFile {
     const { version, before, error } = file;
     const problem = error instanceof Error ? error.message : String(error);
-    if (problem !== before?.problem) this.#logger.error({ dir: this.#dir }, `manifests: ${problem}`);
+    if (problem !== before?.problem)
+      this.#logger.error({ dir: this.#dir }, `manifests: ${problem}`);
     return { version, objects: before?.objects ?? { pods: [], nads: [] }, problem };
   }
 }

@@ -73,7 +73,8 @@ function toValue(document: Document.Parsed, where: string): unknown {
 
 function addObject(value: unknown, into: { objects: ManifestObjects; where: string }): void {
   const { objects, where } = into;
-  const kind = typeof value === "object" && value !== null && "kind" in value ? value.kind : undefined;
+  const kind =
+    typeof value === "object" && value !== null && "kind" in value ? value.kind : undefined;
   if (kind === "List") {
     const { items } = check(listSchema, value, where);
     for (const [index, item] of items.entries()) {

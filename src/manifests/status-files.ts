@@ -25,7 +25,10 @@ export class StatusFiles implements StatusPublisher {
       if (value === undefined || value === null) await rm(path, { force: true });
       else await write(path, value);
     } catch (error) {
-      this.#logger.error({ err: error, path }, "manifests: the network-status could not be written");
+      this.#logger.error(
+        { err: error, path },
+        "manifests: the network-status could not be written",
+      );
     }
   }
 
@@ -35,7 +38,10 @@ export class StatusFiles implements StatusPublisher {
     try {
       await rm(path, { force: true });
     } catch (error) {
-      this.#logger.error({ err: error, path }, "manifests: the network-status could not be removed");
+      this.#logger.error(
+        { err: error, path },
+        "manifests: the network-status could not be removed",
+      );
     }
     for (const dir of [dirname(path), this.#dir]) await rmdir(dir).catch(() => undefined);
   }

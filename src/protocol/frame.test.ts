@@ -21,13 +21,20 @@ test("encodeFrame() lays frames out as shim/protocol.h says", () => {
 
 test("FrameReader gives back what was encoded, however the bytes are cut", () => {
   const frames = fc.array(
-    fc.record({ type: fc.nat(255), fields: fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 5 }) }),
+    fc.record({
+      type: fc.nat(255),
+      fields: fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 5 }),
+    }),
     { maxLength: 4 },
   );
   fc.assert(
     fc.property(frames, fc.array(fc.nat(200), { maxLength: 8 }), (sent, cuts) => {
       const bytes = Buffer.concat(sent.map(({ type, fields }) => encodeFrame(type, fields)));
-      const at = [0, ...cuts.map((cut) => Math.min(cut, bytes.length)).sort((a, b) => a - b), bytes.length];
+      const at = [
+        0,
+        ...cuts.map((cut) => Math.min(cut, bytes.length)).sort((a, b) => a - b),
+        bytes.length,
+      ];
       const chunks = at.slice(1).map((end, i) => bytes.subarray(at[i], end));
       const received = read(...chunks).map(({ type, fields }) => ({
         type,

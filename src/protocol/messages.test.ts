@@ -19,14 +19,18 @@ function parse(bytes: Buffer): Frame {
   return frame;
 }
 
-const frameOf = (type: number, ...fields: (string | Uint8Array)[]): Frame => parse(encodeFrame(type, fields));
+const frameOf = (type: number, ...fields: (string | Uint8Array)[]): Frame =>
+  parse(encodeFrame(type, fields));
 const text = fc.string({ unit: "grapheme" });
 const env = fc.dictionary(fc.stringMatching(/^CNI_[A-Z]{1,8}$/), text);
 
 test("REQUEST comes through as it was", () => {
   fc.assert(
     fc.property(fc.record({ env, stdin: text }, { noNullPrototype: true }), (message) => {
-      expect(decodeRequest(parse(encodeRequest(message)))).toEqual({ ...message, env: { ...message.env } });
+      expect(decodeRequest(parse(encodeRequest(message)))).toEqual({
+        ...message,
+        env: { ...message.env },
+      });
     }),
   );
 });
@@ -64,7 +68,10 @@ test("environment values may hold =, semicolons and nothing", () => {
 test("NETLINK carries path and bytes as they are", () => {
   const frame = parse(encodeNetlink("/run/netns/x", Uint8Array.of(0, 255, 10)));
   expect(frame.type).toBe(FrameType.Netlink);
-  expect(frame.fields.map((field) => field.toString("latin1"))).toEqual(["/run/netns/x", "\0\xff\n"]);
+  expect(frame.fields.map((field) => field.toString("latin1"))).toEqual([
+    "/run/netns/x",
+    "\0\xff\n",
+  ]);
 });
 
 test.each(["exited", "signaled", "timeout", "overflow", "missing", "refused", "failed"])(
@@ -92,18 +99,46 @@ test("NETLINK_RESULT keeps bytes as they are", () => {
 });
 
 test.each([
-  ["an outcome of another version", () => decodeExecResult(frameOf(3, "exploded", "0", "", "", "", "0")), /exploded/],
+  [
+    "an outcome of another version",
+    () => decodeExecResult(frameOf(3, "exploded", "0", "", "", "", "0")),
+    /exploded/,
+  ],
   ["a missing field", () => decodeExecResult(frameOf(3, "exited", "0", "", "")), /lacks field 4/],
-  ["a number that is none", () => decodeExecResult(frameOf(3, "exited", "-1", "", "", "", "0")), /"-1", not a number/],
+  [
+    "a number that is none",
+    () => decodeExecResult(frameOf(3, "exited", "-1", "", "", "", "0")),
+    /"-1", not a number/,
+  ],
   ["a number with more behind it", () => decodeDone(frameOf(6, "0x1", "", "")), /not a number/],
   ["an empty number", () => decodeNetlinkResult(frameOf(5, "", "", "")), /not a number/],
-  ["a number too large to be exact", () => decodeDone(frameOf(6, "9007199254740993", "", "")), /not a number/],
-  ["another frame than was due", () => decodeDone(frameOf(3, "0", "", "")), /type 3 where type 6 was due/],
+  [
+    "a number too large to be exact",
+    () => decodeDone(frameOf(6, "9007199254740993", "", "")),
+    /not a number/,
+  ],
+  [
+    "another frame than was due",
+    () => decodeDone(frameOf(3, "0", "", "")),
+    /type 3 where type 6 was due/,
+  ],
   ["an unknown frame", () => decodeRequest(frameOf(99, "1")), /type 99/],
-  ["another protocol version", () => decodeRequest(frameOf(1, "2", "")), /version "2", plexusd speaks "1"/],
+  [
+    "another protocol version",
+    () => decodeRequest(frameOf(1, "2", "")),
+    /version "2", plexusd speaks "1"/,
+  ],
   ["no version", () => decodeRequest(frameOf(1)), /version undefined/],
-  ["an environment entry without a name", () => decodeRequest(frameOf(1, "1", "", "=x")), /has no name/],
-  ["an environment entry that is none", () => decodeRequest(frameOf(1, "1", "", "CNI_X")), /has no name/],
+  [
+    "an environment entry without a name",
+    () => decodeRequest(frameOf(1, "1", "", "=x")),
+    /has no name/,
+  ],
+  [
+    "an environment entry that is none",
+    () => decodeRequest(frameOf(1, "1", "", "CNI_X")),
+    /has no name/,
+  ],
 ])("%s breaks the protocol", (_, decode, message) => {
   expect(decode).toThrow(ProtocolError);
   expect(decode).toThrow(message);

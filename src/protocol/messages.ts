@@ -1,5 +1,12 @@
 import { crc32 } from "node:zlib";
-import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError, protocolVersion } from "./frame.ts";
+import {
+  encodeFrame,
+  type Frame,
+  FrameReader,
+  FrameType,
+  ProtocolError,
+  protocolVersion,
+} from "./frame.ts";
 
 /** What the shim asks: the call's CNI_* variables and its configuration. */
 export interface RequestMessage {
@@ -68,7 +75,11 @@ export function decodeRequest(frame: Frame): RequestMessage {
 }
 
 export function encodeRequest(message: RequestMessage): Buffer {
-  return encodeFrame(FrameType.Request, [protocolVersion, message.stdin, ...envFields(message.env)]);
+  return encodeFrame(FrameType.Request, [
+    protocolVersion,
+    message.stdin,
+    ...envFields(message.env),
+  ]);
 }
 
 export function encodeExec(message: ExecMessage): Buffer {
@@ -88,7 +99,10 @@ export function decodeExec(frame: Frame): ExecMessage {
   return {
     group: number(frame, 0),
     type: field(frame, 1).toString(),
-    searchPath: field(frame, 2).toString().split(":").filter((dir) => dir !== ""),
+    searchPath: field(frame, 2)
+      .toString()
+      .split(":")
+      .filter((dir) => dir !== ""),
     timeoutMs: number(frame, 3),
     stdin: field(frame, 4).toString(),
     env: decodeEnv(frame.fields.slice(5)),
@@ -189,7 +203,8 @@ function decodeEnv(fields: readonly Buffer[]): Record<string, string> {
   for (const entry of fields) {
     const text = entry.toString();
     const equals = text.indexOf("=");
-    if (equals < 1) throw new ProtocolError(`environment entry ${JSON.stringify(text)} has no name`);
+    if (equals < 1)
+      throw new ProtocolError(`environment entry ${JSON.stringify(text)} has no name`);
     env[text.slice(0, equals)] = text.slice(equals + 1);
   }
   return env;

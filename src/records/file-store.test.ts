@@ -1,4 +1,14 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -31,7 +41,7 @@ function recordOf(containerId: string, ifName = "eth0", note = "first"): Attachm
         displayName: "default/a",
         isDefault: true,
         ifName,
-        conf: { name: "n", plugins: [{ type: "ptp", note, "ключ": [1.5, null, true] }] },
+        conf: { name: "n", plugins: [{ type: "ptp", note, ключ: [1.5, null, true] }] },
         cniArgs: [["IgnoreUnknown", "1"]],
         capabilityArgs: { ips: ["10.0.0.1"] },
         searchPath: ["/opt/cni/bin"],
@@ -45,7 +55,13 @@ function recordOf(containerId: string, ifName = "eth0", note = "first"): Attachm
 const plan: TeardownPlan = [
   {
     group: 0,
-    call: { type: "ptp", searchPath: ["/x"], env: { CNI_COMMAND: "DEL" }, stdin: "{}", timeoutMs: 60_000 },
+    call: {
+      type: "ptp",
+      searchPath: ["/x"],
+      env: { CNI_COMMAND: "DEL" },
+      stdin: "{}",
+      timeoutMs: 60_000,
+    },
   },
 ];
 
@@ -104,7 +120,10 @@ test("saves of different sandboxes at once, and of one repeatedly, leave whole f
   const store = await FileRecordStore.open(dir);
   const ids = Array.from({ length: 20 }, (_, i) => `c${i}`);
   await Promise.all(
-    ids.flatMap((id) => [store.save(recordOf(id), plan), store.save(recordOf(id, "eth0", "again"), plan)]),
+    ids.flatMap((id) => [
+      store.save(recordOf(id), plan),
+      store.save(recordOf(id, "eth0", "again"), plan),
+    ]),
   );
   const { records, damaged } = await store.list();
   expect(records.map((record) => record.containerId).sort()).toEqual(ids.sort());
@@ -179,13 +198,41 @@ test("list() tells of a plan whose record is missing, and of no other file", asy
   await store.save(recordOf("c1"), plan);
   await store.save(recordOf("c2"), plan);
   await rm(join(dir, "c1@eth0.json"));
-  for (const name of ["README", ".c3@eth0.json.0a.tmp", "c4@eth0.json.damaged", "@eth0.json", "lock"]) {
+  for (const name of [
+    "README",
+    ".c3@eth0.json.0a.tmp",
+    "c4@eth0.json.damaged",
+    "@eth0.json",
+    "lock",
+  ]) {
     await writeFile(join(dir, name), "x");
   }
   expect(await store.list()).toEqual({
     records: [recordOf("c2")],
     damaged: [{ ...key, reason: expect.stringContaining("c1@eth0.teardown") }],
   });
+});
+
+test("hasPod() finds any sandbox of a pod, damaged files or not, and no other pod's", async () => {
+  const store = await FileRecordStore.open(dir);
+  const web = { namespace: "default", name: "web" };
+  expect(await store.hasPod(web)).toBe(false);
+  await store.save(recordOf("c1"), plan);
+  await store.save(recordOf("c2"), plan);
+  await mkdir(join(dir, "c3@eth0.json"));
+  expect(await store.hasPod({ uid: "u", ...web } as typeof web)).toBe(true);
+  for (const [namespace, name] of [
+    ["default", "we"],
+    ["default", "web2"],
+    ["defaul", "web"],
+    ["web", "default"],
+  ]) {
+    expect(await store.hasPod({ namespace: namespace!, name: name! })).toBe(false);
+  }
+  await store.remove(key);
+  expect(await store.hasPod(web)).toBe(true);
+  await store.remove({ ...key, containerId: "c2" });
+  expect(await store.hasPod(web)).toBe(false);
 });
 
 test("quarantine() puts both files aside, where they are neither loaded nor listed, but kept", async () => {

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
@@ -84,6 +85,17 @@ export class FileRecordStore implements RecordStore {
     }
   }
 
+  /**
+   * Looks for the pod as {@link formatRecord} writes it: reading is cheap, parsing is not, and what
+   * is in the page cache is read faster than a thread is asked to.
+   */
+  async hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean> {
+    const { namespace, name } = pod;
+    const head = `"pod":${JSON.stringify({ namespace, name }).slice(0, -1)},`;
+    const names = (await readdir(this.#dir)).filter((each) => each.endsWith(recordSuffix));
+    return names.some((each) => readQuickly(join(this.#dir, each)).includes(head));
+  }
+
   async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
@@ -141,6 +153,15 @@ function parsePlan(file: Buffer, from: { path: string; key: RecordKey }): Teardo
       `teardown plan ${path} is unusable: ${error.message}`,
       { cause: error },
     );
+  }
+}
+
+/** "" for what cannot be read. */
+function readQuickly(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
   }
 }
 

@@ -59,7 +59,10 @@ export function parseRecord(text: string, path: string): AttachmentRecord {
 }
 
 function damaged(path: string, reason: string): CniError {
-  return new CniError(CniErrorCode.DecodingFailure, `attachment record ${path} is unusable: ${reason}`);
+  return new CniError(
+    CniErrorCode.DecodingFailure,
+    `attachment record ${path} is unusable: ${reason}`,
+  );
 }
 
 function sha256(text: string): string {

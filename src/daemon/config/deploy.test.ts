@@ -95,7 +95,7 @@ test("deploy/install.yaml is what scripts/install-manifest.ts makes of deploy/ba
 });
 
 test("the shipped configuration is right", () => {
-  const text = byKind("ConfigMap").data["config.yaml"];
+  const text = byKind("ConfigMap").data["config.yaml"] ?? "";
   expect(parseConfig(text, "config.yaml").nodeConf).toMatchObject({
     cniConfDir: "/etc/cni/net.d",
     binDirs: ["/opt/cni/bin"],

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { configSchema } from "./schema.ts";
 
 /** What is used of a JSON Schema. */

@@ -7,7 +7,7 @@ import {
   type Node,
   parseDocument,
 } from "yaml";
-import type { z } from "zod";
+import type * as z from "zod";
 import { configFromFile, type PlexusConfig } from "./config.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
 

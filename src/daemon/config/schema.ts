@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { z } from "zod";
+import * as z from "zod";
 import { defaultEngineConfig } from "#engine/engine-config.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 

@@ -113,7 +113,10 @@ export class EngineLab {
   }
 
   /** GC with a list of (containerID, "eth0"), or with none at all. */
-  gc(containers: readonly string[] | null | undefined, options: CallOptions = {}): Promise<LabAnswer> {
+  gc(
+    containers: readonly string[] | null | undefined,
+    options: CallOptions = {},
+  ): Promise<LabAnswer> {
     const list = containers?.map((containerID) => ({ containerID, ifname: "eth0" })) ?? null;
     const key = containers === undefined ? {} : { "cni.dev/valid-attachments": list };
     return this.call("GC", { ...options, conf: { cniVersion: "1.1.0", ...key, ...options.conf } });
@@ -127,7 +130,9 @@ export class EngineLab {
     const [namespace = "", name = "", uid] = options.pod?.split("/") ?? [];
     const args = [
       "IgnoreUnknown=1",
-      ...(options.pod === undefined ? [] : [`K8S_POD_NAMESPACE=${namespace}`, `K8S_POD_NAME=${name}`]),
+      ...(options.pod === undefined
+        ? []
+        : [`K8S_POD_NAMESPACE=${namespace}`, `K8S_POD_NAME=${name}`]),
       ...(uid === undefined ? [] : [`K8S_POD_UID=${uid}`]),
     ];
     const common = { CNI_COMMAND: command, CNI_PATH: "/opt/cni/bin" };

@@ -16,7 +16,9 @@ export class FakeConfFiles implements ConfFiles {
   async list(dir: string): Promise<string[]> {
     const prefix = `${dir}/`;
     const inside = [...this.#files.keys()].filter((path) => path.startsWith(prefix));
-    const names = inside.map((path) => path.slice(prefix.length)).filter((name) => !name.includes("/"));
+    const names = inside
+      .map((path) => path.slice(prefix.length))
+      .filter((name) => !name.includes("/"));
     return names.sort();
   }
 

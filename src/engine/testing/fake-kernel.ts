@@ -1,5 +1,10 @@
 import { MessageType as ControlType } from "netlink/dist/constants.js";
-import { formatAddress, formatLink, formatRoute, MessageType } from "netlink/dist/rt/gen_structs.js";
+import {
+  formatAddress,
+  formatLink,
+  formatRoute,
+  MessageType,
+} from "netlink/dist/rt/gen_structs.js";
 import {
   formatMessage,
   type NetlinkMessage,

@@ -34,7 +34,10 @@ export class FakePublisher implements StatusPublisher {
 export class FakeEvents implements EventRecorder {
   readonly told: { pod: string; type: string; reason: EventReason; message: string }[] = [];
 
-  record(pod: Pod, event: { type: "Normal" | "Warning"; reason: EventReason; message: string }): void {
+  record(
+    pod: Pod,
+    event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
+  ): void {
     this.told.push({ pod: `${pod.namespace}/${pod.name}`, ...event });
   }
 

@@ -45,7 +45,10 @@ export class FakeRecords implements RecordStore {
     this.saves.push(structuredClone({ record, plan }));
     if (this.failSave?.nth === this.saves.length) throw this.failSave.error;
     const { containerId, ifName } = record;
-    this.#entries.set(name(record), structuredClone({ key: { containerId, ifName }, record, plan }));
+    this.#entries.set(
+      name(record),
+      structuredClone({ key: { containerId, ifName }, record, plan }),
+    );
     this.#journal.push(`save ${name(record)}`);
   }
 
@@ -56,6 +59,11 @@ export class FakeRecords implements RecordStore {
 
   async quarantine(key: RecordKey): Promise<void> {
     if (this.#forget(key)) this.quarantined.push(name(key));
+  }
+
+  async hasPod(pod: { namespace: string; name: string }): Promise<boolean> {
+    const pods = [...this.#entries.values()].map(({ record }) => record?.pod);
+    return pods.some((each) => each?.namespace === pod.namespace && each.name === pod.name);
   }
 
   async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
@@ -98,5 +106,8 @@ function name({ containerId, ifName }: RecordKey): string {
 }
 
 function unusable(what: string): CniError {
-  return new CniError(CniErrorCode.DecodingFailure, `${what} is unusable: its checksum does not match`);
+  return new CniError(
+    CniErrorCode.DecodingFailure,
+    `${what} is unusable: its checksum does not match`,
+  );
 }

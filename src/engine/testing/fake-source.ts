@@ -13,7 +13,13 @@ export class FakeSource implements ClusterSource {
   failure: Error | undefined;
 
   addPod(pod: { name: string } & Partial<Pod>): Pod {
-    const complete = { namespace: "default", uid: "uid-1", annotations: {}, isStatic: false, ...pod };
+    const complete = {
+      namespace: "default",
+      uid: "uid-1",
+      annotations: {},
+      isStatic: false,
+      ...pod,
+    };
     this.#pods.set(`${complete.namespace}/${complete.name}`, complete);
     return complete;
   }

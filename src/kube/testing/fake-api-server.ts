@@ -191,6 +191,11 @@ export class FakeApiServer implements AsyncDisposable {
     to.response.writeHead(200, { "content-type": "application/json" });
     to.response.flushHeaders();
     const watch = { collection: to.collection, query: request.query, response: to.response };
+    // As the real one does: an event that cannot be made a list ends the watch, without a word.
+    if (request.headers.accept?.includes("as=PartialObjectMetadataList")) {
+      to.response.end();
+      return;
+    }
     this.#watches.add(watch);
     to.response.on("close", () => this.#watches.delete(watch));
   }

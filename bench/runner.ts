@@ -1,0 +1,91 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { on } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface, type Interface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+
+/** One execution of a CNI plugin. */
+export interface Step {
+  readonly program: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: string;
+}
+
+/** What is measured as one: a row of executions. */
+export interface Job {
+  readonly name: string;
+  readonly steps: readonly Step[];
+}
+
+/** Starts jobs through bench/runner.c, which measures them. */
+export class Runner implements Disposable {
+  readonly #dir: string;
+  readonly #process: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #lines: Interface;
+  readonly #prepared = new Map<string, string>();
+
+  constructor(binary: string, dir: string) {
+    this.#dir = dir;
+    this.#process = spawn(binary, { stdio: ["pipe", "pipe", "inherit"] });
+    this.#lines = createInterface(this.#process.stdout);
+  }
+
+  /**
+   * Runs jobs at once; returns the milliseconds that each took.
+   * @throws Error with what a job printed that failed
+   */
+  async run(jobs: readonly Job[]): Promise<number[]> {
+    const lines = jobs.flatMap((job, index) =>
+      job.steps.map((step, nth) => `step ${index} ${this.#prepare(`${job.name}.${nth}`, step)} ${step.program}\n`),
+    );
+    this.#process.stdin.write(`${lines.join("")}go\n`);
+    const times: number[] = [];
+    for await (const [line] of lineEvents(this.#lines)) {
+      if (line === "end") break;
+      const [index = 0, status, microseconds = 0] = (line as string).split(" ").map(Number);
+      const job = jobs[index] as Job;
+      if (status !== 0) throw new Error(`${job.name} failed: ${this.#printed(job)}`);
+      times[index] = microseconds / 1000;
+    }
+    return times;
+  }
+
+  /** What the first step of a job printed on stderr. */
+  stderr(job: Job): string {
+    return readFileSync(join(this.#dir, `${job.name}.0`, "stderr"), "utf8");
+  }
+
+  /** The files of a step, written once: a job of the same name is the same job. */
+  #prepare(name: string, step: Step): string {
+    const known = this.#prepared.get(name);
+    if (known !== undefined) return known;
+    const dir = join(this.#dir, name);
+    mkdirSync(dir, { recursive: true });
+    writeFileSync(join(dir, "env"), Object.entries(step.env).map(([key, value]) => `${key}=${value}\0`).join(""));
+    writeFileSync(join(dir, "stdin"), step.stdin);
+    this.#prepared.set(name, dir);
+    return dir;
+  }
+
+  #printed(job: Job): string {
+    const texts = job.steps.flatMap((_, nth) =>
+      ["stdout", "stderr"].map((stream) => {
+        try {
+          return readFileSync(join(this.#dir, `${job.name}.${nth}`, stream), "utf8");
+        } catch {
+          return "";
+        }
+      }),
+    );
+    return texts.join(" ").replaceAll(/\s+/g, " ");
+  }
+
+  [Symbol.dispose](): void {
+    this.#process.kill("SIGKILL");
+  }
+}
+
+function lineEvents(lines: Interface): AsyncIterable<unknown[]> {
+  return on(lines, "line");
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { repositoryRoot } from "../../support/paths.ts";
+import { home } from "./objects.ts";
+import { installManifest, plexusctl, plexusdPid, plexusPod } from "./plexus.ts";
+import type { Scene } from "./scene.ts";
+
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+}
+
+function load(text: string): Manifest[] {
+  const objects = parseAllDocuments(text, { merge: true }).map((each) => each.toJS() as Manifest);
+  const key = (each: Manifest): string => `${each.kind}/${each.metadata.name}`;
+  return objects.sort((a, b) => key(a).localeCompare(key(b)));
+}
+
+/** What the installation has done, before any pod needs it. */
+export function installScenarios(scene: () => Scene): void {
+  describe("the installation", () => {
+    test("is the same from deploy/install.yaml and from deploy/base", async () => {
+      const { target } = scene();
+      const base = await target.kubectl("kustomize", join(repositoryRoot, "deploy/base"));
+      const plain = await installManifest({ ...target, plexusImage: "localhost/plexus:dev" });
+      expect(load(base)).toEqual(load(plain));
+    });
+
+    test("puts 00-plexus.conflist in place, tells of it, and leaves the node ready", async () => {
+      const { target } = scene();
+      const conf = await target.inNode(["cat", "/etc/cni/net.d/00-plexus.conflist"]);
+      expect(JSON.parse(conf)).toMatchObject({ name: "plexus", plugins: [{ type: "plexus" }] });
+      const nodes = await target.kubectl("get", "node", target.nodeName, "--no-headers");
+      expect(nodes).toMatch(/ Ready /);
+      const about = ["--field-selector=reason=PlexusConfActive", "--namespace=default"];
+      const events = await target.kubectl("get", "events", ...about);
+      expect(events).toContain(`node/${target.nodeName}`);
+    });
+
+    test("makes a resource that kubectl knows by its short names", async () => {
+      const { target } = scene();
+      const names = ["nad", "net-attach-def", "network-attachment-definitions"];
+      for (const name of names) {
+        const listed = await target.kubectl("get", name, `--namespace=${home}`, "--output=name");
+        expect(listed).toContain("network-attachment-definition.k8s.cni.cncf.io/red");
+      }
+    });
+
+    test("refuses a definition whose configuration is no text", async () => {
+      const { target } = scene();
+      const bad = {
+        apiVersion: "k8s.cni.cncf.io/v1",
+        kind: "NetworkAttachmentDefinition",
+        metadata: { name: "bad", namespace: home },
+        spec: { config: { cniVersion: "1.0.0" } },
+      };
+      await expect(target.apply(bad)).rejects.toThrow(/spec.config.*must be of type string/);
+    });
+
+    test("serves health and metrics, on the node only", async () => {
+      const { target } = scene();
+      await scene().startPod("asks-health", { spec: { hostNetwork: true } });
+      const ask = async (path: string): Promise<string> =>
+        scene().exec("asks-health", "wget", "-qO-", `http://127.0.0.1:19500${path}`);
+      expect(await ask("/healthz")).toMatch(/ok/i);
+      expect(await ask("/readyz")).toMatch(/ok|ready/i);
+      const metrics = await ask("/metrics");
+      expect(metrics).toMatch(/^plexus_build_info\{.*version="\d/m);
+      expect(metrics).toMatch(/^plexus_conf_state\{state="active"\} 1$/m);
+      for (const resource of ["pods", "network-attachment-definitions"]) {
+        expect(metrics).toContain(`plexus_apiserver_cache_synced{resource="${resource}"} 1`);
+      }
+      expect(await plexusctl(target, "status")).toMatch(/node configuration: active[^]*ready$/);
+      const outside = ["wget", "-qO-", "-T3", `http://${await nodeAddress(scene())}:19500/metrics`];
+      await expect(scene().exec("asks-health", ...outside)).rejects.toThrow(/refused/);
+    });
+
+    test("keeps its watches open", async () => {
+      const { target } = scene();
+      await scene().startPod("watched", { networks: "red" });
+      const { name } = (await plexusPod(target)).metadata;
+      const logs = await target.kubectl("--namespace=kube-system", "logs", name);
+      expect(logs.split("\n").filter((line) => /API watch/.test(line))).toEqual([]);
+    });
+
+    test("runs plexusd without privileges", async () => {
+      const { target } = scene();
+      const pid = await plexusdPid(target);
+      const status = await target.inNode(["cat", `/proc/${pid}/status`]);
+      for (const set of ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]) {
+        expect(status).toMatch(new RegExp(`^${set}:\t0{16}$`, "m"));
+      }
+      expect(status).toMatch(/^NoNewPrivs:\t1$/m);
+      expect(status).toMatch(/^Seccomp:\t2$/m);
+      const mounts = await target.inNode(["cat", `/proc/${pid}/mountinfo`]);
+      expect(mounts).toMatch(/^\d+ \d+ \S+ \S+ \/ ro[, ]/m);
+      const namespaces = ["pid", "mnt", "ipc", "uts"].map((name) => `/proc/${pid}/ns/${name}`);
+      const hosts = namespaces.map((path) => path.replace(pid, "1"));
+      const own = (await target.inNode(["readlink", ...namespaces])).split("\n");
+      const node = (await target.inNode(["readlink", ...hosts])).split("\n");
+      expect(own.filter((namespace) => node.includes(namespace))).toEqual([]);
+    });
+  });
+}
+
+async function nodeAddress({ target }: Scene): Promise<string> {
+  const path = '{.status.addresses[?(@.type=="InternalIP")].address}';
+  const output = await target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
+  return output.split(" ")[0] ?? "";
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { bridge, list } from "../../support/networks.ts";
+
+/** Where the scenarios' pods live. */
+export const home = "plexus-e2e";
+
+/** Another namespace, with a network of its own. */
+export const elsewhere = "plexus-e2e-elsewhere";
+
+export const networksKey = "k8s.v1.cni.cncf.io/networks";
+export const statusKey = "k8s.v1.cni.cncf.io/network-status";
+
+/** A network definition. */
+export function nad(name: string, config: object, namespace = home): object {
+  return {
+    apiVersion: "k8s.cni.cncf.io/v1",
+    kind: "NetworkAttachmentDefinition",
+    metadata: { name, namespace },
+    spec: { config: JSON.stringify(config) },
+  };
+}
+
+/** The networks of the scenarios, by the names that pods use. */
+export const networks = {
+  red: bridge("red", 161),
+  blue: bridge("blue", 162),
+  green: bridge("green", 163),
+  /** Addresses and hardware addresses are the pods' to say. */
+  fixed: list("fixed", {
+    type: "bridge",
+    bridge: "br164",
+    capabilities: { ips: true, mac: true },
+    ipam: { type: "static" },
+  }),
+  late: bridge("late", 165),
+} as const;
+
+/** The bridges of these networks, which the bridge plugin leaves behind on purpose. */
+export const bridges = ["cni0", "br161", "br162", "br163", "br164", "br165"];
+
+/** A namespace. */
+export function namespaceObject(name: string): object {
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+}
+
+/** What of a pod's object is looked at. */
+export interface PodObject {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly uid: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly status: {
+    readonly phase?: string;
+    readonly podIP?: string;
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly containerStatuses?: readonly { readonly restartCount: number }[];
+  };
+}
+
+/** One entry of the network-status annotation. */
+export interface StatusEntry {
+  readonly name: string;
+  readonly interface: string;
+  readonly ips?: readonly string[];
+  readonly mac?: string;
+  readonly default?: boolean;
+  readonly "plexus.dev/annotation-error"?: string;
+}
+
+/** Parses a pod's network-status annotation. */
+export function networkStatus(pod: PodObject): StatusEntry[] {
+  return JSON.parse(pod.metadata.annotations?.[statusKey] ?? "[]") as StatusEntry[];
+}

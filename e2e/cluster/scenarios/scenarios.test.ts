@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { afterAll, afterEach, beforeAll, describe } from "vitest";
+import { attachScenarios } from "./attach.ts";
+import { GivenTarget } from "./given-target.ts";
+import { installScenarios } from "./install.ts";
+import { loadScenarios } from "./load.ts";
+import { outageScenarios } from "./outage.ts";
+import { OwnTarget } from "./own-target.ts";
+import { installPlexus, plexusLogs } from "./plexus.ts";
+import { Scene } from "./scene.ts";
+import { securityScenarios } from "./security.ts";
+import { isGiven, type Target } from "./target.ts";
+import { uninstallPlexus, uninstallScenarios } from "./uninstall.ts";
+
+describe(isGiven ? "the given cluster" : "a cluster", () => {
+  let target: Target | undefined;
+  let current: Scene | undefined;
+  const scene = (): Scene => {
+    if (current === undefined) {
+      throw new Error("Plexus could not be installed");
+    }
+    return current;
+  };
+
+  beforeAll(async () => {
+    target = isGiven ? await GivenTarget.start() : await OwnTarget.start();
+    await installPlexus(target);
+    const prepared = new Scene(target);
+    await prepared.prepare();
+    current = prepared;
+  });
+
+  /** Every scenario has to leave the node as it was; one that failed says what it can. */
+  afterEach(async ({ task }) => {
+    if (task.result?.state === "fail") {
+      console.error(await report(scene()));
+    }
+    await scene().clear();
+  }, 600_000);
+
+  afterAll(async () => {
+    if (isGiven && target !== undefined) {
+      await current?.remove();
+      await uninstallPlexus(target);
+    }
+    await target?.[Symbol.asyncDispose]();
+  });
+
+  installScenarios(scene);
+  attachScenarios(scene);
+  securityScenarios(scene);
+  loadScenarios(scene);
+  outageScenarios(scene);
+  uninstallScenarios(scene);
+});
+
+async function report({ target }: Scene): Promise<string> {
+  const pods = await target.tryKubectl("get", "pods", "--all-namespaces", "--output=wide");
+  const sort = "--sort-by=.lastTimestamp";
+  const events = await target.tryKubectl("get", "events", "--all-namespaces", sort);
+  const newest = events.stdout.split("\n").slice(-40).join("\n");
+  return [pods.stdout, newest, await plexusLogs(target)].join("\n\n");
+}

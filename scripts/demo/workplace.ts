@@ -1,0 +1,83 @@
+import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+
+/** Something that the demo cannot go on without; the message is the one line that it prints. */
+export class DemoError extends Error {
+  override readonly name = "DemoError";
+}
+
+/** Directories of the demo and the programs that it shows. */
+export interface Workplace {
+  readonly dir: string;
+  readonly manifests: string;
+  readonly state: string;
+  readonly socket: string;
+  readonly plugins: string;
+  readonly shim: string;
+  readonly daemon: string;
+}
+
+const neededPlugins = ["ptp", "bridge", "macvlan", "host-local", "static"];
+
+/**
+ * Makes the demo's directory, which goes when the process ends, however it ends. Its fixed name is the
+ * lock as well: two demos at once would have to share it.
+ * @throws DemoError when it exists or a plugin is missing
+ */
+export function makeWorkplace(): Workplace {
+  const plugins = pluginDirectory();
+  const dir = process.env["PLEXUS_DEMO_DIR"] ?? join(tmpdir(), "plexus-demo");
+  const dist = process.env["PLEXUS_DIST"] ?? "dist";
+  try {
+    mkdirSync(dir, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    throw new DemoError(`${dir} is in use: another demo runs, or one was killed; then remove it`);
+  }
+  process.on("exit", () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
+  const manifests = join(dir, "manifests");
+  cpSync("examples/manifests", manifests, { recursive: true });
+  const shim = join(dir, "plexus");
+  cpSync(join(dist, "plexus"), shim);
+  const own = { dir, manifests, plugins, shim, daemon: join(dist, "plexusd.js") };
+  return { ...own, state: join(dir, "state"), socket: join(dir, "plexus.sock") };
+}
+
+/** @throws DemoError naming the first plugin that is nowhere */
+function pluginDirectory(): string {
+  const chosen = process.env["CNI_PLUGIN_DIR"];
+  const candidates = chosen === undefined ? ["/opt/cni/bin", "/usr/lib/cni"] : [chosen];
+  const lacks = (dir: string): string | undefined => neededPlugins.find((type) => !existsSync(join(dir, type)));
+  const found = candidates.find((dir) => lacks(dir) === undefined);
+  if (found !== undefined) return found;
+  const last = candidates.at(-1) ?? "";
+  throw new DemoError(`CNI plugin ${lacks(last)} is missing in ${last}: run \`make deps\``);
+}
+
+/**
+ * The node's own part: empty places for what plugins keep, a card for macvlan and a bridge. The
+ * namespaces that this happens in were made by demo.sh and end with the demo.
+ */
+export async function setUpNode(): Promise<void> {
+  const commands = [
+    "mount -t tmpfs tmpfs /run",
+    "mount -t tmpfs tmpfs /var/lib",
+    "mkdir -p /run/netns /run/cni /var/lib/cni",
+    "ip link set lo up",
+    "ip link add uplink0 type veth peer name cable0",
+    "ip link set uplink0 up",
+    "ip link set cable0 up",
+    "ip link add br-storage type bridge",
+    "ip link set br-storage up",
+  ];
+  await execa("sh", ["-ec", commands.join("\n")]);
+}
+
+/** Makes a pod's network namespace as a runtime does; returns its path. */
+export async function addNamespace(name: string): Promise<string> {
+  await execa("ip", ["netns", "add", name]);
+  await execa("ip", ["-n", name, "link", "set", "lo", "up"]);
+  return `/run/netns/${name}`;
+}

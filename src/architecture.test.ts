@@ -1,0 +1,205 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+const leaves = ["lib"];
+const engine = ["lib", "cni", "npwg", "engine"];
+const adapters = ["records", "host", "kube", "manifests"];
+
+/**
+ * Which folders of src/ each folder may import: ARCHITECTURE.md, "Folders and who may import whom".
+ * Of the daemon, the other front ends share how its files are read, and nothing that runs.
+ */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  lib: [],
+  cni: leaves,
+  npwg: ["lib", "cni"],
+  engine: ["lib", "cni", "npwg"],
+  protocol: leaves,
+  records: [...engine, "protocol"],
+  host: [...engine, "protocol"],
+  kube: engine,
+  manifests: engine,
+  daemon: [...engine, ...adapters, "protocol"],
+  standalone: [...engine, ...adapters, "protocol", "daemon/config"],
+  docker: [...engine, ...adapters],
+  cli: [...engine, ...adapters, "daemon/config", "daemon/node-conf"],
+};
+
+/** What a folder's tests may import beyond that: plexusctl is tested against what the daemon serves. */
+const testsMayImport: Readonly<Record<string, readonly string[]>> = { cli: ["daemon"] };
+
+/** Folders whose code does no I/O of its own, and the modules of Node that do none either. */
+const pureFolders = ["cni", "npwg", "engine"];
+const pureModules = ["path", "path/posix", "util", "buffer", "crypto", "zlib", "os", "url"];
+
+/** Who may import the package `netlink`, and what of it: its codecs, which open no socket. */
+const netlinkFolders = ["src/engine/routes/", "src/engine/testing/"];
+const netlinkCodecs = /^netlink\/dist\/(constants|structs|rt\/gen_structs)\.js$/;
+
+interface SourceFile {
+  /** From the repository's root. */
+  readonly path: string;
+  readonly text: string;
+}
+
+const isTest = (path: string): boolean => /\.test\.ts$|\/testing\//.test(path);
+const folderOf = (path: string): string => path.split("/")[1] ?? "";
+
+function importsOf(text: string): string[] {
+  const pattern = /(?:\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\1/g;
+  return [...text.matchAll(pattern)].map((match) => match[2] as string);
+}
+
+/** Everything that breaks the rules, one line each. */
+function violations(files: readonly SourceFile[]): string[] {
+  return files.flatMap((file) => {
+    const { path, text } = file;
+    const imports = importsOf(withoutComments(text));
+    return [
+      ...(path.endsWith("/index.ts") ? ["is a barrel"] : []),
+      ...(isTest(path) || path.endsWith("/main.ts") ? [] : processUses(withoutComments(text))),
+      ...imports.flatMap((specifier) => importProblem(path, specifier) ?? []),
+    ].map((problem) => `${path} ${problem}`);
+  });
+}
+
+function importProblem(path: string, specifier: string): string | undefined {
+  const problem = `imports ${specifier}`;
+  if (specifier.startsWith("..")) return problem;
+  if (specifier.startsWith("#")) return folderProblem(path, specifier) ? problem : undefined;
+  if (/^netlink(\/|$)/.test(specifier)) {
+    const isAllowed =
+      netlinkFolders.some((folder) => path.startsWith(folder)) && netlinkCodecs.test(specifier);
+    return isAllowed ? undefined : problem;
+  }
+  const isPure = pureFolders.includes(folderOf(path)) && !isTest(path);
+  const isNode = specifier.startsWith("node:");
+  return isPure && isNode && !pureModules.includes(specifier.slice("node:".length))
+    ? problem
+    : undefined;
+}
+
+/** Tests may use the fakes and everything that their folder may; fakes are for tests alone. */
+function folderProblem(path: string, specifier: string): boolean {
+  const own = folderOf(path);
+  if (specifier.includes("/testing/") && !isTest(path)) return true;
+  const forTests = isTest(path) ? (testsMayImport[own] ?? []) : [];
+  const allowed = [own, ...(mayImport[own] ?? []), ...forTests];
+  return !allowed.some((folder) => specifier.startsWith(`#${folder}/`));
+}
+
+/** The process's environment, arguments, streams and exit are for `main.ts` files alone. */
+function processUses(text: string): string[] {
+  const uses = text.matchAll(
+    /\bprocess\.(env|argv|stdin|stdout|stderr|exit|exitCode|chdir|on|once)\b/g,
+  );
+  const imported = text.matchAll(
+    /import\s*\{[^}]*\b(env|argv|stdin|stdout|stderr|exit)\b[^}]*\}\s*from\s*"node:process"/g,
+  );
+  return [...uses, ...imported].map((match) => `uses process.${match[1]}`);
+}
+
+function withoutComments(text: string): string {
+  return text.replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, "");
+}
+
+const root = join(import.meta.dirname, "..");
+
+async function sources(): Promise<SourceFile[]> {
+  const names = await readdir(join(root, "src"), { recursive: true });
+  const paths = names.filter((name) => name.endsWith(".ts")).map((name) => `src/${name}`);
+  const inFolders = paths.filter((path) => path.split("/").length > 2);
+  return Promise.all(
+    inFolders.map(async (path) => ({ path, text: await readFile(join(root, path), "utf8") })),
+  );
+}
+
+test("every file keeps to the rule of who may import whom and of who does I/O", async () => {
+  const files = await sources();
+  expect(files.length).toBeGreaterThan(100);
+  expect(violations(files)).toEqual([]);
+});
+
+test("every folder of src/ has its place in the table", async () => {
+  const entries = await readdir(join(root, "src"), { withFileTypes: true });
+  const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+  expect(folders.filter((folder) => mayImport[folder] === undefined)).toEqual([]);
+});
+
+test("no folder can, by way of others, import itself", () => {
+  const reach = (folder: string): string[] =>
+    (mayImport[folder.split("/")[0] ?? ""] ?? []).flatMap((each) => [each, ...reach(each)]);
+  expect(Object.keys(mayImport).filter((folder) => reach(folder).includes(folder))).toEqual([]);
+});
+
+test.each([
+  ["src/cni/conf.ts", 'import { x } from "#npwg/nad.ts";', "imports #npwg/nad.ts"],
+  [
+    "src/engine/add.ts",
+    'import { x } from "#records/file-store.ts";',
+    "imports #records/file-store.ts",
+  ],
+  [
+    "src/kube/client.ts",
+    'import type { x } from "#manifests/documents.ts";',
+    "imports #manifests/documents.ts",
+  ],
+  ["src/kube/client.ts", 'import { x } from "#protocol/frame.ts";', "imports #protocol/frame.ts"],
+  [
+    "src/daemon/start.ts",
+    'import { x } from "#standalone/serve.ts";',
+    "imports #standalone/serve.ts",
+  ],
+  ["src/cli/status.ts", 'import { x } from "#daemon/start.ts";', "imports #daemon/start.ts"],
+  ["src/lib/a.ts", 'export { x } from "#cni/ip.ts";', "imports #cni/ip.ts"],
+  ["src/unheard-of/a.ts", 'import "#lib/json.ts";', "imports #lib/json.ts"],
+  ["src/cni/a.test.ts", 'import { x } from "#engine/engine.ts";', "imports #engine/engine.ts"],
+  [
+    "src/engine/add.ts",
+    'import { x } from "#engine/testing/fake-host.ts";',
+    "imports #engine/testing/fake-host.ts",
+  ],
+  ["src/engine/routes/apply.ts", 'import { x } from "../ports.ts";', "imports ../ports.ts"],
+  [
+    "src/engine/routes/testing/k.ts",
+    'import {\n  x,\n} from "../codec.ts";',
+    "imports ../codec.ts",
+  ],
+  ["src/engine/add.ts", 'import { readFile } from "node:fs/promises";', "imports node:fs/promises"],
+  ["src/cni/chain.ts", 'import { spawn } from "node:child_process";', "imports node:child_process"],
+  ["src/npwg/nad.ts", 'const net = await import("node:net");', "imports node:net"],
+  [
+    "src/engine/add.ts",
+    'import { x } from "netlink/dist/structs.js";',
+    "imports netlink/dist/structs.js",
+  ],
+  ["src/engine/routes/apply.ts", 'import { x } from "netlink";', "imports netlink"],
+  ["src/host/a.ts", "const p = process.env['X'];", "uses process.env"],
+  ["src/engine/a.ts", "process.stdout.write('x');", "uses process.stdout"],
+  ["src/daemon/start.ts", 'import { argv } from "node:process";', "uses process.argv"],
+  ["src/lib/index.ts", "export {};", "is a barrel"],
+])("%s is caught with: %s", (path, text, problem) => {
+  expect(violations([{ path, text }])).toEqual([`${path} ${problem}`]);
+});
+
+test.each([
+  [
+    "src/engine/routes/codec.ts",
+    'import { x } from "netlink/dist/rt/gen_structs.js";\nimport { y } from "./z.ts";',
+  ],
+  ["src/records/file-store.ts", 'import { x } from "#protocol/messages.ts";\nimport "node:fs";'],
+  ["src/cli/config-check.ts", 'import { x } from "#daemon/config/parse.ts";'],
+  ["src/daemon/main.ts", "process.exit(Number(process.env.X));"],
+  [
+    "src/daemon/a.test.ts",
+    'process.env.X = "1"; import { x } from "#engine/testing/fake-host.ts";',
+  ],
+  [
+    "src/engine/a.ts",
+    '/** Like process.env. */\n// import { x } from "#kube/client.ts";\nimport "node:path/posix";',
+  ],
+  ["src/daemon/server.ts", "const own = `${path}.${process.pid}`;"],
+])("%s may have: %s", (path, text) => {
+  expect(violations([{ path, text }])).toEqual([]);
+});

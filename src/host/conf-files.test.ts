@@ -1,0 +1,61 @@
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { HostConfFiles, HostDeviceInfoFiles } from "./conf-files.ts";
+
+let dir: string;
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "plexus-conf-"));
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true });
+});
+
+test("HostConfFiles lists files, links to files among them, bytewise and without directories", async () => {
+  await mkdir(join(dir, "05-dir.conf"));
+  for (const name of ["b.conf", "B.conf", "10-x.conflist", "é.conf", ".hidden"])
+    await writeFile(join(dir, name), "");
+  await symlink(join(dir, "b.conf"), join(dir, "a-link.conf"));
+  expect(await new HostConfFiles().list(dir)).toEqual([
+    ".hidden",
+    "10-x.conflist",
+    "B.conf",
+    "a-link.conf",
+    "b.conf",
+    "é.conf",
+  ]);
+});
+
+test("HostConfFiles takes an absent directory as an empty one, another failure as a failure", async () => {
+  const files = new HostConfFiles();
+  expect(await files.list(join(dir, "none"))).toEqual([]);
+  await writeFile(join(dir, "file"), "");
+  expect(await files.list(join(dir, "file", "below"))).toEqual([]);
+  await expect(files.list(`${dir}\0`)).rejects.toThrow();
+});
+
+test("HostConfFiles tells files, directories and what is absent apart, through links", async () => {
+  await writeFile(join(dir, "file"), "text");
+  await symlink(dir, join(dir, "link"));
+  await symlink(join(dir, "none"), join(dir, "dangling"));
+  const files = new HostConfFiles();
+  const kinds = await Promise.all(
+    ["file", "link", ".", "dangling", "none", "file/below"].map((name) =>
+      files.kind(join(dir, name)),
+    ),
+  );
+  expect(kinds).toEqual(["file", "directory", "directory", "absent", "absent", "absent"]);
+  expect(await files.read(join(dir, "file"))).toBe("text");
+  await expect(files.read(join(dir, "none"))).rejects.toThrow(/ENOENT/);
+});
+
+test("HostDeviceInfoFiles takes an absent file as none", async () => {
+  const files = new HostDeviceInfoFiles();
+  await writeFile(join(dir, "device.json"), "{}");
+  expect(await files.read(join(dir, "device.json"))).toBe("{}");
+  expect(await files.read(join(dir, "none.json"))).toBeUndefined();
+  await expect(files.read(dir)).rejects.toThrow(/EISDIR/);
+});

@@ -1,0 +1,214 @@
+import { duplexPair } from "node:stream";
+import { expect, test } from "vitest";
+import type { DelegateCall } from "#cni/delegate.ts";
+import { HostGoneError, NetnsError } from "#engine/ports.ts";
+import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
+import { decodeDone, decodeExec, encodeRequest } from "#protocol/messages.ts";
+import { ShimSession } from "./shim-session.ts";
+
+const request = { env: { CNI_COMMAND: "ADD" }, stdin: "{}" };
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+const order = (type: string): DelegateCall => ({
+  type,
+  searchPath: ["/opt/cni/bin"],
+  env: { CNI_COMMAND: "ADD" },
+  stdin: "{}",
+  timeoutMs: 1000,
+});
+
+const result = (stdout: string): Buffer =>
+  encodeFrame(FrameType.ExecResult, ["exited", "0", stdout, "", "", "12"]);
+
+/** A session and the shim at its other end. */
+function connected(): {
+  session: ShimSession;
+  send: (...bytes: Buffer[]) => Promise<void>;
+  received: Frame[];
+  close: () => Promise<void>;
+  shim: NodeJS.ReadWriteStream & { destroy(error?: Error): unknown };
+} {
+  const [ours, theirs] = duplexPair();
+  const reader = new FrameReader();
+  const received: Frame[] = [];
+  theirs.on("error", () => undefined);
+  theirs.on("data", (chunk: Buffer) => received.push(...reader.push(chunk)));
+  return {
+    session: new ShimSession(ours),
+    received,
+    shim: theirs,
+    send: async (...bytes) => {
+      for (const each of bytes) theirs.write(each);
+      await turn();
+    },
+    close: async () => {
+      theirs.end();
+      await turn();
+    },
+  };
+}
+
+test("request() takes a request in one chunk, whether it comes before or after it is asked for", async () => {
+  const before = connected();
+  await before.send(encodeRequest(request));
+  expect(await before.session.request(1000)).toEqual(request);
+  const after = connected();
+  const asked = after.session.request(1000);
+  await after.send(encodeRequest(request));
+  expect(await asked).toEqual(request);
+});
+
+test("request() takes a request byte by byte", async () => {
+  const { session, send } = connected();
+  const asked = session.request(1000);
+  await send(...Array.from(encodeRequest(request), (byte) => Buffer.of(byte)));
+  expect(await asked).toEqual(request);
+});
+
+test("request() gives up when none comes in time, and then the shim counts as gone", async () => {
+  const { session } = connected();
+  await expect(session.request(20)).rejects.toThrow("no request within 20 ms");
+  expect(session.gone.aborted).toBe(true);
+  await expect(session.exec(order("ptp"))).rejects.toThrow(HostGoneError);
+});
+
+test("request() of another protocol version names both versions", async () => {
+  const { session, send } = connected();
+  const asked = session.request(1000);
+  await Promise.all([
+    expect(asked).rejects.toThrow(/version "9", plexusd speaks "1"/),
+    send(encodeFrame(FrameType.Request, ["9", "{}"])),
+  ]);
+});
+
+test("exec() sends the order and gives back how the delegate ended", async () => {
+  const { session, send, received } = connected();
+  const running = session.exec(order("ptp"));
+  await turn();
+  expect(received.map(decodeExec)).toEqual([{ group: 0, ...order("ptp") }]);
+  await send(
+    encodeFrame(FrameType.ExecResult, [
+      "timeout",
+      "0",
+      "half",
+      "log",
+      "killed after 1 s",
+      "1000000",
+    ]),
+  );
+  expect(await running).toEqual({
+    outcome: "timeout",
+    code: 0,
+    stdout: "half",
+    stderr: "log",
+    message: "killed after 1 s",
+    elapsedUs: 1_000_000,
+  });
+});
+
+test("orders wait for each other: the next is sent when the one before is answered, and gets its own answer", async () => {
+  const { session, send, received } = connected();
+  const runs = ["a", "b", "c"].map((type) => session.exec(order(type)));
+  for (const [index, type] of ["a", "b", "c"].entries()) {
+    await turn();
+    expect(received.map((frame) => decodeExec(frame).type)).toEqual(
+      ["a", "b", "c"].slice(0, index + 1),
+    );
+    await send(result(`of ${type}`));
+  }
+  expect((await Promise.all(runs)).map((outcome) => outcome.stdout)).toEqual([
+    "of a",
+    "of b",
+    "of c",
+  ]);
+});
+
+test("netlink() carries path and bytes there and the answer back", async () => {
+  const { session, send, received } = connected();
+  const asked = session.netlink("/run/netns/x", Uint8Array.of(1, 0, 2));
+  await turn();
+  expect(received[0]).toMatchObject({ type: FrameType.Netlink });
+  expect(received[0]?.fields.map((field) => [...field])).toEqual([
+    [...Buffer.from("/run/netns/x")],
+    [1, 0, 2],
+  ]);
+  await send(encodeFrame(FrameType.NetlinkResult, ["0", Buffer.of(9, 0), ""]));
+  expect([...(await asked)]).toEqual([9, 0]);
+});
+
+test("netlink() in a namespace that cannot be entered says which errno, and the session goes on", async () => {
+  const { session, send } = connected();
+  const asked = session.netlink("/gone", Uint8Array.of());
+  await Promise.all([
+    expect(asked).rejects.toThrow(
+      expect.objectContaining({ constructor: NetnsError, errno: 2, message: "open /gone: ENOENT" }),
+    ),
+    send(encodeFrame(FrameType.NetlinkResult, ["2", "", "open /gone: ENOENT"])),
+  ]);
+  const next = session.exec(order("ptp"));
+  await turn();
+  await send(result("ok"));
+  expect(await next).toMatchObject({ stdout: "ok" });
+});
+
+test("an order whose answer makes no sense fails alone, and the next is served", async () => {
+  const { session, send } = connected();
+  const first = session.exec(order("a"));
+  const second = session.exec(order("b"));
+  await Promise.all([
+    expect(first).rejects.toThrow(ProtocolError),
+    send(encodeFrame(FrameType.ExecResult, ["exploded", "0", "", "", "", "0"])),
+  ]);
+  await send(result("b"));
+  expect(await second).toMatchObject({ stdout: "b" });
+});
+
+test.each(["ends", "breaks"])(
+  "all orders reject when the shim's connection %s, and later ones at once",
+  async (how) => {
+    const { session, shim, close, received } = connected();
+    const orders = [
+      session.exec(order("a")),
+      session.netlink("/x", Uint8Array.of()),
+      session.exec(order("b")),
+    ];
+    const settled = Promise.allSettled(orders);
+    await turn();
+    if (how === "ends") await close();
+    else shim.destroy(new Error("ECONNRESET"));
+    const outcomes = await settled;
+    expect(
+      outcomes.map((o) => o.status === "rejected" && o.reason instanceof HostGoneError),
+    ).toEqual([true, true, true]);
+    expect(session.gone.aborted).toBe(true);
+    await expect(session.exec(order("c"))).rejects.toThrow(HostGoneError);
+    await expect(session.done({ exitCode: 0, stdout: "", stderr: "" })).rejects.toThrow(
+      HostGoneError,
+    );
+    expect(received).toHaveLength(1);
+  },
+);
+
+test("a frame that nobody asked for ends the session instead of being taken for the next answer", async () => {
+  const { session, send } = connected();
+  const asked = session.request(1000);
+  await send(encodeRequest(request), result("stray"));
+  await asked;
+  await expect(session.exec(order("a"))).rejects.toThrow(/unexpected frame of type 3/);
+  expect(session.gone.aborted).toBe(true);
+});
+
+test("bytes that are no frames end the session with a protocol error", async () => {
+  const { session, send } = connected();
+  const running = session.exec(order("a"));
+  await Promise.all([expect(running).rejects.toThrow(ProtocolError), send(Buffer.alloc(8, 255))]);
+  expect(session.gone.aborted).toBe(true);
+});
+
+test("done() hands the answer over and ends the connection", async () => {
+  const { session, shim, received } = connected();
+  const ended = new Promise((resolve) => shim.once("end", resolve));
+  await session.done({ exitCode: 1, stdout: "out", stderr: "err" });
+  await ended;
+  expect(received.map(decodeDone)).toEqual([{ exitCode: 1, stdout: "out", stderr: "err" }]);
+});

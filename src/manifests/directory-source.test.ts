@@ -1,0 +1,176 @@
+import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { ManifestDirectory } from "./directory-source.ts";
+
+let base: string;
+let dir: string;
+let logger: FakeLogger;
+let source: ManifestDirectory | undefined;
+
+beforeEach(async () => {
+  base = await mkdtemp(join(tmpdir(), "plexus-manifests-"));
+  dir = join(base, "manifests");
+  await mkdir(dir);
+  logger = new FakeLogger();
+});
+
+afterEach(async () => {
+  await source?.[Symbol.asyncDispose]();
+  source = undefined;
+  await chmod(dir, 0o700).catch(() => undefined);
+  await rm(base, { recursive: true });
+});
+
+const web = { namespace: "default", name: "web" };
+
+function podYaml(networks: string, metadata = ""): string {
+  return `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n${metadata}  annotations: {networks: ${networks}}\n`;
+}
+
+async function opened(files: Record<string, string> = {}): Promise<ManifestDirectory> {
+  for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text);
+  source = await ManifestDirectory.open(dir, logger);
+  return source;
+}
+
+/** Waits until the source says so: a watch tells of changes in its own time. */
+async function eventually(expectation: () => Promise<void>): Promise<void> {
+  await expect
+    .poll(
+      () =>
+        expectation().then(
+          () => "yes",
+          (error: Error) => error.message,
+        ),
+      { timeout: 3000 },
+    )
+    .toBe("yes");
+}
+
+const networksOf = async (from: ManifestDirectory): Promise<string | undefined> =>
+  (await from.getPod(web))?.annotations["networks"];
+
+test("getPod() and getNad() find what *.yaml, *.yml and *.json files hold, and nothing else", async () => {
+  const nad = {
+    apiVersion: "k8s.cni.cncf.io/v1",
+    kind: "NetworkAttachmentDefinition",
+    metadata: { name: "n" },
+  };
+  const from = await opened({
+    "a.yaml": podYaml("a"),
+    "b.yml": podYaml("b").replace("web", "other"),
+    "c.json": JSON.stringify(nad),
+    "d.txt": "not read",
+    ".hidden.yaml": "{",
+  });
+  await mkdir(join(dir, "sub.d"));
+  expect(await networksOf(from)).toBe("a");
+  expect(await from.getPod({ namespace: "default", name: "other" })).toBeDefined();
+  expect(await from.getNad({ namespace: "default", name: "n" })).toMatchObject({ name: "n" });
+  expect(await from.getPod({ namespace: "else", name: "web" })).toBeUndefined();
+  expect(from.notReadyReason()).toBeUndefined();
+});
+
+test("getPod() holds a UID against the one that is written down; without one it takes the runtime's", async () => {
+  const from = await opened({ "a.yaml": podYaml("a") });
+  expect(await from.getPod({ ...web, uid: "u7" })).toMatchObject({ uid: "u7" });
+  expect(await from.getPod(web)).toMatchObject({ uid: "" });
+  await writeFile(join(dir, "a.yaml"), podYaml("a", "  uid: u1\n"));
+  await eventually(async () => expect((await from.getPod(web))?.uid).toBe("u1"));
+  expect(await from.getPod({ ...web, uid: "u1" })).toBeDefined();
+  expect(await from.getPod({ ...web, uid: "u2" })).toBeUndefined();
+});
+
+test("getPod() finds a file that appears just before it asks", async () => {
+  const from = await opened();
+  for (let i = 0; i < 20; i++) {
+    await writeFile(join(dir, `p${i}.yaml`), podYaml("a").replace("web", `web${i}`));
+    expect(await from.getPod({ namespace: "default", name: `web${i}` })).toBeDefined();
+  }
+});
+
+test("getPod() sees a file change and go", async () => {
+  const from = await opened({ "a.yaml": podYaml("old") });
+  await writeFile(join(dir, "a.yaml"), podYaml("new"));
+  await eventually(async () => expect(await networksOf(from)).toBe("new"));
+  await rm(join(dir, "a.yaml"));
+  await eventually(async () => expect(await from.getPod(web)).toBeUndefined());
+});
+
+test("a file that turns bad keeps its last good content, is logged once, and makes the source not ready until it is mended", async () => {
+  const from = await opened({ "a.yaml": podYaml("good") });
+  await writeFile(join(dir, "a.yaml"), "{kind: Pod");
+  await eventually(async () => {
+    await from.getPod(web);
+    expect(from.notReadyReason()).toMatch(/^manifests: a\.yaml, document 1: /);
+  });
+  expect(await networksOf(from)).toBe("good");
+  await from.getPod({ namespace: "default", name: "unknown" });
+  expect(logger.at("error")).toEqual([expect.stringMatching(/^manifests: a\.yaml, document 1: /)]);
+  await writeFile(join(dir, "a.yaml"), podYaml("mended"));
+  await eventually(async () => expect(await networksOf(from)).toBe("mended"));
+  expect(from.notReadyReason()).toBeUndefined();
+});
+
+test("a bad file at the start hides no other file", async () => {
+  const from = await opened({ "a.yaml": "{", "b.yaml": podYaml("b") });
+  expect(await networksOf(from)).toBe("b");
+  expect(from.notReadyReason()).toContain("a.yaml");
+});
+
+test("a file that cannot be read hides no other file", async () => {
+  await mkdir(join(dir, "a.yaml"));
+  const from = await opened({ "b.yaml": podYaml("b") });
+  expect(await networksOf(from)).toBe("b");
+  expect(from.notReadyReason()).toMatch(/a\.yaml: cannot be read: .*EISDIR/);
+});
+
+test("of an object that is in two files the first by name counts", async () => {
+  const from = await opened({ "b.yaml": podYaml("b"), "a.yaml": podYaml("a") });
+  expect(await networksOf(from)).toBe("a");
+});
+
+test("a directory that goes makes the source not ready; what it cannot tell is for another try", async () => {
+  const from = await opened({ "a.yaml": podYaml("a") });
+  await rename(dir, `${dir}.away`);
+  await eventually(async () => {
+    await expect(from.getPod({ ...web, name: "unknown" })).rejects.toThrow(
+      expect.objectContaining({ code: 11, message: expect.stringContaining(dir) }),
+    );
+  });
+  expect(from.notReadyReason()).toContain(dir);
+  await rename(`${dir}.away`, dir);
+  expect(await from.getPod({ ...web, name: "unknown" })).toBeUndefined();
+  expect(from.notReadyReason()).toBeUndefined();
+});
+
+test("a directory that is replaced is watched as the old one was", async () => {
+  const from = await opened({ "a.yaml": podYaml("old") });
+  await mkdir(`${dir}.new`);
+  await writeFile(join(`${dir}.new`, "a.yaml"), podYaml("replaced"));
+  await rename(dir, `${dir}.old`);
+  await rename(`${dir}.new`, dir);
+  await eventually(async () => expect(await networksOf(from)).toBe("replaced"));
+  await writeFile(join(dir, "a.yaml"), podYaml("changed"));
+  await eventually(async () => expect(await networksOf(from)).toBe("changed"));
+});
+
+test("many questions at once are answered by a scan that began after each was asked", async () => {
+  const from = await opened();
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, async (_, i) => {
+      await writeFile(join(dir, `q${i}.yaml`), podYaml("x").replace("web", `q${i}`));
+      return from.getPod({ namespace: "default", name: `q${i}` });
+    }),
+  );
+  expect(answers.filter((answer) => answer === undefined)).toEqual([]);
+});
+
+test("open() of a directory that is not there fails and names it", async () => {
+  await expect(ManifestDirectory.open(join(dir, "none"), logger)).rejects.toThrow(
+    expect.objectContaining({ code: 5, message: expect.stringContaining(join(dir, "none")) }),
+  );
+});

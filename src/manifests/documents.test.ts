@@ -1,0 +1,115 @@
+import { expect, test } from "vitest";
+import { ManifestError, parseManifestFile } from "./documents.ts";
+
+const pod = "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {a/b: c}}}";
+const nad = `apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: net, namespace: apps, annotations: {k: v}}
+spec: {config: '{"type":"ptp"}'}
+`;
+
+test("parseManifestFile() reads pods and definitions of several documents, passing over empty ones", () => {
+  expect(parseManifestFile(`---\n${pod}\n---\n---\n${nad}---\n`, "f.yaml")).toEqual({
+    pods: [
+      { namespace: "default", name: "web", uid: "", annotations: { "a/b": "c" }, isStatic: false },
+    ],
+    nads: [{ namespace: "apps", name: "net", annotations: { k: "v" }, config: '{"type":"ptp"}' }],
+  });
+});
+
+test.each([
+  ["", "an empty file"],
+  ["\n# only a comment\n", "a comment"],
+  ["---\n---\n", "empty documents"],
+])("parseManifestFile() finds nothing in %j (%s)", (text) => {
+  expect(parseManifestFile(text, "f.yaml")).toEqual({ pods: [], nads: [] });
+});
+
+test.each([undefined, 2, "\t"])("parseManifestFile() reads JSON, indented by %j", (indent) => {
+  const object = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "web", uid: "u1", namespace: "x" },
+  };
+  const { pods } = parseManifestFile(JSON.stringify(object, null, indent), "f.json");
+  expect(pods).toEqual([
+    { namespace: "x", name: "web", uid: "u1", annotations: {}, isStatic: false },
+  ]);
+});
+
+test("parseManifestFile() reads lists, in lists as well", () => {
+  const inner = {
+    kind: "List",
+    apiVersion: "v1",
+    items: [{ apiVersion: "v1", kind: "Pod", metadata: { name: "b" } }],
+  };
+  const list = {
+    ...inner,
+    items: [{ apiVersion: "v1", kind: "Pod", metadata: { name: "a" } }, inner],
+  };
+  expect(parseManifestFile(JSON.stringify(list), "f.json").pods.map((each) => each.name)).toEqual([
+    "a",
+    "b",
+  ]);
+});
+
+test("parseManifestFile() takes a pod's other fields as they come, and a definition without spec", () => {
+  const text =
+    "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {x: y}}, spec: {containers: []}, status: {}}";
+  expect(parseManifestFile(text, "f").pods).toHaveLength(1);
+  const bare =
+    "{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: net}}";
+  expect(parseManifestFile(bare, "f").nads).toEqual([
+    { namespace: "default", name: "net", annotations: {} },
+  ]);
+});
+
+test.each([
+  ["broken YAML", `${pod}\n---\n{a: [`, /^f\.yaml, document 2: /],
+  ["a key twice", "{kind: Pod, kind: Pod}", /^f\.yaml, document 1: .*unique/],
+  ["another kind", "{apiVersion: v1, kind: Service}", /document 1: kind is "Service", not Pod/],
+  ["no kind", "{apiVersion: v1}", /document 1: kind is undefined/],
+  ["a text", "hello", /document 1: kind is undefined/],
+  ["another version of the definition", nad.replace("/v1\n", "/v2\n"), /document 1: apiVersion: /],
+  ["an unknown key in spec", nad.replace("config:", "conf:"), /document 1: spec: .*conf/],
+  ["an unknown key at the top", `${nad}extra: 1\n`, /document 1: the object: .*extra/],
+  ["a config that is no text", nad.replace(`'{"type":"ptp"}'`, "{type: ptp}"), /spec\.config: /],
+  ["no name", "{apiVersion: v1, kind: Pod, metadata: {}}", /metadata\.name: /],
+  ["no metadata", "{apiVersion: v1, kind: Pod}", /metadata: /],
+  [
+    "a name with a slash",
+    pod.replace("web", "../web"),
+    /metadata\.name: must be a DNS-1123 subdomain/,
+  ],
+  [
+    "a namespace with a dot",
+    nad.replace("apps", "a.b"),
+    /metadata\.namespace: must be a DNS-1123 label/,
+  ],
+  [
+    "an annotation that is no text",
+    pod.replace("a/b: c", "a/b: 7"),
+    /metadata\.annotations\.a\/b: /,
+  ],
+  ["a bad item of a list", "{kind: List, items: [{kind: X}]}", /document 1, item 1: kind is "X"/],
+  ["a list without items", "{kind: List}", /items: /],
+  ["aliases without end", bomb(), /^f\.yaml, document 1: .*alias/i],
+])("parseManifestFile() refuses %s and says where", (_, text, message) => {
+  expect(() => parseManifestFile(text, "f.yaml")).toThrow(ManifestError);
+  expect(() => parseManifestFile(text, "f.yaml")).toThrow(message);
+});
+
+test("parseManifestFile() tells everything that is wrong with an object", () => {
+  expect(() => parseManifestFile("{apiVersion: v2, kind: Pod, metadata: {name: A}}", "f")).toThrow(
+    /apiVersion: .*; metadata\.name: /,
+  );
+});
+
+/** Each level holds the one before ten times. */
+function bomb(): string {
+  const levels = Array.from(
+    { length: 8 },
+    (_, i) => `l${i + 1}: &l${i + 1} [${Array(10).fill(`*l${i}`).join(", ")}]`,
+  );
+  return ["l0: &l0 [x]", ...levels].join("\n");
+}

@@ -1,0 +1,97 @@
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { networkStatusAnnotation } from "#npwg/selection.ts";
+import { StatusFiles } from "./status-files.ts";
+
+let dir: string;
+let logger: FakeLogger;
+let files: StatusFiles;
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "plexus-status-"));
+  logger = new FakeLogger();
+  files = new StatusFiles(dir, logger);
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true });
+});
+
+const podOf = (name: string, namespace = "default"): Parameters<StatusFiles["publish"]>[0] => ({
+  namespace,
+  name,
+  uid: "u",
+  annotations: {},
+  isStatic: false,
+});
+
+const status = (value: string | null): Record<string, string | null> => ({
+  [networkStatusAnnotation]: value,
+});
+
+test("publish() writes the status to .status/<namespace>/<pod>.json, readable for all", async () => {
+  await files.publish(podOf("web", "apps"), status("[1]"));
+  await files.publish(podOf("web", "apps"), status("[2]"));
+  const path = join(dir, ".status", "apps", "web.json");
+  expect(await readFile(path, "utf8")).toBe("[2]");
+  expect((await stat(path)).mode & 0o777).toBe(0o644);
+});
+
+test("publish() of null, or without the status, removes it", async () => {
+  for (const gone of [status(null), {}]) {
+    await files.publish(podOf("web"), status("[]"));
+    await files.publish(podOf("web"), gone);
+    expect(await readdir(join(dir, ".status", "default"))).toEqual([]);
+  }
+});
+
+test("withdraw() removes the status and the directories that are empty then", async () => {
+  await files.publish(podOf("a"), status("[]"));
+  await files.publish(podOf("b"), status("[]"));
+  await files.withdraw(podOf("a"));
+  expect(await readdir(join(dir, ".status", "default"))).toEqual(["b.json"]);
+  await files.withdraw(podOf("b"));
+  expect(await readdir(dir)).toEqual([]);
+  await files.withdraw(podOf("b"));
+});
+
+test("publish() while another pod's status is withdrawn loses nothing", async () => {
+  for (let i = 0; i < 50; i++) {
+    await files.publish(podOf("a"), status("[]"));
+    await Promise.all([files.withdraw(podOf("a")), files.publish(podOf("b"), status(`[${i}]`))]);
+    expect(await readFile(join(dir, ".status", "default", "b.json"), "utf8")).toBe(`[${i}]`);
+    await files.withdraw(podOf("b"));
+  }
+  expect(logger.lines).toEqual([]);
+});
+
+test("publish() and withdraw() that cannot be done are logged and never reject", async () => {
+  await writeFile(join(dir, ".status"), "a file");
+  await files.publish(podOf("web"), status("[]"));
+  expect(logger.at("error")).toEqual(["manifests: the network-status could not be written"]);
+  await rm(join(dir, ".status"));
+  await mkdir(join(dir, ".status", "default", "web.json", "x"), { recursive: true });
+  await files.withdraw(podOf("web"));
+  expect(logger.at("error").at(-1)).toBe("manifests: the network-status could not be removed");
+});
+
+test.each([
+  ["../../elsewhere", "victim"],
+  ["default", "../../victim"],
+  ["..", "victim"],
+])("withdraw() of what is no pod's name (%s, %s) touches no file", async (namespace, name) => {
+  for (const path of ["victim.json", ".status/victim.json", "elsewhere/victim.json"]) {
+    await mkdir(join(dir, path, ".."), { recursive: true });
+    await writeFile(join(dir, path), "keep");
+  }
+  await new StatusFiles(join(dir, ".status", "deep"), logger).withdraw({ namespace, name });
+  await files.withdraw({ namespace, name });
+  await files.publish(podOf(name, namespace), status("[]"));
+  for (const path of ["victim.json", ".status/victim.json", "elsewhere/victim.json"]) {
+    expect(await readFile(join(dir, path), "utf8")).toBe("keep");
+  }
+  await chmod(dir, 0o700);
+});
