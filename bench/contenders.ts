@@ -20,9 +20,13 @@ export interface Contender {
 
 const version = "1.0.0";
 
-function environment(place: Place, command: string, of: { sandbox: number; id: string; ifName: string }): Record<string, string> {
+function environment(
+  place: Place,
+  command: string,
+  of: { sandbox: number; id: string; ifName: string },
+): Record<string, string> {
   return {
-    PATH: process.env["PATH"] ?? "",
+    PATH: process.env.PATH ?? "",
     CNI_COMMAND: command,
     CNI_CONTAINERID: of.id,
     CNI_NETNS: `/run/netns/bench-${of.sandbox}`,
@@ -38,38 +42,69 @@ export function bareDelegates(place: Place, delegates: Delegates): Contender {
     name: "delegates alone",
     job(command, sandbox) {
       const id = `bare-${delegates.name}-${sandbox}`;
-      const steps = delegates.plugins.map((plugin, nth): Step => ({
-        program: join(delegates.dirs[nth] ?? "", plugin.type),
-        env: environment(place, command, { sandbox, id, ifName: nth === 0 ? "eth0" : "net1" }),
-        stdin: JSON.stringify({ cniVersion: version, name: networkName(delegates, nth), ...plugin }),
-      }));
+      const steps = delegates.plugins.map(
+        (plugin, nth): Step => ({
+          program: join(delegates.dirs[nth] ?? "", plugin.type),
+          env: environment(place, command, { sandbox, id, ifName: nth === 0 ? "eth0" : "net1" }),
+          stdin: JSON.stringify({
+            cniVersion: version,
+            name: networkName(delegates, nth),
+            ...plugin,
+          }),
+        }),
+      );
       return { name: `${id}-${command}`, steps: command === "ADD" ? steps : steps.toReversed() };
     },
   };
 }
 
 /** The same by Plexus. */
-export function byPlexus(place: Place, delegates: Delegates, extra: Record<string, string> = {}): Contender {
-  const conf = { cniVersion: version, name: "plexus", type: "plexus", delegates: [network(delegates, 0)] };
+export function byPlexus(
+  place: Place,
+  delegates: Delegates,
+  extra: Record<string, string> = {},
+): Contender {
+  const conf = {
+    cniVersion: version,
+    name: "plexus",
+    type: "plexus",
+    delegates: [network(delegates, 0)],
+  };
   return executable(place, {
     name: "Plexus",
-    label: `plexus-${delegates.name}${extra["PLEXUS_TRACE"] ?? ""}`,
+    label: `plexus-${delegates.name}${extra.PLEXUS_TRACE ?? ""}`,
     program: place.shim,
     stdin: JSON.stringify(conf),
-    env: { PLEXUS_SOCKET: place.socket, PLEXUS_STATE_DIR: place.state, PLEXUS_STANDALONE: "", ...extra },
+    env: {
+      PLEXUS_SOCKET: place.socket,
+      PLEXUS_STATE_DIR: place.state,
+      PLEXUS_STANDALONE: "",
+      ...extra,
+    },
   });
 }
 
 /** Any other CNI executable: `BENCH_OTHER="name=multus;exe=/opt/cni/bin/multus;conf=/path/conf.json"`. */
 export function fromEnvironment(place: Place, value: string | undefined): Contender[] {
-  return (value ?? "").split("|").filter((text) => text.trim() !== "").map((text) => {
-    const fields = new Map(text.split(";").map((field) => split(field.trim())));
-    const [name, program, conf] = ["name", "exe", "conf"].map((key) => fields.get(key));
-    if (name === undefined || program === undefined || conf === undefined) {
-      throw new Error(`BENCH_OTHER: ${JSON.stringify(text)} must be name=NAME;exe=PATH;conf=FILE`);
-    }
-    return executable(place, { name, label: `other-${name}`, program, stdin: readFileSync(conf, "utf8"), env: {} });
-  });
+  return (value ?? "")
+    .split("|")
+    .filter((text) => text.trim() !== "")
+    .map((text) => {
+      const fields = new Map(text.split(";").map((field) => split(field.trim())));
+      const [name, program, conf] = ["name", "exe", "conf"].map((key) => fields.get(key));
+      if (name === undefined || program === undefined || conf === undefined) {
+        throw new Error(
+          `BENCH_OTHER: ${JSON.stringify(text)} must be name=NAME;exe=PATH;conf=FILE`,
+        );
+      }
+      return executable(place, {
+        name,
+        label: `other-${name}`,
+        program,
+        stdin: readFileSync(conf, "utf8"),
+        env: {},
+      });
+    });
 }
 
 function split(field: string): [string, string] {
@@ -93,7 +128,11 @@ function executable(
 
 /** A network as a configuration list. */
 export function network(delegates: Delegates, nth: 0 | 1): object {
-  return { cniVersion: version, name: networkName(delegates, nth), plugins: [delegates.plugins[nth]] };
+  return {
+    cniVersion: version,
+    name: networkName(delegates, nth),
+    plugins: [delegates.plugins[nth]],
+  };
 }
 
 function networkName(delegates: Delegates, nth: number): string {

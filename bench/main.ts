@@ -14,12 +14,21 @@ import { Runner } from "./runner.ts";
  * adds other CNI executables (docs/performance.md).
  */
 const width = 20;
-const rounds = Number(process.env["BENCH_ROUNDS"] ?? 200);
+const rounds = Number(process.env.BENCH_ROUNDS ?? 200);
 const docs = `${repositoryRoot}/docs/performance.md`;
 
 /** Runs this program again inside of new namespaces. */
 async function reExecute(): Promise<number> {
-  const namespaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"];
+  const namespaces = [
+    "--net",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "--propagation",
+    "private",
+  ];
   const command = [...namespaces, process.execPath, import.meta.filename, ...process.argv.slice(2)];
   const env = { PLEXUS_BENCH_INSIDE: "1" };
   return (await execa("unshare", command, { env, stdio: "inherit", reject: false })).exitCode ?? 1;
@@ -28,7 +37,10 @@ async function reExecute(): Promise<number> {
 function delegateSets(place: Place): [noop: Delegates, real: Delegates] {
   const own = dirname(place.runner);
   const reference = cniPluginDir();
-  const hostLocal = (net: number): object => ({ type: "host-local", ranges: [[{ subnet: `10.${net}.0.0/16` }]] });
+  const hostLocal = (net: number): object => ({
+    type: "host-local",
+    ranges: [[{ subnet: `10.${net}.0.0/16` }]],
+  });
   return [
     { name: "noop", plugins: [{ type: "noop" }, { type: "noop" }], dirs: [own, own] },
     {
@@ -49,7 +61,11 @@ function writeManifests(place: Place, sets: readonly Delegates[]): void {
     metadata: { name, namespace: "bench" },
     spec: { config: JSON.stringify(config) },
   });
-  writeManifest(place, "networks", sets.map((set) => nad(`${set.name}-second`, network(set, 1))));
+  writeManifest(
+    place,
+    "networks",
+    sets.map((set) => nad(`${set.name}-second`, network(set, 1))),
+  );
 }
 
 function writePods(place: Place, set: Delegates): void {
@@ -64,9 +80,10 @@ function writePods(place: Place, set: Delegates): void {
 
 async function compare(place: Place, runner: Runner, set: Delegates): Promise<Report["tables"]> {
   writePods(place, set);
-  const others = set.name === "real" ? fromEnvironment(place, process.env["BENCH_OTHER"]) : [];
+  const others = set.name === "real" ? fromEnvironment(place, process.env.BENCH_OTHER) : [];
   const contenders = [bareDelegates(place, set), byPlexus(place, set), ...others];
-  const title = set.name === "real" ? "ptp and macvlan, both with host-local" : "two plugins that do nothing";
+  const title =
+    set.name === "real" ? "ptp and macvlan, both with host-local" : "two plugins that do nothing";
   const run = (at: number, times: number): Promise<Measured[]> =>
     measure(runner, contenders, { width: at, rounds: times, warmUp: Math.ceil(times / 10) });
   const one = await run(1, rounds);
@@ -109,6 +126,6 @@ if (process.getuid?.() !== 0) {
   process.stderr.write("bench: it makes network namespaces and so needs root\n");
   process.exit(1);
 }
-if (process.env["PLEXUS_BENCH_INSIDE"] !== "1") process.exit(await reExecute());
+if (process.env.PLEXUS_BENCH_INSIDE !== "1") process.exit(await reExecute());
 await main();
 process.exit(0);

@@ -55,7 +55,10 @@ export async function timelines(
     for (const command of ["ADD", "DEL"] as const) {
       const job = traced.job(command, 0);
       const [whole = 0] = await runner.run([job]);
-      const all = [...phasesIn(runner.stderr(job)), ["the whole call, from outside", whole] as const];
+      const all = [
+        ...phasesIn(runner.stderr(job)),
+        ["the whole call, from outside", whole] as const,
+      ];
       for (const [name, milliseconds] of all) {
         phases[command].set(name, [...(phases[command].get(name) ?? []), milliseconds]);
       }
@@ -67,7 +70,9 @@ export async function timelines(
 /** A phase that comes several times counts with its sum. */
 function phasesIn(stderr: string): Map<string, number> {
   const seen = new Map<string, number>();
-  for (const [, name = "", milliseconds] of stderr.matchAll(/^plexus trace: (.*?) +([\d.]+) ms$/gm)) {
+  for (const [, name = "", milliseconds] of stderr.matchAll(
+    /^plexus trace: (.*?) +([\d.]+) ms$/gm,
+  )) {
     seen.set(name, (seen.get(name) ?? 0) + Number(milliseconds));
   }
   return seen;

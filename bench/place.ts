@@ -1,5 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -52,18 +60,33 @@ export async function preparePlace(namespaces: number): Promise<Place> {
 
 /** Writes a manifest: objects become one YAML document each. */
 export function writeManifest(place: Place, name: string, objects: readonly object[]): void {
-  writeFileSync(join(place.manifests, `${name}.yaml`), objects.map((o) => JSON.stringify(o)).join("\n---\n"));
+  writeFileSync(
+    join(place.manifests, `${name}.yaml`),
+    objects.map((o) => JSON.stringify(o)).join("\n---\n"),
+  );
 }
 
 /** Starts plexusd and waits until it serves. */
 export async function startDaemon(place: Place): Promise<ChildProcess> {
   const logPath = join(place.dir, "plexusd.log");
   const log = openSync(logPath, "a");
-  const flags = ["--socket", place.socket, "--state-dir", place.state, "--manifests", place.manifests, "--http", "off"];
-  const daemon = spawn(process.execPath, [distPath("plexusd.js"), ...flags], { stdio: ["ignore", log, log] });
+  const flags = [
+    "--socket",
+    place.socket,
+    "--state-dir",
+    place.state,
+    "--manifests",
+    place.manifests,
+    "--http",
+    "off",
+  ];
+  const daemon = spawn(process.execPath, [distPath("plexusd.js"), ...flags], {
+    stdio: ["ignore", log, log],
+  });
   closeSync(log);
   while (!readFileSync(logPath, "utf8").includes("plexusd serves")) {
-    if (daemon.exitCode !== null) throw new Error(`plexusd did not start: ${readFileSync(logPath, "utf8")}`);
+    if (daemon.exitCode !== null)
+      throw new Error(`plexusd did not start: ${readFileSync(logPath, "utf8")}`);
     await sleep(5);
   }
   return daemon;
@@ -72,6 +95,7 @@ export async function startDaemon(place: Place): Promise<ChildProcess> {
 /** Resident memory of a process now and at its highest, in MiB. */
 export function residentMiB(pid: number): { now: number; peak: number } {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  const field = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1024;
+  const field = (name: string): number =>
+    Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1024;
   return { now: field("VmRSS"), peak: field("VmHWM") };
 }

@@ -6,7 +6,11 @@ import type { Measured, Phase } from "./measure.ts";
 export interface Report {
   readonly tables: readonly { readonly title: string; readonly rows: readonly Measured[] }[];
   readonly phases: Readonly<Record<"ADD" | "DEL", readonly Phase[]>>;
-  readonly memory: readonly { readonly when: string; readonly now: number; readonly peak: number }[];
+  readonly memory: readonly {
+    readonly when: string;
+    readonly now: number;
+    readonly peak: number;
+  }[];
   /** File system of the state directory: it is what fsync costs. */
   readonly stateFileSystem: string;
 }
@@ -20,12 +24,18 @@ export function formatReport(report: Report): string {
     ...(["ADD", "DEL"] as const).flatMap((command) => [
       `**Where the time of one ${command} goes** (ptp and macvlan, medians of \`PLEXUS_TRACE=1\`)`,
       "",
-      ...markdown(["phase", "ms"], report.phases[command].map((p) => [p.name, p.median.toFixed(2)])),
+      ...markdown(
+        ["phase", "ms"],
+        report.phases[command].map((p) => [p.name, p.median.toFixed(2)]),
+      ),
       "",
     ]),
     "**Memory of plexusd** (resident, MiB)",
     "",
-    ...markdown(["", "now", "peak"], report.memory.map((m) => [m.when, m.now.toFixed(0), m.peak.toFixed(0)])),
+    ...markdown(
+      ["", "now", "peak"],
+      report.memory.map((m) => [m.when, m.now.toFixed(0), m.peak.toFixed(0)]),
+    ),
     "",
   ].join("\n");
 }
@@ -33,13 +43,25 @@ export function formatReport(report: Report): string {
 /** Each row against the first, which is the delegates alone. */
 function comparison(rows: readonly Measured[]): string[] {
   const [base] = rows;
-  const head = ["", "ADD p50", "p90", "p99", "DEL p50", "p90", "p99", "ADD over delegates", "DEL over delegates"];
+  const head = [
+    "",
+    "ADD p50",
+    "p90",
+    "p99",
+    "DEL p50",
+    "p90",
+    "p99",
+    "ADD over delegates",
+    "DEL over delegates",
+  ];
   return markdown(
     head,
     rows.map((row) => [
       `${row.name} (n = ${row.add.count})`,
       ...[row.add, row.del].flatMap((s) => [s.p50, s.p90, s.p99].map((ms) => ms.toFixed(2))),
-      ...(["add", "del"] as const).map((of) => overhead(row[of].p50, base?.[of].p50 ?? 0, row === base)),
+      ...(["add", "del"] as const).map((of) =>
+        overhead(row[of].p50, base?.[of].p50 ?? 0, row === base),
+      ),
     ]),
   );
 }
@@ -55,7 +77,9 @@ function markdown(head: readonly string[], rows: readonly (readonly string[])[])
 }
 
 function machine(): string {
-  const model = /^model name\s*: (.*)$/m.exec(readFileSync("/proc/cpuinfo", "utf8"))?.[1] ?? "unknown processor";
+  const model =
+    /^model name\s*: (.*)$/m.exec(readFileSync("/proc/cpuinfo", "utf8"))?.[1] ??
+    "unknown processor";
   const memory = Math.round(totalmem() / 2 ** 30);
   return `${cpus().length} cores of ${model}, ${memory} GiB, Linux ${release()}, Node ${process.version}`;
 }

@@ -37,7 +37,10 @@ export class Runner implements Disposable {
    */
   async run(jobs: readonly Job[]): Promise<number[]> {
     const lines = jobs.flatMap((job, index) =>
-      job.steps.map((step, nth) => `step ${index} ${this.#prepare(`${job.name}.${nth}`, step)} ${step.program}\n`),
+      job.steps.map(
+        (step, nth) =>
+          `step ${index} ${this.#prepare(`${job.name}.${nth}`, step)} ${step.program}\n`,
+      ),
     );
     this.#process.stdin.write(`${lines.join("")}go\n`);
     const times: number[] = [];
@@ -62,7 +65,12 @@ export class Runner implements Disposable {
     if (known !== undefined) return known;
     const dir = join(this.#dir, name);
     mkdirSync(dir, { recursive: true });
-    writeFileSync(join(dir, "env"), Object.entries(step.env).map(([key, value]) => `${key}=${value}\0`).join(""));
+    writeFileSync(
+      join(dir, "env"),
+      Object.entries(step.env)
+        .map(([key, value]) => `${key}=${value}\0`)
+        .join(""),
+    );
     writeFileSync(join(dir, "stdin"), step.stdin);
     this.#prepared.set(name, dir);
     return dir;

@@ -8,6 +8,7 @@ export interface Summary {
 
 export function summarize(times: readonly number[]): Summary {
   const sorted = times.toSorted((a, b) => a - b);
-  const at = (part: number): number => sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)] ?? 0;
+  const at = (part: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)] ?? 0;
   return { count: sorted.length, p50: at(0.5), p90: at(0.9), p99: at(0.99) };
 }

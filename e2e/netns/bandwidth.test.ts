@@ -1,8 +1,8 @@
 import { execa } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { chained, ptp } from "../support/networks.ts";
-import { errorOf, PlexusNode } from "../support/plexus-node.ts";
 import { nodeBinary } from "../support/paths.ts";
+import { errorOf, PlexusNode } from "../support/plexus-node.ts";
 import { snapshot } from "../support/snapshot.ts";
 
 let node: PlexusNode;
@@ -31,7 +31,12 @@ socket.on("connect", () => { began = performance.now(); socket.end(Buffer.alloc(
 socket.resume().on("end", () => console.log((performance.now() - began) / 1000));`;
 
 test("tc shows the requested rates, and a transfer into the pod is limited to them [N-4.1.2.1.8a] [N-4.1.2.1.8.2a]", async () => {
-  const limits = { ingressRate: rate, ingressBurst: 400_000, egressRate: rate / 2, egressBurst: 400_000 };
+  const limits = {
+    ingressRate: rate,
+    ingressBurst: 400_000,
+    egressRate: rate / 2,
+    egressBurst: 400_000,
+  };
   const pod = await node.pod("limited", { networks: [{ name: "shaped", bandwidth: limits }] });
   await pod.mustAdd();
   await pod.mustDel();
@@ -41,20 +46,30 @@ test("tc shows the requested rates, and a transfer into the pod is limited to th
   expect(queues).toMatch(/tbf .* dev veth\w+ root .* rate 8Mbit/);
   expect(queues).toMatch(/tbf .* dev bwp\w+ root .* rate 4Mbit/);
   const address = (await pod.addresses("net1"))[0]?.split("/")[0] ?? "";
-  const [file, ...args] = node.lab.command("ip", "netns", "exec", pod.netns, nodeBinary(), "-e", sink);
+  const [file, ...args] = node.lab.command(
+    "ip",
+    "netns",
+    "exec",
+    pod.netns,
+    nodeBinary(),
+    "-e",
+    sink,
+  );
   const serving = execa(file, args, { reject: false, buffer: false });
   await new Promise((resolve) => serving.stdout?.once("data", resolve));
   const seconds = Number(await node.lab.run(nodeBinary(), "-e", source, address, String(bytes)));
   serving.kill("SIGKILL");
   await serving;
-  const ideal = ((bytes * 8 - limits.ingressBurst) / rate);
+  const ideal = (bytes * 8 - limits.ingressBurst) / rate;
   expect(seconds).toBeGreaterThan(0.6 * ideal);
   await pod.mustDel();
   expect(await snapshot(node)).toEqual(before);
 });
 
 test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", async () => {
-  const pod = await node.pod("no-burst", { networks: [{ name: "shaped", bandwidth: { ingressRate: 1e6 } }] });
+  const pod = await node.pod("no-burst", {
+    networks: [{ name: "shaped", bandwidth: { ingressRate: 1e6 } }],
+  });
   await pod.mustAdd();
   expect(await node.lab.run("tc", "qdisc", "show")).toMatch(/tbf .* rate 1Mbit burst \d+/);
   await pod.mustDel();

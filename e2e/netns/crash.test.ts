@@ -2,13 +2,13 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { bridge, macvlan } from "../support/networks.ts";
+import { cniPluginDir } from "../support/paths.ts";
 import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
 import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
 import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { snapshot } from "../support/snapshot.ts";
 import type { TestPod } from "../support/test-pod.ts";
 import { gone, isAlive, until } from "../support/until.ts";
-import { cniPluginDir } from "../support/paths.ts";
 
 let scripted: ScriptedNode;
 let node: PlexusNode;
@@ -25,7 +25,12 @@ afterEach(async () => {
 });
 
 const chain = ["ADD default-first/eth0", "ADD default-second/eth0"];
-const dels = ["DEL beta/net2", "DEL alpha/net1", "DEL default-second/eth0", "DEL default-first/eth0"];
+const dels = [
+  "DEL beta/net2",
+  "DEL alpha/net1",
+  "DEL default-second/eth0",
+  "DEL default-first/eth0",
+];
 
 function files(pod: TestPod): string[] {
   const all = [".json", ".teardown"].map((suffix) => `${pod.containerId}@eth0${suffix}`);
@@ -39,37 +44,46 @@ const points = [
   { type: "beta", ran: [...chain, "ADD alpha/net1"] },
 ];
 
-test.each(points)("the daemon is killed while $type runs: the shim detaches all and says code 11", async ({ type, ran }) => {
-  const pod = await node.pod(`during-${type}`, { networks: "alpha,beta" });
-  await plugins.script(type, "ADD", { hold: true });
-  const call = node.start(pod.request("ADD"));
-  const held = await plugins.reached(type, "ADD");
-  await node.stopDaemon("SIGKILL");
-  await plugins.release(type, "ADD");
-  const error = errorOf(await call.outcome);
-  await node.startDaemon();
-  expect(error).toMatchObject({ code: 11, msg: expect.stringMatching(/went away.*has been detached again/) });
-  expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...dels]);
-  expect(files(pod)).toEqual([]);
-  await pod.mustAdd();
-  await pod.mustDel();
-});
+test.each(points)(
+  "the daemon is killed while $type runs: the shim detaches all and says code 11",
+  async ({ type, ran }) => {
+    const pod = await node.pod(`during-${type}`, { networks: "alpha,beta" });
+    await plugins.script(type, "ADD", { hold: true });
+    const call = node.start(pod.request("ADD"));
+    const held = await plugins.reached(type, "ADD");
+    await node.stopDaemon("SIGKILL");
+    await plugins.release(type, "ADD");
+    const error = errorOf(await call.outcome);
+    await node.startDaemon();
+    expect(error).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/went away.*has been detached again/),
+    });
+    expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...dels]);
+    expect(files(pod)).toEqual([]);
+    await pod.mustAdd();
+    await pod.mustDel();
+  },
+);
 
-test.each(points)("the daemon is killed after $type, before its next order or its answer", async ({ type, ran }) => {
-  const pod = await node.pod(`after-${type}`, { networks: "alpha,beta" });
-  await plugins.script(type, "ADD", { hold: true });
-  const call = node.start(pod.request("ADD"));
-  const held = await plugins.reached(type, "ADD");
-  process.kill(node.daemonPid, "SIGSTOP");
-  await plugins.release(type, "ADD");
-  await gone(held.pid);
-  await node.stopDaemon("SIGKILL");
-  const error = errorOf(await call.outcome);
-  await node.startDaemon();
-  expect(error.code).toBe(11);
-  expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...dels]);
-  expect(files(pod)).toEqual([]);
-});
+test.each(points)(
+  "the daemon is killed after $type, before its next order or its answer",
+  async ({ type, ran }) => {
+    const pod = await node.pod(`after-${type}`, { networks: "alpha,beta" });
+    await plugins.script(type, "ADD", { hold: true });
+    const call = node.start(pod.request("ADD"));
+    const held = await plugins.reached(type, "ADD");
+    process.kill(node.daemonPid, "SIGSTOP");
+    await plugins.release(type, "ADD");
+    await gone(held.pid);
+    await node.stopDaemon("SIGKILL");
+    const error = errorOf(await call.outcome);
+    await node.startDaemon();
+    expect(error.code).toBe(11);
+    expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...dels]);
+    expect(files(pod)).toEqual([]);
+  },
+);
 
 test("the daemon is killed before its first order: the ADD waits for the next one and succeeds", async () => {
   const pod = await node.pod("before-first", { networks: "alpha" });

@@ -6,7 +6,9 @@ import type { TestPod } from "../support/test-pod.ts";
 
 let node: PlexusNode;
 
-const dual = (net: number, routes: object[] = []): object => ({ ipam: hostLocal(net, { v6: true, routes }) });
+const dual = (net: number, routes: object[] = []): object => ({
+  ipam: hostLocal(net, { v6: true, routes }),
+});
 
 beforeAll(async () => {
   node = await PlexusNode.create();
@@ -48,7 +50,10 @@ const cases = [
   },
   {
     name: "several gateways are tried in their order",
-    network: { name: "plain", "default-route": ["10.71.0.9", "10.71.0.1", "fd00:71::9", "fd00:71::8"] },
+    network: {
+      name: "plain",
+      "default-route": ["10.71.0.9", "10.71.0.1", "fd00:71::9", "fd00:71::8"],
+    },
     routes: {
       v4: ["via 10.71.0.9 dev net1", "via 10.71.0.1 dev net1"],
       v6: ["via fd00:71::9 dev net1", "via fd00:71::8 dev net1"],
@@ -81,27 +86,38 @@ const cases = [
   },
 ];
 
-test.each(cases)("$name [N-4.1.2.1.9a] [N-4.1.2.1.9b] [N-4.1.2.1.9c] [N-4.1.2.1.9e]", async ({ network, routes }) => {
-  const pod = await node.pod(`route-${cases.findIndex((c) => c.network === network)}`, { networks: [network] });
-  await pod.mustAdd();
-  expect(await routesOf(pod)).toEqual(routes);
-  await pod.mustCheck();
-  await pod.mustDel();
-  expect(await pod.links()).toEqual({});
-});
+test.each(cases)(
+  "$name [N-4.1.2.1.9a] [N-4.1.2.1.9b] [N-4.1.2.1.9c] [N-4.1.2.1.9e]",
+  async ({ network, routes }) => {
+    const pod = await node.pod(`route-${cases.findIndex((c) => c.network === network)}`, {
+      networks: [network],
+    });
+    await pod.mustAdd();
+    expect(await routesOf(pod)).toEqual(routes);
+    await pod.mustCheck();
+    await pod.mustDel();
+    expect(await pod.links()).toEqual({});
+  },
+);
 
 test("metrics in the kernel follow the order of the gateways [N-4.1.2.1.9e]", async () => {
-  const pod = await node.pod("metrics", { networks: [{ name: "plain", "default-route": ["10.71.0.9", "10.71.0.1"] }] });
+  const pod = await node.pod("metrics", {
+    networks: [{ name: "plain", "default-route": ["10.71.0.9", "10.71.0.1"] }],
+  });
   await pod.mustAdd();
   const json = await pod.run("ip", "-4", "-j", "route", "show", "default");
   const routes = JSON.parse(json) as { gateway: string; metric?: number }[];
-  const metric = (gateway: string): number => routes.find((r) => r.gateway === gateway)?.metric ?? 0;
+  const metric = (gateway: string): number =>
+    routes.find((r) => r.gateway === gateway)?.metric ?? 0;
   expect(metric("10.71.0.9")).toBeLessThan(metric("10.71.0.1"));
   await pod.mustDel();
 });
 
 test("result and status say what the kernel then has [N-5.3.6.4] [N-4.1.2.1.9c]", async () => {
-  const networks = [{ name: "plain", "default-route": ["10.71.0.1", "fd00:71::1"] }, { name: "routed" }];
+  const networks = [
+    { name: "plain", "default-route": ["10.71.0.1", "fd00:71::1"] },
+    { name: "routed" },
+  ];
   const pod = await node.pod("told", { networks });
   const result = await pod.mustAdd();
   expect(result.routes ?? [], "the default network has none left").toEqual([]);
@@ -114,8 +130,13 @@ test("result and status say what the kernel then has [N-5.3.6.4] [N-4.1.2.1.9c]"
 });
 
 test("the default network can be given gateways by its annotation", async () => {
-  const value = JSON.stringify([{ name: "plain", namespace: "default", "default-route": ["10.71.0.7"] }]);
-  const pod = await node.pod("by-default", { networks: "routed", annotations: { "v1.multus-cni.io/default-network": value } });
+  const value = JSON.stringify([
+    { name: "plain", namespace: "default", "default-route": ["10.71.0.7"] },
+  ]);
+  const pod = await node.pod("by-default", {
+    networks: "routed",
+    annotations: { "v1.multus-cni.io/default-network": value },
+  });
   const result = await pod.mustAdd();
   expect(await pod.defaultRoutes(4)).toEqual(["via 10.71.0.7 dev eth0"]);
   expect(result.routes).toContainEqual({ dst: "0.0.0.0/0", gw: "10.71.0.7" });
@@ -124,14 +145,16 @@ test("the default network can be given gateways by its annotation", async () => 
 
 test("an unreachable gateway is an error that names it, and the pod is left without any of it", async () => {
   const before = await snapshot(node);
-  const pod = await node.pod("unreachable", { networks: [{ name: "plain", "default-route": ["192.0.2.1"] }] });
+  const pod = await node.pod("unreachable", {
+    networks: [{ name: "plain", "default-route": ["192.0.2.1"] }],
+  });
   const error = errorOf(await pod.add());
   expect(error.code).toBe(100);
   expect(error.msg).toMatch(/gateway 192\.0\.2\.1/);
   expect(await pod.links()).toEqual({});
   expect(await pod.status()).toBeUndefined();
   const after = await snapshot(node);
-  expect(after["files"]).toEqual(before["files"]);
+  expect(after.files).toEqual(before.files);
 });
 
 test("the pod's own address is no gateway", async () => {
@@ -145,7 +168,9 @@ test("the pod's own address is no gateway", async () => {
 
 test("traffic takes the chosen route", async () => {
   await node.lab.run("ip", "address", "add", "198.51.100.1/32", "dev", "lo");
-  const pod = await node.pod("traffic", { networks: [{ name: "plain", "default-route": ["10.71.0.1"] }] });
+  const pod = await node.pod("traffic", {
+    networks: [{ name: "plain", "default-route": ["10.71.0.1"] }],
+  });
   await pod.mustAdd();
   expect(await pod.run("ip", "route", "get", "198.51.100.1")).toContain("via 10.71.0.1 dev net1");
   await pod.ping("198.51.100.1");

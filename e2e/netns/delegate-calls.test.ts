@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { list } from "../support/networks.ts";
 import type { PlexusNode } from "../support/plexus-node.ts";
-import type { Execution, ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { type ScriptedNode, scriptedNode } from "../support/scripted-node.ts";
+import type { Execution, ScriptedPlugins } from "../support/scripted-plugins.ts";
 
 let scripted: ScriptedNode;
 let node: PlexusNode;
@@ -62,8 +62,15 @@ test("delegates get the runtime's environment and CNI_* alone [R-0.3-13] [R-0.4-
   ];
   expect(CNI_ARGS?.split(";").toSorted()).toEqual([...identity, "IP=10.0.0.9"].toSorted());
   expect(second?.cni).toEqual(first?.cni);
-  expect(alpha?.cni).toEqual({ ...first?.cni, CNI_IFNAME: "data0", CNI_ARGS: alpha?.cni["CNI_ARGS"] });
-  expect(alpha?.cni["CNI_ARGS"]?.split(";").toSorted(), "an address of the runtime's is the default network's").toEqual(identity.toSorted());
+  expect(alpha?.cni).toEqual({
+    ...first?.cni,
+    CNI_IFNAME: "data0",
+    CNI_ARGS: alpha?.cni.CNI_ARGS,
+  });
+  expect(
+    alpha?.cni.CNI_ARGS?.split(";").toSorted(),
+    "an address of the runtime's is the default network's",
+  ).toEqual(identity.toSorted());
   await pod.mustDel();
 });
 
@@ -74,11 +81,23 @@ const result = {
 };
 
 test("each plugin of a chain reads its own configuration with name, cniVersion, prevResult and its runtimeConfig, byte by byte [N-7.1a] [R-0.3-09] [R-0.3-10] [R-0.3-11] [R-1.0-04] [R-1.0-26] [R-1.1-07]", async () => {
-  const first = { type: "default-first", capabilities: { portMappings: true, mac: false }, zone: "ü€𝄞" };
-  const second = { type: "default-second", name: "overridden", cniVersion: "0.1.0", nested: { a: [1, null] } };
+  const first = {
+    type: "default-first",
+    capabilities: { portMappings: true, mac: false },
+    zone: "ü€𝄞",
+  };
+  const second = {
+    type: "default-second",
+    name: "overridden",
+    cniVersion: "0.1.0",
+    nested: { a: [1, null] },
+  };
   const conf = node.conf({
     delegates: [list("default", first, second)],
-    runtimeConfig: { portMappings: [{ hostPort: 1, containerPort: 2, protocol: "tcp" }], mac: "02:00:00:00:00:09" },
+    runtimeConfig: {
+      portMappings: [{ hostPort: 1, containerPort: 2, protocol: "tcp" }],
+      mac: "02:00:00:00:00:09",
+    },
   });
   const pod = await node.pod("stdin");
   await pod.mustAdd({ conf });
@@ -90,7 +109,7 @@ test("each plugin of a chain reads its own configuration with name, cniVersion, 
     sortedJson({ ...second, ...common, prevResult: result }),
   ]);
   await plugins.clear();
-  await pod.mustDel({ conf: "{\"cniVersion\":\"1.0.0\",\"name\":\"plexus\",\"type\":\"plexus\"}" });
+  await pod.mustDel({ conf: '{"cniVersion":"1.0.0","name":"plexus","type":"plexus"}' });
   const deleted = (await plugins.executions()).map((execution) => execution.stdin);
   expect(deleted, "DEL goes by the record, and every plugin gets the final result").toEqual([
     sortedJson({ ...second, ...common, prevResult: result }),
@@ -105,7 +124,9 @@ test("runtimeConfig of the runtime goes to the default network alone [N-7.5]", a
   const pod = await node.pod("runtime-config", { networks: "capable" });
   await pod.mustAdd({ runtimeConfig: { bandwidth: { ingressRate: 1, ingressBurst: 1 } } });
   const [first, alpha] = await plugins.executions();
-  expect(confOf(first)["runtimeConfig"]).toEqual({ bandwidth: { ingressRate: 1, ingressBurst: 1 } });
+  expect(confOf(first).runtimeConfig).toEqual({
+    bandwidth: { ingressRate: 1, ingressBurst: 1 },
+  });
   expect(confOf(alpha)).not.toHaveProperty("runtimeConfig");
   await pod.mustDel();
 });
@@ -117,13 +138,16 @@ test("requests become runtimeConfig of the plugins that declare the capability [
     name: "all",
     ips: ["10.2.2.42/24", "2001:db8::5/64"],
     mac: "02:23:45:67:89:01",
-    portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "UDP" }, { hostPort: 1, containerPort: 2 }],
+    portMappings: [
+      { hostPort: 8080, containerPort: 80, protocol: "UDP" },
+      { hostPort: 1, containerPort: 2 },
+    ],
     bandwidth: { ingressRate: 2048, ingressBurst: 1600 },
   };
   const pod = await node.pod("requests", { networks: [request] });
   await pod.mustAdd();
   const [alpha, beta] = (await plugins.executions()).filter((e) => e.ifName === "net1");
-  expect(confOf(alpha)["runtimeConfig"]).toEqual({
+  expect(confOf(alpha).runtimeConfig).toEqual({
     ips: request.ips,
     mac: request.mac,
     portMappings: [
@@ -142,13 +166,18 @@ const unserved: [key: string, request: object, requirement: string][] = [
   ["portMappings", { portMappings: [{ hostPort: 1, containerPort: 1 }] }, "[N-4.1.2.1.7.2b]"],
   ["bandwidth", { bandwidth: { ingressRate: 1 } }, "[N-4.1.2.1.8.2b]"],
 ];
-test.each(unserved)("a request for $0 that no plugin can take fails before anything runs $2", async (key, request) => {
-  const pod = await node.pod(`unserved-${key.toLowerCase()}`, { networks: [{ name: "alpha", ...request }] });
-  const { exitCode, json } = await pod.add();
-  expect(exitCode).toBe(1);
-  expect(json).toMatchObject({ code: 100, msg: expect.stringContaining(`"${key}"`) });
-  expect(await plugins.order()).toEqual([]);
-});
+test.each(unserved)(
+  "a request for $0 that no plugin can take fails before anything runs $2",
+  async (key, request) => {
+    const pod = await node.pod(`unserved-${key.toLowerCase()}`, {
+      networks: [{ name: "alpha", ...request }],
+    });
+    const { exitCode, json } = await pod.add();
+    expect(exitCode).toBe(1);
+    expect(json).toMatchObject({ code: 100, msg: expect.stringContaining(`"${key}"`) });
+    expect(await plugins.order()).toEqual([]);
+  },
+);
 
 test("cni-args win over the args of the definition, with which they are combined [N-4.1.2.1.6a] [N-4.1.2.1.6.2a] [N-4.1.2.1.6.2b]", async () => {
   const args = { cni: { spoofchk: "off", kept: [1] }, other: true };
@@ -157,7 +186,10 @@ test("cni-args win over the args of the definition, with which they are combined
   const pod = await node.pod("cni-args", { networks });
   await pod.mustAdd();
   const [alpha] = (await plugins.executions()).filter((e) => e.type === "alpha");
-  expect(confOf(alpha)["args"]).toEqual({ cni: { spoofchk: "on", kept: [1], deep: { er: null } }, other: true });
+  expect(confOf(alpha).args).toEqual({
+    cni: { spoofchk: "on", kept: [1], deep: { er: null } },
+    other: true,
+  });
   await pod.mustDel();
 });
 

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { PlexusNode } from "../support/plexus-node.ts";
 import { errorOf } from "../support/plexus-node.ts";
-import { errorScript, type Script, type ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
+import { errorScript, type Script, type ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { type Snapshot, snapshot } from "../support/snapshot.ts";
 import { gone } from "../support/until.ts";
 
@@ -22,7 +22,8 @@ beforeEach(async () => {
   untouched = { ...(await snapshot(node)), pods: [] };
 });
 afterEach(async () => {
-  for (const type of scriptedTypes) for (const c of ["ADD", "DEL", "CHECK"]) await plugins.unscript(type, c);
+  for (const type of scriptedTypes)
+    for (const c of ["ADD", "DEL", "CHECK"]) await plugins.unscript(type, c);
   expect({ ...(await snapshot(node)), pods: [] }, "records, plans and statuses").toEqual(untouched);
 });
 
@@ -71,42 +72,81 @@ test.each(positions)(
 
 const endings: { name: string; script: Script; code: number; message: RegExp }[] = [
   { name: "dies by a signal", script: { signal: 9 }, code: 999, message: /killed by signal 9/ },
-  { name: "prints nothing and fails", script: { stdout: "", exit: 3 }, code: 999, message: /netplugin failed with no error message: exit status 3/ },
-  { name: "fails with words on stderr only", script: { stdout: "", stderr: "out of\nmemory\n", exit: 1 }, code: 999, message: /netplugin failed: "?out of memory/ },
-  { name: "fails with what is no JSON", script: { stdout: "panic: at the disco", exit: 2 }, code: 6, message: /panic: at the disco/ },
+  {
+    name: "prints nothing and fails",
+    script: { stdout: "", exit: 3 },
+    code: 999,
+    message: /netplugin failed with no error message: exit status 3/,
+  },
+  {
+    name: "fails with words on stderr only",
+    script: { stdout: "", stderr: "out of\nmemory\n", exit: 1 },
+    code: 999,
+    message: /netplugin failed: "?out of memory/,
+  },
+  {
+    name: "fails with what is no JSON",
+    script: { stdout: "panic: at the disco", exit: 2 },
+    code: 6,
+    message: /panic: at the disco/,
+  },
   { name: "succeeds with what is no JSON", script: { stdout: "hello" }, code: 6, message: /alpha/ },
   { name: "succeeds with an empty output", script: { stdout: "" }, code: 6, message: /alpha/ },
   { name: "succeeds with a list", script: { stdout: "[]" }, code: 6, message: /alpha/ },
-  { name: "prints a result of an unknown version", script: { stdout: '{"cniVersion":"9.9.9"}' }, code: 6, message: /9\.9\.9/ },
-  { name: "prints more than 4 MiB", script: { huge: 5 << 20 }, code: 999, message: /stdout passed 4 MiB/ },
-  { name: "reports a negative code", script: { stdout: '{"code":-3,"msg":"odd"}', exit: 1 }, code: 999, message: /odd/ },
+  {
+    name: "prints a result of an unknown version",
+    script: { stdout: '{"cniVersion":"9.9.9"}' },
+    code: 6,
+    message: /9\.9\.9/,
+  },
+  {
+    name: "prints more than 4 MiB",
+    script: { huge: 5 << 20 },
+    code: 999,
+    message: /stdout passed 4 MiB/,
+  },
+  {
+    name: "reports a negative code",
+    script: { stdout: '{"code":-3,"msg":"odd"}', exit: 1 },
+    code: 999,
+    message: /odd/,
+  },
   { name: "fails with code 11", script: errorScript(11, "later"), code: 11, message: /later/ },
 ];
 
-test.each(endings)("a delegate that $name fails the ADD, which is undone", async ({ script, code, message }) => {
-  await plugins.script("alpha", "ADD", script);
-  const pod = await node.pod(`ending-${podNumber++}`, { networks: "alpha" });
-  const error = errorOf(await pod.add());
-  expect(error.msg).toMatch(message);
-  expect(error.msg).toContain("default/alpha (net1)");
-  expect(error.msg).not.toContain("\n");
-  expect(error.code).toBe(code);
-  expect((await plugins.order()).slice(3)).toEqual(dels.slice(2));
-});
+test.each(endings)(
+  "a delegate that $name fails the ADD, which is undone",
+  async ({ script, code, message }) => {
+    await plugins.script("alpha", "ADD", script);
+    const pod = await node.pod(`ending-${podNumber++}`, { networks: "alpha" });
+    const error = errorOf(await pod.add());
+    expect(error.msg).toMatch(message);
+    expect(error.msg).toContain("default/alpha (net1)");
+    expect(error.msg).not.toContain("\n");
+    expect(error.code).toBe(code);
+    expect((await plugins.order()).slice(3)).toEqual(dels.slice(2));
+  },
+);
 
 describe("what is no failure", () => {
   const fine: { name: string; script: Script }[] = [
-    { name: "never reads its input", script: { nostdin: true, stdout: '{"cniVersion":"1.0.0","ips":[]}' } },
+    {
+      name: "never reads its input",
+      script: { nostdin: true, stdout: '{"cniVersion":"1.0.0","ips":[]}' },
+    },
     { name: "writes much on stderr", script: { hugeerr: 1 << 20 } },
     { name: "leaves a child behind that holds its output open", script: { grandchild: true } },
   ];
   test.each(fine)("a delegate that $name", async ({ script }) => {
     await plugins.script("alpha", "ADD", script);
     const args = `PAD=${"x".repeat(200_000)}`;
-    const pod = await node.pod(`fine-${podNumber++}`, { networks: [{ name: "alpha", "cni-args": { pad: args } }] });
+    const pod = await node.pod(`fine-${podNumber++}`, {
+      networks: [{ name: "alpha", "cni-args": { pad: args } }],
+    });
     await pod.mustAdd();
     await pod.mustDel();
-    for (const { grandchild } of await plugins.executions()) if (grandchild) process.kill(grandchild, "SIGKILL");
+    for (const { grandchild } of await plugins.executions())
+      if (grandchild) process.kill(grandchild, "SIGKILL");
   });
 
   test("stderr of a delegate that succeeds reaches the runtime's log [R-1.0-30]", async () => {

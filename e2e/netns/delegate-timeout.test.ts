@@ -68,7 +68,10 @@ test("the limit holds as well when the shim replays the plan", async () => {
   await node.stopDaemon();
   await plugins.script("alpha", "DEL", { hang: true, grandchild: true });
   const error = errorOf(await pod.del());
-  expect(error).toMatchObject({ code: 102, msg: expect.stringContaining(`still running after ${delegateTimeoutMs} ms`) });
+  expect(error).toMatchObject({
+    code: 102,
+    msg: expect.stringContaining(`still running after ${delegateTimeoutMs} ms`),
+  });
   await plugins.unscript("alpha", "DEL");
   await pod.mustDel();
 });

@@ -26,7 +26,8 @@ function demo(name: string, options: Options = {}): { dir: string; run: ResultPr
 
 /** The host's links and named namespaces, which the demo must not touch. */
 async function host(): Promise<string> {
-  return (await execa("sh", ["-c", "ip -o link | cut -d: -f2; ls /run/netns 2>/dev/null; true"])).stdout;
+  return (await execa("sh", ["-c", "ip -o link | cut -d: -f2; ls /run/netns 2>/dev/null; true"]))
+    .stdout;
 }
 
 test("make demo attaches two pods to three networks, pings over each and leaves nothing", async () => {
@@ -35,10 +36,15 @@ test("make demo attaches two pods to three networks, pings over each and leaves 
   const { exitCode, stdout, stderr } = await run;
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
   expect(stdout).toMatch(/^[\n\x20-\x7e]*$/);
-  for (const ifName of ["eth0", "net1", "lab0"]) expect(stdout).toMatch(new RegExp(`\\n {3}${ifName} .* ms\\n`));
-  expect(stdout).toMatch(/CNI_COMMAND=ADD[^]*K8S_POD_NAME=web[^]*"clusterNetwork":"pod-network"/);
-  expect(stdout).toMatch(/192\.168\.50\.10\/24[^]*"name": "demo\/lab"/);
-  expect(stdout).toMatch(/address leases +0 +4 +0 +as before[^]*attachment records +0 +4 +0 +as before/);
+  for (const ifName of ["eth0", "net1", "lab0"])
+    expect(stdout).toMatch(new RegExp(`\\n {3}${ifName} .* ms\\n`));
+  expect(stdout).toMatch(
+    /CNI_COMMAND=ADD[\s\S]*K8S_POD_NAME=web[\s\S]*"clusterNetwork":"pod-network"/,
+  );
+  expect(stdout).toMatch(/192\.168\.50\.10\/24[\s\S]*"name": "demo\/lab"/);
+  expect(stdout).toMatch(
+    /address leases +0 +4 +0 +as before[\s\S]*attachment records +0 +4 +0 +as before/,
+  );
   expect(stdout).toMatch(/ Nothing is left\.$/);
   expect(existsSync(dir)).toBe(false);
   expect(await host()).toBe(before);
@@ -47,7 +53,11 @@ test("make demo attaches two pods to three networks, pings over each and leaves 
 test("without root it says so in one line", async () => {
   const nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-s"];
   // Read from stdin, as the checkout may be in a directory that only root can read.
-  const { exitCode, stdout, stderr } = await execa("setpriv", nobody, { inputFile: script, reject: false, cwd: "/" });
+  const { exitCode, stdout, stderr } = await execa("setpriv", nobody, {
+    inputFile: script,
+    reject: false,
+    cwd: "/",
+  });
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
   expect(stderr).toBe("demo: it makes network namespaces and so needs root: sudo make demo");
 });
@@ -70,7 +80,9 @@ test("a directory that is in use is refused in one line, and left alone", async 
   const { dir, run } = demo("busy");
   const { exitCode, stdout, stderr } = await run;
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
-  expect(stderr).toBe(`demo: ${dir} is in use: another demo runs, or one was killed; then remove it`);
+  expect(stderr).toBe(
+    `demo: ${dir} is in use: another demo runs, or one was killed; then remove it`,
+  );
   expect(existsSync(dir)).toBe(true);
 });
 
@@ -88,18 +100,21 @@ test("a step that fails is named in one line, and nothing is left", async () => 
   expect(existsSync(dir)).toBe(false);
 });
 
-test.each(["SIGINT", "SIGTERM"] as const)("%s (Ctrl-C) in the middle leaves nothing", async (signal) => {
-  const before = await host();
-  const { dir, run } = demo(signal, { detached: true });
-  await new Promise<void>((resolve) => {
-    run.stdout?.on("data", (chunk: Buffer) => {
-      if (chunk.includes("it serves")) resolve();
+test.each(["SIGINT", "SIGTERM"] as const)(
+  "%s (Ctrl-C) in the middle leaves nothing",
+  async (signal) => {
+    const before = await host();
+    const { dir, run } = demo(signal, { detached: true });
+    await new Promise<void>((resolve) => {
+      run.stdout?.on("data", (chunk: Buffer) => {
+        if (chunk.includes("it serves")) resolve();
+      });
     });
-  });
-  process.kill(-(run.pid as number), signal);
-  const { exitCode } = await run;
-  expect(exitCode).not.toBe(0);
-  await gone(run.pid as number);
-  expect(existsSync(dir)).toBe(false);
-  expect(await host()).toBe(before);
-});
+    process.kill(-(run.pid as number), signal);
+    const { exitCode } = await run;
+    expect(exitCode).not.toBe(0);
+    await gone(run.pid as number);
+    expect(existsSync(dir)).toBe(false);
+    expect(await host()).toBe(before);
+  },
+);

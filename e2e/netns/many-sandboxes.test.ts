@@ -10,7 +10,9 @@ const portmap = { type: "portmap", capabilities: { portMappings: true } };
 beforeAll(async () => {
   node = await PlexusNode.create();
   await node.lab.addUplink("up0");
-  node.defaultNetwork = chained(ptp("default", 80, { ipMasq: true }), portmap, { type: "firewall" });
+  node.defaultNetwork = chained(ptp("default", 80, { ipMasq: true }), portmap, {
+    type: "firewall",
+  });
   await node.nad("macvlan", macvlan("macvlan", 81));
   await node.nad("bridge", bridge("bridge", 82));
 });
@@ -20,7 +22,9 @@ const mapping = (hostPort: number): object => ({
   portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }],
 });
 
-test("100 cycles of ADD and DEL with three networks leave the host as it was", { timeout: 600_000 }, async () => {
+test("100 cycles of ADD and DEL with three networks leave the host as it was", {
+  timeout: 600_000,
+}, async () => {
   const pod = await node.pod("cycled", { networks: "macvlan,bridge" });
   const cycle = async (): Promise<void> => {
     await pod.mustAdd({ runtimeConfig: mapping(8080) });
@@ -33,18 +37,23 @@ test("100 cycles of ADD and DEL with three networks leave the host as it was", {
   expect(await pod.links()).toEqual({});
 });
 
-test("20 sandboxes in parallel: each gets its addresses and its status; 20 DELs leave nothing", { timeout: 600_000 }, async () => {
+test("20 sandboxes in parallel: each gets its addresses and its status; 20 DELs leave nothing", {
+  timeout: 600_000,
+}, async () => {
   const pods: TestPod[] = [];
-  for (let n = 0; n < 20; n++) pods.push(await node.pod(`many-${n}`, { networks: "macvlan,bridge" }));
+  for (let n = 0; n < 20; n++)
+    pods.push(await node.pod(`many-${n}`, { networks: "macvlan,bridge" }));
   const before = await snapshot(node);
   await Promise.all(pods.map((pod, n) => pod.mustAdd({ runtimeConfig: mapping(9000 + n) })));
   const addresses = new Set<unknown>();
   for (const pod of pods) {
     const status = (await pod.status()) ?? [];
-    expect(status.map((entry) => entry["interface"])).toEqual(["eth0", "net1", "net2"]);
+    expect(status.map((entry) => entry.interface)).toEqual(["eth0", "net1", "net2"]);
     for (const entry of status) {
-      expect(await pod.addresses(String(entry["interface"]))).toEqual([`${(entry["ips"] as string[])[0]}/24`]);
-      addresses.add((entry["ips"] as string[])[0]);
+      expect(await pod.addresses(String(entry.interface))).toEqual([
+        `${(entry.ips as string[])[0]}/24`,
+      ]);
+      addresses.add((entry.ips as string[])[0]);
     }
   }
   expect(addresses.size).toBe(60);

@@ -31,8 +31,19 @@ async function statusOf(name: string, result: object): Promise<Record<string, un
   return status;
 }
 
-const main = { name: "default", interface: "eth0", mac: "02:00:00:00:00:01", default: true, dns: {} };
-const dns = { nameservers: ["10.9.0.1", "fd00:9::1"], domain: "a.b", search: ["a.b", "b"], options: ["ndots:5"] };
+const main = {
+  name: "default",
+  interface: "eth0",
+  mac: "02:00:00:00:00:01",
+  default: true,
+  dns: {},
+};
+const dns = {
+  nameservers: ["10.9.0.1", "fd00:9::1"],
+  domain: "a.b",
+  search: ["a.b", "b"],
+  options: ["ndots:5"],
+};
 
 test("the default network alone has its entry [N-5.2a] [N-5.3.1] [N-5.3.5a] [N-5b]", async () => {
   const pod = await node.pod("alone");
@@ -41,35 +52,43 @@ test("the default network alone has its entry [N-5.2a] [N-5.3.1] [N-5.3.5a] [N-5
   await pod.mustDel();
 });
 
-test.each(["1.0.0", "1.1.0", "0.4.0", "0.3.0"])("interface, ips, mac, dns and gateways of a result of %s [N-5a] [N-5.1.1a] [N-5.3.2.1a] [N-5.3.3.1a] [N-5.3.4] [N-5.3.4.1] [N-5.3.5b] [N-5.3.6a]", async (cniVersion) => {
-  const version = cniVersion < "1.0.0" ? { version: "4" } : {};
-  const status = await statusOf(`full-${cniVersion.replaceAll(".", "-")}`, {
-    cniVersion,
-    interfaces: [
-      { name: "veth1", mac: "02:00:00:00:00:0a" },
-      { name: "@IFNAME@", mac: "02:00:00:00:00:0b", sandbox: "@NETNS@", ...(cniVersion === "1.1.0" ? { mtu: 1450 } : {}) },
-    ],
-    ips: [
-      { ...version, address: "10.9.0.1/24", interface: 0 },
-      { ...version, address: "10.9.0.7/24", gateway: "10.9.0.1", interface: 1 },
-    ],
-    routes: [{ dst: "0.0.0.0/0" }],
-    dns,
-  });
-  expect(status).toEqual([
-    main,
-    {
-      name: "default/scripted",
-      interface: "net1",
-      ips: ["10.9.0.7"],
-      mac: "02:00:00:00:00:0b",
-      ...(cniVersion === "1.1.0" ? { mtu: 1450 } : {}),
-      default: false,
+test.each(["1.0.0", "1.1.0", "0.4.0", "0.3.0"])(
+  "interface, ips, mac, dns and gateways of a result of %s [N-5a] [N-5.1.1a] [N-5.3.2.1a] [N-5.3.3.1a] [N-5.3.4] [N-5.3.4.1] [N-5.3.5b] [N-5.3.6a]",
+  async (cniVersion) => {
+    const version = cniVersion < "1.0.0" ? { version: "4" } : {};
+    const status = await statusOf(`full-${cniVersion.replaceAll(".", "-")}`, {
+      cniVersion,
+      interfaces: [
+        { name: "veth1", mac: "02:00:00:00:00:0a" },
+        {
+          name: "@IFNAME@",
+          mac: "02:00:00:00:00:0b",
+          sandbox: "@NETNS@",
+          ...(cniVersion === "1.1.0" ? { mtu: 1450 } : {}),
+        },
+      ],
+      ips: [
+        { ...version, address: "10.9.0.1/24", interface: 0 },
+        { ...version, address: "10.9.0.7/24", gateway: "10.9.0.1", interface: 1 },
+      ],
+      routes: [{ dst: "0.0.0.0/0" }],
       dns,
-      gateway: ["10.9.0.1"],
-    },
-  ]);
-});
+    });
+    expect(status).toEqual([
+      main,
+      {
+        name: "default/scripted",
+        interface: "net1",
+        ips: ["10.9.0.7"],
+        mac: "02:00:00:00:00:0b",
+        ...(cniVersion === "1.1.0" ? { mtu: 1450 } : {}),
+        default: false,
+        dns,
+        gateway: ["10.9.0.1"],
+      },
+    ]);
+  },
+);
 
 test("a result of 0.2.0 gives its addresses and the interface's name [N-5.1.1c] [N-5.3.2.1b] [N-5.3.3.1d]", async () => {
   const status = await statusOf("old", {
@@ -92,9 +111,18 @@ test("without a sandbox interface there are the addresses that belong to none [N
   const status = await statusOf("no-sandbox", {
     cniVersion: "1.0.0",
     interfaces: [{ name: "veth1", mac: "02:00:00:00:00:0a" }],
-    ips: [{ address: "10.9.0.1/24", interface: 0 }, { address: "10.9.0.7/24" }, { address: "fd00:9::7/64", interface: -1 }],
+    ips: [
+      { address: "10.9.0.1/24", interface: 0 },
+      { address: "10.9.0.7/24" },
+      { address: "fd00:9::7/64", interface: -1 },
+    ],
   });
-  expect(status[1]).toEqual({ name: "default/scripted", ips: ["10.9.0.7", "fd00:9::7"], default: false, dns: {} });
+  expect(status[1]).toEqual({
+    name: "default/scripted",
+    ips: ["10.9.0.7", "fd00:9::7"],
+    default: false,
+    dns: {},
+  });
 });
 
 test("a result with nothing in it has a minimal entry [N-5.1.1b] [N-5.3.3.1c]", async () => {
@@ -109,20 +137,31 @@ test("each further sandbox interface has an entry; one entry alone is the defaul
       { name: "@IFNAME@", sandbox: "@NETNS@" },
       { name: "second", mac: "02:00:00:00:00:0c", sandbox: "@NETNS@" },
     ],
-    ips: [{ address: "10.9.0.7/24", interface: 0 }, { address: "10.9.0.8/24", interface: 1 }],
+    ips: [
+      { address: "10.9.0.7/24", interface: 0 },
+      { address: "10.9.0.8/24", interface: 1 },
+    ],
   };
   await plugins.script("default-second", "ADD", { stdout: JSON.stringify(two) });
   const pod = await node.pod("several");
   await pod.mustAdd();
   expect(await pod.status()).toEqual([
     { name: "default", interface: "eth0", ips: ["10.9.0.7"], default: true, dns: {} },
-    { name: "default", interface: "second", ips: ["10.9.0.8"], mac: "02:00:00:00:00:0c", default: false, dns: {} },
+    {
+      name: "default",
+      interface: "second",
+      ips: ["10.9.0.8"],
+      mac: "02:00:00:00:00:0c",
+      default: false,
+      dns: {},
+    },
   ]);
   await pod.mustDel();
 });
 
 test("the same attachments give the same bytes", async () => {
-  const read = (): Promise<string> => readFile(`${node.manifestsDir}/.status/default/bytes.json`, "utf8");
+  const read = (): Promise<string> =>
+    readFile(`${node.manifestsDir}/.status/default/bytes.json`, "utf8");
   const pod = await node.pod("bytes", { networks: "alpha,beta" });
   await pod.mustAdd();
   const first = await read();

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
 import { execa } from "execa";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { bridge, chained, ptp } from "../support/networks.ts";
-import { PlexusNode } from "../support/plexus-node.ts";
 import { nodeBinary } from "../support/paths.ts";
+import { PlexusNode } from "../support/plexus-node.ts";
 import { snapshot } from "../support/snapshot.ts";
 import type { TestPod } from "../support/test-pod.ts";
 import { until } from "../support/until.ts";
@@ -26,7 +26,16 @@ socket.setTimeout(5000, () => { console.log("TIMEOUT"); process.exit(1); });`;
 
 /** A TCP server in the pod that says its name. */
 async function serve(pod: TestPod): Promise<AsyncDisposable> {
-  const [file, ...args] = node.lab.command("ip", "netns", "exec", pod.netns, nodeBinary(), "-e", server, pod.name);
+  const [file, ...args] = node.lab.command(
+    "ip",
+    "netns",
+    "exec",
+    pod.netns,
+    nodeBinary(),
+    "-e",
+    server,
+    pod.name,
+  );
   const process = execa(file, args, { reject: false, buffer: false });
   await new Promise((resolve) => process.stdout?.once("data", resolve));
   return {
@@ -44,7 +53,19 @@ async function fetch(from: TestPod, address: string, port: number): Promise<stri
 /** A namespace that reaches the node from outside, through `out0` 192.0.2.1. */
 async function outside(): Promise<TestPod> {
   const pod = await node.pod("outside");
-  await node.lab.run("ip", "link", "add", "out0", "type", "veth", "peer", "name", "uplink", "netns", pod.netns);
+  await node.lab.run(
+    "ip",
+    "link",
+    "add",
+    "out0",
+    "type",
+    "veth",
+    "peer",
+    "name",
+    "uplink",
+    "netns",
+    pod.netns,
+  );
   await node.lab.run("ip", "address", "add", "192.0.2.1/24", "dev", "out0");
   await node.lab.run("ip", "link", "set", "out0", "up");
   await pod.run("ip", "address", "add", "192.0.2.2/24", "dev", "uplink");
@@ -77,7 +98,9 @@ test("a connection to the host port arrives in the pod, by the further network a
 });
 
 test("containerd's capitalised keys work as well", async () => {
-  const runtimeConfig = { portMappings: [{ HostPort: 7070, ContainerPort: 80, Protocol: "tcp", HostIP: "" }] };
+  const runtimeConfig = {
+    portMappings: [{ HostPort: 7070, ContainerPort: 80, Protocol: "tcp", HostIP: "" }],
+  };
   const pod = await node.pod("capitalised");
   await pod.mustAdd({ runtimeConfig });
   expect(await node.lab.run("iptables-save", "-t", "nat")).toContain("--dport 7070");

@@ -1,5 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { bridge, chained, defaultRoutes, hostLocal, list, macvlan, ptp } from "../support/networks.ts";
+import {
+  bridge,
+  chained,
+  defaultRoutes,
+  hostLocal,
+  list,
+  macvlan,
+  ptp,
+} from "../support/networks.ts";
 import { PlexusNode } from "../support/plexus-node.ts";
 import { snapshot } from "../support/snapshot.ts";
 import type { TestPod } from "../support/test-pod.ts";
@@ -12,11 +20,19 @@ beforeAll(async () => {
 });
 afterAll(async () => await node?.[Symbol.asyncDispose]());
 
-const dual = (net: number): object => ({ ipam: hostLocal(net, { v6: true, routes: defaultRoutes }) });
+const dual = (net: number): object => ({
+  ipam: hostLocal(net, { v6: true, routes: defaultRoutes }),
+});
 const firewall = { type: "firewall" };
 const tuning = { type: "tuning", sysctl: { "net.core.somaxconn": "500" }, mtu: 1300 };
 const portmap = { type: "portmap", capabilities: { portMappings: true }, snat: true };
-const bandwidth = { type: "bandwidth", ingressRate: 1e8, ingressBurst: 1e7, egressRate: 1e8, egressBurst: 1e7 };
+const bandwidth = {
+  type: "bandwidth",
+  ingressRate: 1e8,
+  ingressBurst: 1e7,
+  egressRate: 1e8,
+  egressBurst: 1e7,
+};
 
 const networks: { name: string; config: object }[] = [
   { name: "bridge", config: bridge("n-bridge", 11, dual(11)) },
@@ -67,20 +83,28 @@ async function leavesNothing(pods: [TestPod, TestPod], cycle: () => Promise<void
   for (const pod of pods) expect(await pod.links()).toEqual({});
 }
 
-test.each(networks)("$name as the default network: ADD, CHECK, ping and DEL leave nothing", async (of) => {
-  node.defaultNetwork = of.config;
-  const pods = await pair(undefined, `d-${of.name}`);
-  const mapped = { portMappings: [{ hostPort: 8081, containerPort: 80, protocol: "tcp" }] };
-  const runtimeConfig = JSON.stringify(of.config).includes("portmap") ? { runtimeConfig: mapped } : {};
-  await leavesNothing(pods, () => lifeCycle(pods, { ifName: "eth0", ...runtimeConfig }));
-});
+test.each(networks)(
+  "$name as the default network: ADD, CHECK, ping and DEL leave nothing",
+  async (of) => {
+    node.defaultNetwork = of.config;
+    const pods = await pair(undefined, `d-${of.name}`);
+    const mapped = { portMappings: [{ hostPort: 8081, containerPort: 80, protocol: "tcp" }] };
+    const runtimeConfig = JSON.stringify(of.config).includes("portmap")
+      ? { runtimeConfig: mapped }
+      : {};
+    await leavesNothing(pods, () => lifeCycle(pods, { ifName: "eth0", ...runtimeConfig }));
+  },
+);
 
-test.each(networks)("$name as a further network: ADD, CHECK, ping and DEL leave nothing", async (of) => {
-  node.defaultNetwork = plain;
-  await node.nad(of.name, of.config);
-  const pods = await pair(of.name, `s-${of.name}`);
-  await leavesNothing(pods, () => lifeCycle(pods, { ifName: "net1" }));
-});
+test.each(networks)(
+  "$name as a further network: ADD, CHECK, ping and DEL leave nothing",
+  async (of) => {
+    node.defaultNetwork = plain;
+    await node.nad(of.name, of.config);
+    const pods = await pair(of.name, `s-${of.name}`);
+    await leavesNothing(pods, () => lifeCycle(pods, { ifName: "net1" }));
+  },
+);
 
 test("static addresses on a bridge, in both roles, ping each other", async () => {
   const network = (name: string, net: number, host: number): object =>

@@ -14,45 +14,55 @@ beforeAll(async () => {
   await node.nad("macvlan-static", macvlan("macvlan-static", 41, fixed));
   await node.nad("bridge-static", bridge("bridge-static", 42, { ...fixed, isGateway: false }));
   await node.nad("bridge-pool", bridge("bridge-pool", 43, { capabilities }));
-  await node.nad("bridge-args", bridge("bridge-args", 44, { isGateway: false, ipam: { type: "static" } }));
+  await node.nad(
+    "bridge-args",
+    bridge("bridge-args", 44, { isGateway: false, ipam: { type: "static" } }),
+  );
 });
 afterAll(async () => await node?.[Symbol.asyncDispose]());
 
 const addresses = ["10.99.0.7/24", "fd99::7/64"];
 
-test.each(["macvlan-static", "bridge-static"])("%s: the requested addresses and MAC are in the pod, its status and its pings [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.3a] [N-4.1.2.1.4a]", async (network) => {
-  const pods = [];
-  for (const host of [7, 8]) {
-    const ips = addresses.map((address) => address.replace("7/", `${host}/`));
-    const mac = `02:AA:00:00:00:0${host}`;
-    const pod = await node.pod(`${network}-${host}`, { networks: [{ name: network, ips, mac }] });
-    await pod.mustAdd();
-    expect(await pod.addresses("net1")).toEqual(ips);
-    expect((await pod.links())["net1"]?.address).toBe(mac.toLowerCase());
-    expect(await pod.status()).toMatchObject([
-      { default: true, interface: "eth0" },
-      {
-        name: `default/${network}`,
-        interface: "net1",
-        ips: ips.map((ip) => ip.split("/")[0]),
-        mac: mac.toLowerCase(),
-        default: false,
-      },
-    ]);
-    pods.push(pod);
-  }
-  await pods[0]?.ping("10.99.0.8", "net1");
-  await pods[0]?.ping("fd99::8", "net1");
-  for (const pod of pods) await pod.mustDel();
-});
+test.each(["macvlan-static", "bridge-static"])(
+  "%s: the requested addresses and MAC are in the pod, its status and its pings [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.3a] [N-4.1.2.1.4a]",
+  async (network) => {
+    const pods = [];
+    for (const host of [7, 8]) {
+      const ips = addresses.map((address) => address.replace("7/", `${host}/`));
+      const mac = `02:AA:00:00:00:0${host}`;
+      const pod = await node.pod(`${network}-${host}`, { networks: [{ name: network, ips, mac }] });
+      await pod.mustAdd();
+      expect(await pod.addresses("net1")).toEqual(ips);
+      expect((await pod.links()).net1?.address).toBe(mac.toLowerCase());
+      expect(await pod.status()).toMatchObject([
+        { default: true, interface: "eth0" },
+        {
+          name: `default/${network}`,
+          interface: "net1",
+          ips: ips.map((ip) => ip.split("/")[0]),
+          mac: mac.toLowerCase(),
+          default: false,
+        },
+      ]);
+      pods.push(pod);
+    }
+    await pods[0]?.ping("10.99.0.8", "net1");
+    await pods[0]?.ping("fd99::8", "net1");
+    for (const pod of pods) await pod.mustDel();
+  },
+);
 
 test("an address of a host-local pool is leased as asked; one outside is refused and leaves nothing", async () => {
   const good = await node.pod("pool", { networks: [{ name: "bridge-pool", ips: ["10.43.0.77"] }] });
   await good.mustAdd();
   expect(await good.addresses("net1")).toEqual(["10.43.0.77/24"]);
   const before = await snapshot(node);
-  const bad = await node.pod("outside", { networks: [{ name: "bridge-pool", ips: ["192.0.2.1"] }] });
-  const taken = await node.pod("taken", { networks: [{ name: "bridge-pool", ips: ["10.43.0.77"] }] });
+  const bad = await node.pod("outside", {
+    networks: [{ name: "bridge-pool", ips: ["192.0.2.1"] }],
+  });
+  const taken = await node.pod("taken", {
+    networks: [{ name: "bridge-pool", ips: ["10.43.0.77"] }],
+  });
   expect(errorOf(await bad.add()).msg).toMatch(/default\/bridge-pool \(net1\).*192\.0\.2\.1/);
   expect(errorOf(await taken.add()).msg).toMatch(/10\.43\.0\.77/);
   const { pods: _before, ...rest } = before;
@@ -61,7 +71,9 @@ test("an address of a host-local pool is leased as asked; one outside is refused
 });
 
 test("static refuses an address without a prefix length [N-4.1.2.1.3a]", async () => {
-  const pod = await node.pod("no-prefix", { networks: [{ name: "macvlan-static", ips: ["10.99.0.9"] }] });
+  const pod = await node.pod("no-prefix", {
+    networks: [{ name: "macvlan-static", ips: ["10.99.0.9"] }],
+  });
   expect(errorOf(await pod.add()).msg).toContain("default/macvlan-static");
   expect(await pod.links()).toEqual({});
 });
@@ -71,12 +83,15 @@ test("cni-args reach the plugin: static takes its addresses, bridge its MAC [N-4
   const pod = await node.pod("args", { networks: [{ name: "bridge-args", "cni-args": args }] });
   await pod.mustAdd();
   expect(await pod.addresses("net1")).toEqual(args.ips);
-  expect((await pod.links())["net1"]?.address).toBe(args.mac);
+  expect((await pod.links()).net1?.address).toBe(args.mac);
   await pod.mustDel();
 });
 
 test("an IP in the runtime's CNI_ARGS goes to the default network alone", async () => {
-  node.defaultNetwork = list("default-static", { type: "ptp", ipam: { type: "host-local", subnet: "10.45.0.0/24" } });
+  node.defaultNetwork = list("default-static", {
+    type: "ptp",
+    ipam: { type: "host-local", subnet: "10.45.0.0/24" },
+  });
   const pod = await node.pod("args-ip", { networks: "bridge-pool" });
   await pod.mustAdd({ args: "IP=10.45.0.99" });
   expect(await pod.addresses("eth0")).toEqual(["10.45.0.99/24"]);
@@ -85,10 +100,19 @@ test("an IP in the runtime's CNI_ARGS goes to the default network alone", async 
 });
 
 test("requests for the default network come with its annotation", async () => {
-  const value = JSON.stringify([{ name: "macvlan-static", namespace: "default", ips: ["10.97.0.2/24"], mac: "02:cc:00:00:00:02" }]);
-  const pod = await node.pod("default-request", { annotations: { "v1.multus-cni.io/default-network": value } });
+  const value = JSON.stringify([
+    {
+      name: "macvlan-static",
+      namespace: "default",
+      ips: ["10.97.0.2/24"],
+      mac: "02:cc:00:00:00:02",
+    },
+  ]);
+  const pod = await node.pod("default-request", {
+    annotations: { "v1.multus-cni.io/default-network": value },
+  });
   const result = await pod.mustAdd();
   expect(result.ips).toMatchObject([{ address: "10.97.0.2/24" }]);
-  expect((await pod.links())["eth0"]?.address).toBe("02:cc:00:00:00:02");
+  expect((await pod.links()).eth0?.address).toBe("02:cc:00:00:00:02");
   await pod.mustDel();
 });

@@ -60,6 +60,8 @@ test("a read-only state directory refuses ADD and DEL with their reason; both wo
 
 test("a daemon whose state directory cannot be made says so in one line and does not start", async () => {
   await node.stopDaemon();
-  await expect(node.startDaemon("--state-dir", "/etc/hostname/plexus")).rejects.toThrow(/plexusd: .*\/etc\/hostname/);
+  await expect(node.startDaemon("--state-dir", "/etc/hostname/plexus")).rejects.toThrow(
+    /plexusd: .*\/etc\/hostname/,
+  );
   await node.startDaemon();
 });

@@ -19,10 +19,16 @@ beforeAll(async () => {
 afterAll(async () => await scripted?.[Symbol.asyncDispose]());
 beforeEach(async () => await plugins.clear());
 afterEach(async () => {
-  for (const type of scriptedTypes) for (const c of ["ADD", "DEL", "CHECK"]) await plugins.unscript(type, c);
+  for (const type of scriptedTypes)
+    for (const c of ["ADD", "DEL", "CHECK"]) await plugins.unscript(type, c);
 });
 
-const dels = ["DEL beta/net2", "DEL alpha/net1", "DEL default-second/eth0", "DEL default-first/eth0"];
+const dels = [
+  "DEL beta/net2",
+  "DEL alpha/net1",
+  "DEL default-second/eth0",
+  "DEL default-first/eth0",
+];
 
 function recordOf(pod: TestPod): string {
   return join(node.stateDir, `${pod.containerId}@eth0.json`);
@@ -79,7 +85,9 @@ test("where the interface is gone a failing DEL is repeated without a namespace"
   await plugins.clear();
   await plugins.script("alpha", "DEL", errorScript(77, "no such interface"));
   errorOf(await pod.del());
-  const namespaces = (await plugins.executions()).filter((e) => e.type === "alpha").map((e) => e.cni["CNI_NETNS"]);
+  const namespaces = (await plugins.executions())
+    .filter((e) => e.type === "alpha")
+    .map((e) => e.cni.CNI_NETNS);
   expect(namespaces).toEqual(["/run/netns/ns-no-link", ""]);
   await plugins.unscript("alpha", "DEL");
   await pod.mustDel();
@@ -88,7 +96,11 @@ test("where the interface is gone a failing DEL is repeated without a namespace"
 test("no DEL error has the words that containerd takes for success", async () => {
   const pod = await node.pod("words", { networks: "alpha" });
   await pod.mustAdd();
-  await plugins.script("alpha", "DEL", errorScript(7, "lease Not Found: no such file or directory"));
+  await plugins.script(
+    "alpha",
+    "DEL",
+    errorScript(7, "lease Not Found: no such file or directory"),
+  );
   const { msg } = errorOf(await pod.del());
   expect(msg).not.toMatch(/not found|no such file or directory/i);
   await plugins.unscript("alpha", "DEL");
@@ -138,7 +150,10 @@ test("a second ADD is refused with code 103 and changes nothing [R-1.0-14]", asy
   const pod = await node.pod("twice", { networks: "alpha" });
   await pod.mustAdd();
   await plugins.clear();
-  expect(errorOf(await pod.add())).toMatchObject({ code: 103, msg: expect.stringContaining("c-twice") });
+  expect(errorOf(await pod.add())).toMatchObject({
+    code: 103,
+    msg: expect.stringContaining("c-twice"),
+  });
   expect(await plugins.order()).toEqual([]);
   await pod.mustDel();
   expect(await plugins.order()).toEqual(["DEL alpha/net1", ...dels.slice(2)]);
@@ -153,7 +168,7 @@ test("DEL without a namespace, or with one that is gone, tells the plugins that 
     const { netns: _netns, ...request } = pod.request("DEL");
     const outcome = name === "empty" ? await node.call(request) : await pod.del();
     expect(outcome).toMatchObject({ exitCode: 0, stdout: "" });
-    expect((await plugins.executions()).map((e) => e.cni["CNI_NETNS"])).toEqual(["", "", ""]);
+    expect((await plugins.executions()).map((e) => e.cni.CNI_NETNS)).toEqual(["", "", ""]);
   }
 });
 

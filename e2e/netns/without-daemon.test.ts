@@ -24,7 +24,12 @@ afterEach(async () => {
   for (const type of scriptedTypes) for (const c of ["ADD", "DEL"]) await plugins.unscript(type, c);
 });
 
-const dels = ["DEL beta/net2", "DEL alpha/net1", "DEL default-second/eth0", "DEL default-first/eth0"];
+const dels = [
+  "DEL beta/net2",
+  "DEL alpha/net1",
+  "DEL default-second/eth0",
+  "DEL default-first/eth0",
+];
 const soon = { PLEXUS_WAIT_MS: "100" };
 
 function hasRecord(pod: TestPod): boolean {
@@ -43,7 +48,10 @@ test("a daemon that is restarted between ADD and DEL knows what to detach", asyn
 });
 
 test("DEL without a daemon replays the plan with the calls that the daemon would make", async () => {
-  const [a, b] = [await node.pod("with", { networks: "alpha,beta" }), await node.pod("none", { networks: "alpha,beta" })];
+  const [a, b] = [
+    await node.pod("with", { networks: "alpha,beta" }),
+    await node.pod("none", { networks: "alpha,beta" }),
+  ];
   for (const pod of [a, b]) await pod.mustAdd();
   await plugins.clear();
   await a.mustDel();
@@ -54,8 +62,14 @@ test("DEL without a daemon replays the plan with the calls that the daemon would
   const byShim = await plugins.executions();
   await node.startDaemon();
   expect(await plugins.order()).toEqual(dels);
-  const told = (of: typeof byShim): string => JSON.stringify(of.map(({ env, stdin }) => ({ env, stdin })));
-  expect(told(byShim)).toBe(told(byDaemon).replaceAll("c-with", "c-none").replaceAll("ns-with", "ns-none").replaceAll("=with", "=none"));
+  const told = (of: typeof byShim): string =>
+    JSON.stringify(of.map(({ env, stdin }) => ({ env, stdin })));
+  expect(told(byShim)).toBe(
+    told(byDaemon)
+      .replaceAll("c-with", "c-none")
+      .replaceAll("ns-with", "ns-none")
+      .replaceAll("=with", "=none"),
+  );
   expect(hasRecord(b)).toBe(false);
 });
 
@@ -86,7 +100,7 @@ test("a plan whose namespace is gone is replayed without one", async () => {
   await plugins.clear();
   await pod.mustDel();
   await node.startDaemon();
-  const namespaces = (await plugins.executions()).map((e) => e.cni["CNI_NETNS"]);
+  const namespaces = (await plugins.executions()).map((e) => e.cni.CNI_NETNS);
   expect(namespaces).toEqual(["", "", "", ""]);
 });
 
@@ -102,7 +116,10 @@ test("without a daemon ADD fails after its wait, CHECK and GC at once with code 
   const pod = await node.pod("waits");
   await node.stopDaemon();
   const conf = { ...node.conf(), cniVersion: "1.1.0" };
-  expect(errorOf(await pod.add({ env: soon }))).toMatchObject({ code: 11, msg: expect.stringContaining("plexusd") });
+  expect(errorOf(await pod.add({ env: soon }))).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("plexusd"),
+  });
   expect(errorOf(await pod.check()).code).toBe(11);
   expect(errorOf(await node.call({ command: "GC", conf })).code).toBe(11);
   expect(errorOf(await node.call({ command: "STATUS", conf })).code).toBe(50);
@@ -124,7 +141,9 @@ test("SIGTERM: calls in flight are served to their end, then the daemon goes", a
   const pods = await Promise.all([1, 2].map((n) => node.pod(`flight-${n}`, { networks: "alpha" })));
   await plugins.script("alpha", "ADD", { hold: true });
   const calls = pods.map((pod) => node.start(pod.request("ADD")));
-  await until(async () => (await plugins.executions()).filter((e) => e.type === "alpha").length === 2);
+  await until(
+    async () => (await plugins.executions()).filter((e) => e.type === "alpha").length === 2,
+  );
   const stopped = node.stopDaemon("SIGTERM");
   await until(() => node.log.includes("those in flight are served"));
   await plugins.release("alpha", "ADD");
@@ -135,7 +154,10 @@ test("SIGTERM: calls in flight are served to their end, then the daemon goes", a
 });
 
 test("two daemons hand over: the first ends what it began, the second takes what comes", async () => {
-  const [first, second] = [await node.pod("over-1", { networks: "alpha" }), await node.pod("over-2", { networks: "beta" })];
+  const [first, second] = [
+    await node.pod("over-1", { networks: "alpha" }),
+    await node.pod("over-2", { networks: "beta" }),
+  ];
   await plugins.script("alpha", "ADD", { hold: true });
   const call = node.start(first.request("ADD"));
   await plugins.reached("alpha", "ADD");
@@ -168,6 +190,6 @@ test("after a reboot, with /run and the namespaces gone and the state kept, DEL 
   await real.startDaemon();
   await pod.mustDel();
   const after = await snapshot(real);
-  expect(after["files"]).toEqual(before["files"]);
-  expect(after["links"]).toEqual(before["links"]);
+  expect(after.files).toEqual(before.files);
+  expect(after.links).toEqual(before.links);
 });

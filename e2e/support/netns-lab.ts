@@ -8,7 +8,8 @@ import { execa, type Options, type Result } from "execa";
 
 /** Says why real namespaces cannot be used here; the tests that need them fail with it. */
 export function requireRoot(): void {
-  if (process.getuid?.() !== 0) throw new Error("network namespaces need root: run the tests as root");
+  if (process.getuid?.() !== 0)
+    throw new Error("network namespaces need root: run the tests as root");
 }
 
 /** In the lab's own mount namespace: fresh places for what CNI plugins keep outside their configuration. */
@@ -55,7 +56,16 @@ export class NetnsLab implements AsyncDisposable {
 
   /** The command line that runs something inside, for processes that are spawned by other means. */
   command(...command: string[]): [string, ...string[]] {
-    return ["nsenter", "-t", String(this.pid), "-n", "-m", `--wd=${process.cwd()}`, "--", ...command];
+    return [
+      "nsenter",
+      "-t",
+      String(this.pid),
+      "-n",
+      "-m",
+      `--wd=${process.cwd()}`,
+      "--",
+      ...command,
+    ];
   }
 
   /** Runs a command inside and returns its trimmed stdout; a failure throws with all that it printed. */

@@ -13,7 +13,13 @@ export const defaultRoutes = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }];
 
 /** A bridge that is the pods' gateway. */
 export function bridge(name: string, net: number, extra: object = {}): object {
-  return list(name, { type: "bridge", bridge: `br${net}`, isGateway: true, ipam: hostLocal(net), ...extra });
+  return list(name, {
+    type: "bridge",
+    bridge: `br${net}`,
+    isGateway: true,
+    ipam: hostLocal(net),
+    ...extra,
+  });
 }
 
 /** A routed veth pair. */
@@ -23,7 +29,13 @@ export function ptp(name: string, net: number, extra: object = {}): object {
 
 /** Macvlan interfaces on `up0`, which the test makes. */
 export function macvlan(name: string, net: number, extra: object = {}): object {
-  return list(name, { type: "macvlan", master: "up0", mode: "bridge", ipam: hostLocal(net), ...extra });
+  return list(name, {
+    type: "macvlan",
+    master: "up0",
+    mode: "bridge",
+    ipam: hostLocal(net),
+    ...extra,
+  });
 }
 
 /** A configuration list of CNI 1.0.0, the newest that the plugins of Debian 12 and 13 speak. */

@@ -12,15 +12,16 @@ export function nodeBinary(): string {
 
 /** Where the reference plugins are: CNI_PLUGIN_DIR, /opt/cni/bin or Debian's place. */
 export function cniPluginDir(): string {
-  const candidates = [process.env["CNI_PLUGIN_DIR"], "/opt/cni/bin", "/usr/lib/cni"];
+  const candidates = [process.env.CNI_PLUGIN_DIR, "/opt/cni/bin", "/usr/lib/cni"];
   const found = candidates.find((dir) => dir !== undefined && existsSync(join(dir, "host-local")));
-  if (found === undefined) throw new Error("the CNI reference plugins are missing: run `make deps`");
+  if (found === undefined)
+    throw new Error("the CNI reference plugins are missing: run `make deps`");
   return found;
 }
 
 /** A file that `make build` made; PLEXUS_DIST names another directory than dist/. */
 export function distPath(name: string): string {
-  const path = join(process.env["PLEXUS_DIST"] ?? join(repositoryRoot, "dist"), name);
+  const path = join(process.env.PLEXUS_DIST ?? join(repositoryRoot, "dist"), name);
   if (!existsSync(path)) throw new Error(`${path} is missing: run \`make build\``);
   return path;
 }

@@ -144,7 +144,8 @@ export class PlexusNode implements AsyncDisposable {
       this.#log += chunk.toString();
     });
     while (!this.#log.slice(before).includes("plexusd serves")) {
-      if (daemon.exitCode !== null) throw new Error(`plexusd exited with ${daemon.exitCode}: ${this.#log}`);
+      if (daemon.exitCode !== null)
+        throw new Error(`plexusd exited with ${daemon.exitCode}: ${this.#log}`);
       await sleep(10);
     }
   }
@@ -167,21 +168,27 @@ export class PlexusNode implements AsyncDisposable {
   environment(call: CniCall): Record<string, string> {
     const [podPath, uid] = (call.pod ?? "").split("@");
     const [namespace, name] = (podPath ?? "").split("/");
-    const podArgs = call.pod === undefined ? [] : [
-      `K8S_POD_NAMESPACE=${namespace}`,
-      `K8S_POD_NAME=${name}`,
-      `K8S_POD_INFRA_CONTAINER_ID=${call.containerId ?? ""}`,
-      ...(uid === undefined ? [] : [`K8S_POD_UID=${uid}`]),
-    ];
+    const podArgs =
+      call.pod === undefined
+        ? []
+        : [
+            `K8S_POD_NAMESPACE=${namespace}`,
+            `K8S_POD_NAME=${name}`,
+            `K8S_POD_INFRA_CONTAINER_ID=${call.containerId ?? ""}`,
+            ...(uid === undefined ? [] : [`K8S_POD_UID=${uid}`]),
+          ];
     const args = ["IgnoreUnknown=1", ...podArgs, ...(call.args === undefined ? [] : [call.args])];
-    const attachment = call.containerId === undefined ? {} : {
-      CNI_CONTAINERID: call.containerId,
-      CNI_NETNS: call.netns === undefined ? "" : `/run/netns/${call.netns}`,
-      CNI_IFNAME: call.ifName ?? "eth0",
-      CNI_ARGS: args.join(";"),
-    };
+    const attachment =
+      call.containerId === undefined
+        ? {}
+        : {
+            CNI_CONTAINERID: call.containerId,
+            CNI_NETNS: call.netns === undefined ? "" : `/run/netns/${call.netns}`,
+            CNI_IFNAME: call.ifName ?? "eth0",
+            CNI_ARGS: args.join(";"),
+          };
     return {
-      PATH: process.env["PATH"] ?? "",
+      PATH: process.env.PATH ?? "",
       PLEXUS_SOCKET: this.socketPath,
       PLEXUS_STATE_DIR: this.stateDir,
       PLEXUS_STANDALONE: "",
@@ -210,7 +217,10 @@ export class PlexusNode implements AsyncDisposable {
       stripFinalNewline: false,
       reject: false,
     });
-    return { pid: child.pid as number, outcome: child.then((result) => outcomeOf(result as Result)) };
+    return {
+      pid: child.pid as number,
+      outcome: child.then((result) => outcomeOf(result as Result)),
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

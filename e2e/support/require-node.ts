@@ -5,6 +5,8 @@
 export function setup(): void {
   const major = Number(process.versions.node.split(".")[0]);
   if (major !== 24) {
-    throw new Error(`tests run on Node ${process.version}, but the project pins Node 24: run \`npm ci\``);
+    throw new Error(
+      `tests run on Node ${process.version}, but the project pins Node 24: run \`npm ci\``,
+    );
   }
 }

@@ -20,6 +20,7 @@ export async function scriptedNode(options: { daemon?: boolean } = {}): Promise<
   const plugins = await ScriptedPlugins.create(node.lab, ...scriptedTypes);
   node.cniPath = [plugins.binDir];
   node.defaultNetwork = list("default", { type: "default-first" }, { type: "default-second" });
-  for (const name of ["alpha", "beta", "gamma"]) await node.nad(name, list(`net-${name}`, { type: name }));
+  for (const name of ["alpha", "beta", "gamma"])
+    await node.nad(name, list(`net-${name}`, { type: name }));
   return { node, plugins, [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
 }

@@ -109,7 +109,9 @@ export class ScriptedPlugins {
   /** Every execution since the log was cleared, in order. */
   async executions(): Promise<Execution[]> {
     const names = (await readdir(join(this.#root, "log"))).sort();
-    const found = await Promise.all(names.map((name) => readExecution(join(this.#root, "log", name))));
+    const found = await Promise.all(
+      names.map((name) => readExecution(join(this.#root, "log", name))),
+    );
     return found.filter((execution) => execution !== undefined);
   }
 
@@ -144,7 +146,10 @@ async function readExecution(dir: string): Promise<LoggedExecution | undefined> 
   const pid = await read("pid");
   if (pid === undefined) return undefined;
   const env = ((await read("env")) ?? "").split("\0").slice(0, -1);
-  const pairs = env.map((entry) => [entry.slice(0, entry.indexOf("=")), entry.slice(entry.indexOf("=") + 1)]);
+  const pairs = env.map((entry) => [
+    entry.slice(0, entry.indexOf("=")),
+    entry.slice(entry.indexOf("=") + 1),
+  ]);
   const grandchild = await read("grandchild");
   return {
     dir,

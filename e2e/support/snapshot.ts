@@ -29,7 +29,10 @@ true
 export async function snapshot(node: PlexusNode): Promise<Snapshot> {
   const dirs = [node.stateDir, `${node.manifestsDir}/.status`];
   const text = await node.lab.run("sh", "-c", script, "snapshot", ...dirs);
-  const sections = text.split("\n=== ").slice(1).map((section) => section.split("\n"));
+  const sections = text
+    .split("\n=== ")
+    .slice(1)
+    .map((section) => section.split("\n"));
   return Object.fromEntries(
     sections.map(([name, ...lines]) => [name, lines.filter((line) => line.trim() !== "")]),
   );

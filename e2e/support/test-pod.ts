@@ -31,7 +31,12 @@ export interface PodLink {
   readonly ifname: string;
   readonly address: string;
   readonly mtu: number;
-  readonly addr_info: readonly { family: string; local: string; prefixlen: number; scope: string }[];
+  readonly addr_info: readonly {
+    family: string;
+    local: string;
+    prefixlen: number;
+    scope: string;
+  }[];
 }
 
 interface Hop {
@@ -80,7 +85,11 @@ export class TestPod {
         ...annotations,
       },
     };
-    await this.#node.manifest(`pod-${this.namespace}-${this.name}`, { apiVersion: "v1", kind: "Pod", metadata });
+    await this.#node.manifest(`pod-${this.namespace}-${this.name}`, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata,
+    });
   }
 
   /** The runtime's call for this pod. */

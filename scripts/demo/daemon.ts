@@ -6,14 +6,25 @@ import { DemoError, type Workplace } from "./workplace.ts";
 
 /** The flags of the demo's daemon. */
 export function daemonFlags(at: Workplace): string[] {
-  return ["--manifests", at.manifests, "--socket", at.socket, "--state-dir", at.state, "--http", "off"];
+  return [
+    "--manifests",
+    at.manifests,
+    "--socket",
+    at.socket,
+    "--state-dir",
+    at.state,
+    "--http",
+    "off",
+  ];
 }
 
 /** Starts plexusd and waits until it serves. @throws DemoError with what it said last */
 export async function startDaemon(at: Workplace): Promise<ChildProcess> {
   const logPath = join(at.dir, "plexusd.log");
   const log = openSync(logPath, "a");
-  const daemon = spawn(process.execPath, [at.daemon, ...daemonFlags(at)], { stdio: ["ignore", log, log] });
+  const daemon = spawn(process.execPath, [at.daemon, ...daemonFlags(at)], {
+    stdio: ["ignore", log, log],
+  });
   closeSync(log);
   while (!readFileSync(logPath, "utf8").includes("plexusd serves")) {
     if (daemon.exitCode !== null) {

@@ -20,7 +20,13 @@ const web: Sandbox = {
   pod: "web",
   uid: "6f1d3c1e-0000-4000-8000-000000000001",
 };
-const db: Sandbox = { ...web, containerId: "demo-db", netns: "/run/netns/db", pod: "db", uid: web.uid.replace(/1$/, "2") };
+const db: Sandbox = {
+  ...web,
+  containerId: "demo-db",
+  netns: "/run/netns/db",
+  pod: "db",
+  uid: web.uid.replace(/1$/, "2"),
+};
 
 async function main(): Promise<void> {
   const at = makeWorkplace();
@@ -64,17 +70,35 @@ async function show(at: Workplace): Promise<void> {
 }
 
 function status(at: Workplace, { pod }: Sandbox): StatusEntry[] {
-  return JSON.parse(readFileSync(join(at.manifests, ".status/demo", `${pod}.json`), "utf8")) as StatusEntry[];
+  return JSON.parse(
+    readFileSync(join(at.manifests, ".status/demo", `${pod}.json`), "utf8"),
+  ) as StatusEntry[];
 }
 
 async function ping(ifName: string, address: string): Promise<void> {
-  const command = ["netns", "exec", "web", "ping", "-n", "-c", "1", "-w", "20", "-I", ifName, address];
+  const command = [
+    "netns",
+    "exec",
+    "web",
+    "ping",
+    "-n",
+    "-c",
+    "1",
+    "-w",
+    "20",
+    "-I",
+    ifName,
+    address,
+  ];
   const { exitCode, stdout } = await execa("ip", command, { reject: false });
   if (exitCode !== 0) throw new DemoError(`no answer from ${address} over ${ifName}: ${stdout}`);
 }
 
 /** Exiting takes everything along: this is the first process of its namespaces. */
-for (const [signal, status] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
+for (const [signal, status] of [
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const) {
   process.on(signal, () => process.exit(status));
 }
 

@@ -38,7 +38,9 @@ function environment(at: Workplace, command: string, sandbox: Sandbox): Record<s
 
 /** What a runtime writes on stdin: the plugin's own configuration with the list's name and version. */
 export function confOnStdin(): string {
-  const { cniVersion, name, plugins } = JSON.parse(readFileSync("examples/00-plexus.conflist", "utf8")) as {
+  const { cniVersion, name, plugins } = JSON.parse(
+    readFileSync("examples/00-plexus.conflist", "utf8"),
+  ) as {
     cniVersion: string;
     name: string;
     plugins: object[];
@@ -49,21 +51,27 @@ export function confOnStdin(): string {
 /** Shows a call as one could type it. */
 export function printCall(at: Workplace, command: string, sandbox: Sandbox): void {
   const variables = Object.entries(environment(at, command, sandbox));
-  for (const [name, value] of variables) print(`${name}=${value.includes(";") ? `'${value}'` : value} \\`);
+  for (const [name, value] of variables)
+    print(`${name}=${value.includes(";") ? `'${value}'` : value} \\`);
   print(`${at.shim} <<< '${confOnStdin()}'`);
 }
 
 /** Calls Plexus as a runtime does. @throws DemoError with the error that it printed */
-export async function callPlexus(at: Workplace, command: "ADD" | "DEL", sandbox: Sandbox): Promise<void> {
+export async function callPlexus(
+  at: Workplace,
+  command: "ADD" | "DEL",
+  sandbox: Sandbox,
+): Promise<void> {
   const began = performance.now();
   const { exitCode, stdout, stderr } = await execa(at.shim, [], {
     input: confOnStdin(),
-    env: { PATH: process.env["PATH"] ?? "", ...environment(at, command, sandbox) },
+    env: { PATH: process.env.PATH ?? "", ...environment(at, command, sandbox) },
     extendEnv: false,
     reject: false,
   });
   const milliseconds = performance.now() - began;
-  if (exitCode !== 0) throw new DemoError(`${command} of pod ${sandbox.pod} failed: ${stdout}${stderr}`);
+  if (exitCode !== 0)
+    throw new DemoError(`${command} of pod ${sandbox.pod} failed: ${stdout}${stderr}`);
   const { ips = [] } = stdout === "" ? {} : (JSON.parse(stdout) as CniResult);
   const told = ips.map((ip) => `, the runtime is told ${ip.address} by ${ip.gateway}`).join("");
   done(`${command} ${sandbox.pod}: exit status 0${told}`, milliseconds);

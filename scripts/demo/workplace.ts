@@ -28,8 +28,8 @@ const neededPlugins = ["ptp", "bridge", "macvlan", "host-local", "static"];
  */
 export function makeWorkplace(): Workplace {
   const plugins = pluginDirectory();
-  const dir = process.env["PLEXUS_DEMO_DIR"] ?? join(tmpdir(), "plexus-demo");
-  const dist = process.env["PLEXUS_DIST"] ?? "dist";
+  const dir = process.env.PLEXUS_DEMO_DIR ?? join(tmpdir(), "plexus-demo");
+  const dist = process.env.PLEXUS_DIST ?? "dist";
   try {
     mkdirSync(dir, { mode: 0o700 });
   } catch (error) {
@@ -47,9 +47,10 @@ export function makeWorkplace(): Workplace {
 
 /** @throws DemoError naming the first plugin that is nowhere */
 function pluginDirectory(): string {
-  const chosen = process.env["CNI_PLUGIN_DIR"];
+  const chosen = process.env.CNI_PLUGIN_DIR;
   const candidates = chosen === undefined ? ["/opt/cni/bin", "/usr/lib/cni"] : [chosen];
-  const lacks = (dir: string): string | undefined => neededPlugins.find((type) => !existsSync(join(dir, type)));
+  const lacks = (dir: string): string | undefined =>
+    neededPlugins.find((type) => !existsSync(join(dir, type)));
   const found = candidates.find((dir) => lacks(dir) === undefined);
   if (found !== undefined) return found;
   const last = candidates.at(-1) ?? "";

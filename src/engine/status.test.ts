@@ -22,7 +22,7 @@ test.each([50, 51])("status() passes a plugin's code %i on [R-1.1-22]", async (c
   lab.plugins.script("tuning STATUS", failed(code, "backend away"));
   expect((await lab.status()).json).toMatchObject({
     code,
-    msg: expect.stringContaining("backend away"),
+    msg: 'plugin type="tuning" failed (status): backend away',
   });
 });
 

@@ -29,6 +29,9 @@ export interface ListPage {
   readonly next?: string;
 }
 
+/** A version that the LIST is to be no older than ("" = the newest), or the token of a next page. */
+export type ListStart = { readonly resourceVersion: string } | { readonly continue: string };
+
 const pageLimit = 500;
 
 /** The LIST and WATCH requests for one kind of objects. */
@@ -42,14 +45,11 @@ export class ListWatch {
   }
 
   /** Reads one page. @throws ApiError */
-  async list(
-    from: { readonly resourceVersion: string } | { readonly continue: string },
-    signal: AbortSignal,
-  ): Promise<ListPage> {
+  async list(from: ListStart, signal: AbortSignal): Promise<ListPage> {
     const { client, path, query, accept } = this.#target;
     const answer = await client.json({
       path,
-      query: { ...query, limit: pageLimit, ...from },
+      query: { ...query, limit: pageLimit, ...from, ...atLeast(from) },
       ...(accept === undefined ? {} : { accept: accept.list }),
       timeoutMs: this.#timings.requestTimeoutMs,
       signal,
@@ -85,6 +85,12 @@ export class ListWatch {
       { idleMs },
     );
   }
+}
+
+/** Without it a version together with a limit means exactly that version, however old. */
+function atLeast(from: ListStart): { resourceVersionMatch?: "NotOlderThan" } {
+  if (!("resourceVersion" in from) || from.resourceVersion === "") return {};
+  return { resourceVersionMatch: "NotOlderThan" };
 }
 
 /** One line of a watch. */

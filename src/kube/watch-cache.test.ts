@@ -118,6 +118,20 @@ test.each([
   expect(started.restarts).toContain("expired");
 });
 
+test("WatchCache needs one LIST to go on after the server has restarted without its history", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  await using started = await startCache(api);
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.delete("pods", "default/a", { silently: true });
+  api.restart();
+  await vi.waitFor(() => expect(started.cache.size).toBe(0));
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("b"));
+  await vi.waitFor(() => expect(started.cache.get("b")).toBe("uid-of-b"));
+  expect(lists(api)).toHaveLength(2);
+});
+
 test("WatchCache lists without a version when even the LIST's version has expired", async () => {
   await using api = await FakeApiServer.start();
   api.script({ when: isList("pods"), answer: 410 });

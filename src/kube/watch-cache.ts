@@ -67,6 +67,8 @@ export class WatchCache<T> {
   #listVersion = "0";
   #synced = false;
   #failure: ApiError | undefined;
+  /** Versions that had expired, one after the other without an event between. */
+  #expiries = 0;
 
   constructor(options: WatchCacheOptions<T>) {
     this.#options = options;
@@ -147,14 +149,18 @@ export class WatchCache<T> {
     for await (const line of lines) {
       this.#apply(line);
       events += 1;
-      this.#failure = undefined;
-      this.#backoff.reset();
+      this.#setWell();
     }
     // A server that ends watches at once, without an event, must not be asked in a hot loop.
     if (events === 0 && performance.now() - startedAt < 1000) {
       throw new Error("the server closed the watch at once");
     }
+    this.#setWell();
+  }
+
+  #setWell(): void {
     this.#failure = undefined;
+    this.#expiries = 0;
     this.#backoff.reset();
   }
 
@@ -198,7 +204,11 @@ export class WatchCache<T> {
     } else if (error.status === 504 && this.#version === undefined) this.#listVersion = "";
     if (absent) return this.#becomeAbsent();
     this.#failure = versionUnusable ? this.#failure : error;
-    const delayMs = Math.max(error.retryAfterMs, this.#backoff.next());
+    this.#expiries = versionUnusable ? this.#expiries + 1 : 0;
+    // An expired version says nothing against the server: the LIST follows soon, but not in a loop.
+    const wanted =
+      this.#expiries === 1 ? Math.random() * this.#timings.backoff.initialMs : this.#backoff.next();
+    const delayMs = Math.max(error.retryAfterMs, Math.round(wanted));
     this.#tell(error, { reason, delayMs });
     return delayMs;
   }

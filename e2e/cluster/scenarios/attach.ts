@@ -50,7 +50,9 @@ export function attachScenarios(scene: () => Scene): void {
       const leases = await scene().added("lease");
       expect(leases).toContain(`./red/${address("net1")}`);
       expect(leases).toContain(`./blue/${address(second)}`);
-      const events = (await scene().events(name)).filter((each) => each.reason === "AddedInterface");
+      const events = (await scene().events(name)).filter(
+        (each) => each.reason === "AddedInterface",
+      );
       expect(events.map((each) => each.message)).toContain(
         `Add net1 [${interfaces.net1}] from ${red}`,
       );
@@ -112,7 +114,10 @@ export function attachScenarios(scene: () => Scene): void {
       expect(more).toEqual([]);
       expect(only?.["plexus.dev/annotation-error"]).toContain("red@@net1");
       const event = await scene().waitForEvent("confused", "InvalidNetworkAnnotation");
-      expect(event).toMatchObject({ type: "Warning", message: expect.stringContaining("red@@net1") });
+      expect(event).toMatchObject({
+        type: "Warning",
+        message: expect.stringContaining("red@@net1"),
+      });
     });
 
     test("leaves nothing on the node when it is deleted", async () => {

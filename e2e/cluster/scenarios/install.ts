@@ -6,6 +6,7 @@ import { parseAllDocuments } from "yaml";
 import { repositoryRoot } from "../../support/paths.ts";
 import { home } from "./objects.ts";
 import { installManifest, plexusctl, plexusdPid, plexusPod } from "./plexus.ts";
+import { defaultPlexusImage } from "./plexus-image.ts";
 import type { Scene } from "./scene.ts";
 
 interface Manifest {
@@ -25,7 +26,7 @@ export function installScenarios(scene: () => Scene): void {
     test("is the same from deploy/install.yaml and from deploy/base", async () => {
       const { target } = scene();
       const base = await target.kubectl("kustomize", join(repositoryRoot, "deploy/base"));
-      const plain = await installManifest({ ...target, plexusImage: "localhost/plexus:dev" });
+      const plain = await installManifest(defaultPlexusImage);
       expect(load(base)).toEqual(load(plain));
     });
 
@@ -73,7 +74,7 @@ export function installScenarios(scene: () => Scene): void {
       for (const resource of ["pods", "network-attachment-definitions"]) {
         expect(metrics).toContain(`plexus_apiserver_cache_synced{resource="${resource}"} 1`);
       }
-      expect(await plexusctl(target, "status")).toMatch(/node configuration: active[^]*ready$/);
+      expect(await plexusctl(target, "status")).toMatch(/node configuration: active.*ready$/s);
       const outside = ["wget", "-qO-", "-T3", `http://${await nodeAddress(scene())}:19500/metrics`];
       await expect(scene().exec("asks-health", ...outside)).rejects.toThrow(/refused/);
     });

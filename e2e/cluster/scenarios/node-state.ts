@@ -21,7 +21,10 @@ true`;
 export async function nodeState(target: Target): Promise<string[]> {
   const output = await target.inNode(["sh", "-c", script]);
   const ignored = new Set(bridges.map((name) => `link ${name}`));
-  return output.split("\n").filter((line) => line !== "" && !ignored.has(line)).sort();
+  return output
+    .split("\n")
+    .filter((line) => line !== "" && !ignored.has(line))
+    .sort();
 }
 
 /** Waits until the node has again what it had, and nothing more. The error names the difference. */
@@ -42,7 +45,9 @@ export async function waitForNodeState(target: Target, expected: readonly string
 
 /** What is on the node of one kind, as lines without it: `linesOf(state, "record")`. */
 export function linesOf(state: readonly string[], kind: string): string[] {
-  return state.filter((line) => line.startsWith(`${kind} `)).map((line) => line.slice(kind.length + 1));
+  return state
+    .filter((line) => line.startsWith(`${kind} `))
+    .map((line) => line.slice(kind.length + 1));
 }
 
 /** The attachment records of the node, those of sandboxes that are gone included. */

@@ -12,15 +12,15 @@ const system = "--namespace=kube-system";
 const daemonPods = "--selector=app.kubernetes.io/name=plexus,app.kubernetes.io/component=node";
 
 /** deploy/install.yaml with the image under test. */
-export async function installManifest(target: Target): Promise<string> {
+export async function installManifest(image: string): Promise<string> {
   const text = await readFile(join(repositoryRoot, "deploy/install.yaml"), "utf8");
-  return text.replaceAll(defaultPlexusImage, target.plexusImage);
+  return text.replaceAll(defaultPlexusImage, image);
 }
 
 /** Applies crds/ and deploy/install.yaml as docs/quickstart.md says, and waits until they are in force. */
 export async function installPlexus(target: Target): Promise<void> {
   await target.kubectl("apply", "--filename", join(repositoryRoot, "crds"));
-  await target.apply(await installManifest(target));
+  await target.apply(await installManifest(target.plexusImage));
   await waitForPlexus(target);
 }
 
@@ -52,7 +52,8 @@ export async function plexusctl(target: Target, ...args: string[]): Promise<stri
 
 /** The process of plexusd, as the node sees it. */
 export async function plexusdPid(target: Target): Promise<string> {
-  const find = "grep -lE '^/plexus/node./plexus/plexusd.js' /proc/[0-9]*/cmdline 2>/dev/null || true";
+  const find =
+    "grep -lE '^/plexus/node./plexus/plexusd.js' /proc/[0-9]*/cmdline 2>/dev/null || true";
   const output = await target.inNode(["sh", "-c", find]);
   const pids = [...output.matchAll(/\/proc\/(\d+)\//g)].map(([, pid]) => pid);
   if (pids[0] === undefined || pids.length > 1) {

@@ -67,7 +67,10 @@ export class Scene {
   /** What has come to the node since, as lines of one kind: record, lease, result, netns, link, rule. */
   async added(kind: string): Promise<string[]> {
     const now = await nodeState(this.target);
-    return linesOf(now.filter((line) => !this.#before.includes(line)), kind);
+    return linesOf(
+      now.filter((line) => !this.#before.includes(line)),
+      kind,
+    );
   }
 
   /** Waits until the node has what it had before there was any pod of ours, and nothing more. */

@@ -43,6 +43,8 @@ export class FakeApiServer implements AsyncDisposable {
   readonly #watches = new Set<OpenWatch>();
   readonly #scripts: Script[] = [];
   #version = 100;
+  /** Watches from before this version are refused. */
+  #oldest = 0;
   #scratch = "";
 
   private constructor() {
@@ -121,6 +123,13 @@ export class FakeApiServer implements AsyncDisposable {
     this.emit(collection, `${JSON.stringify({ type: "BOOKMARK", object })}\n`);
   }
 
+  /** Restarts, as far as a client can see: connections are reset and old versions are not kept. */
+  restart(): void {
+    this.#version += 10;
+    this.#oldest = this.#version;
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
   /** Ends the watches of a collection: as a server's timeout does, or by closing connections. */
   endWatches(collection: string, how: "end" | "reset" = "end"): void {
     for (const watch of this.#watches) {
@@ -183,13 +192,19 @@ export class FakeApiServer implements AsyncDisposable {
     const from = Number(request.query.get("continue") ?? 0);
     const items = all.slice(from, from + this.pageSize);
     const next = from + items.length < all.length ? `${from + items.length}` : undefined;
-    const metadata = { resourceVersion: `${this.#version}`, ...(next && { continue: next }) };
+    const version = exactVersion(request.query) ?? `${this.#version}`;
+    const metadata = { resourceVersion: version, ...(next && { continue: next }) };
     send(to.response, 200, { body: { kind: "List", metadata, items } });
   }
 
   #watch(request: SeenRequest, to: { collection: string; response: ServerResponse }): void {
     to.response.writeHead(200, { "content-type": "application/json" });
     to.response.flushHeaders();
+    if (Number(request.query.get("resourceVersion")) < this.#oldest) {
+      const object = statusObject(410, "Expired");
+      to.response.end(`${JSON.stringify({ type: "ERROR", object })}\n`);
+      return;
+    }
     const watch = { collection: to.collection, query: request.query, response: to.response };
     // As the real one does: an event that cannot be made a list ends the watch, without a word.
     if (request.headers.accept?.includes("as=PartialObjectMetadataList")) {
@@ -238,6 +253,13 @@ export class FakeApiServer implements AsyncDisposable {
     const all = [...this.objects].filter(([key]) => key.startsWith(`${collection}/`));
     return all.map(([, object]) => object).filter((object) => isSelected(object, query));
   }
+}
+
+/** A LIST with a limit and a version, and nothing said about how they match, is of that version. */
+function exactVersion(query: URLSearchParams): string | undefined {
+  const version = Number(query.get("resourceVersion"));
+  const isExact = version > 0 && query.has("limit") && !query.has("resourceVersionMatch");
+  return isExact ? `${version}` : undefined;
 }
 
 function isSelected(object: JsonObject, query: URLSearchParams): boolean {

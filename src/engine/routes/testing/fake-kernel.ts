@@ -8,9 +8,9 @@ import {
   putU32,
 } from "netlink/dist/structs.js";
 import { ipFamily, parseCidr } from "#cni/ip.ts";
-import { encodePayload, type NetlinkTransport } from "../codec.ts";
-import { addressFamily, ipToBytes } from "../ip-bytes.ts";
-import { type KernelRoute, listRoutes, newDefaultRoute, routeRequest } from "../kernel-route.ts";
+import { encodePayload, type NetlinkTransport } from "#engine/routes/codec.ts";
+import { addressFamily, ipToBytes } from "#engine/routes/ip-bytes.ts";
+import { type KernelRoute, listRoutes, newDefaultRoute, routeRequest } from "#engine/routes/kernel-route.ts";
 
 const enoent = 2;
 const esrch = 3;

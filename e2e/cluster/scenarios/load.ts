@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { describe, expect, test } from "vitest";
+import { waitFor } from "../wait.ts";
+import { recordsOf } from "./node-state.ts";
+import { networkStatus, type PodObject } from "./objects.ts";
+import { installPlexus, plexusdPid, plexusPod, waitForPlexus } from "./plexus.ts";
+import { nextPlexusImage, writeNextPlexusImage } from "./plexus-image.ts";
+import type { Scene } from "./scene.ts";
+import { isGiven, ownOnly, type Target } from "./target.ts";
+
+const timeout = 900_000;
+const system = "--namespace=kube-system";
+
+/** Many pods, and plexusd replaced or killed under them: no ADD and no DEL may be lost. */
+export function loadScenarios(scene: () => Scene): void {
+  describe("under load", () => {
+    test("30 pods of a Deployment come with two networks each, and go", { timeout }, async () => {
+      await createDeployment(scene(), 30);
+      await scene().kubectl("rollout", "status", "deployment/many", "--timeout=600s");
+      const { items } = await scene().get<{ items: PodObject[] }>("pods", "--selector=app=many");
+      const addresses = items.map((pod) => networkStatus(pod).map((entry) => entry.ips?.[0]));
+      expect(addresses.map((each) => each.length)).toEqual(Array(30).fill(3));
+      expect(new Set(addresses.flat()).size).toBe(90);
+      expect((await scene().added("record")).filter((name) => name.endsWith(".json")).length).toBe(
+        30,
+      );
+      await scene().kubectl("delete", "deployment", "many");
+      await scene().kubectl("wait", "--for=delete", "pod", "--selector=app=many", "--timeout=600s");
+      await scene().waitForNothingLeft();
+    });
+
+    test("a rolling update loses no ADD and no DEL", { timeout }, async () => {
+      const { target } = scene();
+      const before = await plexusPod(target);
+      let updating = true;
+      const churn = Array.from({ length: 3 }, (_, worker) =>
+        comeAndGo(scene(), { worker, goOn: () => updating }),
+      );
+      const update = rollOut(target).finally(() => {
+        updating = false;
+      });
+      const [, ...rounds] = await Promise.all([update, ...churn]);
+      console.log(`pods that came and went during the update: ${rounds.join(" + ")}`);
+      expect((await plexusPod(target)).metadata.uid).not.toBe(before.metadata.uid);
+      await scene().waitForNothingLeft();
+      if (!isGiven) {
+        const marked = ["tail", "-c4", "/opt/cni/bin/plexus"] as const;
+        expect(await target.inNode(marked)).toBe("next");
+      }
+      await installPlexus(target);
+    });
+
+    test("plexusd is killed while pods come, and while they go", { timeout }, async (context) => {
+      if (isGiven) {
+        context.skip(ownOnly);
+      }
+      const { target } = scene();
+      await createDeployment(scene(), 10);
+      await waitFor(async () => (await recordsOf(target)).length >= 2, { what: "pods come" });
+      await kill(target);
+      await scene().kubectl("rollout", "status", "deployment/many", "--timeout=600s");
+      const { items } = await scene().get<{ items: PodObject[] }>("pods", "--selector=app=many");
+      await waitFor(
+        async () => {
+          const pods = await scene().get<{ items: PodObject[] }>("pods", "--selector=app=many");
+          return pods.items.every((pod) => networkStatus(pod).length === 3);
+        },
+        { what: "every pod has its status", intervalMs: 500 },
+      );
+      expect(items.length).toBe(10);
+      await scene().kubectl("delete", "deployment", "many");
+      await waitFor(async () => (await recordsOf(target)).length < 10, { what: "pods go" });
+      await kill(target);
+      await scene().kubectl("wait", "--for=delete", "pod", "--selector=app=many", "--timeout=600s");
+      await scene().waitForNothingLeft();
+      await waitForPlexus(target);
+    });
+  });
+}
+
+async function createDeployment(scene: Scene, replicas: number): Promise<void> {
+  const { metadata, spec } = scene.podTemplate({ networks: "red,blue" });
+  await scene.kubectl("get", "pods");
+  await scene.target.apply({
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: "many", namespace: "plexus-e2e" },
+    spec: {
+      replicas,
+      selector: { matchLabels: { app: "many" } },
+      template: { metadata: { ...metadata, labels: { app: "many" } }, spec },
+    },
+  });
+}
+
+/** Starts and deletes one pod after the other; each must come up and go. Returns how many did. */
+async function comeAndGo(
+  scene: Scene,
+  { worker, goOn }: { worker: number; goOn: () => boolean },
+): Promise<number> {
+  let rounds = 0;
+  while (goOn()) {
+    const name = `churn-${worker}-${rounds}`;
+    const pod = await scene.startPod(name, { networks: "red,blue" });
+    expect(Object.keys(await scene.interfaces(name))).toEqual(["lo", "eth0", "net1", "net2"]);
+    expect(pod.status.phase).toBe("Running");
+    await scene.deletePods(name);
+    rounds += 1;
+  }
+  return rounds;
+}
+
+/** Our own cluster gets another image, a given one, which may know no other, new pods of the same. */
+async function rollOut(target: Target): Promise<void> {
+  if (target.own === undefined) {
+    await target.kubectl(system, "rollout", "restart", "daemonset/plexus");
+  } else {
+    await target.own.loadImage(await writeNextPlexusImage(target.own.directory));
+    const images = [`plexusd=${nextPlexusImage}`, `install=${nextPlexusImage}`];
+    await target.kubectl(system, "set", "image", "daemonset/plexus", ...images);
+  }
+  await waitForPlexus(target);
+}
+
+async function kill(target: Target): Promise<void> {
+  await target.inNode(["kill", "-KILL", await plexusdPid(target)]);
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import type { Cluster } from "../cluster.ts";
+import { waitFor } from "../wait.ts";
+import { recordsOf } from "./node-state.ts";
+import { networkStatus } from "./objects.ts";
+import { parkPlexus, plexusdPid, unparkPlexus, waitForPlexus } from "./plexus.ts";
+import type { Scene } from "./scene.ts";
+import { isGiven, ownOnly } from "./target.ts";
+
+const timeout = 900_000;
+const both = { networks: "red,blue" };
+
+/** The API server, plexusd or the whole node goes away under pods. */
+export function outageScenarios(scene: () => Scene): void {
+  describe("an outage", () => {
+    beforeEach((context) => {
+      if (isGiven) {
+        context.skip(ownOnly);
+      }
+    });
+
+    test("of the API server: pods that end meanwhile are detached", { timeout }, async () => {
+      const { controlPlane } = ownCluster(scene());
+      const marker = "86402";
+      const ends = { command: ["sleep", marker] };
+      await scene().startPod("stays", both);
+      await scene().startPod("deleted", { ...both, spec: { terminationGracePeriodSeconds: 5 } });
+      await scene().startPod("ends", {
+        ...both,
+        spec: { restartPolicy: "Never" },
+        container: ends,
+      });
+      expect(await recordsOf(scene().target)).toHaveLength(3);
+      // The kubelet has been told of this one, and has its grace period to wait for.
+      await scene().kubectl("delete", "pod", "deleted", "--wait=false");
+      await controlPlane.stopApiServer("SIGKILL");
+      onTestFinished(async () => restartApiServer(scene()));
+      await killByArgument(scene(), marker);
+      await waitFor(async () => (await recordsOf(scene().target)).length === 1, {
+        what: "two of the pods are detached without an API server",
+        timeoutMs: 120_000,
+        intervalMs: 500,
+      });
+      expect(await scene().added("netns")).toHaveLength(1);
+      expect((await scene().added("lease")).filter((path) => path.includes("/red/"))).toHaveLength(
+        1,
+      );
+      await restartApiServer(scene());
+      await scene().startPod("after-outage", both);
+    });
+
+    test("of the API server and plexusd: DEL needs neither", { timeout }, async () => {
+      const { controlPlane, node } = ownCluster(scene());
+      const marker = "86403";
+      const ends = { command: ["sleep", marker] };
+      await scene().startPod("ends", {
+        ...both,
+        spec: { restartPolicy: "Never" },
+        container: ends,
+      });
+      await controlPlane.stopApiServer("SIGKILL");
+      onTestFinished(async () => restartApiServer(scene()));
+      // A stopped process holds its socket, and answers nobody: the container has to die with it.
+      const pid = await plexusdPid(scene().target);
+      await scene().target.inNode(["kill", "-KILL", pid]);
+      await killByArgument(scene(), marker);
+      await waitFor(async () => (await recordsOf(scene().target)).length === 0, {
+        what: "the pod is detached without an API server",
+        timeoutMs: 120_000,
+        intervalMs: 500,
+      });
+      await waitFor(async () => (await plexusdPid(scene().target)) !== pid, {
+        what: "plexusd runs again, without an API server",
+        timeoutMs: 120_000,
+        intervalMs: 500,
+      });
+      expect(node.host.pid).toBeGreaterThan(0);
+      await restartApiServer(scene());
+      await waitForPlexus(scene().target);
+      await scene().startPod("after-both", both);
+    });
+
+    test("of plexusd: pods wait for it, and the node stays ready", { timeout }, async () => {
+      const { target } = scene();
+      await scene().startPod("before", both);
+      await parkPlexus(target);
+      onTestFinished(async () => unparkPlexus(target));
+      await scene().createPod("waits", both);
+      const event = await scene().waitForEvent("waits", "FailedCreatePodSandBox");
+      expect(event.message).toMatch(/plexus/);
+      // The primary's configuration is of CNI 1.0.0: the runtime has no STATUS to ask.
+      expect(await nodeReady(scene())).toBe("True");
+      await scene().deletePods("before");
+      await waitFor(async () => (await recordsOf(target)).length === 0, {
+        what: "a pod is detached without plexusd",
+        timeoutMs: 120_000,
+      });
+      await unparkPlexus(target);
+      await waitForPlexus(target);
+      expect(networkStatus(await scene().waitForPod("waits"))).toHaveLength(3);
+    });
+
+    test("of plexusd with CNI 1.1: the node is not ready until it is back", {
+      timeout,
+    }, async () => {
+      const { target } = scene();
+      await usePrimaryVersion(scene(), "1.1.0");
+      onTestFinished(async () => usePrimaryVersion(scene(), "1.0.0"));
+      await scene().startPod("of-1.1", both);
+      await parkPlexus(target);
+      onTestFinished(async () => unparkPlexus(target));
+      await waitForReady(scene(), "False");
+      await unparkPlexus(target);
+      await waitForPlexus(target);
+      await waitForReady(scene(), "True");
+      await scene().startPod("of-1.1-again", both);
+    });
+
+    test("of the node: pods come back with their networks, and nothing else", {
+      timeout,
+    }, async () => {
+      const { target } = scene();
+      const names = ["first", "second", "third"];
+      for (const name of names) {
+        await scene().startPod(name, both);
+      }
+      const before = await recordsOf(target);
+      await ownCluster(scene()).rebootNode();
+      await waitForPlexus(target);
+      for (const name of names) {
+        await waitForRestart(scene(), name);
+        const [eth0, net1, net2] = networkStatus(await scene().pod(name));
+        expect(await scene().interfaces(name)).toEqual({
+          lo: "127.0.0.1/8",
+          eth0: `${eth0?.ips?.[0]}/24`,
+          net1: `${net1?.ips?.[0]}/24`,
+          net2: `${net2?.ips?.[0]}/24`,
+        });
+      }
+      await waitFor(async () => (await recordsOf(target)).length === names.length, {
+        what: "the attachments of before the reboot are cleaned up",
+        timeoutMs: 240_000,
+        intervalMs: 1_000,
+      });
+      expect((await recordsOf(target)).filter((name) => before.includes(name))).toEqual([]);
+      const leases = await scene().added("lease");
+      expect(leases.filter((path) => path.includes("/red/"))).toHaveLength(names.length);
+    });
+  });
+}
+
+function ownCluster({ target }: Scene): Cluster {
+  if (target.own === undefined) {
+    throw new Error(ownOnly);
+  }
+  return target.own;
+}
+
+/** Kills the one process on the node with this argument. */
+async function killByArgument({ target }: Scene, argument: string): Promise<void> {
+  const find = `grep -lE '^sleep.${argument}' /proc/[0-9]*/cmdline 2>/dev/null || true`;
+  const found = await target.inNode(["sh", "-c", find]);
+  const [, pid] = /\/proc\/(\d+)\//.exec(found) ?? [];
+  if (pid === undefined) {
+    throw new Error(`no process sleeps ${argument} s`);
+  }
+  await target.inNode(["kill", "-KILL", pid]);
+}
+
+/** Starts the API server unless it runs. */
+async function restartApiServer(scene: Scene): Promise<void> {
+  const { exitCode } = await scene.target.tryKubectl(
+    "get",
+    "--raw=/readyz",
+    "--request-timeout=5s",
+  );
+  if (exitCode !== 0) {
+    await ownCluster(scene).controlPlane.startApiServer();
+  }
+}
+
+async function nodeReady({ target }: Scene): Promise<string> {
+  const path = '{.status.conditions[?(@.type=="Ready")].status}';
+  return target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
+}
+
+async function waitForReady(scene: Scene, expected: string): Promise<void> {
+  await waitFor(async () => (await nodeReady(scene)) === expected, {
+    what: `the node's condition Ready is ${expected}`,
+    timeoutMs: 240_000,
+    intervalMs: 1_000,
+  });
+}
+
+/** As an agent of the primary CNI would on its upgrade. plexusd has to follow. */
+async function usePrimaryVersion(scene: Scene, cniVersion: string): Promise<void> {
+  const { node } = ownCluster(scene);
+  const primary = join(node.cniConfDir, "10-primary.conflist");
+  const conf = JSON.parse(await readFile(primary, "utf8"));
+  await writeFile(primary, JSON.stringify({ ...conf, cniVersion }, undefined, 2));
+  const own = join(node.cniConfDir, "00-plexus.conflist");
+  await waitFor(async () => JSON.parse(await readFile(own, "utf8")).cniVersion === cniVersion, {
+    what: `00-plexus.conflist is of CNI ${cniVersion}`,
+  });
+}
+
+/** Waits until a pod's container runs again after a reboot. */
+async function waitForRestart(scene: Scene, name: string): Promise<void> {
+  const restarted = async (): Promise<boolean> => {
+    const { status } = await scene.pod(name);
+    const ready = status.conditions?.some(
+      (each) => each.type === "Ready" && each.status === "True",
+    );
+    return ready === true && (status.containerStatuses?.[0]?.restartCount ?? 0) > 0;
+  };
+  await waitFor(restarted, {
+    what: `pod ${name} runs again`,
+    timeoutMs: 240_000,
+    intervalMs: 500,
+  });
+}

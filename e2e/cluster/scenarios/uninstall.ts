@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { repositoryRoot } from "../../support/paths.ts";
+import { waitFor } from "../wait.ts";
+import { linesOf, nodeState, recordsOf } from "./node-state.ts";
+import { networkStatus } from "./objects.ts";
+import { installManifest, installPlexus } from "./plexus.ts";
+import { defaultPlexusImage } from "./plexus-image.ts";
+import type { Scene } from "./scene.ts";
+import type { Target } from "./target.ts";
+
+const timeout = 900_000;
+const system = "--namespace=kube-system";
+const uninstallPods = "--selector=app.kubernetes.io/component=uninstall";
+
+/** The way back to the cluster's primary CNI, and to Plexus again. */
+export function uninstallScenarios(scene: () => Scene): void {
+  describe("uninstalling", () => {
+    test("refuses, then gives the node back; installing works again", {
+      timeout,
+    }, async (context) => {
+      const { target } = scene();
+      const foreign = await recordsOf(target);
+      if (foreign.length > 0) {
+        context.skip(`not run: ${foreign.length} sandboxes that are not ours are attached`);
+      }
+      const pod = await scene().startPod("attached", { networks: "red,blue" });
+      expect(networkStatus(pod)).toHaveLength(3);
+      await target.kubectl(system, "delete", "daemonset", "plexus", "--timeout=120s");
+      await target.apply(await uninstallManifest(target));
+      await waitForLog(target, /plexus-e2e\/attached.*delete these pods.*nothing was changed/s);
+      expect(await confFiles(target)).toContain("00-plexus.conflist");
+      expect(await recordsOf(target)).toHaveLength(1);
+
+      // There is no plexusd any more: this is the shim's own doing.
+      await scene().deletePods("attached");
+      await scene().waitForNothingLeft();
+      await waitForRollout(target);
+      expect(await confFiles(target)).not.toContain("00-plexus.conflist");
+      expect(await binaries(target)).not.toContain("plexus");
+      expect(linesOf(await nodeState(target), "record")).toEqual([]);
+      await deleteManifests(target);
+
+      const node = `node/${target.nodeName}`;
+      await target.kubectl("wait", "--for=condition=Ready", node, "--timeout=60s");
+      const plain = await scene().startPod("primary-only", { networks: "red" });
+      expect(networkStatus(plain)).toEqual([]);
+      expect(Object.keys(await scene().interfaces("primary-only"))).toEqual(["lo", "eth0"]);
+
+      await installPlexus(target);
+      // It was attached before Plexus came: its DEL must release its address nevertheless.
+      await scene().deletePods("primary-only");
+      await scene().waitForNothingLeft();
+      const again = await scene().startPod("again", { networks: "red,blue" });
+      expect(networkStatus(again)).toHaveLength(3);
+    });
+  });
+}
+
+/** Takes Plexus off a cluster that has no pods of ours any more. */
+export async function uninstallPlexus(target: Target): Promise<void> {
+  await target.kubectl(system, "delete", "daemonset", "plexus", "--ignore-not-found");
+  await target.apply(
+    (await uninstallManifest(target)).replace(
+      '"uninstall"]',
+      '"uninstall", "--allow-default-only"]',
+    ),
+  );
+  await waitForRollout(target);
+  await deleteManifests(target);
+}
+
+async function uninstallManifest(target: Target): Promise<string> {
+  const text = await target.kubectl("kustomize", join(repositoryRoot, "deploy/uninstall"));
+  return text.replaceAll(defaultPlexusImage, target.plexusImage);
+}
+
+async function deleteManifests(target: Target): Promise<void> {
+  const ignore = ["--ignore-not-found", "--timeout=120s"];
+  await target.kubectl("delete", "-k", join(repositoryRoot, "deploy/uninstall"), ...ignore);
+  await target.kubectl("delete", "-k", join(repositoryRoot, "deploy/base"), ...ignore);
+  expect(await installManifest(target.plexusImage)).toContain("kind: DaemonSet");
+}
+
+async function waitForRollout(target: Target): Promise<void> {
+  const what = ["rollout", "status", "daemonset/plexus-uninstall", "--timeout=400s"];
+  await target.kubectl(system, ...what);
+}
+
+async function waitForLog(target: Target, expected: RegExp): Promise<void> {
+  const read = ["logs", uninstallPods, "--container=uninstall"];
+  await waitFor(async () => expected.test((await target.tryKubectl(system, ...read)).stdout), {
+    what: `the uninstalling pod says ${expected}`,
+    timeoutMs: 120_000,
+    intervalMs: 500,
+  });
+}
+
+async function confFiles(target: Target): Promise<string[]> {
+  return (await target.inNode(["ls", "/etc/cni/net.d"])).split("\n");
+}
+
+async function binaries(target: Target): Promise<string[]> {
+  return (await target.inNode(["ls", "/opt/cni/bin"])).split("\n");
+}
