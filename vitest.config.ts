@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
 /** CI adds the runs' figures up from these files (scripts/ci-summary.ts). */
-const reports = process.env["PLEXUS_TEST_REPORTS"];
+const reports = process.env.PLEXUS_TEST_REPORTS;
 
 /** One project per kind of test: `unit` needs nothing, the others need root and real parts. */
 export default defineConfig({

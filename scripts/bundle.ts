@@ -48,8 +48,15 @@ const common: BuildOptions = {
 await mkdir("dist", { recursive: true });
 if (values.standalone) await buildStandalone();
 else {
-  await build({ ...common, entryPoints: ["src/daemon/main.ts"], outfile: "dist/plexusd.js" });
-  await build({ ...common, entryPoints: ["src/cli/main.ts"], outfile: "dist/plexusctl.js" });
+  await rm("dist/chunks", { recursive: true, force: true });
+  await build({
+    ...common,
+    entryPoints: { plexusd: "src/daemon/main.ts", plexusctl: "src/cli/main.ts" },
+    outdir: "dist",
+    // What is imported dynamically, most of the Kubernetes client, is loaded only when it is needed.
+    splitting: true,
+    chunkNames: "chunks/[name]-[hash]",
+  });
 }
 
 async function buildStandalone(): Promise<void> {

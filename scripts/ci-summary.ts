@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 
 /**
  * Adds up the JSON reports of the test runs and prints `N passed, N failed` as the last line.

@@ -3,6 +3,7 @@ import { createReadStream } from "node:fs";
 import {
   chmod,
   copyFile,
+  cp,
   mkdir,
   mkdtemp,
   realpath,
@@ -39,6 +40,7 @@ const caBundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-
 const payload: Readonly<Record<string, string>> = {
   "dist/plexusd.js": "plexusd.js",
   "dist/plexusctl.js": "plexusctl.js",
+  "dist/chunks": "chunks",
   "dist/plexus": "plexus",
   // 120 MB, for nodes without a daemon: in images that are asked for it.
   ...(values.standalone ? { "dist/plexus-standalone": "plexus-standalone" } : {}),
@@ -86,7 +88,8 @@ async function fillRoot(root: string): Promise<void> {
   const node = await realpath("node_modules/.bin/node");
   await install(node, join(root, "plexus/node"), 0o755);
   for (const [from, to] of Object.entries(payload)) {
-    await install(from, join(root, "plexus", to), to.endsWith(".js") ? 0o644 : 0o755);
+    if (to === "chunks") await cp(from, join(root, "plexus", to), { recursive: true });
+    else await install(from, join(root, "plexus", to), to.endsWith(".js") ? 0o644 : 0o755);
   }
   for (const library of await sharedLibraries(node)) {
     await install(await realpath(library), join(root, library), 0o755);

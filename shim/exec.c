@@ -1,181 +1,123 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Running one delegate as the runtime would, under rules that no order can loosen. */
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include "shim.h"
 
 #define STDOUT_CAP (4u << 20)
 #define STDERR_CAP (64u << 10)
 #define GRACE_US 2000000 /* for pipes to close after the delegate, and for a busy executable */
 
-enum { IN, OUT, ERR, CHILD, FDS };
-struct run {
-	pid_t pid;
-	struct pollfd p[FDS];
-	struct field input;
-	int64_t deadline;
-	int exited, killed, status, cut;
-};
+/* Notes how it went. */
+#define OUTCOME(r, name, number, ...) \
+	((r)->outcome = (name), (r)->code = (number), (r)->message.len = 0, \
+	 buf_print(&(r)->message, __VA_ARGS__))
 
-/* Reads an EXEC frame. Returns -1 when it is not a well-formed one. */
-int order_parse(const struct frame *f, struct order *o)
+enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES };
+
+static const sigset_t no_signals;
+static int *launch_errno; /* shared with children: why the last one could not become its executable */
+
+/* Only there to interrupt ppoll. */
+static void on_sigchld(int number)
 {
-	if (f->type != FRAME_EXEC || f->count < 5)
-		return -1;
-	*o = (struct order){ f->fields[0], f->fields[1], f->fields[2], f->fields[4],
-			     field_number(f->fields[3]), f->count - 5, f->fields + 5 };
-	return o->timeout_ms < 0 ? -1 : 0;
+	(void)number;
 }
 
-static int outcome(struct exec_result *r, const char *name, int code, const char *format, ...)
+/* Descriptors 0 to 3 are taken, so that nothing of ours gets a number that a child needs. A vanished
+ * reader is an errno, and children can be waited for, whatever the caller's signal settings were. */
+void launch_prepare(void)
 {
-	va_list args;
+	sigset_t chld;
+	int fd;
 
-	r->outcome = name;
-	r->code = code;
-	va_start(args, format);
-	vsnprintf(r->message, sizeof r->message, format, args);
-	va_end(args);
-	for (char *c = r->message; *c; c++)
-		if ((unsigned char)*c < ' ')
-			*c = '?'; /* one line, whatever an order wrote */
-	return -1;
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= 2 && !fcntl(fd, F_SETFD, 0));
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, NULL);
+	signal(SIGCHLD, on_sigchld);
+	signal(SIGPIPE, SIG_IGN);
+	launch_errno = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (launch_errno == MAP_FAILED)
+		fail(999, "out of memory");
+}
+
+/* Starts a child with default signals and fds[i] as its descriptor i. That of an order gets the
+ * order's variables, a process group of its own, to be killed as one, and dies with the shim. While
+ * someone still has the file open for writing (an installer's copy), it tries again for a while. */
+pid_t launch(char *path, const int *fds, int count, const struct frame *order)
+{
+	int64_t deadline = now_us() + GRACE_US;
+	pid_t shim = getpid(), pid;
+
+	*launch_errno = 0;
+	pid = fork();
+	if (pid < 0)
+		*launch_errno = errno;
+	if (pid)
+		return pid;
+	for (int i = 0; i < count; i++)
+		if (dup2(fds[i], i) < 0)
+			_exit(126);
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &no_signals, NULL);
+	for (int i = ENV; order && i < order->count; i++)
+		putenv(order->fields[i].data);
+	if (!order || (!setpgid(0, 0) && !prctl(PR_SET_PDEATHSIG, SIGKILL) && getppid() == shim))
+		while (execv(path, (char *[]){ path, NULL }), errno == ETXTBSY && now_us() < deadline)
+			usleep(20000);
+	*launch_errno = errno;
+	_exit(127);
+}
+
+int is_exec(const struct frame *f)
+{
+	return f->type == FRAME_EXEC && f->count >= ENV && field_number(f->fields[TIMEOUT]) >= 0;
 }
 
 /* Rules for names: nothing of an order may point out of the search path or replace more of the
  * environment than CNI's own variables. */
-static int check_names(const struct order *o, struct exec_result *r)
+static char *check_names(const struct frame *f, struct exec_result *r)
 {
-	const char *t = o->type.data;
+	const char *t = f->fields[TYPE].data;
 
-	if (!*t || !is_text(o->type) || strchr(t, '/') || !strcmp(t, ".") || !strcmp(t, ".."))
-		return outcome(r, "refused", 0, "plugin type \"%s\" is not a plain file name", t);
-	if (!is_text(o->path))
-		return outcome(r, "refused", 0, "the search path holds a NUL byte");
-	for (int i = 0; i < o->env_count; i++)
-		if (strncmp(o->env[i].data, "CNI_", 4) || !is_text(o->env[i]) || !strchr(o->env[i].data, '='))
-			return outcome(r, "refused", 0, "environment entry %d is not CNI_NAME=VALUE", i + 1);
-	return 0;
+	if (!*t || !is_text(f->fields[TYPE]) || strchr(t, '/') || !strcmp(t, ".") || !strcmp(t, ".."))
+		return OUTCOME(r, "refused", 0, "plugin type \"%s\" is not a plain file name", t);
+	for (int i = ENV; i < f->count; i++) {
+		const char *e = f->fields[i].data;
+
+		if (strncmp(e, "CNI_", 4) || !is_text(f->fields[i]) || !strchr(e, '='))
+			return OUTCOME(r, "refused", 0, "environment entry %d is not CNI_NAME=VALUE",
+				       i - ENV + 1);
+	}
+	return NULL;
 }
 
 /* Finds the plugin: the first regular file of that name, as libcni does, in a directory that only
  * root can have put it into. Directories without it may look as they like. */
-static int find_plugin(const struct order *o, char path[PATH_MAX], struct exec_result *r)
+static char *find_plugin(const struct frame *f, struct buf *path, struct exec_result *r)
 {
+	const char *type = f->fields[TYPE].data, *search = f->fields[PATH].data;
 	struct stat dir, file;
 	int len;
 
-	for (const char *d = o->path.data; *d; d += len + (d[len] == ':')) {
+	for (const char *d = search; *d; d += len + (d[len] == ':')) {
 		len = (int)strcspn(d, ":");
 		if (len && *d != '/')
-			return outcome(r, "refused", 0, "directory \"%.*s\" is not absolute", len, d);
-		if (!len || snprintf(path, PATH_MAX, "%.*s/%s", len, d, o->type.data) >= PATH_MAX)
+			return OUTCOME(r, "refused", 0, "directory \"%.*s\" is not absolute", len, d);
+		path->len = 0;
+		if (!len || stat(buf_print(path, "%.*s/%s", len, d, type), &file) || !S_ISREG(file.st_mode))
 			continue;
-		path[len] = '\0';
-		if (stat(path, &dir))
-			continue;
-		path[len] = '/';
-		if (stat(path, &file) || !S_ISREG(file.st_mode))
-			continue;
-		if (dir.st_uid || dir.st_mode & 022)
-			return outcome(r, "refused", 0, "directory %.*s is %s", len, d,
-				       dir.st_uid ? "not owned by root" : "writable by others than root");
-		return 0;
-	}
-	return outcome(r, "missing", 0, "no plugin \"%s\" in \"%s\"", o->type.data, o->path.data);
-}
-
-/* The shim's environment, overlaid with the order's entries. */
-static char **child_env(const struct order *o)
-{
-	size_t n = 0, have = 0;
-	char **env;
-
-	while (environ[have])
-		have++;
-	env = calloc(have + (size_t)o->env_count + 1, sizeof *env);
-	if (!env)
+		path->data[len] = '\0';
+		if (stat(path->data, &dir) || dir.st_uid || dir.st_mode & 022)
+			return OUTCOME(r, "refused", 0, "directory %s is not root's alone", path->data);
+		path->data[len] = '/';
 		return NULL;
-	for (size_t e = 0; e < have; e++) {
-		size_t name = strcspn(environ[e], "=") + 1;
-		int i = 0;
-
-		while (i < o->env_count && strncmp(environ[e], o->env[i].data, name))
-			i++;
-		if (i == o->env_count)
-			env[n++] = environ[e];
 	}
-	for (int i = 0; i < o->env_count; i++)
-		env[n++] = (char *)o->env[i].data;
-	return env;
-}
-
-/* In a forked child: executes `path` with default signals. While someone still has the file open
- * for writing (an installer's copy), tries again for a while. Reports errno on failure. */
-_Noreturn void exec_become(const char *path, char **env, int report)
-{
-	char *argv[] = { (char *)path, NULL };
-	int64_t deadline = now_us() + GRACE_US;
-	sigset_t none;
-	int error;
-
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	while (execve(path, argv, env), errno == ETXTBSY && now_us() < deadline)
-		usleep(20000);
-	error = errno;
-	_exit(write(report, &error, sizeof error) < 0 ? 126 : 127);
-}
-
-/* The child's side: a process group of its own, to be killed as one; dead when the shim is. */
-static _Noreturn void child(const char *path, char **env, int pipes[4][2], pid_t parent)
-{
-	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent ||
-	    dup2(pipes[IN][0], 0) < 0 || dup2(pipes[OUT][1], 1) < 0 || dup2(pipes[ERR][1], 2) < 0) {
-		int error = errno;
-		_exit(write(pipes[3][1], &error, sizeof error) < 0 ? 126 : 127);
-	}
-	exec_become(path, env, pipes[3][1]);
-}
-
-/* Starts the delegate; its pipes' near ends go into `run`. The fourth pipe closes at execve, or
- * tells why there was none. */
-static int start(struct run *run, const char *path, char **env, struct exec_result *r)
-{
-	int pipes[4][2], made = 0, error = 0;
-	pid_t self = getpid();
-
-	while (made < 4 && !pipe2(pipes[made], O_CLOEXEC))
-		made++;
-	run->pid = made == 4 && env ? fork() : -1;
-	if (run->pid == 0)
-		child(path, env, pipes, self);
-	if (run->pid < 0)
-		error = errno;
-	for (int i = 0; i < made; i++)
-		close(pipes[i][i != IN]);
-	if (run->pid > 0 && read(pipes[3][0], &error, sizeof error) > 0)
-		waitpid(run->pid, NULL, 0);
-	for (int i = 0; i < made; i++)
-		if (error || i == 3)
-			close(pipes[i][i == IN]);
-	if (error)
-		return outcome(r, "failed", error, "cannot execute %s: %s", path, why(error));
-	for (int i = IN; i <= ERR; i++) {
-		run->p[i] = (struct pollfd){ pipes[i][i == IN], i == IN ? POLLOUT : POLLIN, 0 };
-		fcntl(run->p[i].fd, F_SETFL, O_NONBLOCK);
-	}
-	return 0;
+	return OUTCOME(r, "missing", 0, "no plugin \"%s\" in \"%s\"", type, search);
 }
 
 static void shut(struct pollfd *p)
@@ -185,122 +127,109 @@ static void shut(struct pollfd *p)
 	p->fd = -1;
 }
 
-/* Kills the delegate with its children; the loop then waits a while for the pipes to close. */
-static void stop(struct run *run)
+/* Moves bytes through the pipes that are ready, which then cannot block. Of what is said beyond a
+ * cap, one byte is kept: it tells that there was more. */
+static void serve_pipes(struct pollfd p[PIPES], struct field *input, struct exec_result *r)
 {
-	kill(-run->pid, SIGKILL);
-	kill(run->pid, SIGKILL);
-	run->killed = 1;
-	run->deadline = now_us() + GRACE_US;
-}
+	static const size_t cap[] = { [OUT] = STDOUT_CAP, [ERR] = STDERR_CAP };
 
-static void feed(struct run *run)
-{
-	ssize_t n = run->input.len ? write(run->p[IN].fd, run->input.data, run->input.len) : 0;
+	if (p[IN].revents) {
+		ssize_t n = write(p[IN].fd, input->data, input->len < PIPE_BUF ? input->len : PIPE_BUF);
 
-	if (n > 0) {
-		run->input.data += n;
-		run->input.len -= (size_t)n;
+		input->data += n;
+		input->len -= (size_t)n;
+		if (n < 0 || !input->len)
+			shut(&p[IN]); /* all written, or a delegate that does not read its input: no error */
 	}
-	if (!run->input.len || (n < 0 && errno != EAGAIN && errno != EINTR))
-		shut(&run->p[IN]); /* all written, or a delegate that does not read its input: no error */
-}
-
-/* Reads what is there; keeps up to the cap. Too much stdout is an error, too much stderr is cut. */
-static void drain(struct run *run, int which, struct exec_result *r)
-{
-	static char chunk[65536];
-	struct buf *b = which == OUT ? &r->out : &r->err;
-	size_t room = (which == OUT ? STDOUT_CAP : STDERR_CAP) - b->len;
-	ssize_t n = read(run->p[which].fd, chunk, sizeof chunk);
-
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		shut(&run->p[which]);
-	if (n <= 0)
-		return;
-	buf_add(b, chunk, (size_t)n < room ? (size_t)n : room);
-	if ((size_t)n <= room || run->killed)
-		return;
-	if (which == ERR) {
-		run->cut = 1;
-	} else {
-		outcome(r, "overflow", 0, "stdout passed %u MiB; killed", STDOUT_CAP >> 20);
-		stop(run);
+	for (int i = OUT; i <= ERR; i++) {
+		if (p[i].revents && read_some(p[i].fd, &r->said[i]) <= 0)
+			shut(&p[i]);
+		if (r->said[i].len > cap[i])
+			r->said[i].len = cap[i] + 1;
 	}
 }
 
-/* A signal came: SIGCHLD, maybe the delegate's. A grandchild may keep its pipes open for ever, so
- * from its exit on they get a short grace only. */
-static void reap(struct run *run)
+/* Serves the pipes until the delegate is gone and they are closed. A grandchild may keep them open
+ * for ever, so from its end on they get a short grace only. Returns its wait status. */
+static int attend(pid_t pid, struct pollfd p[PIPES], const struct frame *f, struct exec_result *r)
 {
-	struct signalfd_siginfo info;
+	int timeout_ms = field_number(f->fields[TIMEOUT]), exited = 0, status = 0;
+	int64_t deadline = now_us() + timeout_ms * 1000LL;
+	struct field input = f->fields[STDIN];
 
-	if (read(run->p[CHILD].fd, &info, sizeof info) < 0 && errno != EAGAIN)
-		return;
-	if (run->exited || waitpid(run->pid, &run->status, WNOHANG) != run->pid)
-		return;
-	run->exited = 1;
-	run->deadline = now_us() + GRACE_US;
-	shut(&run->p[IN]);
-}
+	while (!exited || p[OUT].fd >= 0 || p[ERR].fd >= 0) {
+		int64_t left = deadline - now_us();
+		struct timespec wait;
 
-/* Serves the pipes until the delegate is gone and they are closed, or time is up. A failing poll
- * (no memory) only spins until the deadline. */
-static void pump(struct run *run, int timeout_ms, struct exec_result *r)
-{
-	while (!run->exited || run->p[OUT].fd >= 0 || run->p[ERR].fd >= 0) {
-		int64_t left = run->deadline - now_us();
-
-		if (left <= 0 && (run->exited || run->killed))
+		if (left <= 0 && (exited || r->outcome))
 			break;
-		if (left <= 0) {
-			outcome(r, "timeout", 0, "still running after %d ms; killed", timeout_ms);
-			stop(run);
-			continue;
+		if (!r->outcome && (left <= 0 || r->said[OUT].len > STDOUT_CAP)) {
+			if (left <= 0)
+				OUTCOME(r, "timeout", 0, "still running after %d ms; killed", timeout_ms);
+			else
+				OUTCOME(r, "overflow", 0, "stdout passed %u MiB; killed", STDOUT_CAP >> 20);
+			kill(-pid, SIGKILL);
+			kill(pid, SIGKILL); /* it may not lead its group yet */
+			left = GRACE_US;
+			deadline = now_us() + left;
 		}
-		if (poll(run->p, FDS, (int)(left / 1000 + 1)) <= 0)
-			continue;
-		if (run->p[IN].revents)
-			feed(run);
-		if (run->p[OUT].revents)
-			drain(run, OUT, r);
-		if (run->p[ERR].revents)
-			drain(run, ERR, r);
-		if (run->p[CHILD].revents)
-			reap(run);
+		wait = (struct timespec){ left / 1000000, left % 1000000 * 1000 };
+		if (ppoll(p, PIPES, &wait, &no_signals) > 0)
+			serve_pipes(p, &input, r);
+		if (!exited && waitpid(pid, &status, WNOHANG) == pid) {
+			exited = 1;
+			deadline = now_us() + GRACE_US;
+			shut(&p[IN]);
+		}
 	}
-	for (int i = 0; i < FDS; i++)
-		shut(&run->p[i]);
+	return status;
 }
 
-/* Carries out one EXEC order; whatever happens is in the result. Relies on SIGCHLD being blocked. */
-void exec_order(const struct order *o, struct exec_result *r)
+/* Runs the executable and notes how it went. */
+static void run(char *path, const struct frame *f, struct exec_result *r)
 {
-	struct run run = { .input = o->input };
-	int64_t begun = now_us();
-	char path[PATH_MAX], **env = NULL;
-	sigset_t chld;
+	struct pollfd p[PIPES];
+	int pair[2], far[PIPES], status = 0;
+	pid_t pid;
 
-	r->out.len = r->err.len = 0;
-	r->message[0] = '\0';
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	run.deadline = begun + (int64_t)o->timeout_ms * 1000;
-	run.p[CHILD] = (struct pollfd){ signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK), POLLIN, 0 };
-	if (run.p[CHILD].fd < 0)
-		outcome(r, "failed", errno, "cannot watch for the end of a delegate: %s", why(errno));
-	else if (!check_names(o, r) && !find_plugin(o, path, r) &&
-		 !start(&run, path, env = child_env(o), r)) {
-		outcome(r, "exited", 0, "%s", "");
-		pump(&run, o->timeout_ms, r);
-		if (!run.killed && WIFSIGNALED(run.status))
-			outcome(r, "signaled", WTERMSIG(run.status), "killed by signal %d", WTERMSIG(run.status));
-		else if (!run.killed)
-			r->code = WEXITSTATUS(run.status);
-		if (run.cut)
-			buf_text(&r->err, "\n… (stderr cut at 64 KiB)\n");
+	for (int i = 0; i < PIPES; i++) {
+		if (pipe2(pair, O_CLOEXEC)) {
+			OUTCOME(r, "failed", errno, "cannot make a pipe: %s", why(errno));
+			return;
+		}
+		p[i] = (struct pollfd){ pair[i == IN], i == IN ? POLLOUT : POLLIN, 0 };
+		far[i] = pair[i != IN];
 	}
-	shut(&run.p[CHILD]);
-	free(env);
+	pid = launch(path, far, PIPES, f);
+	for (int i = 0; i < PIPES; i++)
+		close(far[i]);
+	if (pid > 0)
+		status = attend(pid, p, f, r);
+	for (int i = 0; i < PIPES; i++)
+		shut(&p[i]);
+	if (*launch_errno)
+		OUTCOME(r, "failed", *launch_errno, "cannot execute %s: %s", path, why(*launch_errno));
+	else if (!r->outcome && WIFSIGNALED(status))
+		OUTCOME(r, "signaled", WTERMSIG(status), "killed by signal %d", WTERMSIG(status));
+	else if (!r->outcome)
+		OUTCOME(r, "exited", WEXITSTATUS(status), "%s", "");
+}
+
+/* Carries out one EXEC order; whatever happens is in the result. */
+void exec_order(const struct frame *f, struct exec_result *r)
+{
+	static struct buf path;
+	int64_t begun = now_us();
+
+	r->outcome = NULL;
+	r->said[OUT].len = r->said[ERR].len = 0;
+	if (!check_names(f, r) && !find_plugin(f, &path, r))
+		run(path.data, f, r);
+	if (r->said[OUT].len > STDOUT_CAP)
+		r->said[OUT].len = STDOUT_CAP;
+	if (r->said[ERR].len > STDERR_CAP) {
+		r->said[ERR].len = STDERR_CAP;
+		buf_print(&r->said[ERR], "\n… (stderr cut at 64 KiB)\n");
+	}
 	r->elapsed_us = now_us() - begun;
 }

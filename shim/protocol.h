@@ -9,12 +9,17 @@
  * a time, until DONE. Either side that sees a frame it does not know, or one that does not parse,
  * gives up with a clear error; the connection is the call's life.
  *
- *   REQUEST        shim -> engine   version stdin (NAME=VALUE)*       CNI_*, PLEXUS_TRACE
+ *   REQUEST        shim -> engine   version stdin (NAME=VALUE)*       its environment's CNI_*, and the below
  *   EXEC           engine -> shim   group type searchPath timeoutMs stdin (CNI_NAME=VALUE)*
  *   EXEC_RESULT    shim -> engine   outcome code stdout stderr message elapsedUs
  *   NETLINK        engine -> shim   netnsPath bytes                   NETLINK_ROUTE; "" = the shim's own
  *   NETLINK_RESULT shim -> engine   errno bytes message               errno 0 = answered
  *   DONE           engine -> shim   exitCode stdout stderr
+ *
+ * Beside the CNI variables a REQUEST has
+ *   PLEXUS_NETNS_IS_OWN=1     when CNI_NETNS opens as the network namespace that the shim itself is in
+ *   PLEXUS_TRACE=...          when it is set, and then also
+ *   PLEXUS_STARTED_US=NUMBER  when the shim started, in microseconds of CLOCK_REALTIME
  *
  * outcome of EXEC_RESULT, and what `code` then is:
  *   exited    exit status                    signaled  signal number
@@ -34,22 +39,19 @@
 
 #define PROTOCOL_VERSION "1"
 #define FRAME_MAX (16u << 20)
-#define FIELDS_MAX 64 /* of a frame that the engine sends or a plan holds */
-#define PLAN_STEPS_MAX 1024
+#define FIELDS_MAX 64 /* of any frame */
 
 #define SOCKET_PATH "/run/plexus/plexus.sock"
 #define STATE_DIR "/var/lib/plexus"
 #define STANDALONE_PATH "/opt/cni/bin/plexus-standalone"
 
 enum frame_type {
-	FRAME_REQUEST = 1,
-	FRAME_EXEC = 2,
-	FRAME_EXEC_RESULT = 3,
-	FRAME_NETLINK = 4,
-	FRAME_NETLINK_RESULT = 5,
-	FRAME_DONE = 6,
-	FRAME_PLAN = 7,
-	FRAME_PLAN_END = 8,
+	FRAME_REQUEST = 1, FRAME_EXEC = 2, FRAME_EXEC_RESULT = 3,
+	FRAME_NETLINK = 4, FRAME_NETLINK_RESULT = 5, FRAME_DONE = 6,
+	FRAME_PLAN = 7, FRAME_PLAN_END = 8,
 };
+
+/* The fields of EXEC; further ones are ENV too. */
+enum exec_field { GROUP, TYPE, PATH, TIMEOUT, STDIN, ENV };
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -37,10 +37,15 @@ eachBuild("the conversation", (bench) => {
       fields = engine.request.fields.map(String);
       engine.done(0, "ok\n");
     });
+    const before = Date.now() * 1000;
     const env = { CNI_ARGS: "K=V", PLEXUS_TRACE: "t1", OTHER: "no", CNI_OTHER: "x=y" };
     const answer = await bench().run({ env, stdin: '{"name":"n"}' });
     expect(answer).toMatchObject({ code: 0, stdout: "ok\n" });
     expect(fields.slice(0, 2)).toEqual(["1", '{"name":"n"}']);
+    const [started] = fields.filter((field) => field.startsWith("PLEXUS_STARTED_US="));
+    const startedUs = Number(started?.split("=")[1]);
+    expect(startedUs).toBeGreaterThanOrEqual(before);
+    expect(startedUs).toBeLessThanOrEqual(Date.now() * 1000);
     expect(fields.slice(2).sort()).toEqual([
       "CNI_ARGS=K=V",
       "CNI_COMMAND=ADD",
@@ -49,8 +54,61 @@ eachBuild("the conversation", (bench) => {
       "CNI_NETNS=",
       "CNI_OTHER=x=y",
       `CNI_PATH=${bench().bin}`,
+      started,
       "PLEXUS_TRACE=t1",
     ]);
+  });
+
+  test.each([
+    ["/proc/self/ns/net", true],
+    ["another", false],
+    ["", false],
+    ["/nonexistent/netns", false],
+    ["/proc/self/ns/mnt", false],
+    ["/dev/null", false],
+  ])("the request tells whether CNI_NETNS %j is the shim's own", async (path, isOwn) => {
+    const pinned = join(bench().dir, "netns");
+    if (path === "another") {
+      writeFileSync(pinned, "");
+      execFileSync("unshare", ["-n", "mount", "--bind", "/proc/self/ns/net", pinned]);
+    }
+    let fields: string[] = [];
+    await bench().engine((engine) => {
+      fields = engine.request.fields.map(String);
+      engine.done();
+    });
+    try {
+      await bench().run({ env: { CNI_NETNS: path === "another" ? pinned : path } });
+    } finally {
+      if (path === "another") execFileSync("umount", [pinned]);
+    }
+    expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(
+      isOwn ? ["PLEXUS_NETNS_IS_OWN=1"] : [],
+    );
+  });
+
+  test("a bind mount of the shim's own namespace is its own, too", async () => {
+    const pinned = join(bench().dir, "netns");
+    writeFileSync(pinned, "");
+    execFileSync("mount", ["--bind", "/proc/self/ns/net", pinned]);
+    let fields: string[] = [];
+    await bench().engine((engine) => {
+      fields = engine.request.fields.map(String);
+      engine.done();
+    });
+    try {
+      await bench().run({ env: { CNI_NETNS: pinned } });
+    } finally {
+      execFileSync("umount", [pinned]);
+    }
+    expect(fields).toContain("PLEXUS_NETNS_IS_OWN=1");
+  });
+
+  test("an environment with more CNI variables than a frame has fields is an error", async () => {
+    const many = Array.from({ length: 60 }, (_, i): [string, string] => [`CNI_X${i}`, "v"]);
+    const error = cniError(await bench().run({ env: Object.fromEntries(many) }));
+    expect(error.code).toBe(4);
+    expect(error.msg).toMatch(/^there are more than \d+ CNI variables$/);
   });
 
   test("stdin of 8 MiB arrives whole; a large result is printed whole", async () => {
@@ -148,7 +206,7 @@ eachBuild("a daemon that is not there yet", (bench) => {
     const answer = await bench().run();
     expect(cniError(answer)).toMatchObject({ code: 11 });
     expect(cniError(answer).msg).toMatch(
-      /after 0\.3 s: it closed the connection before its first order; is the plexus DaemonSet running/,
+      /after 300 ms: it closed the connection before its first order; is the plexus DaemonSet running/,
     );
     expect(existsSync(mark)).toBe(false);
   });
@@ -162,7 +220,7 @@ eachBuild("a daemon that is not there yet", (bench) => {
     owner.kill("SIGKILL");
     await new Promise((ended) => owner.on("close", ended));
     const error = cniError(await bench().run({ env: { CNI_COMMAND: "CHECK" } }));
-    expect(error.msg).toMatch(/after 0\.0 s: Connection refused; is the plexus DaemonSet/);
+    expect(error.msg).toMatch(/after 0 ms: Connection refused; is the plexus DaemonSet/);
   });
 
   test.each(["CHECK", "GC", "STATUS"])("%s does not wait", async (command) => {

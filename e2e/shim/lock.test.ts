@@ -83,7 +83,7 @@ eachBuild("the sandbox's lock", (bench) => {
       release(holder);
       expect(error.code).toBe(11);
       expect(error.msg).toBe(
-        `another operation on this sandbox is still running: ${path} was held for 0.2 s`,
+        `another operation on this sandbox is still running: ${path} was held for 200 ms`,
       );
       expect(existsSync(path)).toBe(true);
     },
@@ -144,7 +144,7 @@ eachBuild("garbage collection", (bench) => {
     release(holder);
     expect(error).toMatchObject({ code: 11 });
     expect(error.msg).toBe(
-      `another operation on this node is still running: ${path} was held for 0.2 s`,
+      `another operation on this node is still running: ${path} was held for 200 ms`,
     );
     expect(await run(command)).toMatchObject({ code: 0 });
     expect(readdirSync(bench().state)).toEqual([".gc.lock"]);

@@ -117,7 +117,7 @@ eachBuild("DEL from the plan", (bench) => {
     ]);
     const error = cniError(await plan.replay());
     expect(error.code).toBe(102);
-    expect(error.msg).toBe('could not detach b: { "code": 7, "msg": "still busy" } ');
+    expect(error.msg).toBe('could not detach: b: { "code": 7,  "msg": "still busy" } ');
     expect(plan.ran.map((line) => line[0])).toEqual(["c", "b", "d"]);
     const kept = decodePlan(readFileSync(plan.file));
     expect(kept.map(({ group, type }) => `${group} ${type}`)).toEqual(["net1 b", "net1 a"]);
@@ -146,7 +146,7 @@ eachBuild("DEL from the plan", (bench) => {
     ]);
     const { msg } = cniError(await plan.replay());
     expect(msg).toBe(
-      "could not detach a: on stderr ; b: it failed and said nothing; c: killed by signal 9; " +
+      "could not detach: a: on stderr ; b: it failed and said nothing; c: killed by signal 9; " +
         `d: still running after 200 ms; killed; e: no plugin "e" in "${bench().bin}"`,
     );
     expect(decodePlan(readFileSync(plan.file))).toHaveLength(5);
@@ -157,7 +157,7 @@ eachBuild("DEL from the plan", (bench) => {
     plan.step("a", "echo 'Not Found: link not found: No such file or directory'; exit 1");
     plan.write([{}]);
     const { msg } = cniError(await plan.replay());
-    expect(msg).toMatch(/^could not detach a: /);
+    expect(msg).toMatch(/^could not detach: a: /);
     expect(msg).not.toMatch(/not found|no such file or directory/i);
   });
 
@@ -169,7 +169,7 @@ eachBuild("DEL from the plan", (bench) => {
     );
     plan.write([{}]);
     const { msg } = cniError(await plan.replay());
-    expect(msg).toMatch(/^could not detach a: \ufffd{6} é \\"x x x/);
+    expect(msg).toMatch(/^could not detach: a: \ufffd{6} é {2}\\"x x x/);
     expect(msg.length).toBeLessThan(350);
   });
 
@@ -186,7 +186,7 @@ eachBuild("DEL from the plan", (bench) => {
     plan.write([{}]);
     for (const id of ["../state/c1", "a/b", ".c1", "-c1", "c 1", "é", "x".repeat(300)])
       expect(cniError(await plan.replay({ CNI_CONTAINERID: id })).msg).toMatch(
-        /^(invalid characters in containerID|containerID is longer than 200 characters)$/,
+        /^invalid characters in containerID, or more than 200$/,
       );
     for (const name of ["..", ".", "a/b", "a:b", "a b", "x".repeat(16)])
       expect(cniError(await plan.replay({ CNI_IFNAME: name }))).toMatchObject({ code: 4 });
@@ -215,7 +215,7 @@ eachBuild("a damaged plan", (bench) => {
     const error = cniError(await plan.replay());
     expect(error.code).toBe(6);
     expect(error.msg).toBe(
-      `teardown plan ${plan.file} is damaged: ${why}; it was kept: ` +
+      `could not detach: teardown plan ${plan.file} is damaged: ${why}; it was kept: ` +
         "start plexusd to detach from the record, or detach by hand",
     );
     expect(plan.ran).toEqual([]);
@@ -227,7 +227,10 @@ eachBuild("a damaged plan", (bench) => {
     const bytes = plan.write([{}, { type: "b" }]);
     const head = 5 + 6 + 7 + 9;
     for (let length = 0; length < bytes.length; length += 7) {
-      const why = length < head ? "it does not begin like one" : "it is cut short or overwritten";
+      const why =
+        length < head
+          ? "it is no plan of this version for this attachment"
+          : "it is cut short or altered";
       await expectKept(plan, bytes.subarray(0, length), why);
     }
   });
@@ -245,14 +248,14 @@ eachBuild("a damaged plan", (bench) => {
   });
 
   test.each([
-    ["something after its end", "it is cut short or overwritten"],
-    ["another container", "it is another attachment's"],
-    ["another interface", "it is another attachment's"],
-    ["another version", "its version is unknown"],
-    ["a wrong count", "its count or checksum does not match"],
-    ["a malformed step", "it holds a malformed or surplus step"],
-    ["a netlink step", "it is cut short or overwritten"],
-    ["no plan frame", "it does not begin like one"],
+    ["something after its end", "it is cut short or altered"],
+    ["another container", "it is no plan of this version for this attachment"],
+    ["another interface", "it is no plan of this version for this attachment"],
+    ["another version", "it is no plan of this version for this attachment"],
+    ["a wrong count", "it is cut short or altered"],
+    ["a malformed step", "it is cut short or altered"],
+    ["a netlink step", "it is cut short or altered"],
+    ["no plan frame", "it is no plan of this version for this attachment"],
   ])("%s", async (what, why) => {
     const plan = new Plan(bench());
     const good = plan.write([{}]);
@@ -282,7 +285,10 @@ eachBuild("a damaged plan", (bench) => {
     const plan = new Plan(bench());
     mkdirSync(plan.file);
     const error = cniError(await plan.replay());
-    expect(error).toMatchObject({ code: 5, msg: `cannot read ${plan.file}: Is a directory` });
+    expect(error).toMatchObject({
+      code: 5,
+      msg: `could not detach: cannot read ${plan.file}: Is a directory`,
+    });
     chmodSync(plan.file, 0o755);
   });
 });

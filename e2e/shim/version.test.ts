@@ -56,7 +56,7 @@ eachBuild("without an engine", (bench) => {
     expect(error).toEqual({
       cniVersion: "1.0.0",
       code: 4,
-      msg: 'unknown CNI_COMMAND: A"\\\n\u0001é',
+      msg: 'unknown CNI_COMMAND: A"\\  é',
     });
   });
 
@@ -70,8 +70,8 @@ eachBuild("without an engine", (bench) => {
     const error = cniError(answer);
     expect(error).toMatchObject({ cniVersion: "1.0.0", code });
     expect(error.msg).toBe(
-      `cannot reach plexusd on ${bench().socket} after ${command === "ADD" ? "0.3" : "0.0"} s: ` +
-        "the socket does not exist; is the plexus DaemonSet running on this node?",
+      `cannot reach plexusd on ${bench().socket} after ${command === "ADD" ? 300 : 0} ms: ` +
+        "it does not exist; is the plexus DaemonSet running on this node?",
     );
     if (command === "ADD") expect(answer.ms).toBeGreaterThan(290);
     expect(answer.ms).toBeLessThan(3000);
@@ -80,7 +80,10 @@ eachBuild("without an engine", (bench) => {
   test("ADD with unusable names fails at once", async () => {
     const env = { CNI_CONTAINERID: "../x", PLEXUS_WAIT_MS: "20000" };
     const answer = await bench().run({ env });
-    expect(cniError(answer)).toMatchObject({ code: 4, msg: "invalid characters in containerID" });
+    expect(cniError(answer)).toMatchObject({
+      code: 4,
+      msg: "invalid characters in containerID, or more than 200",
+    });
     expect(answer.ms).toBeLessThan(5000);
   });
 

@@ -2,6 +2,7 @@
  * What the parsers must do with bytes that are just within and just beyond their limits. */
 #include <assert.h>
 #include <stdlib.h>
+#include <linux/netlink.h>
 #include "../shim.h"
 
 static struct buf b;
@@ -22,13 +23,12 @@ static ssize_t parse(const void *bytes, size_t len)
 
 static void build(int fields)
 {
-	size_t start;
+	struct field list[FIELDS_MAX + 1];
 
-	b.len = 0;
-	start = frame_begin(&b, FRAME_EXEC);
 	for (int i = 0; i < fields; i++)
-		frame_field(&b, "ab", (size_t)i % 3);
-	frame_end(&b, start);
+		list[i] = (struct field){ "ab", (size_t)i % 3 };
+	b.len = 0;
+	frame_write(&b, FRAME_EXEC, list, fields);
 }
 
 static void test_round_trip(void)
@@ -76,24 +76,25 @@ static void test_numbers(void)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		assert(field_number((struct field){ cases[i].text, strlen(cases[i].text) }) == cases[i].number);
+		assert(field_number(text((char *)cases[i].text)) == cases[i].number);
 	assert(field_number((struct field){ "1\0002", 3 }) == -1);
 	assert(!is_text((struct field){ "a\0b", 3 }) && is_text((struct field){ "ab", 2 }));
 }
 
 static void test_netlink_chain(void)
 {
-	uint32_t words[8] = { 16, 0, 7, 0, 16, 0, 9, 0 }, seq = 0;
+	uint32_t words[8] = { 16, 0, 7, 0, 16, 0, 9, 0 };
 	const char *bytes = (const char *)words;
+	struct nlmsghdr last;
 
-	assert(!netlink_last_seq(bytes, 16, &seq) && seq == 7);
-	assert(!netlink_last_seq(bytes, 32, &seq) && seq == 9);
-	assert(netlink_last_seq(bytes, 0, &seq) && netlink_last_seq(bytes, 15, &seq));
-	assert(netlink_last_seq(bytes, 17, &seq) && netlink_last_seq(bytes, 31, &seq));
+	assert(!netlink_last(bytes, 16, &last) && last.nlmsg_seq == 7);
+	assert(!netlink_last(bytes, 32, &last) && last.nlmsg_seq == 9);
+	assert(netlink_last(bytes, 0, &last) && netlink_last(bytes, 15, &last));
+	assert(netlink_last(bytes, 17, &last) && netlink_last(bytes, 31, &last));
 	words[0] = 17; /* its padding leaves no room for a second one, but is not needed at the end */
-	assert(!netlink_last_seq(bytes, 17, &seq) && netlink_last_seq(bytes, 32, &seq));
+	assert(!netlink_last(bytes, 17, &last) && netlink_last(bytes, 32, &last));
 	words[0] = 0xffffffff;
-	assert(netlink_last_seq(bytes, 32, &seq));
+	assert(netlink_last(bytes, 32, &last));
 }
 
 int main(void)

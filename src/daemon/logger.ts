@@ -18,7 +18,10 @@ export function createLogger(options: LoggerOptions): PinoLogger {
     serializers: { err: describeError },
   };
   if (options.format !== "pretty") return pino(settings, pino.destination({ fd: 2, sync: true }));
-  return pino(settings, pretty({ destination: 2, sync: true, translateTime: "HH:MM:ss.l", ignore: "pid,hostname" }));
+  return pino(
+    settings,
+    pretty({ destination: 2, sync: true, translateTime: "HH:MM:ss.l", ignore: "pid,hostname" }),
+  );
 }
 
 /** Expected errors in one line; a stack only for what nobody foresaw. */

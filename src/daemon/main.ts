@@ -19,17 +19,17 @@ async function main(): Promise<void> {
     return;
   }
   const logger = createLogger({
-    level: process.env["LOG_LEVEL"] ?? "info",
-    format: process.env["LOG_FORMAT"],
+    level: process.env.LOG_LEVEL ?? "info",
+    format: process.env.LOG_FORMAT,
   });
   logger.info({ version, commit, node: process.version }, "plexusd starts");
   const daemon = await startDaemon({
     flags,
     logger,
     setLogLevel: (level) => {
-      logger.level = process.env["LOG_LEVEL"] ?? level;
+      logger.level = process.env.LOG_LEVEL ?? level;
     },
-    nodeName: flags.node ?? process.env["NODE_NAME"] ?? hostname(),
+    nodeName: flags.node ?? process.env.NODE_NAME ?? hostname(),
     ...inCluster(),
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
@@ -48,8 +48,8 @@ async function main(): Promise<void> {
 
 /** The variables that the kubelet sets in every container. */
 function inCluster(): { inCluster?: InClusterOptions } {
-  const host = process.env["KUBERNETES_SERVICE_HOST"];
-  const port = process.env["KUBERNETES_SERVICE_PORT"];
+  const host = process.env.KUBERNETES_SERVICE_HOST;
+  const port = process.env.KUBERNETES_SERVICE_PORT;
   return host === undefined || port === undefined ? {} : { inCluster: { host, port } };
 }
 

@@ -47,7 +47,11 @@ export async function openSettings(options: {
     },
   });
   options.setLogLevel(watched.current().logLevel);
-  return { current: () => withFlags(watched.current(), flags), ...listeners, close: () => watched.close() };
+  return {
+    current: () => withFlags(watched.current(), flags),
+    ...listeners,
+    close: () => watched.close(),
+  };
 }
 
 /** A directory of manifests is for trying things: then nothing listens unless it is asked for. */

@@ -136,9 +136,11 @@ test("add() plans the exact DELs of all attachments, last first, in groups [R-0.
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   await lab.add(web);
   const planned = lab.records.saves[1]!.plan;
-  expect(
-    planned.map(({ group, call }) => `${group} ${call.type} ${call.env["CNI_IFNAME"]}`),
-  ).toEqual(["1 tuning net1", "1 bridge net1", "0 ptp eth0"]);
+  expect(planned.map(({ group, call }) => `${group} ${call.type} ${call.env.CNI_IFNAME}`)).toEqual([
+    "1 tuning net1",
+    "1 bridge net1",
+    "0 ptp eth0",
+  ]);
   await lab.del(web);
   const really = lab.plugins.calls.filter((call) => call.command === "DEL");
   const bare = ({ type, searchPath, env, stdin, timeoutMs }: (typeof really)[number]): object => ({
@@ -155,7 +157,7 @@ test("add() plans DELs without prevResult before anything has run, with it after
   const lab = podWith("a");
   await lab.add(web);
   const prevResults = lab.records.saves.map(({ plan }) =>
-    plan.map(({ call }) => JSON.parse(call.stdin)["prevResult"]?.ips[0].address),
+    plan.map(({ call }) => JSON.parse(call.stdin).prevResult?.ips[0].address),
   );
   expect(prevResults).toEqual([
     [undefined, undefined],
@@ -211,8 +213,8 @@ test.each([
 ])("add() of a pod %s says try again later and attaches nothing", async (_, pod) => {
   const lab = podWith("a");
   const { exitCode, json } = await lab.add({ pod });
-  expect({ exitCode, code: json["code"] }).toEqual({ exitCode: 1, code: 11 });
-  expect(json["msg"]).toContain(pod.split("/").slice(0, 2).join("/"));
+  expect({ exitCode, code: json.code }).toEqual({ exitCode: 1, code: 11 });
+  expect(json.msg).toContain(pod.split("/").slice(0, 2).join("/"));
   expect(lab.journal).toEqual([]);
 });
 
@@ -252,7 +254,7 @@ test("add() gives delegates the runtime's CNI_ARGS, addresses to the default net
   const CNI_ARGS =
     "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;IP=10.1.2.3;MAC=02:11:22:33:44:55;X=y";
   await lab.add({ env: { CNI_ARGS } });
-  const args = lab.plugins.calls.map((call) => call.env["CNI_ARGS"]);
+  const args = lab.plugins.calls.map((call) => call.env.CNI_ARGS);
   expect(args).toEqual([
     `IgnoreUnknown=1;${CNI_ARGS}`,
     "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;X=y",

@@ -2,7 +2,7 @@ import { checkNetwork } from "#cni/chain.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { parseCidr } from "#cni/ip.ts";
 import type { CheckRequest } from "#cni/plugin-request.ts";
-import { formatResult, parseResult, type Result } from "#cni/result.ts";
+import { formatResult, parseResult, type Result, type ResultInterface } from "#cni/result.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { CallContext } from "./deps.ts";
@@ -83,7 +83,7 @@ function asLeftByLaterPlugins(recorded: JsonObject, request: CheckRequest): Json
 
 function checkOwnState(attachment: RecordedAttachment, result: Result, state: SandboxState): void {
   for (const [index, wanted] of result.interfaces.entries()) {
-    if (wanted.sandbox === undefined || wanted.sandbox === "") continue;
+    if (wanted.sandbox === undefined || wanted.sandbox === "" || hasNoNetdev(wanted)) continue;
     const link = state.links.find((l) => l.name === wanted.name);
     if (link === undefined) throw failed(attachment, `interface ${wanted.name} is gone`);
     const present = state.addresses.filter((a) => a.ifIndex === link.index);
@@ -93,6 +93,11 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
       throw failed(attachment, `interface ${wanted.name} has lost its address ${ip.address}`);
     }
   }
+}
+
+/** Devices that user space drives (vhost-user, DPDK) are in the result but not in the kernel's list. */
+function hasNoNetdev(wanted: ResultInterface): boolean {
+  return wanted.socketPath !== undefined || wanted.pciID !== undefined;
 }
 
 async function sandboxState(ctx: CallContext, netns: string): Promise<SandboxState> {

@@ -205,7 +205,7 @@ test("the runtime's runtimeConfig reaches the default network's plugins by capab
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "own" } });
   const runtimeConfig = { portMappings: [{ HostPort: 80 }], bandwidth: { IngressRate: 1 } };
   await lab.add({ ...web, conf: { runtimeConfig } });
-  const seen = lab.plugins.calls.map((call) => [call.type, call.conf["runtimeConfig"]]);
+  const seen = lab.plugins.calls.map((call) => [call.type, call.conf.runtimeConfig]);
   expect(seen).toEqual([
     ["ptp", undefined],
     ["portmap", { portMappings: [{ HostPort: 80 }] }],

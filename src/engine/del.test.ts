@@ -98,7 +98,7 @@ test("del() returns several failures as one error that names each network", asyn
     code: 102,
     msg: expect.stringMatching(/default\/b.*busy.*default-net.*locked/),
   });
-  expect(json["msg"]).not.toMatch(/not found|no such file/i);
+  expect(json.msg).not.toMatch(/not found|no such file/i);
 });
 
 test("del() can be tried again after a failure, and then forgets", async () => {
@@ -136,7 +136,7 @@ test("del() without a record tells the default network of today, never the pod's
     searchPath: ["/opt/cni/bin"],
     conf: { name: "default-net" },
   });
-  expect(lab.plugins.calls[0]?.env["CNI_ARGS"]).toContain("K8S_POD_NAME=web");
+  expect(lab.plugins.calls[0]?.env.CNI_ARGS).toContain("K8S_POD_NAME=web");
   expect(lab.source.asked).toEqual([]);
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
@@ -226,8 +226,8 @@ test("del() of a missing plugin fails without the words that make containerd for
   lab.plugins.script("macvlan DEL", ended("missing"));
   const { exitCode, json } = await lab.del(web);
   expect(exitCode).toBe(1);
-  expect(json["msg"]).toContain("macvlan");
-  expect(json["msg"]).not.toMatch(/not found|no such file or directory/i);
+  expect(json.msg).toContain("macvlan");
+  expect(json.msg).not.toMatch(/not found|no such file or directory/i);
 });
 
 test("del() withdraws the pod's status when all is detached, and only then", async () => {

@@ -15,7 +15,7 @@ export function delegateRunner(call: {
 }): (network: string) => RunDelegate {
   let room = stderrMax;
   return (network) => async (order) => {
-    const command = order.env["CNI_COMMAND"] ?? "";
+    const command = order.env.CNI_COMMAND ?? "";
     const outcome = await call.host.exec(order);
     const milliseconds = outcome.elapsedUs / 1000;
     const ok = outcome.outcome === "exited" && outcome.code === 0;

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 

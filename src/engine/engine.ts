@@ -11,9 +11,9 @@ import { check } from "./check.ts";
 import { del } from "./del.ts";
 import { delegateRunner } from "./delegate-runner.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
-import { configForCall } from "./engine-config.ts";
+import { configForCall, type EngineConfig } from "./engine-config.ts";
 import { gc } from "./gc.ts";
-import { type DelegateHost, HostGoneError } from "./ports.ts";
+import { type DelegateHost, HostGoneError, type Logger } from "./ports.ts";
 import { status } from "./status.ts";
 import { Trace } from "./trace.ts";
 
@@ -60,7 +60,7 @@ export class Engine {
     const trace = new Trace(clock);
     const stderr: string[] = [];
     const started = clock();
-    const command = call.env["CNI_COMMAND"] ?? "";
+    const command = call.env.CNI_COMMAND ?? "";
     metrics.requestStarted(command);
     traceConnection(call, trace);
     const { stdout, error } = await this.#attempt(call, { host, trace, stderr });
@@ -71,7 +71,7 @@ export class Engine {
     });
     this.#log(call, { error, milliseconds });
     if (error?.cause instanceof HostGoneError) throw error.cause;
-    if (call.env["PLEXUS_TRACE"] === "1") stderr.push(trace.format());
+    if (call.env.PLEXUS_TRACE === "1") stderr.push(trace.format());
     return { exitCode: error === undefined ? 0 : 1, stdout, stderr: stderr.join("") };
   }
 
@@ -96,15 +96,27 @@ export class Engine {
     by: { call: Call; host: CallHost; trace: Trace; stderr: string[] },
   ): CallContext {
     const { host, trace, stderr } = by;
+    const logger = this.#deps.logger.child(callFields(by.call));
     return {
       deps: this.#deps,
-      config: configForCall(this.#deps.config(), request.conf.raw),
+      config: this.#config(request, logger),
       host,
       run: delegateRunner({ deps: this.#deps, host, trace, stderr }),
-      logger: this.#deps.logger.child(callFields(by.call)),
+      logger,
       trace,
       signal: host.gone,
     };
+  }
+
+  /** What is recorded is detached whatever became of the runtime's conf since: DEL goes on without it. */
+  #config(request: PluginRequest, logger: Logger): EngineConfig {
+    try {
+      return configForCall(this.#deps.config(), request.conf.raw);
+    } catch (error) {
+      if (request.command !== "DEL") throw error;
+      logger.warn({ err: error }, "DEL goes by the daemon's configuration alone");
+      return configForCall(this.#deps.config(), {});
+    }
   }
 
   async #serve(ctx: CallContext, request: PluginRequest): Promise<JsonObject | undefined> {
@@ -126,7 +138,7 @@ export class Engine {
   #log(call: Call, outcome: { error: CniError | undefined; milliseconds: number }): void {
     const { error, milliseconds } = outcome;
     const durationMs = Math.round(milliseconds * 10) / 10;
-    const command = call.env["CNI_COMMAND"] ?? "";
+    const command = call.env.CNI_COMMAND ?? "";
     const fields = { ...callFields(call), command, durationMs };
     if (error === undefined) this.#deps.logger.info(fields, `${command} done`);
     else
@@ -144,12 +156,12 @@ export class Engine {
  */
 function refuseOwnNetns(call: Call, request: PluginRequest): void {
   if (request.command !== "ADD" && request.command !== "DEL") return;
-  if (call.env["PLEXUS_NETNS_IS_OWN"] === "1" && !request.netnsOverride) throw sameNetnsError();
+  if (call.env.PLEXUS_NETNS_IS_OWN === "1" && !request.netnsOverride) throw sameNetnsError();
 }
 
 /** containerd forgets a pod whose DEL error has certain words; whoever wrote them, they go no further. */
 function wordedFor(call: Call, error: CniError): CniError {
-  if (call.env["CNI_COMMAND"] !== "DEL") return error;
+  if (call.env.CNI_COMMAND !== "DEL") return error;
   const message = rewordForDel(error.message);
   const details = error.details === undefined ? {} : { details: rewordForDel(error.details) };
   const same = message === error.message && details.details === error.details;
@@ -160,17 +172,17 @@ function wordedFor(call: Call, error: CniError): CniError {
 
 /** From the shim's start to here, by its own clock reading. */
 function traceConnection(call: Call, trace: Trace): void {
-  const startedUs = Number(call.env["PLEXUS_STARTED_US"]);
+  const startedUs = Number(call.env.PLEXUS_STARTED_US);
   if (startedUs > 0) trace.add("connect", Date.now() - startedUs / 1000);
 }
 
 /** What every log line of a call carries: whose it is, never its configuration or environment. */
 function callFields(call: Call): Record<string, string> {
   const fields: Record<string, string> = {};
-  const args = new Map((call.env["CNI_ARGS"] ?? "").split(";").map((pair) => splitOnce(pair)));
+  const args = new Map((call.env.CNI_ARGS ?? "").split(";").map((pair) => splitOnce(pair)));
   const wanted = {
-    containerId: call.env["CNI_CONTAINERID"],
-    ifName: call.env["CNI_IFNAME"],
+    containerId: call.env.CNI_CONTAINERID,
+    ifName: call.env.CNI_IFNAME,
     podNamespace: args.get("K8S_POD_NAMESPACE"),
     podName: args.get("K8S_POD_NAME"),
   };

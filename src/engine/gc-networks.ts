@@ -39,7 +39,7 @@ export class NetworksToCollect {
     for (const attachment of record.attachments) {
       const { displayName, searchPath, isDefault, ifName } = attachment;
       this.add({ list: this.#listOf(attachment), displayName, searchPath, isDefault });
-      if (isValid) this.#keep(String(attachment.conf["name"]), record.containerId, ifName);
+      if (isValid) this.#keep(String(attachment.conf.name), record.containerId, ifName);
     }
   }
 

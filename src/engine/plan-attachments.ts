@@ -48,7 +48,7 @@ async function wantedNetworks(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
-  const runtimeConfig = request.conf.raw["runtimeConfig"];
+  const runtimeConfig = request.conf.raw.runtimeConfig;
   const configured = await configuredNetworks(ctx, {
     runtimeConfig: isJsonObject(runtimeConfig) ? runtimeConfig : {},
     podNamespace: pod?.namespace,

@@ -28,7 +28,7 @@ test.each(["damaged", "lost", "unreadable"])(
     if (state === "unreadable") lab.records.failLoad = { record: unreadable };
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
     expect(lab.plugins.log()).toEqual(everything);
-    expect(lab.plugins.calls.map((call) => call.conf["prevResult"])).not.toContain(undefined);
+    expect(lab.plugins.calls.map((call) => call.conf.prevResult)).not.toContain(undefined);
     expect(lab.records.keys).toEqual([]);
     expect(lab.records.quarantined).toEqual([]);
     expect(lab.logger.at("warn")).toEqual(["no usable record: detached by the teardown plan"]);
@@ -104,7 +104,7 @@ test.each([["both"], ["record and no plan"], ["plan and no record"]])(
     expect(lab.records.quarantined).toEqual(["c1@eth0"]);
     const logged = lab.logger.lines.find((line) => line.level === "error")!;
     expect(logged.message).toMatch(/put aside.*only the default network/);
-    expect((logged.fields["err"] as AggregateError).errors).not.toHaveLength(0);
+    expect((logged.fields.err as AggregateError).errors).not.toHaveLength(0);
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   },
 );

@@ -91,7 +91,7 @@ async function runPlanned(ctx: CallContext, call: DelegateCall): Promise<void> {
   const run = ctx.run(network.name);
   const outcome = await run(call);
   if (outcome.outcome === "exited" && outcome.code === 0) return;
-  const netns = call.env["CNI_NETNS"] ?? "";
+  const netns = call.env.CNI_NETNS ?? "";
   if (netns === "" || (await hasInterface(ctx, netns, network.ifName))) {
     throw delegateFailure(outcome, { call, network: network.name });
   }
@@ -114,14 +114,17 @@ async function delDefault(ctx: CallContext, sandbox: UnrecordedSandbox): Promise
   await delNetwork(network.list, rt, { run: ctx.run(network.displayName) });
 }
 
-/** A default network that cannot be resolved cannot have attached anything either that we could release. */
+/**
+ * A default network that is not configured cannot have attached anything that we could release.
+ * One that cannot be told now, because the API is away, may have: that is an error, to be tried again.
+ */
 async function resolveDefault(
   ctx: CallContext,
 ): Promise<Awaited<ReturnType<typeof defaultNetwork>> | undefined> {
   try {
     return await defaultNetwork(ctx, {});
   } catch (error) {
-    if (!(error instanceof CniError)) throw error;
+    if (!(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater) throw error;
     ctx.logger.warn({ err: error }, "no record, and no default network to tell of the DEL");
     return undefined;
   }

@@ -37,11 +37,11 @@ const rateKeys = ["ingressRate", "egressRate"];
 
 function collision(plugin: PluginConf, network: ResolvedNetwork): string | undefined {
   const { raw, type, capabilities } = plugin;
-  if (raw["ipMasq"] === true) return "its masquerading rules";
-  if (type === "portmap" && capabilities["portMappings"] && hasPortMappings(network)) {
+  if (raw.ipMasq === true) return "its masquerading rules";
+  if (type === "portmap" && capabilities.portMappings && hasPortMappings(network)) {
     return "its port mapping rules";
   }
-  const limited = capabilities["bandwidth"] && network.capabilityArgs["bandwidth"];
+  const limited = capabilities.bandwidth && network.capabilityArgs.bandwidth;
   if (type === "bandwidth" && (limited || rateKeys.some((key) => raw[key] !== undefined))) {
     return "its shaping device";
   }

@@ -60,11 +60,7 @@ test("a definition's conf without a name takes the definition's; on disk it is f
   lab.source.addNad("default/ondisk");
   lab.files.write("/etc/cni/plexus/net.d/x.conflist", network("ondisk", "macvlan"));
   await lab.add(web);
-  expect(lab.plugins.calls.map((call) => call.conf["name"])).toEqual([
-    "main",
-    "nameless",
-    "ondisk",
-  ]);
+  expect(lab.plugins.calls.map((call) => call.conf.name)).toEqual(["main", "nameless", "ondisk"]);
 });
 
 test("a definition whose conf is broken fails the pod and is named", async () => {
@@ -119,14 +115,14 @@ test("requests become runtimeConfig of that network's capable plugins alone [N-4
   lab.source.addNad("default/a", chain);
   lab.source.addNad("default/b", capable("net-b", "macvlan", "ips"));
   await lab.add(web);
-  expect(lab.plugins.calls.map((call) => [call.type, call.conf["runtimeConfig"]])).toEqual([
+  expect(lab.plugins.calls.map((call) => [call.type, call.conf.runtimeConfig])).toEqual([
     ["ptp", undefined],
     ["bridge", { ips: ["10.1.1.1/24"] }],
     ["tuning", undefined],
     ["macvlan", undefined],
   ]);
   await lab.del(web);
-  expect(lab.plugins.of("bridge", "DEL")[0]?.conf["runtimeConfig"]).toEqual({
+  expect(lab.plugins.of("bridge", "DEL")[0]?.conf.runtimeConfig).toEqual({
     ips: ["10.1.1.1/24"],
   });
 });
@@ -136,7 +132,7 @@ test("cni-args win over the definition's own, key by key [N-4.1.2.1.6.2b]", asyn
   const plugin = { type: "bridge", args: { cni: { vlan: 1, queue: 2 }, other: true } };
   lab.source.addNad("default/a", { ...network("net-a"), plugins: [plugin] });
   await lab.add(web);
-  expect(lab.plugins.calls[1]?.conf["args"]).toEqual({ cni: { vlan: 7, queue: 2 }, other: true });
+  expect(lab.plugins.calls[1]?.conf.args).toEqual({ cni: { vlan: 7, queue: 2 }, other: true });
 });
 
 test("the same network is attached as often as it is named, each as an attachment of its own [N-4.2a] [N-4.2b]", async () => {
@@ -228,7 +224,7 @@ test("the default network's annotation takes the default network's place, name a
     conf: { runtimeConfig: { portMappings: [{ hostPort: 1 }], ips: ["10.9.9.9/24"] } },
   });
   expect(lab.plugins.log()).toEqual(["macvlan ADD eth0", "bridge ADD net1"]);
-  expect(lab.plugins.calls[0]?.conf["runtimeConfig"]).toEqual({
+  expect(lab.plugins.calls[0]?.conf.runtimeConfig).toEqual({
     portMappings: [{ hostPort: 1 }],
     ips: ["10.1.1.1/24"],
   });

@@ -53,7 +53,7 @@ test("add() keeps the failing delegate's code and details and names network and 
     msg: 'network default/a (net1): plugin type="bridge" failed (add): no address left',
     details: "range full",
   });
-  expect(lab.events.told.at(-1)).toMatchObject({ reason: "AttachFailed", message: json["msg"] });
+  expect(lab.events.told.at(-1)).toMatchObject({ reason: "AttachFailed", message: json.msg });
 });
 
 test("add() answers with the first error when undoing fails as well, keeps the record and logs what stayed", async () => {
@@ -79,7 +79,7 @@ test("add() gives the DELs that undo it the results of what was attached [R-0.4-
   await lab.add(web);
   const prevResults = lab.plugins.calls
     .filter((call) => call.command === "DEL")
-    .map((call) => [call.type, call.conf["prevResult"]]);
+    .map((call) => [call.type, call.conf.prevResult]);
   expect(prevResults).toEqual([
     ["tuning", undefined],
     ["macvlan", undefined],

@@ -51,7 +51,7 @@ async function eventually(expectation: () => Promise<void>): Promise<void> {
 }
 
 const networksOf = async (from: ManifestDirectory): Promise<string | undefined> =>
-  (await from.getPod(web))?.annotations["networks"];
+  (await from.getPod(web))?.annotations.networks;
 
 test("getPod() and getNad() find what *.yaml, *.yml and *.json files hold, and nothing else", async () => {
   const nad = {

@@ -1,5 +1,5 @@
 import { type Document, parseAllDocuments } from "yaml";
-import { z } from "zod";
+import * as z from "zod";
 import type { Pod } from "#engine/ports.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 

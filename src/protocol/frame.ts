@@ -51,38 +51,51 @@ export function encodeFrame(type: number, fields: readonly (string | Uint8Array)
 
 /** Turns a byte stream into frames. */
 export class FrameReader {
-  #pending: Buffer = Buffer.alloc(0);
+  #chunks: Buffer[] = [];
+  #size = 0;
+  /** So many bytes complete the frame at the front, or its length field. */
+  #needed = 4;
 
   /**
-   * Takes the next bytes and returns the frames that they complete.
+   * Takes the next bytes and returns the frames that they complete. Chunks are joined only when a
+   * frame is complete: large ones come in many.
    * @throws ProtocolError on a frame that is too long or whose fields do not add up
    */
   push(chunk: Uint8Array): Frame[] {
-    const chunkBuffer = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
-    this.#pending =
-      this.#pending.length === 0 ? chunkBuffer : Buffer.concat([this.#pending, chunkBuffer]);
+    this.#chunks.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length));
+    this.#size += chunk.length;
     const frames: Frame[] = [];
-    for (;;) {
-      const length = this.#nextLength();
-      if (length === undefined || this.#pending.length < 4 + length) return frames;
-      frames.push(decodeBody(this.#pending.subarray(4, 4 + length)));
-      this.#pending = this.#pending.subarray(4 + length);
+    while (this.#size >= this.#needed) {
+      const bytes = this.#joined();
+      const length = readLength(bytes);
+      this.#needed = 4 + length;
+      if (this.#size < this.#needed) break;
+      frames.push(decodeBody(bytes.subarray(4, this.#needed)));
+      this.#chunks = [bytes.subarray(this.#needed)];
+      this.#size -= this.#needed;
+      this.#needed = 4;
     }
+    return frames;
   }
 
   /** Bytes of a frame that has not come to its end. */
   get pendingBytes(): number {
-    return this.#pending.length;
+    return this.#size;
   }
 
-  #nextLength(): number | undefined {
-    if (this.#pending.length < 4) return undefined;
-    const length = this.#pending.readUInt32BE(0);
-    if (length < 1 || length > frameMax) {
-      throw new ProtocolError(`frame length ${length} is not between 1 and ${frameMax}`);
-    }
-    return length;
+  #joined(): Buffer {
+    const [first] = this.#chunks;
+    const bytes =
+      first !== undefined && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
+    this.#chunks = [bytes];
+    return bytes;
   }
+}
+
+function readLength(bytes: Buffer): number {
+  const length = bytes.readUInt32BE(0);
+  if (length >= 1 && length <= frameMax) return length;
+  throw new ProtocolError(`frame length ${length} is not between 1 and ${frameMax}`);
 }
 
 function decodeBody(body: Buffer): Frame {

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { z } from "zod";
+import * as z from "zod";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import type { Json, JsonObject } from "#lib/json.ts";

@@ -25,12 +25,22 @@ export async function openCallCluster(
     return { source, publisher, events, close: () => source[Symbol.asyncDispose]() };
   }
   const kubeconfig = kubeconfigOf(conf);
-  if (kubeconfig === undefined) return { publisher: noPublisher, events, close: async () => undefined };
-  const kube = await openKubeOnce({ kubeconfig, nodeName, logger, apiTimeoutMs: 5000, statusWaitMs: 2000 });
+  if (kubeconfig === undefined)
+    return { publisher: noPublisher, events, close: async () => undefined };
+  const kube = await openKubeOnce({
+    kubeconfig,
+    nodeName,
+    logger,
+    apiTimeoutMs: 5000,
+    statusWaitMs: 2000,
+  });
   return { ...kube, close: () => kube.close(closeGraceMs) };
 }
 
-const noPublisher: StatusPublisher = { publish: async () => undefined, withdraw: async () => undefined };
+const noPublisher: StatusPublisher = {
+  publish: async () => undefined,
+  withdraw: async () => undefined,
+};
 
 function warningsOnly(logger: Logger): EventRecorder {
   return {
@@ -44,7 +54,7 @@ function warningsOnly(logger: Logger): EventRecorder {
 function kubeconfigOf(conf: string): string | undefined {
   try {
     const parsed: unknown = JSON.parse(conf);
-    const path = isJsonObject(parsed) ? parsed["kubeconfig"] : undefined;
+    const path = isJsonObject(parsed) ? parsed.kubeconfig : undefined;
     return typeof path === "string" && path !== "" ? path : undefined;
   } catch {
     return undefined;

@@ -20,12 +20,12 @@ const shimDescriptor = 3;
  */
 async function main(): Promise<void> {
   const logger = stderrLogger((line) => process.stderr.write(line));
-  const nodeName = process.env["NODE_NAME"] ?? hostname();
-  const manifests = process.env["PLEXUS_MANIFESTS"];
+  const nodeName = process.env.NODE_NAME ?? hostname();
+  const manifests = process.env.PLEXUS_MANIFESTS;
   await serveOneCall({
     stream: new DescriptorStream(shimDescriptor),
-    stateDir: process.env["PLEXUS_STATE_DIR"] ?? "/var/lib/plexus",
-    config: await engineConfig(process.env["PLEXUS_CONFIG"] ?? "/etc/plexus/config.yaml"),
+    stateDir: process.env.PLEXUS_STATE_DIR ?? "/var/lib/plexus",
+    config: await engineConfig(process.env.PLEXUS_CONFIG ?? "/etc/plexus/config.yaml"),
     logger,
     clock: () => performance.now(),
     now: () => new Date().toISOString(),

@@ -46,10 +46,6 @@ export class GivenTarget implements Target {
     return tryRun(["kubectl", ...args]);
   }
 
-  async tryKubectlAs(kubeconfig: string, ...args: string[]): Promise<RunResult> {
-    return tryRun(["kubectl", `--kubeconfig=${kubeconfig}`, ...args]);
-  }
-
   async apply(manifest: string | object): Promise<string> {
     const input = typeof manifest === "string" ? manifest : JSON.stringify(manifest);
     return run(["kubectl", "apply", "--filename=-"], { input });

@@ -7,7 +7,7 @@ import type { Cluster } from "../cluster.ts";
 import { waitFor } from "../wait.ts";
 import { recordsOf } from "./node-state.ts";
 import { networkStatus } from "./objects.ts";
-import { parkPlexus, plexusdPid, unparkPlexus, waitForPlexus } from "./plexus.ts";
+import { parkPlexus, pidsWithArgument, plexusdPid, unparkPlexus, waitForPlexus } from "./plexus.ts";
 import type { Scene } from "./scene.ts";
 import { isGiven, ownOnly } from "./target.ts";
 
@@ -162,11 +162,9 @@ function ownCluster({ target }: Scene): Cluster {
 
 /** Kills the one process on the node with this argument. */
 async function killByArgument({ target }: Scene, argument: string): Promise<void> {
-  const find = `grep -lE '^sleep.${argument}' /proc/[0-9]*/cmdline 2>/dev/null || true`;
-  const found = await target.inNode(["sh", "-c", find]);
-  const [, pid] = /\/proc\/(\d+)\//.exec(found) ?? [];
-  if (pid === undefined) {
-    throw new Error(`no process sleeps ${argument} s`);
+  const [pid, ...more] = await pidsWithArgument(target, argument);
+  if (pid === undefined || more.length > 0) {
+    throw new Error(`not one process sleeps ${argument} s`);
   }
   await target.inNode(["kill", "-KILL", pid]);
 }

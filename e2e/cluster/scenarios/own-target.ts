@@ -2,7 +2,7 @@
 
 import { type Cluster, startCluster } from "../cluster.ts";
 import { busyboxImage } from "../images.ts";
-import { type Command, type RunResult, tryRun } from "../run.ts";
+import type { Command, RunResult } from "../run.ts";
 import { defaultPlexusImage, writePlexusImage } from "./plexus-image.ts";
 import type { Target } from "./target.ts";
 
@@ -38,10 +38,6 @@ export class OwnTarget implements Target {
 
   async tryKubectl(...args: string[]): Promise<RunResult> {
     return this.own.tryKubectl(...args);
-  }
-
-  async tryKubectlAs(kubeconfig: string, ...args: string[]): Promise<RunResult> {
-    return tryRun(this.own.kubectlCommand(`--kubeconfig=${kubeconfig}`, ...args));
   }
 
   async apply(manifest: string | object): Promise<string> {

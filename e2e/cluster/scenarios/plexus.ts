@@ -50,12 +50,18 @@ export async function plexusctl(target: Target, ...args: string[]): Promise<stri
   return target.kubectl(system, "exec", name, "--container=plexusd", "--", ...program, ...args);
 }
 
+/** The processes on the node that have this for one of their arguments. */
+export async function pidsWithArgument(target: Target, argument: string): Promise<string[]> {
+  // In brackets, so that this grep does not find itself.
+  const pattern = `${argument.slice(0, -1)}[${argument.at(-1)}]`;
+  const find = `grep -lzx '${pattern}' /proc/[0-9]*/cmdline 2>/dev/null || true`;
+  const output = await target.inNode(["sh", "-c", find]);
+  return [...output.matchAll(/\/proc\/(\d+)\//g)].flatMap(([, pid]) => pid ?? []);
+}
+
 /** The process of plexusd, as the node sees it. */
 export async function plexusdPid(target: Target): Promise<string> {
-  const find =
-    "grep -lE '^/plexus/node./plexus/plexusd.js' /proc/[0-9]*/cmdline 2>/dev/null || true";
-  const output = await target.inNode(["sh", "-c", find]);
-  const pids = [...output.matchAll(/\/proc\/(\d+)\//g)].map(([, pid]) => pid);
+  const pids = await pidsWithArgument(target, "/plexus/plexusd.js");
   if (pids[0] === undefined || pids.length > 1) {
     throw new Error(`processes of plexusd: ${pids.join(", ") || "none"}`);
   }

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
-import type { RunResult } from "../run.ts";
+import { describe, expect, test } from "vitest";
 import { home, statusKey } from "./objects.ts";
 import { plexusPod } from "./plexus.ts";
 import type { Scene } from "./scene.ts";
@@ -13,156 +9,193 @@ import type { Target } from "./target.ts";
 const account = "system:serviceaccount:kube-system:plexusd";
 const fakeNode = "plexus-e2e-no-node";
 
-/** Runs kubectl with one token and nothing else. */
-type AsToken = (...args: string[]) => Promise<RunResult>;
+/** What the API server answers. */
+interface Answer {
+  readonly status: number;
+  readonly body: {
+    readonly message?: string;
+    readonly status?: { readonly allowed?: boolean; readonly userInfo?: object };
+  };
+}
 
-/** What the credential that plexusd has on the node is good for. */
+/** One request to the API server. */
+interface Request {
+  readonly method: "POST" | "PATCH" | "PUT";
+  readonly path: string;
+  readonly body: object;
+  /** @default the one that the kubelet has put into plexusd's container */
+  readonly token?: string;
+}
+
+/** What somebody may ask to do. */
+interface Access {
+  readonly verb: string;
+  readonly group?: string;
+  readonly resource: string;
+  readonly subresource?: string;
+}
+
+const nads = { group: "k8s.cni.cncf.io", resource: "network-attachment-definitions" };
+
+const allowed: readonly Access[] = [
+  { verb: "list", resource: "pods" },
+  { verb: "watch", ...nads },
+  { verb: "patch", resource: "pods", subresource: "status" },
+  { verb: "create", resource: "events" },
+];
+
+const refused: readonly Access[] = [
+  { verb: "patch", resource: "pods" },
+  { verb: "update", resource: "pods", subresource: "status" },
+  { verb: "create", resource: "pods" },
+  { verb: "delete", resource: "pods" },
+  { verb: "create", resource: "pods", subresource: "exec" },
+  { verb: "get", resource: "secrets" },
+  { verb: "get", resource: "configmaps" },
+  { verb: "get", resource: "nodes" },
+  { verb: "patch", ...nads },
+  { verb: "list", resource: "events" },
+];
+
+/** What the credential that plexusd has on the node is good for. All of it is tried from plexusd's container. */
 export function securityScenarios(scene: () => Scene): void {
   describe("plexusd's token", () => {
     test("is that of its ServiceAccount, bound to the pod and the node", async () => {
       const { target } = scene();
-      const { stdout } = await (await asPlexusd(target))("auth", "whoami", "--output=json");
-      expect(JSON.parse(stdout).status.userInfo).toMatchObject({
+      const { body } = await ask(target, review("SelfSubjectReview", "authentication"));
+      expect(body.status?.userInfo).toMatchObject({
         username: account,
         extra: {
           "authentication.kubernetes.io/node-name": [target.nodeName],
           "authentication.kubernetes.io/pod-name": [(await plexusPod(target)).metadata.name],
         },
       });
-      const pid = await plexusdCredentials(target);
-      expect(pid).toEqual(["ca.crt", "namespace", "token"]);
     });
 
-    test("may read pods and networks, and tell of events", async () => {
-      const plexusd = await asPlexusd(scene().target);
-      for (const question of allowed) {
-        const { stdout } = await plexusd("auth", "can-i", ...question, "--all-namespaces");
-        expect([question, stdout]).toEqual([question, "yes"]);
-      }
+    test("may read pods and networks, patch the status of pods and tell of events", async () => {
+      expect(await answers(scene().target, allowed)).toEqual(allowed.map(() => true));
     });
 
-    test.each(refused)("may not %s %s", async (...question) => {
-      const plexusd = await asPlexusd(scene().target);
-      const { stdout } = await plexusd("auth", "can-i", ...question, "--all-namespaces");
-      expect(stdout).toBe("no");
+    test("may do nothing else", async () => {
+      expect(await answers(scene().target, refused)).toEqual(refused.map(() => false));
     });
 
     test("writes the status of a pod of its own node, and nothing else of it", async () => {
       const { target } = scene();
       await scene().startPod("mine");
-      const plexusd = await asPlexusd(target);
-      const patch = async (body: object): Promise<RunResult> => patchStatus(plexusd, "mine", body);
-      expect(await patch(annotations({ [statusKey]: "[]" }))).toMatchObject({ exitCode: 0 });
+      const good = await ask(target, patchStatus("mine", annotation(statusKey, "[]")));
+      expect(good.status).toBe(200);
       expect((await scene().pod("mine")).metadata.annotations?.[statusKey]).toBe("[]");
       const bad: readonly (readonly [object, RegExp])[] = [
-        [annotations({ "example.com/other": "x" }), /no annotation but its own/],
-        [annotations({ "k8s.v1.cni.cncf.io/networks": "blue" }), /no annotation but its own/],
+        [annotation("example.com/other", "x"), /no annotation but its own/],
+        [annotation("k8s.v1.cni.cncf.io/networks", "blue"), /no annotation but its own/],
         [{ metadata: { labels: { a: "b" } } }, /annotations only/],
         [{ status: { phase: "Succeeded" } }, /annotations only/],
       ];
       for (const [body, reason] of bad) {
-        const { exitCode, stderr } = await patch(body);
-        expect([exitCode, stderr]).toEqual([1, expect.stringMatching(reason)]);
+        const { status, body: answer } = await ask(target, patchStatus("mine", body));
+        expect([status, answer.message]).toEqual([403, expect.stringMatching(reason)]);
       }
-      const whole = ["patch", "pod", "mine", `--namespace=${home}`, "--type=merge", "--patch"];
-      const { stderr } = await plexusd(...whole, JSON.stringify(annotations({ [statusKey]: "" })));
-      expect(stderr).toMatch(/Forbidden.*cannot patch resource "pods"/s);
+      const path = `/api/v1/namespaces/${home}/pods/mine`;
+      const whole = await ask(target, {
+        method: "PATCH",
+        path,
+        body: annotation(statusKey, "[{}]"),
+      });
+      expect([whole.status, whole.body.message]).toEqual([
+        403,
+        expect.stringContaining('cannot patch resource "pods"'),
+      ]);
     });
 
     test("writes nothing on a pod of another node", async () => {
       const { target } = scene();
-      await createForeignPod(scene());
-      const plexusd = await asPlexusd(target);
-      const body = annotations({ [statusKey]: "[]" });
-      const { exitCode, stderr } = await patchStatus(plexusd, "foreign", body);
-      expect(exitCode).toBe(1);
-      expect(stderr).toContain(
-        `plexusd of node "${target.nodeName}" may not write on a pod of node "${fakeNode}"`,
-      );
+      await using _pod = await createForeignPod(scene());
+      const request = patchStatus("foreign", annotation(statusKey, "[]"));
+      const { status, body } = await ask(target, request);
+      expect([status, body.message]).toEqual([
+        403,
+        expect.stringContaining(
+          `plexusd of node "${target.nodeName}" may not write on a pod of node "${fakeNode}"`,
+        ),
+      ]);
     });
 
-    test("of no node writes nothing at all", async () => {
+    test("that is bound to no node writes nothing at all", async () => {
       const { target } = scene();
       await scene().startPod("any");
       const token = await target.kubectl("create", "token", "plexusd", "--namespace=kube-system");
-      const unbound = await withToken(target, token);
-      const { exitCode, stderr } = await patchStatus(
-        unbound,
-        "any",
-        annotations({ [statusKey]: "[]" }),
-      );
-      expect([exitCode, stderr]).toEqual([1, expect.stringContaining("may not write on a pod")]);
+      const request = patchStatus("any", annotation(statusKey, "[]"));
+      const { status, body } = await ask(target, { ...request, token });
+      expect([status, body.message]).toEqual([
+        403,
+        expect.stringContaining('plexusd of node "" may not write on a pod of node'),
+      ]);
     });
   });
 }
 
-const allowed: readonly string[][] = [
-  ["list", "pods"],
-  ["watch", "network-attachment-definitions.k8s.cni.cncf.io"],
-  ["patch", "pods", "--subresource=status"],
-  ["create", "events"],
-];
-
-const refused: readonly string[][] = [
-  ["patch", "pods"],
-  ["update", "pods", "--subresource=status"],
-  ["create", "pods"],
-  ["delete", "pods"],
-  ["create", "pods", "--subresource=exec"],
-  ["get", "secrets"],
-  ["get", "configmaps"],
-  ["get", "nodes"],
-  ["patch", "network-attachment-definitions.k8s.cni.cncf.io"],
-  ["list", "events"],
-];
-
-function annotations(values: Readonly<Record<string, string>>): object {
-  return { metadata: { annotations: values } };
+function annotation(key: string, value: string): object {
+  return { metadata: { annotations: { [key]: value } } };
 }
 
-async function patchStatus(as: AsToken, pod: string, body: object): Promise<RunResult> {
-  const what = ["pod", pod, `--namespace=${home}`, "--subresource=status"];
-  return as("patch", ...what, "--type=merge", `--patch=${JSON.stringify(body)}`);
+function patchStatus(pod: string, body: object): Request {
+  return { method: "PATCH", path: `/api/v1/namespaces/${home}/pods/${pod}/status`, body };
 }
 
-/** A pod that is bound to a node that there is not: nobody runs it. */
-async function createForeignPod(scene: Scene): Promise<void> {
+function review(kind: string, group: string, spec?: object): Request {
+  const apiVersion = `${group}.k8s.io/v1`;
+  const path = `/apis/${apiVersion}/${kind.toLowerCase()}s`;
+  return { method: "POST", path, body: { apiVersion, kind, ...(spec && { spec }) } };
+}
+
+/** Whether plexusd may do these things in some namespace of pods. */
+async function answers(target: Target, questions: readonly Access[]): Promise<unknown[]> {
+  const found: unknown[] = [];
+  for (const question of questions) {
+    const resourceAttributes = { namespace: home, ...question };
+    const spec = { resourceAttributes };
+    const { body } = await ask(target, review("SelfSubjectAccessReview", "authorization", spec));
+    found.push(body.status?.allowed);
+  }
+  return found;
+}
+
+const program = `
+const { readFileSync } = require("node:fs");
+const directory = "/var/run/secrets/kubernetes.io/serviceaccount";
+const read = (name) => readFileSync(directory + "/" + name, "utf8");
+const { method, path, body, token = read("token") } = JSON.parse(process.argv[1]);
+const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = process.env;
+const headers = { authorization: "Bearer " + token, "content-type": type };
+const options = { host, port, path, method, headers, ca: read("ca.crt") };
+require("node:https").request(options, async (response) => {
+  const chunks = await response.toArray();
+  const text = Buffer.concat(chunks).toString();
+  console.log(JSON.stringify({ status: response.statusCode, body: JSON.parse(text) }));
+}).end(JSON.stringify(body));
+`;
+
+/** Sends a request from plexusd's container. kubectl would read what it patches, which plexusd may not. */
+async function ask(target: Target, request: Request): Promise<Answer> {
+  const { name } = (await plexusPod(target)).metadata;
+  const exec = ["exec", name, "--namespace=kube-system", "--container=plexusd", "--"];
+  const command = ["/plexus/node", "--eval", program, "--", JSON.stringify(request)];
+  return JSON.parse(await target.kubectl(...exec, ...command)) as Answer;
+}
+
+/** A pod that is bound to a node on which nobody runs it; both go with the scope. */
+async function createForeignPod(scene: Scene): Promise<AsyncDisposable> {
   const { target } = scene;
   await target.apply({ apiVersion: "v1", kind: "Node", metadata: { name: fakeNode } });
-  onTestFinished(async () => {
-    const force = ["--force", "--grace-period=0", "--ignore-not-found"];
-    await scene.kubectl("delete", "pod", "foreign", ...force);
-    await target.kubectl("delete", "node", fakeNode);
-  });
   const spec = { nodeName: fakeNode, nodeSelector: {}, tolerations: [{ operator: "Exists" }] };
   await scene.createPod("foreign", { spec });
-}
-
-/** The token as it lies in plexusd's container. */
-async function asPlexusd(target: Target): Promise<AsToken> {
-  const { metadata } = await plexusPod(target);
-  const token = await target.inNode(["sh", "-c", `cat ${credentials(metadata.uid)}/token`]);
-  return withToken(target, token.trim());
-}
-
-async function plexusdCredentials(target: Target): Promise<string[]> {
-  const { metadata } = await plexusPod(target);
-  const listed = await target.inNode(["sh", "-c", `ls ${credentials(metadata.uid)}`]);
-  return listed.split("\n");
-}
-
-function credentials(uid: string): string {
-  return `/var/lib/kubelet/pods/${uid}/volumes/kubernetes.io~projected/kube-api-access-*`;
-}
-
-/** kubectl with the administrator's way to the API server, and no certificate of the administrator's. */
-async function withToken(target: Target, token: string): Promise<AsToken> {
-  const view = ["config", "view", "--raw", "--minify", "--flatten", "--output=json"];
-  const config = JSON.parse(await target.kubectl(...view));
-  const directory = await mkdtemp(join(tmpdir(), "plexus-token-"));
-  onTestFinished(async () => rm(directory, { recursive: true }));
-  const file = join(directory, "kubeconfig");
-  const users = [{ name: config.contexts[0].context.user, user: { token } }];
-  await writeFile(file, JSON.stringify({ ...config, users }), { mode: 0o600 });
-  return async (...args) => target.tryKubectlAs(file, ...args);
+  return {
+    async [Symbol.asyncDispose]() {
+      const force = ["--force", "--grace-period=0", "--ignore-not-found"];
+      await scene.kubectl("delete", "pod", "foreign", ...force);
+      await target.kubectl("delete", "node", fakeNode);
+    },
+  };
 }

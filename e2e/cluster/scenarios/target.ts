@@ -17,8 +17,6 @@ export interface Target extends AsyncDisposable {
   kubectl(...args: string[]): Promise<string>;
   /** Runs kubectl as the administrator, whatever its exit status. */
   tryKubectl(...args: string[]): Promise<RunResult>;
-  /** Runs kubectl with another kubeconfig file than the administrator's. */
-  tryKubectlAs(kubeconfig: string, ...args: string[]): Promise<RunResult>;
   /** Applies manifests: YAML text, or one object. */
   apply(manifest: string | object): Promise<string>;
   /** Runs a program on the node, in its namespaces and as its root. Throws if it fails. */

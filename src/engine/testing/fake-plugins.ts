@@ -94,7 +94,7 @@ export class FakePlugins {
       return exited(0, { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "1.1.0"] });
     }
     if (command !== "ADD") return exited(0);
-    if (isJsonObject(call.conf["prevResult"])) return exited(0, call.conf["prevResult"]);
+    if (isJsonObject(call.conf.prevResult)) return exited(0, call.conf.prevResult);
     const address = `10.0.0.${++this.#addressed}/24`;
     this.#kernel.addLink(netns, ifName, [address]);
     this.#madeBy.set(link, call.type);
@@ -105,7 +105,7 @@ export class FakePlugins {
 /** The result of an ADD that made one interface with one address. */
 export function interfaceResult(call: FakePluginCall, address: string): JsonObject {
   return {
-    cniVersion: call.conf["cniVersion"] ?? "",
+    cniVersion: call.conf.cniVersion ?? "",
     interfaces: [{ name: call.ifName, mac: "02:00:00:00:00:02", sandbox: call.netns }],
     ips: [{ address, gateway: "10.0.0.254", interface: 0 }],
   };
@@ -116,10 +116,10 @@ function asSeen(order: DelegateCall): FakePluginCall {
   if (!isJsonObject(conf)) throw new Error(`stdin of ${order.type} is no object`);
   return {
     ...order,
-    command: order.env["CNI_COMMAND"] ?? "",
-    containerId: order.env["CNI_CONTAINERID"] ?? "",
-    ifName: order.env["CNI_IFNAME"] ?? "",
-    netns: order.env["CNI_NETNS"] ?? "",
+    command: order.env.CNI_COMMAND ?? "",
+    containerId: order.env.CNI_CONTAINERID ?? "",
+    ifName: order.env.CNI_IFNAME ?? "",
+    netns: order.env.CNI_NETNS ?? "",
     conf,
   };
 }

@@ -10,7 +10,12 @@ import {
 import { ipFamily, parseCidr } from "#cni/ip.ts";
 import { encodePayload, type NetlinkTransport } from "#engine/routes/codec.ts";
 import { addressFamily, ipToBytes } from "#engine/routes/ip-bytes.ts";
-import { type KernelRoute, listRoutes, newDefaultRoute, routeRequest } from "#engine/routes/kernel-route.ts";
+import {
+  type KernelRoute,
+  listRoutes,
+  newDefaultRoute,
+  routeRequest,
+} from "#engine/routes/kernel-route.ts";
 
 const enoent = 2;
 const esrch = 3;
