@@ -23,6 +23,8 @@ const abandonedAfterMs = 600_000;
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;
+  /** Sandboxes whose files' names are durable: a rename over them needs no fsync of the directory. */
+  readonly #named = new Set<string>();
 
   private constructor(dir: string) {
     this.#dir = dir;
@@ -62,7 +64,9 @@ export class FileRecordStore implements RecordStore {
         atomicWrite(this.#path(record, recordSuffix), formatRecord(record), options),
         atomicWrite(this.#path(record, planSuffix), encodePlan(record, calls), options),
       ]);
-      await syncDirectory(this.#dir);
+      const name = this.#path(record, recordSuffix);
+      if (!this.#named.has(name)) await syncDirectory(this.#dir);
+      this.#named.add(name);
     } catch (error) {
       throw new CniError(
         CniErrorCode.IoFailure,
@@ -74,11 +78,13 @@ export class FileRecordStore implements RecordStore {
 
   /** The plan goes first: a record without a plan is still torn down by the engine, the reverse is not. */
   async remove(key: RecordKey): Promise<void> {
+    this.#named.delete(this.#path(key, recordSuffix));
     await unlinkIfThere(this.#path(key, planSuffix));
     await unlinkIfThere(this.#path(key, recordSuffix));
   }
 
   async quarantine(key: RecordKey): Promise<void> {
+    this.#named.delete(this.#path(key, recordSuffix));
     for (const suffix of [planSuffix, recordSuffix]) {
       const path = this.#path(key, suffix);
       await renameIfThere(path, `${path}${damagedSuffix}`);
