@@ -44,6 +44,9 @@ export interface Phase {
   readonly median: number;
 }
 
+/** The row that the phases are parts of. */
+const wholeCall = "the whole call, from outside";
+
 /** Where the time goes: the median of each phase that `PLEXUS_TRACE=1` prints, in their order. */
 export async function timelines(
   runner: Runner,
@@ -71,7 +74,7 @@ export async function timelines(
 function phasesIn(stderr: string): Map<string, number> {
   const seen = new Map<string, number>();
   for (const [, name = "", milliseconds] of stderr.matchAll(
-    /^plexus trace: (.*?) +([\d.]+) ms$/gm,
+    /^plexus trace: (.*?) +(-?[\d.]+) ms$/gm,
   )) {
     seen.set(name, (seen.get(name) ?? 0) + Number(milliseconds));
   }

@@ -172,14 +172,34 @@ test("DEL without a namespace, or with one that is gone, tells the plugins that 
   }
 });
 
-test("a damaged record is an error that names the file, and DEL can be repeated when it is mended", async () => {
-  const pod = await node.pod("damaged", { networks: "alpha" });
+test("a damaged record: DEL goes by the teardown plan and forgets both", async () => {
+  const pod = await node.pod("damaged", { networks: "alpha,beta" });
   await pod.mustAdd();
-  const good = await readFile(recordOf(pod), "utf8");
-  await writeFile(recordOf(pod), good.replace("net-alpha", "net-omega"));
-  const error = errorOf(await pod.del());
-  expect(error.code).toBe(6);
-  expect(error.msg).toContain(recordOf(pod));
-  await writeFile(recordOf(pod), good);
+  await damage(recordOf(pod));
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels);
+  expect(existsSync(recordOf(pod))).toBe(false);
+});
+
+test("record and plan damaged: the default network is told, the files are put aside, the pod can go", async () => {
+  const pod = await node.pod("both-damaged", { networks: "alpha" });
+  await pod.mustAdd();
+  for (const path of [recordOf(pod), recordOf(pod).replace(/json$/, "teardown")])
+    await damage(path);
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels.slice(2));
+  expect(existsSync(recordOf(pod))).toBe(false);
+  expect(node.log).toContain("put aside");
+  await pod.mustAdd();
   await pod.mustDel();
 });
+
+/** Turns one letter in the middle of a file. */
+async function damage(path: string): Promise<void> {
+  const text = await readFile(path);
+  const middle = text.indexOf("net-alpha");
+  text.write("M", middle);
+  await writeFile(path, text);
+}
