@@ -58,11 +58,10 @@ export async function timelines(
     for (const command of ["ADD", "DEL"] as const) {
       const job = traced.job(command, 0);
       const [whole = 0] = await runner.run([job]);
-      const all = [
+      for (const [name, milliseconds] of [
         ...phasesIn(runner.stderr(job)),
-        ["the whole call, from outside", whole] as const,
-      ];
-      for (const [name, milliseconds] of all) {
+        [wholeCall, whole] as const,
+      ]) {
         phases[command].set(name, [...(phases[command].get(name) ?? []), milliseconds]);
       }
     }

@@ -202,6 +202,9 @@ test("every command but DEL refuses a plexus configuration with a wrong type; DE
     const error = specifiedError(await call(command, {}, conf));
     expect(error).toMatchObject({ code: 7, msg: expect.stringMatching(/delegates/) });
   }
-  expect(await call("DEL", { CNI_CONTAINERID: "never-added" }, conf)).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(await call("DEL", { CNI_CONTAINERID: "never-added" }, conf)).toMatchObject({
+    exitCode: 0,
+    stdout: "",
+  });
   expect(await scripted.plugins.order()).toEqual([]);
 });

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { waitFor } from "../wait.ts";
 import { recordsOf } from "./node-state.ts";
-import { networkStatus, type PodObject } from "./objects.ts";
+import { home, networkStatus, type PodObject } from "./objects.ts";
 import { installPlexus, plexusdPid, plexusPod, waitForPlexus } from "./plexus.ts";
 import { nextPlexusImage, writeNextPlexusImage } from "./plexus-image.ts";
 import type { Scene } from "./scene.ts";
@@ -37,18 +37,14 @@ export function loadScenarios(scene: () => Scene): void {
       const churn = Array.from({ length: 3 }, (_, worker) =>
         comeAndGo(scene(), { worker, goOn: () => updating }),
       );
-      const update = rollOut(target).finally(() => {
+      const update = updateAndBack(target).finally(() => {
         updating = false;
       });
-      const [, ...rounds] = await Promise.all([update, ...churn]);
+      const [marker, ...rounds] = await Promise.all([update, ...churn]);
       console.log(`pods that came and went during the update: ${rounds.join(" + ")}`);
       expect((await plexusPod(target)).metadata.uid).not.toBe(before.metadata.uid);
       await scene().waitForNothingLeft();
-      if (!isGiven) {
-        const marked = ["tail", "-c4", "/opt/cni/bin/plexus"] as const;
-        expect(await target.inNode(marked)).toBe("next");
-      }
-      await installPlexus(target);
+      expect(marker).toBe(isGiven ? undefined : "next");
     });
 
     test("plexusd is killed while pods come, and while they go", { timeout }, async (context) => {
@@ -81,11 +77,10 @@ export function loadScenarios(scene: () => Scene): void {
 
 async function createDeployment(scene: Scene, replicas: number): Promise<void> {
   const { metadata, spec } = scene.podTemplate({ networks: "red,blue" });
-  await scene.kubectl("get", "pods");
   await scene.target.apply({
     apiVersion: "apps/v1",
     kind: "Deployment",
-    metadata: { name: "many", namespace: "plexus-e2e" },
+    metadata: { name: "many", namespace: home },
     spec: {
       replicas,
       selector: { matchLabels: { app: "many" } },
@@ -111,16 +106,26 @@ async function comeAndGo(
   return rounds;
 }
 
-/** Our own cluster gets another image, a given one, which may know no other, new pods of the same. */
-async function rollOut(target: Target): Promise<void> {
+/**
+ * Our own cluster gets another image and the first one again; a given one, which may know no other, new pods of
+ * the same, twice. Returns the last bytes of the other image's shim, as installed.
+ */
+async function updateAndBack(target: Target): Promise<string | undefined> {
+  const restart = ["rollout", "restart", "daemonset/plexus"];
   if (target.own === undefined) {
-    await target.kubectl(system, "rollout", "restart", "daemonset/plexus");
-  } else {
-    await target.own.loadImage(await writeNextPlexusImage(target.own.directory));
-    const images = [`plexusd=${nextPlexusImage}`, `install=${nextPlexusImage}`];
-    await target.kubectl(system, "set", "image", "daemonset/plexus", ...images);
+    await target.kubectl(system, ...restart);
+    await waitForPlexus(target);
+    await target.kubectl(system, ...restart);
+    await waitForPlexus(target);
+    return undefined;
   }
+  await target.own.loadImage(await writeNextPlexusImage(target.own.directory));
+  const images = [`plexusd=${nextPlexusImage}`, `install=${nextPlexusImage}`];
+  await target.kubectl(system, "set", "image", "daemonset/plexus", ...images);
   await waitForPlexus(target);
+  const marker = await target.inNode(["tail", "-c4", "/opt/cni/bin/plexus"]);
+  await installPlexus(target);
+  return marker;
 }
 
 async function kill(target: Target): Promise<void> {

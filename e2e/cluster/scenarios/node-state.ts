@@ -6,10 +6,11 @@ import type { Target } from "./target.ts";
 
 /**
  * Everything that an attachment puts on the node, one line each. Left out is what plugins and Plexus keep on
- * purpose: bridges, host-local's last address, the lock of the leases, which primary CNI was chosen.
+ * purpose: bridges, host-local's last address, the lock of the leases, which primary CNI was chosen. So is a
+ * temporary file of a plexusd that was killed while it wrote: one that starts ten minutes later removes it.
  */
 const script = `
-cd /var/lib/plexus 2>/dev/null && ls -A | grep -vx -e primary-conf -e .gc.lock | sed 's/^/record /'
+cd /var/lib/plexus 2>/dev/null && ls -A | grep -vx -e primary-conf -e '[.]gc[.]lock' -e '[.].*[.]tmp' | sed 's/^/record /'
 cd /var/lib/cni/networks 2>/dev/null && find . -type f ! -name lock ! -name 'last_reserved_ip*' | sed 's/^/lease /'
 cd /var/lib/cni/results 2>/dev/null && find . -type f | sed 's/^/result /'
 ls /run/netns 2>/dev/null | sed 's/^/netns /'

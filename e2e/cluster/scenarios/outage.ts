@@ -54,7 +54,7 @@ export function outageScenarios(scene: () => Scene): void {
     });
 
     test("of the API server and plexusd: DEL needs neither", { timeout }, async () => {
-      const { controlPlane, node } = ownCluster(scene());
+      const { controlPlane } = ownCluster(scene());
       const marker = "86403";
       const ends = { command: ["sleep", marker] };
       await scene().startPod("ends", {
@@ -64,7 +64,6 @@ export function outageScenarios(scene: () => Scene): void {
       });
       await controlPlane.stopApiServer("SIGKILL");
       onTestFinished(async () => restartApiServer(scene()));
-      // A stopped process holds its socket, and answers nobody: the container has to die with it.
       const pid = await plexusdPid(scene().target);
       await scene().target.inNode(["kill", "-KILL", pid]);
       await killByArgument(scene(), marker);
@@ -78,7 +77,6 @@ export function outageScenarios(scene: () => Scene): void {
         timeoutMs: 120_000,
         intervalMs: 500,
       });
-      expect(node.host.pid).toBeGreaterThan(0);
       await restartApiServer(scene());
       await waitForPlexus(scene().target);
       await scene().startPod("after-both", both);
