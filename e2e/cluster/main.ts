@@ -4,7 +4,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, openSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { cacheRoot } from "./cache.ts";
 import { startCluster } from "./cluster.ts";
 import type { Command } from "./run.ts";
@@ -14,6 +14,7 @@ import { waitFor } from "./wait.ts";
 const usage = `usage: node e2e/cluster/main.ts COMMAND
   prepare        builds and downloads the programs of the cluster, if they are not in the cache yet
   up             starts a cluster of one node
+  load FILE      makes the images in an archive known to the node
   kubectl ...    runs kubectl as the cluster's administrator
   node ...       runs a command on the node, or a shell
   down           stops the cluster and removes all that is left of it
@@ -25,6 +26,7 @@ interface State {
   readonly directory: string;
   readonly kubectl: Command;
   readonly node: Command;
+  readonly import: Command;
 }
 
 const stateFile = join(cacheRoot(), "cluster.json");
@@ -66,6 +68,7 @@ async function hold(): Promise<void> {
     directory: cluster.directory,
     kubectl: cluster.kubectlCommand(),
     node: cluster.node.host.command([]),
+    import: cluster.node.host.command(cluster.node.importCommand()),
   };
   // Only one cluster at a time is held for the command line.
   await writeFile(stateFile, JSON.stringify(state), { flag: "wx" });
@@ -121,6 +124,11 @@ async function main([command = "", ...args]: readonly string[]): Promise<void> {
       return hold();
     case "down":
       return down();
+    case "load":
+      return passOn(
+        (await readState()).import,
+        args.map((file) => resolve(file)),
+      );
     case "kubectl":
       return passOn((await readState()).kubectl, args);
     case "node":

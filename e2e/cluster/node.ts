@@ -165,10 +165,18 @@ export class ClusterNode {
     }
   }
 
+  /** The command that imports the image archives it is given. To be run on the node. */
+  importCommand(): Command {
+    return this.#ctrCommand("images", "import");
+  }
+
   async #tryCtr(...args: string[]): Promise<RunResult> {
+    return this.host.tryRun(this.#ctrCommand(...args));
+  }
+
+  #ctrCommand(...args: string[]): Command {
     const ctr = join(this.#options.tools.debian, "usr/bin/ctr");
-    const flags = [`--address=${containerdSocket}`, "--namespace=k8s.io"];
-    return this.host.tryRun([ctr, ...flags, ...args]);
+    return [ctr, `--address=${containerdSocket}`, "--namespace=k8s.io", ...args];
   }
 
   /** containerd looks for its shims, and CNI plugins for nft, in the PATH. */

@@ -12,10 +12,13 @@ export function delegateRunner(call: {
   readonly host: DelegateHost;
   readonly trace: Trace;
   readonly stderr: string[];
+  /** Gets every network that a delegate was run for. */
+  readonly networks: Set<string>;
 }): (network: string) => RunDelegate {
   let room = stderrMax;
   return (network) => async (order) => {
     const command = order.env.CNI_COMMAND ?? "";
+    call.networks.add(network);
     const outcome = await call.host.exec(order);
     const milliseconds = outcome.elapsedUs / 1000;
     const ok = outcome.outcome === "exited" && outcome.code === 0;

@@ -204,6 +204,7 @@ test("handle() logs one line a call, with whose it is and never its configuratio
         podNamespace: "default",
         podName: "web",
         command: "ADD",
+        networks: ["n"],
         durationMs: expect.any(Number),
       },
     },

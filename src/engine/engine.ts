@@ -35,6 +35,16 @@ export interface CallHost extends DelegateHost {
   readonly gone: AbortSignal;
 }
 
+/** What comes of a call while it is served. */
+interface Progress {
+  readonly host: CallHost;
+  readonly trace: Trace;
+  /** What delegates said, for the runtime's log. */
+  readonly stderr: string[];
+  /** The networks that it concerned. */
+  readonly networks: Set<string>;
+}
+
 interface Served {
   readonly stdout: string;
   readonly error?: CniError;
@@ -57,28 +67,30 @@ export class Engine {
    */
   async handle(call: Call, host: CallHost): Promise<CallAnswer> {
     const { clock, metrics } = this.#deps;
-    const trace = new Trace(clock);
-    const stderr: string[] = [];
+    const progress: Progress = {
+      host,
+      trace: new Trace(clock),
+      stderr: [],
+      networks: new Set<string>(),
+    };
     const started = clock();
     const command = call.env.CNI_COMMAND ?? "";
     metrics.requestStarted(command);
-    traceConnection(call, trace);
-    const { stdout, error } = await this.#attempt(call, { host, trace, stderr });
+    traceConnection(call, progress.trace);
+    const { stdout, error } = await this.#attempt(call, progress);
     const milliseconds = clock() - started;
     metrics.requestEnded(command, {
       milliseconds,
       ...(error === undefined ? {} : { code: error.code }),
     });
-    this.#log(call, { error, milliseconds });
+    this.#log(call, { error, milliseconds, networks: [...progress.networks] });
     if (error?.cause instanceof HostGoneError) throw error.cause;
-    if (call.env.PLEXUS_TRACE === "1") stderr.push(trace.format());
-    return { exitCode: error === undefined ? 0 : 1, stdout, stderr: stderr.join("") };
+    const trace = call.env.PLEXUS_TRACE === "1" ? progress.trace.format() : "";
+    const stderr = progress.stderr.join("") + trace;
+    return { exitCode: error === undefined ? 0 : 1, stdout, stderr };
   }
 
-  async #attempt(
-    call: Call,
-    by: { host: CallHost; trace: Trace; stderr: string[] },
-  ): Promise<Served> {
+  async #attempt(call: Call, by: Progress): Promise<Served> {
     try {
       const request = await by.trace.phase("parse", () => parsePluginRequest(call.env, call.stdin));
       refuseOwnNetns(call, request);
@@ -91,17 +103,14 @@ export class Engine {
     }
   }
 
-  #context(
-    request: PluginRequest,
-    by: { call: Call; host: CallHost; trace: Trace; stderr: string[] },
-  ): CallContext {
-    const { host, trace, stderr } = by;
+  #context(request: PluginRequest, by: Progress & { call: Call }): CallContext {
+    const { host, trace } = by;
     const logger = this.#deps.logger.child(callFields(by.call));
     return {
       deps: this.#deps,
       config: this.#config(request, logger),
       host,
-      run: delegateRunner({ deps: this.#deps, host, trace, stderr }),
+      run: delegateRunner({ ...by, deps: this.#deps }),
       logger,
       trace,
       signal: host.gone,
@@ -135,11 +144,14 @@ export class Engine {
   }
 
   /** One line a command; what failed says why, with the whole chain of causes. */
-  #log(call: Call, outcome: { error: CniError | undefined; milliseconds: number }): void {
-    const { error, milliseconds } = outcome;
+  #log(
+    call: Call,
+    outcome: { error: CniError | undefined; milliseconds: number; networks: readonly string[] },
+  ): void {
+    const { error, milliseconds, networks } = outcome;
     const durationMs = Math.round(milliseconds * 10) / 10;
     const command = call.env.CNI_COMMAND ?? "";
-    const fields = { ...callFields(call), command, durationMs };
+    const fields = { ...callFields(call), command, networks, durationMs };
     if (error === undefined) this.#deps.logger.info(fields, `${command} done`);
     else
       this.#deps.logger.error(
