@@ -185,7 +185,8 @@ function wordedFor(call: Call, error: CniError): CniError {
 /** From the shim's start to here, by its own clock reading. */
 function traceConnection(call: Call, trace: Trace): void {
   const startedUs = Number(call.env.PLEXUS_STARTED_US);
-  if (startedUs > 0) trace.add("connect", Date.now() - startedUs / 1000);
+  const nowMs = performance.timeOrigin + performance.now();
+  if (startedUs > 0) trace.add("connect", Math.max(0, nowMs - startedUs / 1000));
 }
 
 /** What every log line of a call carries: whose it is, never its configuration or environment. */

@@ -9,8 +9,6 @@ export const temporarySuffix = ".tmp";
 export interface AtomicWriteOptions {
   /** @default 0o600 */
   readonly mode?: number;
-  /** Whether to make the rename durable as well; leave it to {@link syncDirectory} for several files. @default true */
-  readonly syncDirectory?: boolean;
 }
 
 /**
@@ -23,38 +21,46 @@ export async function atomicWrite(
   content: string | Uint8Array,
   options: AtomicWriteOptions = {},
 ): Promise<void> {
+  await using _file = await swapIn(path, content, { ...options, beforeRename: (h) => h.sync() });
+  await syncDirectory(dirname(path));
+}
+
+/** How a file is put in place. */
+export interface SwapInOptions extends AtomicWriteOptions {
+  /** What has to be done with the written file before it has its name. */
+  readonly beforeRename?: (handle: FileHandle) => Promise<void>;
+}
+
+/**
+ * Replaces a file by temporary file and rename. Processes see the old or the new content; for a
+ * machine that stops it is durable only after the caller has synced what this returns, and the
+ * directory. The caller closes it.
+ */
+export async function swapIn(
+  path: string,
+  content: string | Uint8Array,
+  options: SwapInOptions = {},
+): Promise<FileHandle> {
   const name = `.${basename(path)}.${randomBytes(6).toString("hex")}${temporarySuffix}`;
   const temporary = join(dirname(path), name);
-  const handle = await open(temporary, "wx", options.mode ?? 0o600);
+  const mode = options.mode ?? 0o600;
+  const handle = await open(temporary, "wx", mode);
   try {
-    await fill(handle, { content, mode: options.mode ?? 0o600 });
+    await handle.writeFile(content);
+    // The mode that open() got is cut by the umask.
+    if (mode !== 0o600) await handle.chmod(mode);
+    await options.beforeRename?.(handle);
     await rename(temporary, path);
+    return handle;
   } catch (error) {
+    await handle.close();
     await unlink(temporary).catch(() => undefined);
     throw error;
   }
-  if (options.syncDirectory ?? true) await syncDirectory(dirname(path));
 }
 
 /** Makes creations, renames and removals in a directory durable. */
 export async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function fill(
-  handle: FileHandle,
-  file: { content: string | Uint8Array; mode: number },
-): Promise<void> {
-  try {
-    await handle.writeFile(file.content);
-    await handle.chmod(file.mode);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path, "r");
+  await handle.sync();
 }

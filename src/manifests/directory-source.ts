@@ -131,8 +131,9 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     if (this.#isClosed || (this.#watcher !== undefined && ino === this.#inode)) return;
     this.#unwatch();
     try {
-      this.#watcher = watch(this.#dir, { persistent: false }, () => {
-        this.#dirty = true;
+      this.#watcher = watch(this.#dir, { persistent: false }, (_event, name) => {
+        // Our own `.status` is in the same directory.
+        if (name?.startsWith(".") !== true) this.#dirty = true;
       });
       this.#watcher.on("error", () => this.#unwatch());
       this.#inode = ino;

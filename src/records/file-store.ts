@@ -1,12 +1,12 @@
-import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import { type FileHandle, mkdir, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DamagedRecord, RecordKey, RecordStore, TeardownPlan } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
-import { atomicWrite, syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
+import { swapIn, syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { decodePlan, encodePlan } from "#protocol/messages.ts";
+import { PodIndex } from "./pod-index.ts";
 import { formatRecord, parseRecord } from "./record-file.ts";
 
 const recordSuffix = ".json";
@@ -23,8 +23,10 @@ const abandonedAfterMs = 600_000;
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;
-  /** Sandboxes whose files' names are durable: a rename over them needs no fsync of the directory. */
-  readonly #named = new Set<string>();
+  /** Paths of the records that this process has made durable. */
+  readonly #durable = new Set<string>();
+  /** Read from the files once, when it is first asked for. */
+  #pods: PodIndex | undefined;
 
   private constructor(dir: string) {
     this.#dir = dir;
@@ -56,17 +58,23 @@ export class FileRecordStore implements RecordStore {
     return bytes === undefined ? undefined : parsePlan(bytes, { path, key });
   }
 
+  /**
+   * The first time durable before it resolves: nothing is attached before. Later, with the results,
+   * it is there for every process at once and durable soon after: what it adds makes a teardown
+   * better, the first content already makes it complete.
+   */
   async save(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
     const calls = plan.map(({ group, call }) => ({ group, ...call }));
-    const options = { syncDirectory: false };
+    const path = this.#path(record, recordSuffix);
     try {
-      await Promise.all([
-        atomicWrite(this.#path(record, recordSuffix), formatRecord(record), options),
-        atomicWrite(this.#path(record, planSuffix), encodePlan(record, calls), options),
+      const files = await Promise.all([
+        swapIn(path, formatRecord(record)),
+        swapIn(this.#path(record, planSuffix), encodePlan(record, calls)),
       ]);
-      const name = this.#path(record, recordSuffix);
-      if (!this.#named.has(name)) await syncDirectory(this.#dir);
-      this.#named.add(name);
+      const durable = Promise.all([...files.map(syncAndClose), syncDirectory(this.#dir)]);
+      if (!this.#durable.has(path)) await durable;
+      else durable.catch(() => undefined);
+      this.#durable.add(path);
     } catch (error) {
       throw new CniError(
         CniErrorCode.IoFailure,
@@ -74,32 +82,25 @@ export class FileRecordStore implements RecordStore {
         { cause: error },
       );
     }
+    this.#pods?.add(record);
   }
 
-  /** The plan goes first: a record without a plan is still torn down by the engine, the reverse is not. */
   async remove(key: RecordKey): Promise<void> {
-    this.#named.delete(this.#path(key, recordSuffix));
-    await unlinkIfThere(this.#path(key, planSuffix));
-    await unlinkIfThere(this.#path(key, recordSuffix));
+    this.#forget(key);
+    await Promise.all([planSuffix, recordSuffix].map((s) => unlinkIfThere(this.#path(key, s))));
   }
 
   async quarantine(key: RecordKey): Promise<void> {
-    this.#named.delete(this.#path(key, recordSuffix));
+    this.#forget(key);
     for (const suffix of [planSuffix, recordSuffix]) {
       const path = this.#path(key, suffix);
       await renameIfThere(path, `${path}${damagedSuffix}`);
     }
   }
 
-  /**
-   * Looks for the pod as {@link formatRecord} writes it: reading is cheap, parsing is not, and what
-   * is in the page cache is read faster than a thread is asked to.
-   */
   async hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean> {
-    const { namespace, name } = pod;
-    const head = `"pod":${JSON.stringify({ namespace, name }).slice(0, -1)},`;
-    const names = (await readdir(this.#dir)).filter((each) => each.endsWith(recordSuffix));
-    return names.some((each) => readQuickly(join(this.#dir, each)).includes(head));
+    this.#pods ??= new PodIndex((await this.list()).records);
+    return this.#pods.has(pod);
   }
 
   async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
@@ -132,6 +133,11 @@ export class FileRecordStore implements RecordStore {
     return `teardown plan ${this.#path(key, planSuffix)} has no attachment record beside it`;
   }
 
+  #forget(key: RecordKey): void {
+    this.#durable.delete(this.#path(key, recordSuffix));
+    this.#pods?.remove(key);
+  }
+
   #path(key: RecordKey, suffix: string): string {
     return join(this.#dir, `${key.containerId}@${key.ifName}${suffix}`);
   }
@@ -162,13 +168,9 @@ function parsePlan(file: Buffer, from: { path: string; key: RecordKey }): Teardo
   }
 }
 
-/** "" for what cannot be read. */
-function readQuickly(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
+async function syncAndClose(file: FileHandle): Promise<void> {
+  await using _closed = file;
+  await file.sync();
 }
 
 async function readIfThere(path: string, what: string): Promise<Buffer | undefined> {

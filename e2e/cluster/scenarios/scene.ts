@@ -73,9 +73,9 @@ export class Scene {
     );
   }
 
-  /** Waits until the node has what it had before there was any pod of ours, and nothing more. */
-  async waitForNothingLeft(): Promise<void> {
-    await waitForNodeState(this.target, this.#before);
+  /** Waits until the node has what it had before there was any pod of ours, and nothing more but one kind. */
+  async waitForNothingLeft({ except = "" } = {}): Promise<void> {
+    await waitForNodeState(this.target, { expected: this.#before, except });
   }
 
   /** Deletes the scenarios' pods and waits until nothing of them is left on the node. */
