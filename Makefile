@@ -53,7 +53,7 @@ fuzz: deps-test ## fuzz the shim's frame and plan readers for a minute
 
 e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
-	vitest run --project cluster
+	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 
 bench: build ## measure Plexus against the bare delegates
 	node bench/main.ts

@@ -4,6 +4,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DamagedRecord, RecordKey, RecordStore, TeardownPlan } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { swapIn, syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
+import { freeLater } from "#lib/free-later.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { decodePlan, encodePlan } from "#protocol/messages.ts";
 import { PodIndex } from "./pod-index.ts";
@@ -68,8 +69,8 @@ export class FileRecordStore implements RecordStore {
     const path = this.#path(record, recordSuffix);
     try {
       const files = await Promise.all([
-        swapIn(path, formatRecord(record)),
-        swapIn(this.#path(record, planSuffix), encodePlan(record, calls)),
+        replace(path, formatRecord(record)),
+        replace(this.#path(record, planSuffix), encodePlan(record, calls)),
       ]);
       const durable = Promise.all([...files.map(syncAndClose), syncDirectory(this.#dir)]);
       if (!this.#durable.has(path)) await durable;
@@ -166,6 +167,10 @@ function parsePlan(file: Buffer, from: { path: string; key: RecordKey }): Teardo
       { cause: error },
     );
   }
+}
+
+function replace(path: string, content: string | Uint8Array): Promise<FileHandle> {
+  return freeLater(path, () => swapIn(path, content));
 }
 
 async function syncAndClose(file: FileHandle): Promise<void> {

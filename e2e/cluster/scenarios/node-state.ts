@@ -29,7 +29,10 @@ export async function nodeState(target: Target): Promise<string[]> {
 }
 
 /** Waits until the node has again what it had, and nothing more but lines of one kind. Else the difference is told. */
-export async function waitForNodeState(target: Target, expected: readonly string[]): Promise<void> {
+export async function waitForNodeState(
+  target: Target,
+  { expected, except }: { readonly expected: readonly string[]; readonly except: string },
+): Promise<void> {
   let difference: string[] = [];
   const restored = async (): Promise<boolean> => {
     const now = await nodeState(target);
