@@ -99,7 +99,9 @@ export function attachScenarios(scene: () => Scene): void {
       await scene().createPod("early", { networks: "late" });
       const event = await scene().waitForEvent("early", "NoNetworkFound");
       expect(event).toMatchObject({ type: "Warning", message: expect.stringContaining("late") });
-      expect((await scene().pod("early")).status.phase).toBe("Pending");
+      const { phase, containerStatuses } = (await scene().pod("early")).status;
+      expect(phase).toBe("Pending");
+      expect(containerStatuses?.[0]?.state?.waiting?.reason).toBe("ContainerCreating");
       expect(await scene().added("record")).toEqual([]);
       await scene().target.apply(nad("late", networks.late));
       const pod = await scene().waitForPod("early");

@@ -8,6 +8,7 @@ import { home } from "./objects.ts";
 import { installManifest, plexusctl, plexusdPid, plexusPod } from "./plexus.ts";
 import { defaultPlexusImage } from "./plexus-image.ts";
 import type { Scene } from "./scene.ts";
+import type { Target } from "./target.ts";
 
 interface Manifest {
   readonly kind: string;
@@ -98,13 +99,16 @@ export function installScenarios(scene: () => Scene): void {
       expect(status).toMatch(/^Seccomp:\t2$/m);
       const mounts = await target.inNode(["cat", `/proc/${pid}/mountinfo`]);
       expect(mounts).toMatch(/^\d+ \d+ \S+ \S+ \/ ro[, ]/m);
-      const namespaces = ["pid", "mnt", "ipc"].map((name) => `/proc/${pid}/ns/${name}`);
-      const hosts = namespaces.map((path) => path.replace(pid, "1"));
-      const own = (await target.inNode(["readlink", ...namespaces])).split("\n");
-      const node = (await target.inNode(["readlink", ...hosts])).split("\n");
+      const own = await namespacesOf(target, pid);
+      const node = await namespacesOf(target, "1");
       expect(own.filter((namespace) => node.includes(namespace))).toEqual([]);
     });
   });
+}
+
+async function namespacesOf(target: Target, pid: string): Promise<string[]> {
+  const names = ["pid", "mnt", "ipc"];
+  return Promise.all(names.map((name) => target.inNode(["readlink", `/proc/${pid}/ns/${name}`])));
 }
 
 async function nodeAddress({ target }: Scene): Promise<string> {

@@ -11,6 +11,7 @@ import { isGiven, ownOnly, type Target } from "./target.ts";
 
 const timeout = 900_000;
 const system = "--namespace=kube-system";
+const restart = ["rollout", "restart", "daemonset/plexus"];
 
 /** Many pods, and plexusd replaced or killed under them: no ADD and no DEL may be lost. */
 export function loadScenarios(scene: () => Scene): void {
@@ -70,6 +71,8 @@ export function loadScenarios(scene: () => Scene): void {
       await kill(target);
       await scene().kubectl("wait", "--for=delete", "pod", "--selector=app=many", "--timeout=600s");
       await scene().waitForNothingLeft();
+      // A new pod: the kubelet waits longer each time before it starts this one's container again.
+      await target.kubectl(system, ...restart);
       await waitForPlexus(target);
     });
   });
@@ -111,7 +114,6 @@ async function comeAndGo(
  * the same, twice. Returns the last bytes of the other image's shim, as installed.
  */
 async function updateAndBack(target: Target): Promise<string | undefined> {
-  const restart = ["rollout", "restart", "daemonset/plexus"];
   if (target.own === undefined) {
     await target.kubectl(system, ...restart);
     await waitForPlexus(target);

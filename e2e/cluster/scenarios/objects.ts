@@ -56,7 +56,10 @@ export interface PodObject {
     readonly phase?: string;
     readonly podIP?: string;
     readonly conditions?: readonly { readonly type: string; readonly status: string }[];
-    readonly containerStatuses?: readonly { readonly restartCount: number }[];
+    readonly containerStatuses?: readonly {
+      readonly restartCount: number;
+      readonly state?: { readonly waiting?: { readonly reason?: string } };
+    }[];
   };
 }
 
