@@ -1,4 +1,5 @@
 import { addNetwork } from "#cni/chain.ts";
+import type { RunDelegate } from "#cni/delegate.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin-request.ts";
 import { formatResult } from "#cni/result.ts";
@@ -44,8 +45,14 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   const record = newRecord(ctx, { request, pod, attachments: plan.attachments });
   await ctx.trace.phase("record", () => save(ctx, record));
   const attached: Attached[] = [];
+  let attempted = 0;
   try {
-    await attachAll(ctx, { record, planned: plan.attachments, attached });
+    await attachAll(ctx, {
+      record,
+      planned: plan.attachments,
+      attached,
+      onAttempt: (n) => (attempted = n),
+    });
     const final = await ctx.trace.phase("route", () =>
       applyDefaultRoutes(ctx, record.netns, attached),
     );
@@ -55,25 +62,36 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   } catch (error) {
     tellFailure(ctx, pod, error);
     if (error instanceof HostGoneError) throw error;
-    await undo(ctx, withResults(record, attached), attached.length + 1);
+    await undo(ctx, withResults(record, attached), attempted);
     throw error;
   }
 }
 
-/** Fills `attached` one by one, so that the caller knows how far it came. */
+/**
+ * Fills `attached` one by one and tells how many networks had a plugin executed: a network whose
+ * first plugin is not there has nothing to be undone, and its DEL would fail for the same reason.
+ */
 async function attachAll(
   ctx: CallContext,
-  work: { record: AttachmentRecord; planned: readonly PlannedAttachment[]; attached: Attached[] },
+  work: {
+    record: AttachmentRecord;
+    planned: readonly PlannedAttachment[];
+    attached: Attached[];
+    onAttempt: (count: number) => void;
+  },
 ): Promise<void> {
-  const { record, planned, attached } = work;
+  const { record, planned, attached, onAttempt } = work;
   for (const attachment of planned) {
     const rt = runtimeConf(record, attachment, ctx.config.delegateTimeoutMs);
+    const run = ctx.run(attachment.displayName);
+    const runAndTell: RunDelegate = async (call) => {
+      const outcome = await run(call);
+      const wasExecuted = outcome.outcome !== "missing" && outcome.outcome !== "refused";
+      if (wasExecuted) onAttempt(attached.length + 1);
+      return outcome;
+    };
     try {
-      const { raw, result } = await addNetwork(
-        attachment.list,
-        rt,
-        ctx.run(attachment.displayName),
-      );
+      const { raw, result } = await addNetwork(attachment.list, rt, runAndTell);
       attached.push({ planned: attachment, raw, result });
     } catch (error) {
       throw namingNetwork(error, attachment);
@@ -141,8 +159,9 @@ function save(ctx: CallContext, record: AttachmentRecord): Promise<void> {
  * Detaches the attempted attachments; the record goes only when nothing is left of them. What
  * fails here is logged: the runtime is told of the first error.
  */
-async function undo(ctx: CallContext, record: AttachmentRecord, attempted: number): Promise<void> {
-  const failures = await detachAll(ctx, record, record.attachments.slice(0, attempted));
+async function undo(ctx: CallContext, planned: AttachmentRecord, attempted: number): Promise<void> {
+  const record = { ...planned, attachments: planned.attachments.slice(0, attempted) };
+  const failures = await detachAll(ctx, record, record.attachments);
   for (const { attachment, error } of failures) {
     const fields = { err: error, network: attachment.displayName };
     ctx.logger.error(fields, "the attachment could not be undone and stays recorded");

@@ -143,7 +143,6 @@ test("add() undoes everything and has published nothing when the result does not
 test.each([
   ["printed what is no result", exited(0, "[]"), 6],
   ["printed nothing", exited(0, ""), 6],
-  ["is missing", ended("missing"), 999],
   ["was killed after its timeout", ended("timeout"), 999],
   ["printed too much", ended("overflow", "stdout passes 16 MiB"), 999],
 ])("add() undoes a delegate that %s", async (_, outcome, code) => {
@@ -152,6 +151,27 @@ test.each([
   const { json } = await lab.add(web);
   expect(json).toMatchObject({ code, msg: expect.stringContaining("network default/a (net1)") });
   expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+});
+
+test.each(["missing", "refused"] as const)(
+  "add() owes no DEL to a network whose first plugin is %s: nothing of it was executed",
+  async (outcome) => {
+    const lab = threeNetworks();
+    lab.plugins.script("bridge", ended(outcome));
+    const { json } = await lab.add(web);
+    expect(json).toMatchObject({ code: 999, msg: expect.stringContaining("default/a (net1)") });
+    expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
+    expect(lab.records.keys).toEqual([]);
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  },
+);
+
+test("add() undoes a network whose second plugin is missing, and keeps what its DEL cannot release", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("tuning", ended("missing"));
+  expect((await lab.add(web)).json).toMatchObject({ code: 999 });
+  expect(lab.plugins.log("DEL")).toEqual(["tuning DEL net2", "bridge DEL net1", "ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
 /** Orders of one ADD: the link list, then ptp, bridge, macvlan and tuning. */
