@@ -37,6 +37,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
   });
   await using resources = new AsyncDisposableStack();
+  resources.defer(() => records.flush());
   const settings = resources.adopt(await openSettings({ ...options, metrics }), (s) => s.close());
   const cluster = await openCluster(options, { settings, metrics });
   resources.adopt(cluster, (c) => c.close());

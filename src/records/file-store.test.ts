@@ -284,3 +284,17 @@ test("open() of a directory that cannot be made fails", async () => {
   await chmod(join(dir, "file"), 0o600);
   await expect(FileRecordStore.open(join(dir, "file", "state"))).rejects.toThrow(/ENOTDIR/);
 });
+
+test("save() of a recorded sandbox is there for every process at once; flush() may come late or never", async () => {
+  const store = await FileRecordStore.open(dir);
+  const other = await FileRecordStore.open(dir);
+  await store.save(recordOf("c1"), plan);
+  await store.save(recordOf("c1", "eth0", "second"), plan);
+  expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
+  await store.flush();
+  await store.flush();
+  await store.save(recordOf("c1", "eth0", "third"), plan);
+  await store.remove(key);
+  await store.flush();
+  expect(await readdir(dir)).toEqual([]);
+});

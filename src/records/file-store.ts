@@ -14,6 +14,8 @@ const recordSuffix = ".json";
 const planSuffix = ".teardown";
 /** Of files that were put aside, for people to look at. */
 const damagedSuffix = ".damaged";
+/** So long after an ADD its results may not outlast a machine that stops. */
+const syncDelayMs = 500;
 /** A temporary file that has not been written to for so long is nobody's any more. */
 const abandonedAfterMs = 600_000;
 
@@ -26,6 +28,8 @@ export class FileRecordStore implements RecordStore {
   readonly #dir: string;
   /** Paths of the records that this process has made durable. */
   readonly #durable = new Set<string>();
+  readonly #unsynced = new Set<FileHandle>();
+  #timer: NodeJS.Timeout | undefined;
   /** Read from the files once, when it is first asked for. */
   #pods: PodIndex | undefined;
 
@@ -72,9 +76,8 @@ export class FileRecordStore implements RecordStore {
         replace(path, formatRecord(record)),
         replace(this.#path(record, planSuffix), encodePlan(record, calls)),
       ]);
-      const durable = Promise.all([...files.map(syncAndClose), syncDirectory(this.#dir)]);
-      if (!this.#durable.has(path)) await durable;
-      else durable.catch(() => undefined);
+      if (this.#durable.has(path)) this.#syncLater(files);
+      else await Promise.all([...files.map(syncAndClose), syncDirectory(this.#dir)]);
       this.#durable.add(path);
     } catch (error) {
       throw new CniError(
@@ -84,6 +87,15 @@ export class FileRecordStore implements RecordStore {
       );
     }
     this.#pods?.add(record);
+  }
+
+  /** Makes durable what was saved a moment ago; to be called before the process ends. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const files = [...this.#unsynced];
+    this.#unsynced.clear();
+    await Promise.allSettled(files.map(syncAndClose));
   }
 
   async remove(key: RecordKey): Promise<void> {
@@ -132,6 +144,14 @@ export class FileRecordStore implements RecordStore {
 
   #recordless(key: RecordKey): string {
     return `teardown plan ${this.#path(key, planSuffix)} has no attachment record beside it`;
+  }
+
+  /** Not at once: a commit of the file system's journal holds up whatever else the call writes. */
+  #syncLater(files: readonly FileHandle[]): void {
+    for (const file of files) this.#unsynced.add(file);
+    this.#timer ??= setTimeout(() => {
+      this.flush().catch(() => undefined);
+    }, syncDelayMs).unref();
   }
 
   #forget(key: RecordKey): void {

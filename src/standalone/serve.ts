@@ -58,7 +58,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       now: options.now,
     });
     const answer = await engine.handle(request, session);
-    await cluster.close();
+    await Promise.all([cluster.close(), records.flush()]);
     await session.done(answer);
   } catch (error) {
     await cluster.close();
