@@ -9,7 +9,7 @@ SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test lint typecheck e2e bench image clean docs fuzz
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e bench image clean docs fuzz
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -44,9 +44,13 @@ lint: deps ## check style and structure
 typecheck: deps ## check the types
 	tsc -p .
 
-test: build deps-test lint typecheck ## everything but the cluster: unit tests, the shim, real plugins in namespaces
+test: build deps-test lint typecheck ## lint, types, unit tests, the shim, real plugins in namespaces
 	$(MAKE) -C shim unit lint ../dist/plexus-asan
-	vitest run --project unit --project shim --project netns --project conformance
+	vitest run --project unit --project shim --project netns
+
+conformance: build ## cnitool, an independent runtime, drives Plexus in every CNI version (needs Go)
+	@scripts/system-deps.sh cluster
+	vitest run --project conformance
 
 fuzz: deps-test ## fuzz the shim's frame and plan readers for a minute
 	$(MAKE) -C shim fuzz

@@ -1,0 +1,65 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { execa } from "execa";
+import { beforeAll, expect, test } from "vitest";
+import { parseConfig } from "#daemon/config/parse.ts";
+import {
+  byKind,
+  hostPathOf,
+  loadManifests,
+  type Manifest,
+  mountOf,
+  root,
+} from "#daemon/config/testing/manifests.ts";
+import { prepareTools } from "./tools.ts";
+
+let kubectl: string;
+
+beforeAll(async () => {
+  kubectl = join((await prepareTools()).kubernetes, "kubectl");
+});
+
+/** What a kustomization makes, by kubectl. */
+async function kustomize(dir: string): Promise<Manifest[]> {
+  return loadManifests((await execa(kubectl, ["kustomize", `${root}deploy/${dir}`])).stdout);
+}
+
+test("kustomize makes deploy/install.yaml of deploy/base", async () => {
+  const install = loadManifests(readFileSync(`${root}deploy/install.yaml`, "utf8"));
+  const key = (each: Manifest): string => `${each.kind}/${each.metadata.name}`;
+  const sorted = (all: Manifest[]): Manifest[] =>
+    all.toSorted((a, b) => key(a).localeCompare(key(b)));
+  expect(sorted(await kustomize("base"))).toEqual(sorted(install));
+});
+
+test.each(readdirSync(`${root}deploy/overlays`))(
+  "overlay %s keeps its paths together",
+  async (name) => {
+    const all = await kustomize(`overlays/${name}`);
+    const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
+    const { nodeConf } = parseConfig(text, name);
+    const { spec } = byKind("DaemonSet", all).spec.template;
+    const [plexusd] = spec.containers;
+    const [installer] = spec.initContainers;
+    const confDirs = [hostPathOf(spec, "cni-conf"), mountOf(plexusd, "cni-conf")?.mountPath];
+    expect(new Set(confDirs)).toEqual(new Set([nodeConf.cniConfDir]));
+    const binMounts = [plexusd, installer].map((each) => mountOf(each, "cni-bin")?.mountPath);
+    const binDirs = [hostPathOf(spec, "cni-bin"), ...binMounts, installer.command.at(-1)];
+    expect(new Set(binDirs)).toEqual(new Set(nodeConf.binDirs));
+  },
+);
+
+test.each(["k3s", "openshift"])("overlay %s uninstalls where it installs", async (name) => {
+  const text = byKind("ConfigMap", await kustomize(`overlays/${name}`)).data["config.yaml"] ?? "";
+  const { nodeConf } = parseConfig(text, name);
+  const uninstaller = await kustomize(`overlays/${name}/uninstall`);
+  const { spec } = byKind("DaemonSet", uninstaller).spec.template;
+  const [container] = spec.initContainers;
+  expect(container.command.slice(3)).toEqual([
+    `--cni-conf-dir=${nodeConf.cniConfDir}`,
+    `--bin-dir=${nodeConf.binDirs[0]}`,
+  ]);
+  for (const mount of container.volumeMounts ?? []) {
+    expect(hostPathOf(spec, mount.name)).toBe(mount.mountPath);
+  }
+});
