@@ -1,4 +1,13 @@
-import { type FileHandle, mkdir, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import {
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  stat,
+  unlink,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DamagedRecord, RecordKey, RecordStore, TeardownPlan } from "#engine/ports.ts";
@@ -28,7 +37,8 @@ export class FileRecordStore implements RecordStore {
   readonly #dir: string;
   /** Paths of the records that this process has made durable. */
   readonly #durable = new Set<string>();
-  readonly #unsynced = new Set<FileHandle>();
+  /** Files whose last content is not durable yet; those that are gone by then need not be. */
+  readonly #unsynced = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   /** Read from the files once, when it is first asked for. */
   #pods: PodIndex | undefined;
@@ -76,7 +86,7 @@ export class FileRecordStore implements RecordStore {
         replace(path, formatRecord(record)),
         replace(this.#path(record, planSuffix), encodePlan(record, calls)),
       ]);
-      if (this.#durable.has(path)) this.#syncLater(files);
+      if (this.#durable.has(path)) await this.#syncLater(record, files);
       else await Promise.all([...files.map(syncAndClose), syncDirectory(this.#dir)]);
       this.#durable.add(path);
     } catch (error) {
@@ -93,9 +103,9 @@ export class FileRecordStore implements RecordStore {
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const files = [...this.#unsynced];
+    const paths = [...this.#unsynced];
     this.#unsynced.clear();
-    await Promise.allSettled(files.map(syncAndClose));
+    await Promise.allSettled(paths.map(async (path) => syncAndClose(await open(path, "r"))));
   }
 
   async remove(key: RecordKey): Promise<void> {
@@ -147,11 +157,12 @@ export class FileRecordStore implements RecordStore {
   }
 
   /** Not at once: a commit of the file system's journal holds up whatever else the call writes. */
-  #syncLater(files: readonly FileHandle[]): void {
-    for (const file of files) this.#unsynced.add(file);
+  async #syncLater(key: RecordKey, files: readonly FileHandle[]): Promise<void> {
+    for (const suffix of [recordSuffix, planSuffix]) this.#unsynced.add(this.#path(key, suffix));
     this.#timer ??= setTimeout(() => {
       this.flush().catch(() => undefined);
     }, syncDelayMs).unref();
+    await Promise.all(files.map((file) => file.close()));
   }
 
   #forget(key: RecordKey): void {
