@@ -5,11 +5,11 @@ import { once } from "node:events";
 import { existsSync, openSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { cacheRoot } from "./cache.ts";
-import { startCluster } from "./cluster.ts";
-import type { Command } from "./run.ts";
-import { prepareTools } from "./tools.ts";
-import { waitFor } from "./wait.ts";
+import { startCluster } from "./kubernetes/cluster.ts";
+import { prepareTools } from "./kubernetes/tools.ts";
+import { cacheRoot } from "./machine/cache.ts";
+import type { Command } from "./machine/run.ts";
+import { waitFor } from "./machine/wait.ts";
 
 const usage = `usage: node e2e/cluster/main.ts COMMAND
   prepare        builds and downloads the programs of the cluster, if they are not in the cache yet

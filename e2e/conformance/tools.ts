@@ -2,9 +2,9 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { cachedDirectory } from "../cluster/cache.ts";
-import { debianRoot } from "../cluster/debian.ts";
-import { run } from "../cluster/run.ts";
+import { cachedDirectory } from "../cluster/machine/cache.ts";
+import { debianRoot } from "../cluster/machine/debian.ts";
+import { run } from "../cluster/machine/run.ts";
 
 /** The independent runtime that the tests drive Plexus with: the CNI project's own, on libcni. */
 const cnitoolModule = "github.com/containernetworking/cni/cnitool@v1.3.0";

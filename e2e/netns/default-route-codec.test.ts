@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { applyDefaultRoute, type DefaultRouteRequest } from "#engine/routes/apply.ts";
-import { listAddresses, listLinks } from "#engine/routes/links.ts";
+import { applyDefaultRoute, type DefaultRouteRequest } from "#engine/attach/route/apply.ts";
+import { listAddresses, listLinks } from "#netlink/links.ts";
 import { NetnsLab } from "../support/netns-lab.ts";
 
 /**

@@ -1,7 +1,7 @@
+import { tryParseIp } from "#lib/ip.ts";
 import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { CniErrorCode } from "./error.ts";
 import { FieldReader, Problems } from "./field-reader.ts";
-import { tryParseIp } from "./ip.ts";
 
 /** The `portMappings` capability: CONVENTIONS.md, "Dynamic Plugin specific fields". */
 export interface PortMapping {

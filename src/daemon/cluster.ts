@@ -1,6 +1,6 @@
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts";
-import type { InClusterOptions } from "#kube/in-cluster.ts";
+import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 import { loggedEvents } from "./logged-events.ts";

@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import process from "node:process";
-import type { InClusterOptions } from "#kube/in-cluster.ts";
+import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { parseFlags, usage } from "./flags.ts";
 import { createLogger } from "./logger.ts";

@@ -2,7 +2,7 @@ import { performance } from "node:perf_hooks";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
-import type { InClusterOptions } from "#kube/in-cluster.ts";
+import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { type Cluster, openApi, openManifests } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";

@@ -1,4 +1,4 @@
-import type { RunDelegate } from "#cni/delegate.ts";
+import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { EngineDeps } from "./deps.ts";
 import type { DelegateHost } from "./ports.ts";
 import type { Trace } from "./trace.ts";

@@ -1,5 +1,5 @@
-import type { RunDelegate } from "#cni/delegate.ts";
-import type { EngineConfig } from "./engine-config.ts";
+import type { RunDelegate } from "#cni/runtime/delegate.ts";
+import type { EngineConfig } from "./config.ts";
 import type {
   ClusterSource,
   ConfFiles,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { networksAnnotation } from "#npwg/selection.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { EngineLab, network, sandbox } from "./testing/engine-lab.ts";
 import { exited, failed } from "./testing/fake-plugins.ts";
 

@@ -1,20 +1,20 @@
-import { rewordForDel } from "#cni/delegate-error.ts";
 import { asCniError, CniError } from "#cni/error.ts";
-import { formatErrorOutput } from "#cni/error-output.ts";
-import { type PluginRequest, parsePluginRequest, sameNetnsError } from "#cni/plugin-request.ts";
-import { printResult } from "#cni/result.ts";
+import { formatErrorOutput } from "#cni/plugin/error-output.ts";
+import { type PluginRequest, parsePluginRequest, sameNetnsError } from "#cni/plugin/request.ts";
+import { printResult } from "#cni/result/result.ts";
+import { rewordForDel } from "#cni/runtime/delegate-error.ts";
+import { add } from "#engine/attach/add.ts";
+import { gc } from "#engine/collect/gc.ts";
+import { del } from "#engine/detach/del.ts";
+import { check } from "#engine/verify/check.ts";
+import { status } from "#engine/verify/status.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { KeyedMutex } from "#lib/keyed-mutex.ts";
 import { SharedLock } from "#lib/shared-lock.ts";
-import { add } from "./add.ts";
-import { check } from "./check.ts";
-import { del } from "./del.ts";
+import { configForCall, type EngineConfig } from "./config.ts";
 import { delegateRunner } from "./delegate-runner.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
-import { configForCall, type EngineConfig } from "./engine-config.ts";
-import { gc } from "./gc.ts";
 import { type DelegateHost, HostGoneError, type Logger } from "./ports.ts";
-import { status } from "./status.ts";
 import { Trace } from "./trace.ts";
 
 /** A call as the shim passes it on. */

@@ -1,4 +1,4 @@
-import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
+import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { AttachmentRecord } from "./record.ts";
 

@@ -1,6 +1,6 @@
 import { duplexPair } from "node:stream";
 import { expect, test } from "vitest";
-import type { DelegateCall } from "#cni/delegate.ts";
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { HostGoneError, NetnsError } from "#engine/ports.ts";
 import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
 import { decodeDone, decodeExec, encodeRequest } from "#protocol/messages.ts";

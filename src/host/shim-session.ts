@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
+import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { type DelegateHost, HostGoneError, NetnsError } from "#engine/ports.ts";
 import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
 import {

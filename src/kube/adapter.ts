@@ -1,12 +1,12 @@
 import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from "#engine/ports.ts";
+import { ApiClient } from "#kube/api/client.ts";
+import type { Credentials } from "#kube/api/credentials.ts";
+import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { untilAborted } from "#lib/deadline.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
-import { ApiClient } from "./client.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
-import type { Credentials } from "./credentials.ts";
 import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
-import { type InClusterOptions, inClusterCredentials } from "./in-cluster.ts";
-import { kubeconfigCredentials } from "./kubeconfig.ts";
 import { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";

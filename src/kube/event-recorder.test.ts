@@ -1,13 +1,13 @@
 import { expect, test, vi } from "vitest";
 import type { Pod } from "#engine/ports.ts";
+import { ApiClient } from "#kube/api/client.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { ApiClient } from "./client.ts";
 import {
   ApiEventRecorder,
   type EventDropReason,
   type EventRecorderOptions,
 } from "./event-recorder.ts";
-import { kubeconfigCredentials } from "./kubeconfig.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { MemoryLogger } from "./testing/memory-logger.ts";
 import type { SeenRequest } from "./testing/requests.ts";

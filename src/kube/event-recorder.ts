@@ -1,8 +1,8 @@
 import type { EventReason, EventRecorder, Logger, Pod } from "#engine/ports.ts";
+import { type ApiError, asApiError } from "#kube/api/api-error.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import { pause } from "#lib/deadline.ts";
 import { TokenBucket } from "#lib/token-bucket.ts";
-import { type ApiError, asApiError } from "./api-error.ts";
-import type { ApiClient } from "./client.ts";
 import { apiPaths } from "./cluster-source.ts";
 import { cutMessage, eventObject, eventTime, newEventName, type Told } from "./event-object.ts";
 

@@ -1,9 +1,9 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { type ApiError, asApiError } from "#kube/api/api-error.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import { Backoff } from "#lib/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { type ApiError, asApiError } from "./api-error.ts";
-import type { ApiClient } from "./client.ts";
 
 /** One object to be read from the API server itself. */
 export interface LiveGetRequest {

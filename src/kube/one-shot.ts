@@ -1,8 +1,8 @@
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
-import { ApiClient } from "./client.ts";
+import { ApiClient } from "#kube/api/client.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
 import { ApiEventRecorder } from "./event-recorder.ts";
-import { kubeconfigCredentials } from "./kubeconfig.ts";
 import { LiveGetter } from "./live-get.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 

@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
 import type { Pod } from "#engine/ports.ts";
+import { ApiClient } from "#kube/api/client.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { ApiClient } from "./client.ts";
-import { kubeconfigCredentials } from "./kubeconfig.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { MemoryLogger } from "./testing/memory-logger.ts";

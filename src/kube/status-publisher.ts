@@ -1,9 +1,9 @@
 import type { Logger, Pod, StatusPublisher } from "#engine/ports.ts";
+import { type ApiError, asApiError } from "#kube/api/api-error.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/deadline.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { type ApiError, asApiError } from "./api-error.ts";
-import type { ApiClient } from "./client.ts";
 import { apiPaths } from "./cluster-source.ts";
 import { metadataOnly } from "./objects.ts";
 

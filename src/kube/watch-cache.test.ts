@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
+import { ApiClient } from "#kube/api/client.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { pause } from "#lib/deadline.ts";
-import { ApiClient } from "./client.ts";
 import { apiPaths } from "./cluster-source.ts";
-import { kubeconfigCredentials } from "./kubeconfig.ts";
 import { podOf } from "./objects.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { MemoryLogger } from "./testing/memory-logger.ts";

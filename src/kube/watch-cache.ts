@@ -1,14 +1,14 @@
 import type { Logger } from "#engine/ports.ts";
-import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
-import { pause, untilAborted } from "#lib/deadline.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { type ApiError, asApiError } from "./api-error.ts";
+import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import {
   ListWatch,
   type ListWatchTarget,
   type ListWatchTimings,
   parseWatchEvent,
-} from "./list-watch.ts";
+} from "#kube/api/list-watch.ts";
+import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
+import { pause, untilAborted } from "#lib/deadline.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 
 /** Times of a {@link WatchCache}; the defaults are for production. */
 export interface WatchTimings extends ListWatchTimings {

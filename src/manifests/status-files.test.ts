@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { networkStatusAnnotation } from "#npwg/selection.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { StatusFiles } from "./status-files.ts";
 
 let dir: string;

@@ -2,7 +2,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Logger, Pod, StatusPublisher } from "#engine/ports.ts";
 import { swapIn } from "#lib/atomic-write.ts";
-import { networkStatusAnnotation } from "#npwg/selection.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 const plainName = /^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/;
 

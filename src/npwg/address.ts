@@ -1,4 +1,4 @@
-import { tryParseCidr, tryParseIp } from "#cni/ip.ts";
+import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
 
 /** Whether the text is an IPv4 or IPv6 address, as Go's `net.ParseIP` reads it: no zone, no leading zeros. */
 export function isIp(text: string): boolean {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseNetConfList } from "#cni/conf.ts";
+import { parseNetConfList } from "#cni/conf/conf.ts";
 import { checkNotMetaPlugin, isMetaPluginType } from "./meta-plugins.ts";
 
 test.each(["plexus", "multus", "multus-shim", "genie", "danm"])(

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { type NetConfList, parseNetConfList } from "#cni/conf.ts";
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import { type NetworkAttachmentDefinition, nadConf, parseNad } from "./nad.ts";
 

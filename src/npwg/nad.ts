@@ -1,4 +1,4 @@
-import { type NetConfList, parseNetConfList } from "#cni/conf.ts";
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { isJsonObject, type Json, jsonTypeName, quoteValue } from "#lib/json.ts";
 import { JsonTextError, parseJsonText } from "#lib/json-text.ts";

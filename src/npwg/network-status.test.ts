@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseResult, type Result } from "#cni/result.ts";
+import { parseResult, type Result } from "#cni/result/result.ts";
 import {
   type AttachmentOutcome,
   buildNetworkStatus,

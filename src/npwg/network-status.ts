@@ -1,6 +1,6 @@
-import { ipFamily, isDefaultRoute, parseCidr } from "#cni/ip.ts";
-import type { Result, ResultInterface } from "#cni/result.ts";
+import type { Result, ResultInterface } from "#cni/result/result.ts";
 import { resultFamily } from "#cni/versions.ts";
+import { ipFamily, isDefaultRoute, parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { type NetConfList, parseNetConfList } from "#cni/conf.ts";
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { parseNetworkSelections } from "#npwg/selection/selection.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "./runtime-config.ts";
-import { parseNetworkSelections } from "./selection.ts";
 
 function requested(keys: object): JsonObject {
   const [selection] = parseNetworkSelections(JSON.stringify([{ name: "a", ...keys }]), {

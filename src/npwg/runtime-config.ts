@@ -1,8 +1,8 @@
-import { enabledCapabilities, type NetConfList } from "#cni/conf.ts";
+import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { isJsonObject, type Json, type JsonObject, jsonTypeName } from "#lib/json.ts";
-import type { NetworkSelection } from "./selection.ts";
-import type { Bandwidth, PortMapping } from "./selection-values.ts";
+import type { NetworkSelection } from "#npwg/selection/selection.ts";
+import type { Bandwidth, PortMapping } from "#npwg/selection/values.ts";
 
 /**
  * The capability arguments that an element asks for, in the shapes of CNI's CONVENTIONS.md

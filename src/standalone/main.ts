@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { performance } from "node:perf_hooks";
 import process from "node:process";
 import { parseConfig } from "#daemon/config/parse.ts";
-import type { EngineConfig } from "#engine/engine-config.ts";
+import type { EngineConfig } from "#engine/config.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
 import { stderrLogger } from "./logger.ts";

@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
+import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
-import type { EngineConfig } from "#engine/engine-config.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import { ShimSession } from "#host/shim-session.ts";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { type Command, type RunResult, run, tryRun } from "../run.ts";
+import { type Command, type RunResult, run, tryRun } from "../machine/run.ts";
 import { defaultPlexusImage } from "./plexus-image.ts";
 import type { Target } from "./target.ts";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, test } from "vitest";
-import { waitFor } from "../wait.ts";
+import { waitFor } from "../machine/wait.ts";
 import { recordsOf } from "./node-state.ts";
 import { home, networkStatus, type PodObject } from "./objects.ts";
 import { installPlexus, plexusdPid, plexusPod, waitForPlexus } from "./plexus.ts";

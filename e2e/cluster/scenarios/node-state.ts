@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { waitFor } from "../wait.ts";
+import { waitFor } from "../machine/wait.ts";
 import { bridges } from "./objects.ts";
 import type { Target } from "./target.ts";
 

@@ -3,8 +3,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { Cluster } from "../cluster.ts";
-import { waitFor } from "../wait.ts";
+import type { Cluster } from "../kubernetes/cluster.ts";
+import { waitFor } from "../machine/wait.ts";
 import { recordsOf } from "./node-state.ts";
 import { networkStatus } from "./objects.ts";
 import { parkPlexus, pidsWithArgument, plexusdPid, unparkPlexus, waitForPlexus } from "./plexus.ts";

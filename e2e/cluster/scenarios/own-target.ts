@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { type Cluster, startCluster } from "../cluster.ts";
-import { busyboxImage } from "../images.ts";
-import type { Command, RunResult } from "../run.ts";
+import { type Cluster, startCluster } from "../kubernetes/cluster.ts";
+import { busyboxImage } from "../machine/images.ts";
+import type { Command, RunResult } from "../machine/run.ts";
 import { defaultPlexusImage, writePlexusImage } from "./plexus-image.ts";
 import type { Target } from "./target.ts";
 

@@ -4,8 +4,8 @@ import { appendFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodeBinary, repositoryRoot } from "../../support/paths.ts";
-import { writeImage } from "../images.ts";
-import { run } from "../run.ts";
+import { writeImage } from "../machine/images.ts";
+import { run } from "../machine/run.ts";
 
 /** The image that deploy/ names. */
 export const defaultPlexusImage = "localhost/plexus:dev";

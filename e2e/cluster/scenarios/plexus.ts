@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { repositoryRoot } from "../../support/paths.ts";
-import { waitFor } from "../wait.ts";
+import { waitFor } from "../machine/wait.ts";
 import type { PodObject } from "./objects.ts";
 import { defaultPlexusImage } from "./plexus-image.ts";
 import type { Target } from "./target.ts";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { waitFor } from "../wait.ts";
+import { waitFor } from "../machine/wait.ts";
 import { linesOf, nodeState, waitForNodeState } from "./node-state.ts";
 import {
   elsewhere,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import type { Cluster } from "../cluster.ts";
-import type { Command, RunResult } from "../run.ts";
+import type { Cluster } from "../kubernetes/cluster.ts";
+import type { Command, RunResult } from "../machine/run.ts";
 
 /** The cluster under test: one of our own, or the one that KUBECONFIG names. */
 export interface Target extends AsyncDisposable {

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
-import { waitFor } from "../wait.ts";
+import { waitFor } from "../machine/wait.ts";
 import { linesOf, nodeState, recordsOf } from "./node-state.ts";
 import { networkStatus } from "./objects.ts";
 import { installManifest, installPlexus } from "./plexus.ts";

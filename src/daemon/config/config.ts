@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import type { EngineConfig } from "#engine/engine-config.ts";
+import type { EngineConfig } from "#engine/config.ts";
 import type { ConfigFile } from "./schema.ts";
 import { parseListenAddress } from "./schema.ts";
 

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import * as z from "zod";
-import { defaultEngineConfig } from "#engine/engine-config.ts";
+import { defaultEngineConfig } from "#engine/config.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
 /** What documentation says of a key besides its type. */

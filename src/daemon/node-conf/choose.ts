@@ -1,4 +1,4 @@
-import type { NetConfList } from "#cni/conf.ts";
+import type { NetConfList } from "#cni/conf/conf.ts";
 import type { Candidate } from "./primary.ts";
 
 /** The primary to delegate to. */

@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { enabledCapabilities } from "#cni/conf.ts";
+import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { atomicWrite, temporarySuffix } from "#lib/atomic-write.ts";

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { NetConfList } from "#cni/conf.ts";
-import { loadNetworkFile } from "#cni/load.ts";
+import type { NetConfList } from "#cni/conf/conf.ts";
+import { loadNetworkFile } from "#cni/conf/load.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { isMetaPluginType } from "#npwg/meta-plugins.ts";
 

@@ -1,6 +1,6 @@
+import type { EngineConfig } from "#engine/config.ts";
 import type { EngineMetrics } from "#engine/deps.ts";
 import { type CallAnswer, Engine } from "#engine/engine.ts";
-import type { EngineConfig } from "#engine/engine-config.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { FakeConfFiles, FakeDeviceInfoFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";

@@ -1,4 +1,4 @@
-import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
+import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { CallHost } from "#engine/engine.ts";
 import { HostGoneError } from "#engine/ports.ts";
 import type { FakeKernel } from "./fake-kernel.ts";

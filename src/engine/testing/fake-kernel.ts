@@ -13,10 +13,10 @@ import {
   putS32,
   putU32,
 } from "netlink/dist/structs.js";
-import { parseCidr } from "#cni/ip.ts";
 import { NetnsError } from "#engine/ports.ts";
-import { encodePayload } from "#engine/routes/codec.ts";
-import { addressFamily, ipToBytes } from "#engine/routes/ip-bytes.ts";
+import { parseCidr } from "#lib/ip.ts";
+import { encodePayload } from "#netlink/codec.ts";
+import { addressFamily, ipToBytes } from "#netlink/ip-bytes.ts";
 
 /** NLM_F_MULTI: one part of an answer of several. */
 const multi = 2;

@@ -1,4 +1,4 @@
-import type { DelegateCall, DelegateOutcome } from "#cni/delegate.ts";
+import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 

@@ -1,5 +1,5 @@
 import type { EventReason, EventRecorder, Pod, StatusPublisher } from "#engine/ports.ts";
-import { networkStatusAnnotation } from "#npwg/selection.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Keeps what is published, by `namespace/name`. */
 export class FakePublisher implements StatusPublisher {

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { writeBusyboxImage, writePauseImage } from "../machine/images.ts";
+import { Reaper } from "../machine/reaper.ts";
+import { type Command, type RunOptions, type RunResult, run, tryRun } from "../machine/run.ts";
+import { waitFor } from "../machine/wait.ts";
+import { ControlPlane } from "./control-plane.ts";
+import { ClusterNode } from "./node.ts";
+import { CertificateAuthority } from "./pki.ts";
+import { prepareTools, type Tools } from "./tools.ts";
+
+interface ClusterParts {
+  readonly directory: string;
+  readonly tools: Tools;
+  readonly controlPlane: ControlPlane;
+  readonly node: ClusterNode;
+  readonly reaper: Reaper;
+}
+
+/** A Kubernetes cluster of one node, in namespaces, directories and control groups of its own. */
+export class Cluster {
+  /** Everything that the cluster keeps on disk. Goes with the cluster. */
+  readonly directory: string;
+  readonly tools: Tools;
+  readonly controlPlane: ControlPlane;
+  readonly node: ClusterNode;
+  readonly #reaper: Reaper;
+
+  constructor({ directory, tools, controlPlane, node, reaper }: ClusterParts) {
+    this.directory = directory;
+    this.tools = tools;
+    this.controlPlane = controlPlane;
+    this.node = node;
+    this.#reaper = reaper;
+  }
+
+  /** The administrator's kubeconfig. Its server can be reached from the cluster's hosts only. */
+  get kubeconfig(): string {
+    return this.controlPlane.kubeconfig;
+  }
+
+  /** The command that runs kubectl as the administrator. Files are looked for on this machine, as usual. */
+  kubectlCommand(...args: string[]): Command {
+    const kubectl = join(this.tools.kubernetes, "kubectl");
+    const { pid } = this.controlPlane.host;
+    return [
+      "nsenter",
+      `--target=${pid}`,
+      "-n",
+      kubectl,
+      `--kubeconfig=${this.kubeconfig}`,
+      ...args,
+    ];
+  }
+
+  /** Runs kubectl as the administrator and returns its standard output. Throws if it fails. */
+  async kubectl(...args: string[]): Promise<string> {
+    return run(this.kubectlCommand(...args));
+  }
+
+  /** Runs kubectl as the administrator, whatever its exit status. */
+  async tryKubectl(...args: string[]): Promise<RunResult> {
+    return tryRun(this.kubectlCommand(...args));
+  }
+
+  /** Applies manifests: YAML text, or one object. */
+  async apply(manifest: string | object): Promise<string> {
+    const input = typeof manifest === "string" ? manifest : JSON.stringify(manifest);
+    return run(this.kubectlCommand("apply", "--filename=-"), { input });
+  }
+
+  /** Reads objects of the API as `kubectl get ARGS --output=json` gives them. */
+  async get<T = unknown>(...args: string[]): Promise<T> {
+    return JSON.parse(await this.kubectl("get", ...args, "--output=json")) as T;
+  }
+
+  /** Runs a program on the node, in its namespaces. Throws if it fails. */
+  async inNode(command: Command, options: RunOptions = {}): Promise<string> {
+    return this.node.host.run(command, options);
+  }
+
+  /** Makes an image known to the node: an archive that writeImage() has made. */
+  async loadImage(archive: string): Promise<void> {
+    await this.node.loadImage(archive);
+  }
+
+  /** Waits until the API server knows that the node is ready in its current boot. */
+  async waitForNode(): Promise<void> {
+    const { name, bootId } = this.node;
+    const ready = '{.status.conditions[?(@.type=="Ready")].status}';
+    const path = `{.status.nodeInfo.bootID} ${ready}`;
+    const read = ["get", "node", name, `--output=jsonpath=${path}`];
+    await waitFor(async () => (await this.kubectl(...read)) === `${bootId} True`, {
+      what: `node ${name} is ready`,
+      intervalMs: 200,
+    });
+  }
+
+  /** Waits until pods can be made in a namespace: they need its default service account. */
+  async waitForServiceAccount(namespace = "default"): Promise<void> {
+    const read = ["get", "serviceaccount", "default", `--namespace=${namespace}`];
+    await waitFor(async () => (await this.tryKubectl(...read)).exitCode === 0, {
+      what: `namespace ${namespace} has its default service account`,
+      intervalMs: 200,
+    });
+  }
+
+  /** Ends everything on the node at once and boots it again, with the files that it had. */
+  async rebootNode(): Promise<void> {
+    await this.node.kill();
+    await this.node.start();
+    await this.waitForNode();
+  }
+
+  /** Kills all of it and removes what it has left on the machine. */
+  async stop(): Promise<void> {
+    await this.node.kill();
+    await this.controlPlane.host.kill();
+    await this.#reaper.reap();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+/** How a cluster is started. */
+export interface ClusterOptions {
+  /** The directory for its logs, which then stay. @default $PLEXUS_E2E_LOGS, else in the cluster's directory */
+  readonly logs?: string;
+}
+
+/**
+ * Starts a cluster and waits until its node is ready and pods can be made. If that fails, or this process dies,
+ * nothing is left of it but logs that have a directory of their own.
+ */
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
+  const tools = await prepareTools();
+  const directory = await mkdtemp(join(tmpdir(), "plexus-e2e-"));
+  const cgroup = basename(directory);
+  const reaper = new Reaper({ directory, cgroup });
+  const hosts = new AsyncDisposableStack();
+  try {
+    const logs = options.logs ?? process.env.PLEXUS_E2E_LOGS ?? join(directory, "logs");
+    const authority = await CertificateAuthority.create(join(directory, "pki"));
+    const controlPlane = await ControlPlane.start({ tools, directory, logs, authority });
+    hosts.defer(() => controlPlane.host.kill());
+    const node = await ClusterNode.create({
+      tools,
+      name: "node-1",
+      root: join(directory, "node"),
+      logs,
+      cgroup,
+      authority,
+      controlPlane: controlPlane.host,
+      images: [
+        await writePauseImage(tools.init, directory),
+        await writeBusyboxImage(tools.busybox, directory),
+      ],
+    });
+    hosts.defer(() => node.kill());
+    const cluster = new Cluster({ directory, tools, controlPlane, node, reaper });
+    await node.start();
+    await cluster.waitForNode();
+    await cluster.waitForServiceAccount();
+    return cluster;
+  } catch (error) {
+    await hosts.disposeAsync();
+    await reaper.reap();
+    throw error;
+  }
+}

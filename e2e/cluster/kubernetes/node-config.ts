@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { join } from "node:path";
+import { pauseImage } from "../machine/images.ts";
+import { addresses } from "./addresses.ts";
+import type { Tools } from "./tools.ts";
+
+/** Where containerd listens, on the node. */
+export const containerdSocket = "/run/containerd/containerd.sock";
+
+/**
+ * The cluster's primary network, made of the reference plugins. Addresses are translated by nftables: the
+ * iptables that the plugins prefer need not be on the machine.
+ */
+export function primaryNetwork(): string {
+  const ipam = {
+    type: "host-local",
+    ranges: [[{ subnet: addresses.podRange }]],
+    routes: [{ dst: "0.0.0.0/0" }],
+  };
+  const plugins = [
+    { type: "bridge", bridge: "cni0", isGateway: true, hairpinMode: true, ipam },
+    { type: "portmap", backend: "nftables", capabilities: { portMappings: true } },
+  ];
+  return JSON.stringify({ cniVersion: "1.0.0", name: "primary", plugins }, undefined, 2);
+}
+
+/**
+ * There is no kube-proxy, whose one task here would be the Service `kubernetes`. One rule does the same for pods
+ * on the pod network and in the host's, so that pods find the API server where every in-cluster client looks for
+ * it, and nothing about it has to be set in their environment.
+ */
+export const serviceRules = `table ip kubernetes {
+  chain prerouting {
+    type nat hook prerouting priority dstnat
+    ip daddr ${addresses.apiService} tcp dport 443 dnat to ${addresses.controlPlane}:${addresses.apiServerPort}
+  }
+  chain output {
+    type nat hook output priority -100
+    ip daddr ${addresses.apiService} tcp dport 443 dnat to ${addresses.controlPlane}:${addresses.apiServerPort}
+  }
+}
+`;
+
+/**
+ * Where a machine gives root no CAP_SYS_RESOURCE, no process may lower its OOM score: hence
+ * restrict_oom_score_adj, and the kubelet's oomScoreAdj of 0.
+ */
+export function containerdConfig(tools: Tools): string {
+  return `version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[grpc]
+  address = "${containerdSocket}"
+
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = "${pauseImage}"
+
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = ["/opt/cni/bin"]
+  conf_dir = "/etc/cni/net.d"
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+  BinaryName = "${join(tools.debian, "usr/sbin/runc")}"
+  SystemdCgroup = false
+`;
+}
+
+/** The kubelet's configuration, which lies with its certificates in /var/lib/kubelet. */
+export function kubeletConfig(cgroup: string): string {
+  const config = {
+    apiVersion: "kubelet.config.k8s.io/v1beta1",
+    kind: "KubeletConfiguration",
+    containerRuntimeEndpoint: `unix://${containerdSocket}`,
+    authentication: { x509: { clientCAFile: "/var/lib/kubelet/ca.crt" } },
+    tlsCertFile: "/var/lib/kubelet/server.crt",
+    tlsPrivateKeyFile: "/var/lib/kubelet/server.key",
+    volumePluginDir: "/var/lib/kubelet/volume-plugins",
+    resolvConf: "/etc/resolv.conf",
+    cgroupDriver: "cgroupfs",
+    cgroupRoot: `/${cgroup}`,
+    enforceNodeAllocatable: [],
+    failCgroupV1: false,
+    failSwapOn: false,
+    oomScoreAdj: 0,
+    makeIPTablesUtilChains: false,
+    // Whatever else fills this machine, pods are not evicted and images not removed.
+    evictionHard: {
+      "memory.available": "1Mi",
+      "nodefs.available": "0%",
+      "imagefs.available": "0%",
+    },
+    imageGCHighThresholdPercent: 100,
+  };
+  return JSON.stringify(config, undefined, 2);
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { randomUUID } from "node:crypto";
+import { copyFile, cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { clearCgroups, makeCgroups } from "../machine/cgroups.ts";
+import type { Daemon } from "../machine/daemon.ts";
+import { Host } from "../machine/host.ts";
+import { type Command, type RunResult, run } from "../machine/run.ts";
+import { addresses, apiServerUrl, controlPlaneBridge, nodeInterface } from "./addresses.ts";
+import {
+  containerdConfig,
+  containerdSocket,
+  kubeletConfig,
+  primaryNetwork,
+  serviceRules,
+} from "./node-config.ts";
+import type { CertificateAuthority } from "./pki.ts";
+import type { Tools } from "./tools.ts";
+
+/** What a node is made from. */
+export interface NodeOptions {
+  readonly tools: Tools;
+  readonly name: string;
+  /** The directory that keeps what a reboot leaves. */
+  readonly root: string;
+  readonly logs: string;
+  /** The control group to keep pods in. */
+  readonly cgroup: string;
+  readonly authority: CertificateAuthority;
+  /** The host at the other end of the node's network link. */
+  readonly controlPlane: Host;
+  /** Image archives to have from the start. */
+  readonly images: readonly string[];
+}
+
+const kubeletHealth = "http://127.0.0.1:10248/healthz";
+
+/** containerd and kubelet, on a host of their own that can be killed and started again. */
+export class ClusterNode {
+  readonly name: string;
+  /** What a reboot keeps, seen from outside: the node's /etc/cni is `${root}/etc/cni`, and so on. */
+  readonly root: string;
+  readonly #options: NodeOptions;
+  #host: Host | undefined;
+  #kubelet: Daemon | undefined;
+  #containerd: Daemon | undefined;
+  #bootId = "";
+
+  private constructor(options: NodeOptions) {
+    this.name = options.name;
+    this.root = options.root;
+    this.#options = options;
+  }
+
+  /** Writes a new node's files. Nothing runs yet. */
+  static async create(options: NodeOptions): Promise<ClusterNode> {
+    const node = new ClusterNode(options);
+    await mkdir(node.cniConfDir, { recursive: true });
+    await cp(options.tools.cniPlugins, node.cniBinDir, { recursive: true });
+    await writeFile(join(node.cniConfDir, "10-primary.conflist"), primaryNetwork());
+    await writeFile(join(node.root, "machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
+    await writeFile(join(node.root, "containerd.toml"), containerdConfig(options.tools));
+    await node.#writeKubeletFiles(join(node.root, "var/lib/kubelet"));
+    await makeCgroups(options.cgroup);
+    return node;
+  }
+
+  /** The node's /etc/cni/net.d, seen from outside. */
+  get cniConfDir(): string {
+    return join(this.root, "etc/cni/net.d");
+  }
+
+  /** The node's /opt/cni/bin, seen from outside. */
+  get cniBinDir(): string {
+    return join(this.root, "opt/cni/bin");
+  }
+
+  /** Names the current boot, or the last one while the node is down. */
+  get bootId(): string {
+    return this.#bootId;
+  }
+
+  /** The host that the node runs on. Throws while the node is down. */
+  get host(): Host {
+    if (this.#host === undefined) {
+      throw new Error(`node ${this.name} is down`);
+    }
+    return this.#host;
+  }
+
+  /** Starts the node, which must be down: a boot, with the files that the last one left. */
+  async start(): Promise<void> {
+    this.#host = await this.#startHost();
+    try {
+      await this.#connect(this.#host);
+      await this.startContainerd();
+      for (const archive of this.#options.images) {
+        await this.loadImage(archive);
+      }
+      await this.startKubelet();
+    } catch (error) {
+      await this.kill();
+      throw error;
+    }
+  }
+
+  /** Ends everything on the node at once: a power cut. */
+  async kill(): Promise<void> {
+    if (this.#host === undefined) {
+      return;
+    }
+    await this.#host.kill();
+    this.#host = undefined;
+    this.#kubelet = undefined;
+    this.#containerd = undefined;
+    await clearCgroups(this.#options.cgroup);
+    // The kernel takes the link away too, but in its own time.
+    await this.#options.controlPlane.tryRun(["ip", "link", "delete", this.name]);
+  }
+
+  /** Starts containerd, which must not be running, and waits until it answers. */
+  async startContainerd(): Promise<void> {
+    const config = join(this.root, "containerd.toml");
+    const command: Command = [...this.#environment(), "containerd", `--config=${config}`];
+    const daemon = await this.host.startDaemon("containerd", command);
+    this.#containerd = daemon;
+    const ready = async (): Promise<boolean> => (await this.#tryCtr("version")).exitCode === 0;
+    await daemon.waitUntil(ready, { what: "containerd answers", timeoutMs: 20_000 });
+  }
+
+  /** Stops containerd. Pods go on running, as their shims do. */
+  async stopContainerd(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    await this.#containerd?.stop(signal);
+    this.#containerd = undefined;
+  }
+
+  /** Starts the kubelet, which must not be running, and waits until it is healthy. */
+  async startKubelet(): Promise<void> {
+    const daemon = await this.host.startDaemon("kubelet", [
+      ...this.#environment(),
+      "kubelet",
+      "--config=/var/lib/kubelet/config.json",
+      "--kubeconfig=/var/lib/kubelet/kubeconfig",
+      `--hostname-override=${this.name}`,
+      `--node-ip=${addresses.node}`,
+    ]);
+    this.#kubelet = daemon;
+    const ask: Command = [this.#options.tools.busybox, "wget", "-qO-", kubeletHealth];
+    const healthy = async (): Promise<boolean> => (await this.host.tryRun(ask)).exitCode === 0;
+    await daemon.waitUntil(healthy, { what: "the kubelet is healthy", intervalMs: 100 });
+  }
+
+  /** Stops the kubelet. Pods go on running. */
+  async stopKubelet(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    await this.#kubelet?.stop(signal);
+    this.#kubelet = undefined;
+  }
+
+  /** Makes the image in an archive known to containerd, for pods. */
+  async loadImage(archive: string): Promise<void> {
+    const { exitCode, stderr } = await this.#tryCtr("images", "import", archive);
+    if (exitCode !== 0) {
+      throw new Error(`cannot import image ${archive}: ${stderr}`);
+    }
+  }
+
+  /** The command that imports the image archives it is given. To be run on the node. */
+  importCommand(): Command {
+    return this.#ctrCommand("images", "import");
+  }
+
+  async #tryCtr(...args: string[]): Promise<RunResult> {
+    return this.host.tryRun(this.#ctrCommand(...args));
+  }
+
+  #ctrCommand(...args: string[]): Command {
+    const ctr = join(this.#options.tools.debian, "usr/bin/ctr");
+    return [ctr, `--address=${containerdSocket}`, "--namespace=k8s.io", ...args];
+  }
+
+  /** containerd looks for its shims, and CNI plugins for nft, in the PATH. */
+  #environment(): Command {
+    const { debian, kubernetes } = this.#options.tools;
+    const path = [kubernetes, join(debian, "usr/bin"), join(debian, "usr/sbin"), process.env.PATH];
+    return ["env", `PATH=${path.join(":")}`];
+  }
+
+  async #startHost(): Promise<Host> {
+    this.#bootId = randomUUID();
+    await writeFile(join(this.root, "boot-id"), `${this.#bootId}\n`);
+    return Host.start({
+      name: this.name,
+      init: this.#options.tools.init,
+      logs: this.#options.logs,
+      setup: await readFile(join(import.meta.dirname, "node-setup.sh"), "utf8"),
+      args: [this.root],
+    });
+  }
+
+  /** Plugs the cable in, and makes the API server's Service known. */
+  async #connect(host: Host): Promise<void> {
+    const { controlPlane } = this.#options;
+    const peer = ["peer", "name", nodeInterface, "netns", String(host.pid)];
+    const outside = ["nsenter", `--target=${controlPlane.pid}`, "-n", "ip", "link"] as const;
+    await run([...outside, "add", this.name, "type", "veth", ...peer]);
+    await run([...outside, "set", this.name, "master", controlPlaneBridge, "up"]);
+    const address = `${addresses.node}/${addresses.linkPrefix}`;
+    await host.run(["ip", "address", "add", address, "dev", nodeInterface]);
+    await host.run(["ip", "link", "set", nodeInterface, "up"]);
+    await host.run(["ip", "route", "add", "default", "via", addresses.controlPlane]);
+    await host.run(["nft", "--file", "-"], { input: serviceRules });
+  }
+
+  async #writeKubeletFiles(directory: string): Promise<void> {
+    const { authority } = this.#options;
+    const identity = { commonName: `system:node:${this.name}`, organization: "system:nodes" };
+    await mkdir(directory, { recursive: true });
+    await authority.kubeconfig(join(directory, "kubeconfig"), apiServerUrl, identity);
+    const server = await authority.issue("kubelet-server", {
+      commonName: this.name,
+      altNames: [`IP:${addresses.node}`, `DNS:${this.name}`],
+    });
+    await copyFile(server.certificate, join(directory, "server.crt"));
+    await copyFile(server.key, join(directory, "server.key"));
+    await copyFile(authority.certificate, join(directory, "ca.crt"));
+    await writeFile(join(directory, "config.json"), kubeletConfig(this.#options.cgroup));
+  }
+}

@@ -1,0 +1,262 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CniError } from "#cni/error.ts";
+import { mutated, validList } from "#cni/testing/arbitrary.ts";
+import {
+  enabledCapabilities,
+  type NetConfList,
+  parseNetConfList,
+  toJson,
+  withSideLoaded,
+} from "./conf.ts";
+import { parsePluginConf } from "./plugin-conf.ts";
+
+const source = "test.conflist";
+const parse = (value: unknown): NetConfList => parseNetConfList(value, { source });
+const base = { cniVersion: "1.0.0", name: "net", plugins: [{ type: "bridge" }] };
+
+test("parseNetConfList() reads a list, text or not, and keeps what it does not know [R-0.3-08] [R-1.0-01] [R-1.0-04] [R-0.2-03]", () => {
+  const conf = {
+    cniVersion: "1.1.0",
+    name: "some-list",
+    disableCheck: true,
+    vendor: { a: 1 },
+    plugins: [
+      { type: "host-local", subnet: "10.0.0.1/24", args: { cni: { ips: ["10.0.0.5/24"] } } },
+      { type: "bridge", ipMasq: true, mtu: 1400, capabilities: { mac: true, ips: false } },
+    ],
+  };
+  const expected = {
+    name: "some-list",
+    cniVersion: "1.1.0",
+    disableCheck: true,
+    disableGC: false,
+    loadOnlyInlinedPlugins: false,
+    plugins: [
+      { type: "host-local", capabilities: {}, raw: conf.plugins[0] },
+      { type: "bridge", capabilities: { mac: true, ips: false }, raw: conf.plugins[1] },
+    ],
+    raw: conf,
+  };
+  expect(parse(conf)).toEqual(expected);
+  expect(parse(JSON.stringify(conf))).toEqual(expected);
+});
+
+test("parseNetConfList() makes a list of a single plugin's configuration [L-09] [R-0.1-07]", () => {
+  const conf = {
+    cniVersion: "0.1.0",
+    name: "old",
+    type: "ptp",
+    ipMasq: true,
+    ipam: { type: "host-local", routes: [{ dst: "0.0.0.0/0" }] },
+    dns: { nameservers: ["10.1.0.1"], domain: "d", search: ["s"], options: ["o"] },
+  };
+  const list = parse(conf);
+  expect(list).toMatchObject({ name: "old", cniVersion: "0.1.0", disableCheck: false });
+  expect(list.plugins).toEqual([{ type: "ptp", capabilities: {}, raw: conf }]);
+  expect(list.raw).toEqual({ cniVersion: "0.1.0", name: "old", plugins: [conf] });
+});
+
+test("parseNetConfList() gives a configuration without a name the one it is told [L-05]", () => {
+  const { name: _none, ...nameless } = base;
+  expect(() => parse(nameless)).toThrow(
+    `invalid network configuration in ${source}: name: is missing`,
+  );
+  expect(parseNetConfList(nameless, { source, name: "given" })).toMatchObject({
+    name: "given",
+    raw: { name: "given" },
+  });
+  expect(parseNetConfList({ ...base, name: "" }, { source, name: "given" }).name).toBe("given");
+  expect(parseNetConfList(base, { source, name: "given" }).name).toBe("net");
+  expect(parseNetConfList(nameless, { source, requireName: false }).name).toBe("");
+  expect(() => parseNetConfList(nameless, { source, name: "../x" })).toThrow('"../x"');
+});
+
+test.each([
+  [true, true],
+  [false, false],
+  ["true", true],
+  ["True", true],
+  ["false", false],
+  ["FALSE", false],
+])("parseNetConfList() reads the flag %j [L-06] [R-0.4-32] [R-1.1-03]", (written, value) => {
+  const list = parse({
+    ...base,
+    disableCheck: written,
+    disableGC: written,
+    loadOnlyInlinedPlugins: written,
+  });
+  expect(list).toMatchObject({
+    disableCheck: value,
+    disableGC: value,
+    loadOnlyInlinedPlugins: value,
+  });
+});
+
+test.each([
+  ["{", "not valid JSON: unexpected end"],
+  ["[]", "must be an object, got an array"],
+  ["null", "must be an object, got null"],
+  ['"x"', "must be an object, got a string"],
+])("parseNetConfList(%j) is code 6", (text, problem) => {
+  expect(() => parse(text)).toThrow(expect.objectContaining({ code: 6 }));
+  expect(() => parse(text)).toThrow(`invalid network configuration in ${source}: ${problem}`);
+});
+
+test.each([
+  [{ ...base, name: 3 }, "name: must be a string, got a number"],
+  [{ ...base, name: "a/b" }, 'name: invalid characters found in network name "a/b"'],
+  [{ ...base, cniVersion: 1 }, "cniVersion: must be a string, got a number"],
+  [{ ...base, cniVersion: "banana" }, 'cniVersion: invalid CNI version "banana"'],
+  [{ ...base, cniVersions: ["foo"] }, 'cniVersions: invalid CNI version "foo"'],
+  [{ ...base, cniVersions: "1.0.0" }, "cniVersions: must be an array, got a string"],
+  [{ ...base, cniVersions: [1] }, "cniVersions[0]: must be a string, got a number"],
+  [{ ...base, disableCheck: "maybe" }, 'disableCheck: must be true or false, got "maybe"'],
+  [{ ...base, disableGC: 1 }, "disableGC: must be true or false, got 1"],
+  [
+    { ...base, loadOnlyInlinedPlugins: "x" },
+    'loadOnlyInlinedPlugins: must be true or false, got "x"',
+  ],
+  [{ ...base, plugins: {} }, "plugins: must be an array, got an object"],
+  [{ ...base, plugins: [] }, "plugins: no plugins in list"],
+  [{ ...base, plugins: [null] }, "plugins[0]: must be an object, got null"],
+  [{ ...base, plugins: [{ type: "a" }, {}] }, "plugins[1].type: is missing"],
+  [{ ...base, plugins: [{ type: 3 }] }, "plugins[0].type: must be a string, got a number"],
+  [
+    { ...base, plugins: [{ type: "../sh" }] },
+    'plugins[0].type: "../sh" is not the name of an executable',
+  ],
+  [{ ...base, plugins: [{ type: "a\\b" }] }, "is not the name of an executable"],
+  [{ ...base, plugins: [{ type: ".." }] }, "is not the name of an executable"],
+  [{ ...base, plugins: [{ type: "a\n" }] }, "is not the name of an executable"],
+  [
+    { ...base, plugins: [{ type: "a", capabilities: [] }] },
+    "plugins[0].capabilities: must be an object, got an array",
+  ],
+  [
+    { ...base, plugins: [{ type: "a", capabilities: { mac: "yes" } }] },
+    'plugins[0].capabilities.mac: must be true or false, got "yes"',
+  ],
+  [
+    { ...base, plugins: [{ type: "a", ipam: "dhcp" }] },
+    "plugins[0].ipam: must be an object, got a string",
+  ],
+  [
+    { ...base, plugins: [{ type: "a", ipam: { type: 1 } }] },
+    "plugins[0].ipam.type: must be a string, got a number",
+  ],
+  [
+    { ...base, plugins: [{ type: "a", dns: [] }] },
+    "plugins[0].dns: must be an object, got an array",
+  ],
+  [
+    { ...base, plugins: [{ type: "a", dns: { search: [1] } }] },
+    "plugins[0].dns.search[0]: must be a string, got a number",
+  ],
+  [
+    { ...base, plugins: [{ type: "a", prevResult: 1 }] },
+    "plugins[0].prevResult: must be an object, got a number",
+  ],
+  [
+    { ...base, plugins: [{ type: "a", "cni.dev/valid-attachments": {} }] },
+    "plugins[0].cni.dev/valid-attachments: must be an array, got an object",
+  ],
+  [{ name: "n" }, "plugins: is missing, and so is type"],
+  [{ name: "n", loadOnlyInlinedPlugins: true }, "plugins: is missing, and so is type"],
+  [{ name: "n", type: "" }, "plugins[0].type: is missing"],
+])("parseNetConfList(%j) names the field [L-04] [L-05] [R-1.0-02] [R-1.1-06]", (conf, problem) => {
+  expect(() => parse(conf)).toThrow(expect.objectContaining({ code: 7 }));
+  expect(() => parse(conf)).toThrow(problem);
+});
+
+test("parseNetConfList() names every field that is wrong [R-1.1-05]", () => {
+  const conf = { cniVersion: "1.0.0", name: "a b", plugins: [{}, { type: "a", dns: 1 }] };
+  expect(() => parse(conf)).toThrow(
+    `invalid network configuration in ${source}: name: invalid characters found in network name "a b"; ` +
+      "plugins[0].type: is missing; plugins[1].dns: must be an object, got a number",
+  );
+});
+
+test.each([
+  [{ cniVersions: ["0.3.1", "1.1.0"] }, "1.1.0"],
+  [{ cniVersions: ["99.0.0"] }, "1.0.0"],
+  [{}, "1.0.0"],
+  [{ cniVersion: "1.2.3" }, "1.2.3"],
+  [{ cniVersion: "", cniVersions: [] }, ""],
+])(
+  "parseNetConfList() settles on a version for %j, for good [R-1.1-01] [L-07]",
+  (versions, chosen) => {
+    const list = parse({ ...base, ...versions });
+    expect(list.cniVersion).toBe(chosen);
+    expect(toJson(list)).not.toHaveProperty("cniVersions");
+    expect(parse(toJson(list)).cniVersion).toBe(chosen);
+  },
+);
+
+test.each([
+  ["plugin", base, "type: is missing: a list belongs in a .conflist file"],
+  ["plugin", { name: "n" }, "type: is missing"],
+  [
+    "list",
+    { name: "n", type: "a" },
+    "plugins: is missing: a single plugin belongs in a .conf file",
+  ],
+] as const)(
+  "parseNetConfList() refuses the other form where it wants a %s",
+  (form, conf, problem) => {
+    expect(() => parseNetConfList(conf, { source, form })).toThrow(problem);
+  },
+);
+
+test("withSideLoaded() appends plugins, in JSON too [R-1.1-04]", () => {
+  const list = parseNetConfList({ name: "n" }, { source, allowNoPlugins: true });
+  const plugin = parsePluginConf('{"type":"tuning","mtu":1400}', { source });
+  const complete = withSideLoaded(withSideLoaded(list, [plugin]), [plugin]);
+  expect(complete.plugins.map(({ type }) => type)).toEqual(["tuning", "tuning"]);
+  expect(toJson(complete).plugins).toEqual([plugin.raw, plugin.raw]);
+});
+
+test("parsePluginConf() is as strict as a list", () => {
+  expect(() => parsePluginConf("{}", { source: "x.conf" })).toThrow(
+    "invalid plugin configuration in x.conf: type: is missing",
+  );
+});
+
+test("enabledCapabilities() is what at least one plugin has switched on [O-05]", () => {
+  const list = parse({
+    ...base,
+    plugins: [
+      { type: "a", capabilities: { mac: true, ips: false } },
+      { type: "b", capabilities: { ips: false, portMappings: true } },
+    ],
+  });
+  expect(enabledCapabilities(list)).toEqual(new Set(["mac", "portMappings"]));
+});
+
+test("toJson() and parseNetConfList() lose nothing of a list [R-1.0-22]", () => {
+  fc.assert(
+    fc.property(validList, (raw) => {
+      const list = parse(raw);
+      const written = JSON.stringify(toJson(list));
+      expect(parse(written)).toEqual(list);
+      const { cniVersion: _v, cniVersions: _vs, ...kept } = raw;
+      expect(JSON.parse(written)).toMatchObject(kept);
+    }),
+  );
+});
+
+test("parseNetConfList() ends mutated lists with a list or an error of the protocol", () => {
+  fc.assert(
+    fc.property(mutated(validList), (raw) => {
+      try {
+        const list = parse(JSON.stringify(raw));
+        expect(parse(toJson(list))).toEqual(list);
+      } catch (error) {
+        if (!(error instanceof CniError)) throw error;
+        expect([6, 7]).toContain(error.code);
+        expect(error.message).not.toContain("\n");
+      }
+    }),
+    { numRuns: 300 },
+  );
+});

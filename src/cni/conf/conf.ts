@@ -1,0 +1,156 @@
+import { CniErrorCode } from "#cni/error.ts";
+import { FieldReader, Problems, readJsonObject } from "#cni/field-reader.ts";
+import { isNetworkName } from "#cni/names.ts";
+import { negotiateVersion, parseVersion } from "#cni/versions.ts";
+import { type JsonObject, quoteValue } from "#lib/json.ts";
+import { type PluginConf, readPlugin } from "./plugin-conf.ts";
+
+export type { PluginConf } from "./plugin-conf.ts";
+
+/** A network configuration list: CNI 1.1.0 §1 "Configuration format". */
+export interface NetConfList {
+  readonly name: string;
+  /** The version in use; "" means 0.1.0. */
+  readonly cniVersion: string;
+  readonly disableCheck: boolean;
+  readonly disableGC: boolean;
+  readonly loadOnlyInlinedPlugins: boolean;
+  readonly plugins: readonly PluginConf[];
+  /** Every key as written; `name` and `cniVersion` as resolved, without `cniVersions`. */
+  readonly raw: JsonObject;
+}
+
+/** How to read a configuration. */
+export interface ConfOptions {
+  /** What error messages call it: a file, a NetworkAttachmentDefinition. */
+  readonly source: string;
+  /** The name of a configuration that has none. */
+  readonly name?: string;
+  /** Refuse a configuration without a name. @default true */
+  readonly requireName?: boolean;
+  /** Accept a list without plugins, as others are to be appended. @default false */
+  readonly allowNoPlugins?: boolean;
+  /** Which of the two forms is wanted, where it is known. @default either */
+  readonly form?: "list" | "plugin";
+}
+
+/**
+ * Reads a configuration list, or a single plugin's configuration, which becomes a list of one.
+ * @throws CniError 6 when it is not JSON, 7 naming every field that is wrong.
+ */
+export function parseNetConfList(value: unknown, options: ConfOptions): NetConfList {
+  const subject = `invalid network configuration in ${options.source}`;
+  const written = readJsonObject(value, subject);
+  const object = isSingle(written) ? upConvert(written) : written;
+  const problems = new Problems();
+  checkForm(written, { form: options.form, problems });
+  const fields = new FieldReader(object, { path: "", problems });
+  const name = readName(fields, options);
+  const cniVersion = readVersion(fields);
+  const inlineOnly = readFlag(fields, "loadOnlyInlinedPlugins");
+  const plugins = readPlugins(fields, !inlineOnly && options.allowNoPlugins === true);
+  const flags = {
+    disableCheck: readFlag(fields, "disableCheck"),
+    disableGC: readFlag(fields, "disableGC"),
+    loadOnlyInlinedPlugins: inlineOnly,
+  };
+  problems.throwIfAny(CniErrorCode.InvalidNetworkConfig, subject);
+  const { cniVersions: _negotiated, ...kept } = object;
+  const raw = { ...kept, cniVersion, name, plugins: plugins.map((plugin) => plugin.raw) };
+  return { name, cniVersion, ...flags, plugins, raw };
+}
+
+/** The list with more plugins at its end: CNI 1.1.0 §1 "loadOnlyInlinedPlugins". */
+export function withSideLoaded(list: NetConfList, plugins: readonly PluginConf[]): NetConfList {
+  const all = [...list.plugins, ...plugins];
+  return { ...list, plugins: all, raw: { ...list.raw, plugins: all.map((plugin) => plugin.raw) } };
+}
+
+/** The capabilities that at least one plugin of the list has enabled. */
+export function enabledCapabilities(list: NetConfList): Set<string> {
+  return new Set(
+    list.plugins.flatMap(({ capabilities }) =>
+      Object.keys(capabilities).filter((key) => capabilities[key] === true),
+    ),
+  );
+}
+
+/** The list as JSON; {@link parseNetConfList} makes the same list of it. */
+export function toJson(list: NetConfList): JsonObject {
+  return {
+    ...list.raw,
+    cniVersion: list.cniVersion,
+    name: list.name,
+    plugins: list.plugins.map((plugin) => plugin.raw),
+  };
+}
+
+/** Whether a configuration is that of one plugin, as it was until CNI 0.4.0. */
+function isSingle(object: JsonObject): boolean {
+  return Object.hasOwn(object, "type") && !Object.hasOwn(object, "plugins");
+}
+
+/** Files say by their extension which form they hold. */
+function checkForm(
+  object: JsonObject,
+  expected: { form: ConfOptions["form"]; problems: Problems },
+): void {
+  if (expected.form === "plugin" && !isSingle(object)) {
+    const isList = Object.hasOwn(object, "plugins");
+    expected.problems.add(
+      "type",
+      isList ? "is missing: a list belongs in a .conflist file" : "is missing",
+    );
+  }
+  if (expected.form === "list" && isSingle(object)) {
+    expected.problems.add("plugins", "is missing: a single plugin belongs in a .conf file");
+  }
+}
+
+function upConvert(object: JsonObject): JsonObject {
+  const { name = null, cniVersion = null } = object;
+  return { name, cniVersion, plugins: [object] };
+}
+
+function readName(fields: FieldReader, options: ConfOptions): string {
+  const name = fields.string("name") || options.name || "";
+  if (name === "" && options.requireName !== false) fields.problem("name", "is missing");
+  if (name !== "" && !isNetworkName(name)) {
+    fields.problem("name", `invalid characters found in network name ${quoteValue(name)}`);
+  }
+  return name;
+}
+
+function readVersion(fields: FieldReader): string {
+  const version = fields.string("cniVersion") ?? "";
+  const others = fields.strings("cniVersions");
+  for (const candidate of [version, ...others]) {
+    try {
+      parseVersion(candidate);
+    } catch (error) {
+      const key = candidate === version ? "cniVersion" : "cniVersions";
+      fields.problem(key, error instanceof Error ? error.message : String(error));
+      return version;
+    }
+  }
+  return fields.has("cniVersions") ? negotiateVersion(version, others) : version;
+}
+
+/** A boolean, or "true" or "false" in any case, as CNI 0.4.0 had it. */
+function readFlag(fields: FieldReader, key: string): boolean {
+  const value = fields.value(key) ?? false;
+  const text = typeof value === "string" ? value.toLowerCase() : value;
+  if (text !== true && text !== false && text !== "true" && text !== "false") {
+    fields.problem(key, `must be true or false, got ${quoteValue(value)}`);
+  }
+  return text === true || text === "true";
+}
+
+function readPlugins(fields: FieldReader, allowNone: boolean): PluginConf[] {
+  const plugins = fields.objects("plugins").map(readPlugin);
+  const isMissing = fields.value("plugins") === undefined;
+  if (isMissing && !allowNone) fields.problem("plugins", "is missing, and so is type");
+  const isEmpty = Array.isArray(fields.value("plugins")) && fields.count("plugins") === 0;
+  if (isEmpty) fields.problem("plugins", "no plugins in list");
+  return plugins;
+}

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { formatErrorOutput } from "./error-output.ts";
+
+test("formatErrorOutput() prints version, code, message and details, indented by four spaces [R-0.1-09] [R-1.0-11] [R-1.0-41] [R-1.1-43] [S-12]", () => {
+  const error = new CniError(7, "bad", { details: "why" });
+  expect(formatErrorOutput(error, '{"cniVersion":"0.4.0"}')).toBe(
+    '{\n    "cniVersion": "0.4.0",\n    "code": 7,\n    "msg": "bad",\n    "details": "why"\n}',
+  );
+});
+
+test("formatErrorOutput() leaves out empty details and takes any error for code 999 [S-10]", () => {
+  const cause = new Error("inner");
+  expect(JSON.parse(formatErrorOutput(new Error("outer", { cause }), "{}"))).toEqual({
+    cniVersion: "0.1.0",
+    code: 999,
+    msg: "outer: inner",
+  });
+});
+
+test.each([
+  ['{"cniVersion":"1.0.0"}', "1.0.0"],
+  ['{"cniVersion":"9.9.9"}', "9.9.9"],
+  ['{"cniVersion":""}', "0.1.0"],
+  ["{}", "0.1.0"],
+  ['{"cniVersion":1}', "1.1.0"],
+  ["", "1.1.0"],
+  ["{", "1.1.0"],
+])("formatErrorOutput() for stdin %j is in version %s [R-1.0-41] [R-1.1-43]", (stdin, version) => {
+  const error = new CniError(CniErrorCode.Internal, "x");
+  expect(JSON.parse(formatErrorOutput(error, stdin)).cniVersion).toBe(version);
+});
+
+test.each([-1, 1.5, Number.NaN])(
+  "formatErrorOutput() never prints the code %d [R-0.1-10]",
+  (code) => {
+    expect(JSON.parse(formatErrorOutput(new CniError(code, "x"), "")).code).toBe(999);
+  },
+);
+
+test("CniErrorCode has the specification's codes, and Plexus's own from 100 on [R-0.1-10] [R-0.4-36] [R-1.1-20]", () => {
+  const { InvalidRequest: own, Internal: _library, ...codes } = CniErrorCode;
+  const specified = Object.values(codes).filter((code) => code < 100);
+  expect(specified).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51]);
+  expect(own).toBe(100);
+});

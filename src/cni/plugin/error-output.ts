@@ -1,0 +1,37 @@
+import { asCniError, CniErrorCode } from "#cni/error.ts";
+import { currentVersion } from "#cni/versions.ts";
+import { isJsonObject } from "#lib/json.ts";
+import { parseJsonText } from "#lib/json-text.ts";
+
+/**
+ * The text that a plugin prints on stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's
+ * plugins do. The error says the version of the configuration in `stdin`, supported or not; our
+ * newest where there is no configuration.
+ */
+export function formatErrorOutput(error: unknown, stdin: string): string {
+  const { code, msg, details } = asCniError(error).toJSON();
+  const isValid = Number.isSafeInteger(code) && code >= 0;
+  const output = {
+    cniVersion: versionIn(stdin),
+    code: isValid ? code : CniErrorCode.Internal,
+    msg,
+    ...(details === undefined ? {} : { details }),
+  };
+  return JSON.stringify(output, null, 4);
+}
+
+function versionIn(stdin: string): string {
+  const conf = tryParse(stdin);
+  if (!isJsonObject(conf)) return currentVersion;
+  const version = conf.cniVersion ?? "";
+  if (typeof version !== "string") return currentVersion;
+  return version === "" ? "0.1.0" : version;
+}
+
+function tryParse(text: string): unknown {
+  try {
+    return parseJsonText(text);
+  } catch {
+    return undefined;
+  }
+}

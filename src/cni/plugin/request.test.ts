@@ -1,0 +1,314 @@
+import { readFileSync } from "node:fs";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CniError } from "#cni/error.ts";
+import { json } from "#cni/testing/arbitrary.ts";
+import { supportedVersions } from "#cni/versions.ts";
+import { parsePluginRequest, sameNetnsError } from "./request.ts";
+
+const env = {
+  CNI_COMMAND: "ADD",
+  CNI_CONTAINERID: "cid",
+  CNI_NETNS: "/ns",
+  CNI_IFNAME: "eth0",
+  CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAME=p",
+  CNI_PATH: "/a::/b:",
+};
+const conf = { cniVersion: "1.1.0", name: "n", type: "plexus" };
+
+const parse = (
+  variables: Readonly<Record<string, string | undefined>> = env,
+  stdin: unknown = conf,
+): ReturnType<typeof parsePluginRequest> =>
+  parsePluginRequest(variables, typeof stdin === "string" ? stdin : JSON.stringify(stdin));
+
+function errorOf(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return error instanceof CniError ? error.toJSON() : error;
+  }
+}
+
+test.each(["ADD", "DEL", "CHECK"] as const)(
+  "parsePluginRequest() reads %s with all its parameters [R-0.1-03] [R-0.3-18] [R-0.4-08] [R-1.0-12]",
+  (command) => {
+    const raw = { ...conf, capabilities: { ips: true }, prevResult: { ips: [] }, vendor: 1 };
+    expect(parse({ ...env, CNI_COMMAND: command }, raw)).toEqual({
+      command,
+      containerId: "cid",
+      netns: "/ns",
+      ifName: "eth0",
+      cniArgs: [
+        ["IgnoreUnknown", "1"],
+        ["K8S_POD_NAME", "p"],
+      ],
+      path: ["/a", "/b"],
+      conf: { name: "n", cniVersion: "1.1.0", type: "plexus", capabilities: { ips: true }, raw },
+      prevResult: { ips: [] },
+      netnsOverride: false,
+    });
+  },
+);
+
+test("parsePluginRequest() reads STATUS and GC without an attachment [R-1.1-23] [R-1.1-30]", () => {
+  const confOnly = { conf: { ...conf, capabilities: {}, raw: conf } };
+  expect(parse({ CNI_COMMAND: "STATUS" })).toEqual({ command: "STATUS", path: [], ...confOnly });
+  expect(parse({ CNI_COMMAND: "GC", CNI_PATH: "/a", CNI_CONTAINERID: "../ignored" })).toEqual({
+    command: "GC",
+    path: ["/a"],
+    validAttachments: { kind: "absent" },
+    ...confOnly,
+  });
+});
+
+test("parsePluginRequest() takes a DEL with neither network namespace nor prevResult [R-0.4-13] [R-1.1-10]", () => {
+  const { CNI_NETNS: _none, ...rest } = env;
+  expect(parse({ ...rest, CNI_COMMAND: "DEL" })).toMatchObject({ command: "DEL", netns: "" });
+});
+
+test("parsePluginRequest() takes unknown keys and args for what they are [R-0.2-03] [R-0.2-04] [R-0.4-33]", () => {
+  const raw = { ...conf, args: { cni: { ips: ["10.0.0.1"] } }, unknown: [1, { a: null }] };
+  expect(parse(env, raw).conf.raw).toEqual(raw);
+});
+
+const missing = (...names: string[]): object => ({
+  code: 4,
+  msg: `required env variables [${names.join(",")}] missing`,
+});
+
+test.each([
+  ["ADD", missing("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME")],
+  ["CHECK", missing("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME")],
+  ["DEL", missing("CNI_CONTAINERID", "CNI_IFNAME")],
+  ["GC", missing("CNI_PATH")],
+  ["", missing("CNI_COMMAND")],
+])(
+  "parsePluginRequest(%j) names all variables that are missing at once [R-1.0-12] [R-0.4-36]",
+  (command, error) => {
+    expect(errorOf(() => parse({ CNI_COMMAND: command }))).toEqual(error);
+    expect(
+      errorOf(() =>
+        parse({ CNI_COMMAND: command, CNI_CONTAINERID: "", CNI_IFNAME: "", CNI_PATH: "" }),
+      ),
+    ).toEqual(error);
+  },
+);
+
+test.each([
+  [{ CNI_CONTAINERID: "a/b", CNI_IFNAME: "a:b" }, 4, "invalid characters in containerID"],
+  [
+    { CNI_IFNAME: "a:b", CNI_NETNS: "" },
+    4,
+    "interface name contains / or : or whitespace characters",
+  ],
+  [{ CNI_IFNAME: "x".repeat(16) }, 4, "interface name is too long"],
+])(
+  "parsePluginRequest() refuses the malformed %j before it looks further [R-0.4-07]",
+  (part, code, msg) => {
+    expect(errorOf(() => parse({ ...env, ...part }, "{"))).toMatchObject({ code, msg });
+  },
+);
+
+test.each(["VERSION", "add", "FOO", "__proto__", "toString"])(
+  "parsePluginRequest() does not know %j, and says so after the configuration [S-03]",
+  (command) => {
+    const unknown = { ...env, CNI_COMMAND: command };
+    expect(errorOf(() => parse(unknown, "{"))).toMatchObject({ code: 6 });
+    expect(errorOf(() => parse(unknown))).toEqual({
+      code: 4,
+      msg: `unknown CNI_COMMAND: ${command}`,
+    });
+  },
+);
+
+test.each([
+  ["", 6, "error unmarshall network config: unexpected end"],
+  ["{", 6, "error unmarshall network config: unexpected end"],
+  ["[]", 6, "error unmarshall network config: must be an object, got an array"],
+  ["null", 7, "missing network name"],
+  [{ cniVersion: "1.1.0" }, 7, "missing network name"],
+  [{ name: "" }, 7, "missing network name"],
+  [{ name: 3 }, 6, "error unmarshall network config: name: must be a string, got a number"],
+  [{ name: "../x" }, 7, "invalid characters found in network name"],
+  [
+    { name: "n", cniVersion: 1 },
+    6,
+    "error unmarshall network config: cniVersion: must be a string",
+  ],
+  [
+    { ...conf, capabilities: { a: 1 } },
+    7,
+    "invalid network configuration on stdin: capabilities.a: must be true or false",
+  ],
+  [
+    { ...conf, prevResult: 1, dns: [] },
+    7,
+    "invalid network configuration on stdin: prevResult: must be an object, got a number; dns: ",
+  ],
+])("parsePluginRequest() refuses the configuration %j [S-05] [R-0.4-36]", (stdin, code, text) => {
+  for (const command of ["ADD", "DEL", "CHECK", "STATUS", "GC"]) {
+    const error = errorOf(() => parse({ ...env, CNI_COMMAND: command }, stdin));
+    expect(error).toMatchObject({ code, msg: expect.stringContaining(text) });
+  }
+});
+
+test.each(["", ...supportedVersions])(
+  "parsePluginRequest() takes ADD and DEL of version %j [R-1.0-41] [S-06]",
+  (cniVersion) => {
+    const versioned = { ...conf, cniVersion };
+    expect(parse(env, versioned).conf.cniVersion).toBe(cniVersion);
+    expect(parse({ ...env, CNI_COMMAND: "DEL" }, versioned).conf.cniVersion).toBe(cniVersion);
+  },
+);
+
+test("parsePluginRequest() takes a configuration without a version for 0.1.0 [S-06]", () => {
+  expect(parse(env, { name: "n" }).conf).toMatchObject({ cniVersion: "", type: "" });
+  expect(errorOf(() => parse({ ...env, CNI_COMMAND: "CHECK" }, { name: "n" }))).toEqual({
+    code: 1,
+    msg: "config version does not allow CHECK",
+  });
+});
+
+const incompatible = (version: string): object => ({
+  code: 1,
+  msg: "incompatible CNI versions",
+  details: `config is "${version}", plugin supports ["0.1.0" "0.2.0" "0.3.0" "0.3.1" "0.4.0" "1.0.0" "1.1.0"]`,
+});
+
+test.each([
+  { command: "ADD", version: "9.9.9", error: incompatible("9.9.9") },
+  { command: "DEL", version: "banana", error: incompatible("banana") },
+  {
+    command: "CHECK",
+    version: "0.3.1",
+    error: { code: 1, msg: "config version does not allow CHECK" },
+  },
+  {
+    command: "CHECK",
+    version: "9.9.9",
+    error: { code: 1, msg: "plugin version does not allow CHECK" },
+  },
+  { command: "CHECK", version: "0.5.0", error: incompatible("0.5.0") },
+  { command: "GC", version: "1.0.0", error: { code: 1, msg: "config version does not allow GC" } },
+  { command: "GC", version: "1.2.0", error: { code: 1, msg: "plugin version does not allow GC" } },
+  {
+    command: "STATUS",
+    version: "",
+    error: { code: 1, msg: "config version does not allow STATUS" },
+  },
+  {
+    command: "STATUS",
+    version: "2.0.0",
+    error: { code: 1, msg: "plugin version does not allow STATUS" },
+  },
+])(
+  "parsePluginRequest() refuses $command of version $version [R-0.1-10] [R-0.4-31] [S-06] [S-07] [S-08]",
+  ({ command, version, error }) => {
+    expect(
+      errorOf(() => parse({ ...env, CNI_COMMAND: command }, { ...conf, cniVersion: version })),
+    ).toEqual(error);
+  },
+);
+
+test.each(["CHECK", "GC", "STATUS"])(
+  "parsePluginRequest() cannot decode the version of a %s [S-07] [S-08]",
+  (command) => {
+    const error = errorOf(() =>
+      parse({ ...env, CNI_COMMAND: command }, { ...conf, cniVersion: "banana" }),
+    );
+    expect(error).toMatchObject({ code: 6, msg: expect.stringContaining('"banana"') });
+  },
+);
+
+const gc = { CNI_COMMAND: "GC", CNI_PATH: "/a" };
+const item = { containerID: "cid", ifname: "eth0" };
+
+test.each([
+  [{}, { kind: "absent" }],
+  [{ "cni.dev/valid-attachments": null }, { kind: "list", items: [] }],
+  [{ "cni.dev/valid-attachments": [] }, { kind: "list", items: [] }],
+  [{ "cni.dev/valid-attachments": [item] }, { kind: "list", items: [item] }],
+  [{ "cni.dev/attachments": [item] }, { kind: "list", items: [item] }],
+  [{ "cni.dev/attachments": null }, { kind: "list", items: [] }],
+  [
+    { "cni.dev/valid-attachments": [], "cni.dev/attachments": [item] },
+    { kind: "list", items: [] },
+  ],
+])("parsePluginRequest() reads GC's %j [R-1.1-30]", (keys, validAttachments) => {
+  expect(parse(gc, { ...conf, ...keys })).toMatchObject({ validAttachments });
+});
+
+test.each([
+  [[{ containerID: "cid" }], "cni.dev/attachments[0].ifname: is missing"],
+  [[item, null], "cni.dev/attachments[1]: must be an object, got null"],
+  [
+    [{ containerID: 3, ifname: "e" }],
+    "cni.dev/attachments[0].containerID: must be a string, got a number",
+  ],
+  ["all", "cni.dev/attachments: must be an array, got a string"],
+])(
+  "parsePluginRequest() refuses GC's attachments %j rather than collect too much [R-1.1-30]",
+  (list, problem) => {
+    expect(errorOf(() => parse(gc, { ...conf, "cni.dev/attachments": list }))).toEqual({
+      code: 7,
+      msg: `invalid network configuration on stdin: ${problem}`,
+    });
+  },
+);
+
+test.each([
+  ["TRUE", true],
+  ["1", true],
+  ["True", true],
+  ["0", false],
+  ["", false],
+])("parsePluginRequest() reads CNI_NETNS_OVERRIDE=%j [S-11]", (value, netnsOverride) => {
+  expect(parse({ ...env, CNI_NETNS_OVERRIDE: value })).toMatchObject({ netnsOverride });
+});
+
+test("sameNetnsError() has code and words of Go's plugins [S-11]", () => {
+  expect(sameNetnsError().toJSON()).toEqual({
+    code: 8,
+    msg: "plugin's netns and netns from CNI_NETNS should not be the same",
+  });
+});
+
+test("parsePluginRequest() takes every call that libcni makes [R-1.0-12]", () => {
+  const file = new URL("../../../e2e/vectors/libcni-invocations.txt", import.meta.url);
+  const calls = [...readFileSync(file, "utf8").matchAll(/^(CNI_.*)\n {3}stdin=(.*)$/gm)];
+  const commands = calls.map(([, variables = "", stdin = ""]) => {
+    const pairs = [...variables.matchAll(/(CNI_[A-Z]+)=(\S*)/g)];
+    const called = Object.fromEntries(pairs.map(([, name = "", value = ""]) => [name, value]));
+    return called.CNI_COMMAND === "VERSION" ? "VERSION" : parsePluginRequest(called, stdin).command;
+  });
+  const pair = (command: string): string[] => [command, command];
+  expect(commands).toEqual([
+    ...["ADD", "CHECK", "GC", "DEL", "GC", "GC", "STATUS"].flatMap(pair),
+    "VERSION",
+  ]);
+});
+
+test("parsePluginRequest() ends any input with a request or an error of the protocol", () => {
+  const stdin = fc.oneof(
+    fc.string(),
+    json.map((value) => JSON.stringify(value)),
+    fc
+      .record({
+        cniVersion: fc.constantFrom("0.4.0", "1.1.0", "x"),
+        name: fc.constantFrom("n", "", "../x"),
+        prevResult: json,
+        capabilities: json,
+        "cni.dev/valid-attachments": json,
+      })
+      .map((value) => JSON.stringify(value)),
+  );
+  const command = fc.constantFrom("ADD", "DEL", "CHECK", "STATUS", "GC", "X");
+  fc.assert(
+    fc.property(command, stdin, fc.string(), (CNI_COMMAND, text, CNI_ARGS) => {
+      const error = errorOf(() => parse({ ...env, CNI_COMMAND, CNI_ARGS }, text));
+      if (error instanceof Error) throw error;
+    }),
+    { numRuns: 1000 },
+  );
+});

@@ -1,0 +1,158 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { resultFamily } from "#cni/versions.ts";
+import { type IpFamily, ipFamily } from "#lib/ip.ts";
+import type { Json, JsonObject } from "#lib/json.ts";
+import type { Result, ResultDns, ResultInterface, ResultIp, ResultRoute } from "./result.ts";
+
+/**
+ * Writes a result in a version, as Go's library does, keys in its order. To 0.2.0 and below goes
+ * the first address of each family only; routes lose their attributes and interfaces are dropped.
+ * @throws CniError 1 when the version is unknown, or holds no result without an address.
+ */
+export function formatResult(result: Result, version: string): JsonObject {
+  const cniVersion = version === "" ? "0.1.0" : version;
+  const from = resultFamily(result.cniVersion);
+  const to = resultFamily(cniVersion);
+  if (from === undefined || to === undefined) {
+    throw new CniError(
+      CniErrorCode.IncompatibleCniVersion,
+      `no converter for CNI result version ${result.cniVersion} to ${cniVersion}`,
+    );
+  }
+  if (to === "1") return formatLists(result, cniVersion);
+  if (to === "0.4") return formatLegacyLists(result, cniVersion);
+  return formatByFamily(result, { cniVersion, isSameFamily: from === "0.2" });
+}
+
+/** The text that a plugin prints: indented by four spaces, without a newline at its end. */
+export function printResult(result: JsonObject): string {
+  return JSON.stringify(result, null, 4);
+}
+
+/** 1.0.0 and newer: keys in alphabetical order, nothing empty. */
+function formatLists(result: Result, cniVersion: string): JsonObject {
+  const { dns = {} } = result;
+  return compact({
+    cniVersion,
+    dns: nonEmpty(
+      compact({
+        domain: dns.domain,
+        nameservers: list(dns.nameservers),
+        options: list(dns.options),
+        search: list(dns.search),
+      }),
+    ),
+    interfaces: list(result.interfaces.map(formatInterface)),
+    ips: list(
+      result.ips.map((ip) =>
+        compact({
+          address: ip.address,
+          gateway: ip.gateway,
+          interface: interfaceIndex(ip, result),
+        }),
+      ),
+    ),
+    routes: list(
+      result.routes.map(({ advmss, dst, gw, mtu, priority, scope, table }) =>
+        compact({ advmss, dst, gw, mtu, priority, scope, table }),
+      ),
+    ),
+  });
+}
+
+function formatInterface(entry: ResultInterface): JsonObject {
+  const { mac, mtu, name, pciID, sandbox, socketPath } = entry;
+  return compact({ mac, mtu, name, pciID, sandbox, socketPath });
+}
+
+/** 0.3.0 to 0.4.0: every address says its IP version, `dns` is always there. */
+function formatLegacyLists(result: Result, cniVersion: string): JsonObject {
+  return compact({
+    cniVersion,
+    interfaces: list(
+      result.interfaces.map(({ name, mac, sandbox }) => compact({ name, mac, sandbox })),
+    ),
+    ips: list(
+      result.ips.map((ip) =>
+        compact({
+          version: ip.version ?? String(ipFamily(ip.address)),
+          interface: interfaceIndex(ip, result),
+          address: ip.address,
+          gateway: ip.gateway,
+        }),
+      ),
+    ),
+    routes: list(result.routes.map(formatRoute)),
+    dns: formatDns(result.dns),
+  });
+}
+
+/** 0.1.0 and 0.2.0: one address of each family with its routes. */
+function formatByFamily(
+  result: Result,
+  options: { cniVersion: string; isSameFamily: boolean },
+): JsonObject {
+  const ip4 = formatIpConfig(result, { family: 4, isSameFamily: options.isSameFamily });
+  const ip6 = formatIpConfig(result, { family: 6, isSameFamily: options.isSameFamily });
+  if (ip4 === undefined && ip6 === undefined && !options.isSameFamily) {
+    throw new CniError(
+      CniErrorCode.IncompatibleCniVersion,
+      "cannot convert: no valid IP addresses",
+    );
+  }
+  return compact({ cniVersion: options.cniVersion, ip4, ip6, dns: formatDns(result.dns) });
+}
+
+function formatIpConfig(
+  result: Result,
+  options: { family: IpFamily; isSameFamily: boolean },
+): JsonObject | undefined {
+  const version = String(options.family);
+  const ip = result.ips.find(
+    (entry) => (entry.version ?? String(ipFamily(entry.address))) === version,
+  );
+  if (ip === undefined) return undefined;
+  const routes = result.routes
+    .filter((route) => ipFamily(route.dst) === options.family)
+    .map((route) => formatRoute(options.isSameFamily ? route : minimalRoute(route)));
+  return compact({ ip: ip.address, gateway: ip.gateway, routes: list(routes) });
+}
+
+function minimalRoute({ dst, gw }: ResultRoute): ResultRoute {
+  return gw === undefined ? { dst } : { dst, gw };
+}
+
+function formatRoute({ dst, gw, mtu, advmss, priority, table, scope }: ResultRoute): JsonObject {
+  return compact({ dst, gw, mtu, advmss, priority, table, scope });
+}
+
+function formatDns(dns: ResultDns = {}): JsonObject {
+  return compact({
+    nameservers: list(dns.nameservers),
+    domain: dns.domain,
+    search: list(dns.search),
+    options: list(dns.options),
+  });
+}
+
+/** An index that is not within the list crashes containerd's reader, so it is never written. */
+function interfaceIndex(ip: ResultIp, result: Result): number | undefined {
+  const index = ip.interface;
+  return index !== undefined && index >= 0 && index < result.interfaces.length ? index : undefined;
+}
+
+function compact(members: Readonly<Record<string, Json | undefined>>): JsonObject {
+  const kept: JsonObject = {};
+  for (const [key, value] of Object.entries(members)) {
+    if (value !== undefined) kept[key] = value;
+  }
+  return kept;
+}
+
+function list(items: readonly Json[] = []): Json | undefined {
+  return items.length === 0 ? undefined : [...items];
+}
+
+function nonEmpty(object: JsonObject): JsonObject | undefined {
+  return Object.keys(object).length === 0 ? undefined : object;
+}

@@ -1,0 +1,154 @@
+import { expect, test } from "vitest";
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { ended, exited, FakeDelegates } from "#cni/testing/fake-delegates.ts";
+import { gcNetwork, statusNetwork, versionOf } from "./chain.ts";
+
+const limits = { searchPath: ["/a", "/b"], timeoutMs: 1000 };
+const types = ["a", "b", "c"];
+
+function listOf(cniVersion: string, extra: object = {}): NetConfList {
+  const plugins = types.map((type) => ({
+    type,
+    capabilities: { mac: true },
+    prevResult: { bogus: 1 },
+    runtimeConfig: { stale: 1 },
+  }));
+  return parseNetConfList({ cniVersion, name: "n", plugins, ...extra }, { source: "test" });
+}
+
+const noParameters = {
+  CNI_CONTAINERID: "",
+  CNI_NETNS: "",
+  CNI_IFNAME: "",
+  CNI_ARGS: "",
+  CNI_PATH: "/a:/b",
+};
+
+test("statusNetwork() asks every plugin, with name and version and no attachment [R-1.1-22] [R-1.1-23] [B-07]", async () => {
+  const fake = new FakeDelegates();
+  await statusNetwork(listOf("1.1.0"), limits, fake.run);
+  expect(fake.types).toEqual(types);
+  expect(fake.calls[0]?.env).toEqual({ CNI_COMMAND: "STATUS", ...noParameters });
+  expect(fake.stdins[0]).toEqual({
+    type: "a",
+    name: "n",
+    cniVersion: "1.1.0",
+    capabilities: { mac: true },
+  });
+});
+
+test.each([50, 51])(
+  "statusNetwork() gives the first error with its code %i [R-1.1-20] [R-1.1-22]",
+  async (code) => {
+    const fake = new FakeDelegates({ b: exited(1, { code, msg: "not now" }) });
+    await expect(statusNetwork(listOf("1.1.0"), limits, fake.run)).rejects.toMatchObject({
+      code,
+      message: 'plugin type="b" failed (status): not now',
+      ifName: "",
+    });
+    expect(fake.types).toEqual(["a", "b"]);
+  },
+);
+
+test.each(["", "0.3.1", "0.4.0", "1.0.0"])(
+  "statusNetwork() and gcNetwork() reach no plugin of a %j list, which has neither",
+  async (version) => {
+    const fake = new FakeDelegates();
+    await statusNetwork(listOf(version), limits, fake.run);
+    expect(await gcNetwork(listOf(version), [], { ...limits, run: fake.run })).toEqual([]);
+    expect(fake.calls).toEqual([]);
+  },
+);
+
+test("gcNetwork() gives every plugin the valid attachments under both names [R-1.1-30] [R-1.1-32] [R-1.1-34]", async () => {
+  const fake = new FakeDelegates();
+  const valid = [{ containerID: "cid", ifname: "net1" }];
+  await gcNetwork(listOf("1.1.0"), valid, { ...limits, run: fake.run });
+  expect(fake.types).toEqual(types);
+  expect(fake.calls[0]?.env).toEqual({ CNI_COMMAND: "GC", ...noParameters });
+  expect(fake.stdins[0]).toEqual({
+    type: "a",
+    name: "n",
+    cniVersion: "1.1.0",
+    capabilities: { mac: true },
+    "cni.dev/valid-attachments": valid,
+    "cni.dev/attachments": valid,
+  });
+});
+
+test("gcNetwork() writes an empty list as such, not as null [R-1.1-30]", async () => {
+  const fake = new FakeDelegates();
+  await gcNetwork(listOf("1.1.0"), [], { ...limits, run: fake.run });
+  expect(fake.stdins[0]).toMatchObject({
+    "cni.dev/valid-attachments": [],
+    "cni.dev/attachments": [],
+  });
+});
+
+test("gcNetwork() goes on after errors and returns them all [R-1.1-31] [R-1.1-32] [R-1.1-34]", async () => {
+  const fake = new FakeDelegates({
+    a: exited(1, { code: 100, msg: "x" }),
+    c: ended("signaled", 9),
+  });
+  const errors = await gcNetwork(listOf("1.1.0"), [], { ...limits, run: fake.run });
+  expect(fake.types).toEqual(types);
+  expect(errors.map(({ code, message }) => [code, message])).toEqual([
+    [100, 'plugin type="a" failed (gc): x'],
+    [
+      999,
+      'plugin type="c" failed (gc): netplugin failed with no error message: killed by signal 9',
+    ],
+  ]);
+});
+
+test("gcNetwork() reaches no plugin of a list with disableGC [R-1.1-03]", async () => {
+  const fake = new FakeDelegates();
+  const list = listOf("1.1.0", { disableGC: true });
+  expect(await gcNetwork(list, [], { ...limits, run: fake.run })).toEqual([]);
+  expect(fake.calls).toEqual([]);
+});
+
+test("versionOf() asks as libcni does [R-1.0-12] [X-11]", async () => {
+  const answer = { cniVersion: "1.1.0", supportedVersions: ["0.-42.0", "1.1.0"] };
+  const fake = new FakeDelegates({ a: exited(0, answer) });
+  expect(await versionOf("a", limits, fake.run)).toEqual(answer);
+  expect(fake.calls).toEqual([
+    {
+      type: "a",
+      ...limits,
+      stdin: '{"cniVersion":"1.1.0"}',
+      env: {
+        CNI_COMMAND: "VERSION",
+        CNI_CONTAINERID: "",
+        CNI_NETNS: "dummy",
+        CNI_IFNAME: "dummy",
+        CNI_ARGS: "",
+        CNI_PATH: "dummy",
+      },
+    },
+  ]);
+});
+
+test.each([
+  [exited(1, { code: 4, msg: "unknown CNI_COMMAND: VERSION" }), ["0.1.0"]],
+  [exited(0, { cniVersion: "0.2.0" }), ["0.1.0", "0.2.0"]],
+  [exited(0, { CniVersion: "1.0.0", SupportedVersions: ["1.0.0"] }), ["1.0.0"]],
+])("versionOf() understands old plugins: %j [X-11]", async (outcome, versions) => {
+  const { supportedVersions } = await versionOf("a", limits, new FakeDelegates({ a: outcome }).run);
+  expect(supportedVersions).toEqual(versions);
+});
+
+test.each([
+  [exited(0, {}), "decoding version info: missing field cniVersion"],
+  [exited(0, { cniVersion: "1.0.0" }), "decoding version info: missing field supportedVersions"],
+  [
+    exited(0, { cniVersion: 1 }),
+    "decoding version info: cniVersion: must be a string, got a number",
+  ],
+  [exited(0, "x"), "decoding version info: not valid JSON"],
+  [exited(1, { code: 9, msg: "broken" }), "broken"],
+  [ended("missing", 2), 'failed to find plugin "a" in path [/a /b]'],
+])("versionOf() refuses %j [X-11]", async (outcome, message) => {
+  const { run } = new FakeDelegates({ a: outcome });
+  await expect(versionOf("a", limits, run)).rejects.toThrow(message);
+});

@@ -1,0 +1,128 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parseNetConfList } from "#cni/conf/conf.ts";
+import { exited, FakeDelegates } from "#cni/testing/fake-delegates.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import {
+  addNetwork,
+  checkNetwork,
+  delNetwork,
+  gcNetwork,
+  statusNetwork,
+  versionOf,
+} from "./chain.ts";
+
+/** One execution: its environment and its stdin. */
+interface Invocation {
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: JsonObject;
+}
+
+/** What libcni ran for one list of two plugins: e2e/vectors/libcni-invocations.txt. */
+function readInvocations(): Invocation[] {
+  const file = new URL("../../../e2e/vectors/libcni-invocations.txt", import.meta.url);
+  const calls = readFileSync(file, "utf8").matchAll(/^(CNI_.*)\n {3}stdin=(.*)$/gm);
+  return [...calls].map(([, variables = "", stdin = ""]) => {
+    const pairs = [...variables.matchAll(/(CNI_[A-Z]+)=(\S*)/g)];
+    return {
+      env: Object.fromEntries(pairs.map(([, name = "", value = ""]) => [name, value])),
+      stdin: JSON.parse(stdin),
+    };
+  });
+}
+
+const recorded = readInvocations();
+
+function of(command: string): Invocation[] {
+  return recorded.filter(({ env }) => env.CNI_COMMAND === command);
+}
+
+/**
+ * Where we differ from libcni on purpose (cni.md §3.8): keys that only a runtime may set are not
+ * taken from disk, so that the vectors' stale ones are not expected.
+ */
+function withoutStaleKeys({ env, stdin }: Invocation): Invocation {
+  const { prevResult, runtimeConfig, ...rest } = stdin;
+  const isStale = (value: unknown): boolean =>
+    isJsonObject(value) && ("bogus" in value || "stale" in value);
+  return {
+    env,
+    stdin: {
+      ...rest,
+      ...(prevResult === undefined || isStale(prevResult) ? {} : { prevResult }),
+      ...(runtimeConfig === undefined || isStale(runtimeConfig) ? {} : { runtimeConfig }),
+    },
+  };
+}
+
+function made(fake: FakeDelegates): Invocation[] {
+  const stdins = fake.stdins;
+  return fake.calls.map(({ env }, index) => ({ env, stdin: stdins[index] ?? {} }));
+}
+
+const list = parseNetConfList(
+  `{"cniVersion":"1.1.0","name":"n","plugins":[
+    {"type":"a","args":{"cni":{"z":1}},"big":12345678901234567890,"capabilities":{"mac":true,"x":false},
+     "cni.dev/foo":1,"f":1.5,"html":"<&>","prevResult":{"bogus":1},"runtimeConfig":{"stale":1}},
+    {"type":"b"}]}`,
+  { source: "vector" },
+);
+const limits = { searchPath: ["/a", "/b"], timeoutMs: 1000 };
+const rt = {
+  containerId: "cid",
+  netns: "/ns",
+  ifName: "eth0",
+  cniArgs: [
+    ["K", "V=1"],
+    ["IgnoreUnknown", "1"],
+  ] as const,
+  capabilityArgs: { mac: "aa", x: 1, other: 2 },
+  ...limits,
+};
+const result = { cniVersion: "1.1.0", ips: [{ address: "10.0.0.1/24" }] };
+const succeeding = { a: exited(0, result), b: exited(0, result) };
+
+test("addNetwork() runs what libcni runs [R-0.3-13] [R-1.0-26] [B-01] [B-02] [B-03] [B-04]", async () => {
+  const fake = new FakeDelegates(succeeding);
+  await addNetwork(list, rt, fake.run);
+  expect(made(fake)).toEqual(of("ADD").map(withoutStaleKeys));
+});
+
+test("checkNetwork() runs what libcni runs [R-1.0-25]", async () => {
+  const fake = new FakeDelegates();
+  await checkNetwork(list, rt, { prevResult: result, run: fake.run });
+  expect(made(fake)).toEqual(of("CHECK"));
+});
+
+test("delNetwork() runs what libcni runs [R-1.0-24]", async () => {
+  const fake = new FakeDelegates();
+  await delNetwork(list, rt, { prevResult: result, run: fake.run });
+  expect(made(fake)).toEqual(of("DEL"));
+});
+
+test("statusNetwork() runs what libcni runs [R-1.1-23] [B-07]", async () => {
+  const fake = new FakeDelegates();
+  await statusNetwork(list, limits, fake.run);
+  expect(made(fake)).toEqual(of("STATUS").map(withoutStaleKeys));
+});
+
+test("gcNetwork() runs what libcni runs, but with an empty list where that writes null [R-1.1-30] [O-04]", async () => {
+  const [validA, validB, emptyA, emptyB] = of("GC").map(withoutStaleKeys);
+  const fake = new FakeDelegates();
+  await gcNetwork(list, [{ containerID: "cid", ifname: "eth0" }], { ...limits, run: fake.run });
+  expect(made(fake)).toEqual([validA, validB]);
+  const none = new FakeDelegates();
+  await gcNetwork(list, [], { ...limits, run: none.run });
+  const empty = { "cni.dev/valid-attachments": [], "cni.dev/attachments": [] };
+  expect(made(none)).toEqual(
+    [emptyA, emptyB].map((call) => ({ ...call, stdin: { ...call?.stdin, ...empty } })),
+  );
+});
+
+test("versionOf() runs what libcni runs [X-11]", async () => {
+  const fake = new FakeDelegates({
+    a: exited(0, { cniVersion: "1.1.0", supportedVersions: ["1.1.0"] }),
+  });
+  await versionOf("a", limits, fake.run);
+  expect(made(fake)).toEqual(of("VERSION"));
+});

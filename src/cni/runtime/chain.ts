@@ -1,0 +1,178 @@
+import type { NetConfList } from "#cni/conf/conf.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { validateContainerId, validateIfName, validateNetworkName } from "#cni/names.ts";
+import { parseResult, type Result } from "#cni/result/result.ts";
+import { isAtLeast, requireSupportedVersion } from "#cni/versions.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { DelegateCall, DelegateOutcome, RunDelegate } from "./delegate.ts";
+import type { RuntimeConf } from "./delegate-calls.ts";
+import { attachmentCall, networkCall, type PluginLimits, versionCall } from "./delegate-calls.ts";
+import { type DelegateContext, type DelegateError, delegateFailure } from "./delegate-error.ts";
+import {
+  inListVersion,
+  type PluginVersions,
+  readAddOutput,
+  readVersions,
+} from "./delegate-output.ts";
+import type { ValidAttachment } from "./delegate-stdin.ts";
+
+export type { PluginLimits, RuntimeConf } from "./delegate-calls.ts";
+export { DelegateError } from "./delegate-error.ts";
+export type { PluginVersions } from "./delegate-output.ts";
+export type { ValidAttachment } from "./delegate-stdin.ts";
+
+/** What an ADD of a list gave. */
+export interface AddedNetwork {
+  /** In the list's version, with the fields that plugins printed beyond the specification. */
+  readonly raw: JsonObject;
+  readonly result: Result;
+}
+
+/**
+ * Attaches a container to a network: runs every plugin of the list in order, each with the result
+ * of the one before, up to the first that fails. It undoes nothing: that is the caller's DEL
+ * (CNI 1.1.0 §3 "Adding an attachment").
+ * @throws CniError before anything has run; DelegateError with the code of the plugin that failed.
+ */
+export async function addNetwork(
+  list: NetConfList,
+  rt: RuntimeConf,
+  run: RunDelegate,
+): Promise<AddedNetwork> {
+  validateContainerId(rt.containerId);
+  validateNetworkName(list.name);
+  validateIfName(rt.ifName);
+  requireSupportedVersion(list.cniVersion);
+  let raw: JsonObject | undefined;
+  for (const plugin of list.plugins) {
+    const call = attachmentCall({ list, plugin, rt }, "ADD", raw);
+    const context = { call, network: list.name };
+    const { stdout } = await execute(context, run);
+    raw = readAddOutput(stdout, list.cniVersion, context);
+  }
+  if (raw === undefined)
+    throw new CniError(CniErrorCode.InvalidNetworkConfig, "no plugins in list");
+  return { raw, result: parseResult(raw, { fallbackVersion: list.cniVersion }) };
+}
+
+/**
+ * The DELs of an attachment, ready to run, last plugin first: CNI 1.1.0 §3 "Deleting an
+ * attachment". Each gets the final result of the ADD from version 0.4.0 on, unless it is damaged.
+ */
+export function delCalls(
+  list: NetConfList,
+  rt: RuntimeConf,
+  prevResult?: JsonObject,
+): DelegateCall[] {
+  const known = isAtLeast(list.cniVersion, "0.4.0") ? usable(prevResult, list) : undefined;
+  return list.plugins
+    .map((plugin) => attachmentCall({ list, plugin, rt }, "DEL", known))
+    .toReversed();
+}
+
+/** Runs {@link delCalls} up to the first that fails. @throws DelegateError */
+export async function delNetwork(
+  list: NetConfList,
+  rt: RuntimeConf,
+  options: { run: RunDelegate; prevResult?: JsonObject },
+): Promise<void> {
+  for (const call of delCalls(list, rt, options.prevResult)) {
+    await execute({ call, network: list.name }, options.run);
+  }
+}
+
+/**
+ * Checks an attachment: CNI 1.1.0 §3 "Checking an attachment". Lists below 0.4.0, which has no
+ * CHECK, and lists with `disableCheck` are passed over.
+ * @throws DelegateError of the first plugin that fails; CniError when the result is damaged.
+ */
+export async function checkNetwork(
+  list: NetConfList,
+  rt: RuntimeConf,
+  options: { prevResult: JsonObject; run: RunDelegate },
+): Promise<void> {
+  if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
+  const known = inListVersion(options.prevResult, list.cniVersion);
+  for (const plugin of list.plugins) {
+    const call = attachmentCall({ list, plugin, rt }, "CHECK", known);
+    await execute({ call, network: list.name }, options.run);
+  }
+}
+
+/**
+ * Asks every plugin whether it is ready for ADD; lists below 1.1.0, which has no STATUS, are
+ * ready.
+ * @throws DelegateError of the first that is not, with its code.
+ */
+export async function statusNetwork(
+  list: NetConfList,
+  limits: PluginLimits,
+  run: RunDelegate,
+): Promise<void> {
+  if (!isAtLeast(list.cniVersion, "1.1.0")) return;
+  for (const plugin of list.plugins) {
+    const call = networkCall({ list, plugin, limits }, "STATUS");
+    await execute({ call, network: list.name }, run);
+  }
+}
+
+/**
+ * Has every plugin remove what belongs to no valid attachment, whatever others fail; passes over
+ * lists below 1.1.0, which has no GC, and those with `disableGC`.
+ * @returns the errors of the plugins that failed
+ */
+export async function gcNetwork(
+  list: NetConfList,
+  valid: readonly ValidAttachment[],
+  options: PluginLimits & { run: RunDelegate },
+): Promise<DelegateError[]> {
+  if (list.disableGC || !isAtLeast(list.cniVersion, "1.1.0")) return [];
+  const errors: DelegateError[] = [];
+  for (const plugin of list.plugins) {
+    const call = networkCall({ list, plugin, limits: options }, "GC", valid);
+    const outcome = await options.run(call);
+    if (!succeeded(outcome)) errors.push(delegateFailure(outcome, { call, network: list.name }));
+  }
+  return errors;
+}
+
+/**
+ * Asks a plugin for its versions: CNI 1.1.0 §2 "VERSION". One that does not know the question
+ * speaks 0.1.0.
+ * @throws DelegateError when it fails otherwise, or its answer is incomplete.
+ */
+export async function versionOf(
+  type: string,
+  limits: PluginLimits,
+  run: RunDelegate,
+): Promise<PluginVersions> {
+  const context = { call: versionCall(type, limits), network: "" };
+  const outcome = await run(context.call);
+  if (succeeded(outcome)) return readVersions(outcome.stdout, context);
+  const failure = delegateFailure(outcome, context);
+  if (failure.message.endsWith(": unknown CNI_COMMAND: VERSION")) {
+    return { cniVersion: "0.1.0", supportedVersions: ["0.1.0"] };
+  }
+  throw failure;
+}
+
+async function execute(context: DelegateContext, run: RunDelegate): Promise<DelegateOutcome> {
+  const outcome = await run(context.call);
+  if (succeeded(outcome)) return outcome;
+  throw delegateFailure(outcome, context);
+}
+
+function succeeded(outcome: DelegateOutcome): boolean {
+  return outcome.outcome === "exited" && outcome.code === 0;
+}
+
+/** The result in the list's version, unless it is damaged: DEL is best effort. */
+function usable(prevResult: JsonObject | undefined, list: NetConfList): JsonObject | undefined {
+  if (prevResult === undefined) return undefined;
+  try {
+    return inListVersion(prevResult, list.cniVersion);
+  } catch (error) {
+    if (error instanceof CniError) return undefined;
+    throw error;
+  }
+}

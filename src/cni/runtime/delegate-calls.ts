@@ -1,0 +1,96 @@
+import { formatCniArgs, mergeCniArgs } from "#cni/args.ts";
+import type { NetConfList, PluginConf } from "#cni/conf/conf.ts";
+import { currentVersion } from "#cni/versions.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { DelegateCall } from "./delegate.ts";
+import { pluginStdin, type ValidAttachment } from "./delegate-stdin.ts";
+
+/** The runtime's part of an attachment: CNI 1.1.0 §2 "Parameters". */
+export interface RuntimeConf {
+  readonly containerId: string;
+  /** "" on DEL when it is gone. */
+  readonly netns: string;
+  readonly ifName: string;
+  readonly cniArgs: readonly (readonly [string, string])[];
+  /** Values of capabilities, before the filter of each plugin. */
+  readonly capabilityArgs: JsonObject;
+  readonly searchPath: readonly string[];
+  /** The limit of each single execution. */
+  readonly timeoutMs: number;
+}
+
+/** Where plugins are and how long each may take, for commands that concern no attachment. */
+export interface PluginLimits {
+  readonly searchPath: readonly string[];
+  readonly timeoutMs: number;
+}
+
+/** The call that adds, deletes or checks an attachment with one plugin of its list. */
+export function attachmentCall(
+  subject: { list: NetConfList; plugin: PluginConf; rt: RuntimeConf },
+  command: "ADD" | "DEL" | "CHECK",
+  prevResult?: JsonObject,
+): DelegateCall {
+  const { list, plugin, rt } = subject;
+  const parameters = {
+    CNI_CONTAINERID: rt.containerId,
+    CNI_NETNS: rt.netns,
+    CNI_IFNAME: rt.ifName,
+    CNI_ARGS: formatCniArgs(mergeCniArgs(rt.cniArgs)),
+    CNI_PATH: rt.searchPath.join(":"),
+  };
+  const { capabilityArgs } = rt;
+  return {
+    type: plugin.type,
+    searchPath: rt.searchPath,
+    env: environment(command, parameters),
+    stdin: pluginStdin(list, plugin, {
+      capabilityArgs,
+      ...(prevResult === undefined ? {} : { prevResult }),
+    }),
+    timeoutMs: rt.timeoutMs,
+  };
+}
+
+/** The call that concerns a network as a whole; it has neither runtimeConfig nor prevResult. */
+export function networkCall(
+  subject: { list: NetConfList; plugin: PluginConf; limits: PluginLimits },
+  command: "STATUS" | "GC",
+  validAttachments?: readonly ValidAttachment[],
+): DelegateCall {
+  const { list, plugin, limits } = subject;
+  return {
+    type: plugin.type,
+    searchPath: limits.searchPath,
+    env: environment(command, { CNI_PATH: limits.searchPath.join(":") }),
+    stdin: pluginStdin(list, plugin, validAttachments === undefined ? {} : { validAttachments }),
+    timeoutMs: limits.timeoutMs,
+  };
+}
+
+/** The question for a plugin's versions, with libcni's placeholders for what old plugins require. */
+export function versionCall(type: string, limits: PluginLimits): DelegateCall {
+  return {
+    type,
+    searchPath: limits.searchPath,
+    env: environment("VERSION", { CNI_NETNS: "dummy", CNI_IFNAME: "dummy", CNI_PATH: "dummy" }),
+    stdin: JSON.stringify({ cniVersion: currentVersion }),
+    timeoutMs: limits.timeoutMs,
+  };
+}
+
+/** Every variable of the protocol, so that none is inherited from the call that we serve. */
+function environment(
+  command: string,
+  parameters: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return {
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: "",
+    CNI_NETNS: "",
+    CNI_IFNAME: "",
+    CNI_ARGS: "",
+    CNI_PATH: "",
+    ...parameters,
+  };
+}

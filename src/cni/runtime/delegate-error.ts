@@ -1,0 +1,166 @@
+import { CniError, CniErrorCode, type CniErrorOptions } from "#cni/error.ts";
+import { isJsonObject, type Json, quoteValue } from "#lib/json.ts";
+import { parseJsonText } from "#lib/json-text.ts";
+import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
+
+/** Which attachment's plugin failed. */
+export interface DelegateErrorOptions extends CniErrorOptions {
+  readonly network: string;
+  /** "" for STATUS and GC, which concern no interface. */
+  readonly ifName: string;
+  readonly pluginType: string;
+}
+
+/** A delegate's failure: its own code and words, and which network it was for. */
+export class DelegateError extends CniError {
+  override readonly name = "DelegateError";
+  readonly network: string;
+  readonly ifName: string;
+  readonly pluginType: string;
+
+  constructor(code: number, message: string, options: DelegateErrorOptions) {
+    super(code, message, options);
+    this.network = options.network;
+    this.ifName = options.ifName;
+    this.pluginType = options.pluginType;
+  }
+}
+
+/** What was asked of the delegate, and for which network. */
+export interface DelegateContext {
+  readonly call: DelegateCall;
+  readonly network: string;
+}
+
+/** libcni's words for what failed, in `plugin type="T" failed (add)`. */
+const verbs: Readonly<Record<string, string>> = {
+  ADD: "add",
+  DEL: "delete",
+  CHECK: "check",
+  STATUS: "status",
+  GC: "gc",
+  VERSION: "version",
+};
+
+/** What a delegate said of its failure. */
+interface Diagnosis {
+  readonly code: number;
+  readonly message: string;
+  readonly details?: string;
+}
+
+/** The error of an execution that did not succeed: its stdout decoded, else what else is known. */
+export function delegateFailure(outcome: DelegateOutcome, context: DelegateContext): DelegateError {
+  return delegateError(diagnose(outcome, context.call), context);
+}
+
+/** The error of a delegate that succeeded but printed what is no result. */
+export function delegateOutputError(error: unknown, context: DelegateContext): DelegateError {
+  const code = error instanceof CniError ? error.code : CniErrorCode.DecodingFailure;
+  const message = error instanceof Error ? error.message : String(error);
+  return delegateError({ code, message }, context, error);
+}
+
+function delegateError(
+  { code, message, details }: Diagnosis,
+  { call, network }: DelegateContext,
+  cause?: unknown,
+): DelegateError {
+  const command = call.env.CNI_COMMAND ?? "";
+  const reword = command === "DEL" ? rewordForDel : oneLine;
+  const verb = verbs[command] ?? command.toLowerCase();
+  return new DelegateError(
+    code,
+    `plugin type="${call.type}" failed (${verb}): ${reword(message)}`,
+    {
+      network,
+      ifName: call.env.CNI_IFNAME ?? "",
+      pluginType: call.type,
+      ...(details === undefined ? {} : { details: reword(details) }),
+      ...(cause === undefined ? {} : { cause }),
+    },
+  );
+}
+
+/**
+ * containerd takes a DEL error with these words for "already gone" and forgets the pod, whatever
+ * else failed; so no DEL error of ours has them.
+ */
+export function rewordForDel(text: string): string {
+  return oneLine(text)
+    .replaceAll(/no such file or directory/gi, "file is absent")
+    .replaceAll(/not\s+found/gi, "absent");
+}
+
+function oneLine(text: string): string {
+  return text.trim().replaceAll(/\s*[\r\n]+\s*/g, " ");
+}
+
+function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
+  if (outcome.outcome === "exited" && outcome.stdout.trim() !== "") {
+    return decodeErrorOutput(outcome.stdout);
+  }
+  const code = CniErrorCode.Internal;
+  const ending = describeEnding(outcome, call);
+  if (outcome.outcome === "missing" || outcome.outcome === "refused")
+    return { code, message: ending };
+  const stderr = oneLine(outcome.stderr);
+  const said = stderr === "" ? " with no error message" : `: ${quoteValue(stderr, 500)}`;
+  return { code, message: `netplugin failed${said}: ${ending}` };
+}
+
+/** How an execution ended, when the plugin itself did not say. */
+function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
+  switch (outcome.outcome) {
+    case "exited":
+      return `exit status ${outcome.code}`;
+    case "signaled":
+      return `killed by signal ${outcome.code}`;
+    case "timeout":
+      return `timed out after ${call.timeoutMs} ms`;
+    case "missing":
+      return `failed to find plugin ${JSON.stringify(call.type)} in path [${call.searchPath.join(" ")}]`;
+    default:
+      return outcome.message === "" ? outcome.outcome : outcome.message;
+  }
+}
+
+/** Reads the error object that the specification wants on stdout: CNI 1.1.0 §5 "Error". */
+function decodeErrorOutput(stdout: string): Diagnosis {
+  const decoded = tryParseJson(stdout);
+  if (!isJsonObject(decoded)) {
+    return {
+      code: CniErrorCode.DecodingFailure,
+      message: `netplugin failed but its diagnostic message is no error object: ${quoteValue(oneLine(stdout), 500)}`,
+    };
+  }
+  const members = new Map(
+    Object.entries(decoded).map(([key, value]) => [key.toLowerCase(), value]),
+  );
+  const msg = text(members.get("msg"));
+  const details = text(members.get("details"));
+  return {
+    code: errorCode(members.get("code")),
+    message: msg === "" ? "netplugin failed with no error message" : msg,
+    ...(details === "" ? {} : { details }),
+  };
+}
+
+/** Codes are non-negative integers; libcni refuses a whole error for another one. */
+function errorCode(code: Json | undefined): number {
+  return typeof code === "number" && Number.isSafeInteger(code) && code >= 0
+    ? code
+    : CniErrorCode.Internal;
+}
+
+function text(value: Json | undefined): string {
+  return typeof value === "string" ? oneLine(value) : "";
+}
+
+function tryParseJson(json: string): Json | undefined {
+  try {
+    return parseJsonText(json);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,75 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { FieldReader, Problems, parseJson, readJsonObject } from "#cni/field-reader.ts";
+import { withUnknownFields } from "#cni/result/extras.ts";
+import { formatResult, parseResult } from "#cni/result/result.ts";
+import { resultFamily } from "#cni/versions.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type DelegateContext, delegateOutputError } from "./delegate-error.ts";
+
+/** What a plugin answers to VERSION. */
+export interface PluginVersions {
+  readonly cniVersion: string;
+  readonly supportedVersions: readonly string[];
+}
+
+/**
+ * Reads what a plugin printed on ADD. A result must be in the configuration's version; one in
+ * another is converted rather than refused, as other runtimes take it.
+ * @throws DelegateError 6 when it is no result: nothing printed is no result either.
+ */
+export function readAddOutput(
+  stdout: string,
+  cniVersion: string,
+  context: DelegateContext,
+): JsonObject {
+  return reading(context, () => {
+    if (stdout.trim() === "") {
+      throw new CniError(CniErrorCode.DecodingFailure, "cannot decode result: nothing was printed");
+    }
+    return inListVersion(parseJson(stdout, "cannot decode result"), cniVersion);
+  });
+}
+
+/**
+ * A result in a list's version. Fields beyond the specification are kept where both versions have
+ * results of the same shape.
+ * @throws CniError 6 when it is no result, 1 when it cannot be converted
+ */
+export function inListVersion(printed: unknown, cniVersion: string): JsonObject {
+  const result = parseResult(printed, { fallbackVersion: cniVersion });
+  const converted = formatResult(result, cniVersion);
+  const isSameShape = resultFamily(result.cniVersion) === resultFamily(cniVersion);
+  return isSameShape && isJsonObject(printed) ? withUnknownFields(converted, printed) : converted;
+}
+
+/** Reads the answer to VERSION; 0.2.0 plugins may leave out the list. @throws DelegateError 6 */
+export function readVersions(stdout: string, context: DelegateContext): PluginVersions {
+  return reading(context, () => {
+    const subject = "decoding version info";
+    const problems = new Problems();
+    const fields = new FieldReader(readJsonObject(stdout, subject), {
+      path: "",
+      problems,
+      foldCase: true,
+    });
+    const cniVersion = fields.string("cniVersion") ?? "";
+    const listed = fields.strings("supportedVersions");
+    problems.throwIfAny(CniErrorCode.DecodingFailure, subject);
+    const versions = listed.length === 0 && cniVersion === "0.2.0" ? ["0.1.0", "0.2.0"] : listed;
+    if (cniVersion === "" || versions.length === 0) {
+      const missing = cniVersion === "" ? "cniVersion" : "supportedVersions";
+      throw new CniError(CniErrorCode.DecodingFailure, `${subject}: missing field ${missing}`);
+    }
+    return { cniVersion, supportedVersions: versions };
+  });
+}
+
+/** Makes the errors of a reader those of its plugin. */
+function reading<T>(context: DelegateContext, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof CniError) throw delegateOutputError(error, context);
+    throw error;
+  }
+}

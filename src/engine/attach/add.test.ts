@@ -1,0 +1,311 @@
+import { expect, test } from "vitest";
+import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+/** A pod `web` that asks for networks, with definitions `a` and `b` of the plugins `bridge` and `macvlan`. */
+function podWith(annotation: string): EngineLab {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  lab.source.addNad("default/b", network("net-b", "macvlan"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: annotation } });
+  return lab;
+}
+
+const web = { pod: "default/web" };
+
+test("add() attaches the default network first, then the requested ones in their order [N-6.2] [N-4a] [N-6a]", async () => {
+  const lab = podWith("b,a");
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "macvlan ADD net1", "bridge ADD net2"]);
+});
+
+test("add() never runs two delegates of a sandbox at once [N-7.3] [R-1.0-20] [R-0.4-01]", async () => {
+  const lab = podWith("a,b");
+  let running = 0;
+  let most = 0;
+  for (const type of ["ptp", "bridge", "macvlan"]) {
+    lab.plugins.script(type, async (call) => {
+      most = Math.max(most, ++running);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      running--;
+      return lab.plugins.work(call);
+    });
+  }
+  await lab.add(web);
+  expect(lab.plugins.calls).toHaveLength(3);
+  expect(most).toBe(1);
+});
+
+test("add() answers with the default network's result alone, in the version of the runtime's conf", async () => {
+  const lab = podWith("a");
+  const { json } = await lab.add({ ...web, conf: { cniVersion: "0.4.0" } });
+  expect(json).toMatchObject({
+    cniVersion: "0.4.0",
+    interfaces: [{ name: "eth0", sandbox: netns }],
+    ips: [{ version: "4", address: "10.0.0.1/24", gateway: "10.0.0.254", interface: 0 }],
+  });
+});
+
+test("add() makes record and plan durable before the first delegate runs, and again with the results", async () => {
+  const lab = podWith("a");
+  await lab.add(web);
+  expect(lab.journal).toEqual([
+    "save c1@eth0",
+    "ptp ADD eth0",
+    "bridge ADD net1",
+    "save c1@eth0",
+    "publish default/web",
+  ]);
+  const [first, second] = lab.records.saves;
+  expect(first?.record.attachments.map((a) => a.result)).toEqual([undefined, undefined]);
+  expect(second?.record.attachments.map((a) => a.result)).toMatchObject([
+    { ips: [{ address: "10.0.0.1/24" }] },
+    { ips: [{ address: "10.0.0.2/24" }] },
+  ]);
+});
+
+test("add() runs no delegate when the record cannot be written", async () => {
+  const lab = podWith("a");
+  lab.records.failSave = { nth: 1, error: new Error("disk full") };
+  expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { code: 999, msg: "disk full" } });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
+test("add() records all that DEL, CHECK and GC need", async () => {
+  const lab = podWith('[{"name":"a","interface":"data0","cni-args":{"vlan":7}}]');
+  lab.config = { binDir: "/opt/plexus/bin" };
+  await lab.add({ ...web, env: { CNI_PATH: "/x:/y" } });
+  const { record } = lab.records.saves[1]!;
+  expect(record).toMatchObject({
+    ...sandbox,
+    netns,
+    cniVersion: "1.0.0",
+    pod: { namespace: "default", name: "web", uid: "uid-1" },
+    createdAt: "2026-01-01T00:00:00Z",
+  });
+  const result = (name: string, address: string): object => ({
+    cniVersion: "1.0.0",
+    interfaces: [{ name, mac: "02:00:00:00:00:02", sandbox: netns }],
+    ips: [{ address, gateway: "10.0.0.254", interface: 0 }],
+  });
+  const searchPath = ["/opt/plexus/bin", "/x", "/y"];
+  const cniArgs = [
+    ["IgnoreUnknown", "1"],
+    ["K8S_POD_NAMESPACE", "default"],
+    ["K8S_POD_NAME", "web"],
+  ];
+  expect(record.attachments).toEqual([
+    {
+      displayName: "default-net",
+      isDefault: true,
+      ifName: "eth0",
+      conf: network("default-net", "ptp"),
+      cniArgs,
+      capabilityArgs: {},
+      searchPath,
+      result: result("eth0", "10.0.0.1/24"),
+    },
+    {
+      displayName: "default/a",
+      isDefault: false,
+      ifName: "data0",
+      conf: {
+        cniVersion: "1.0.0",
+        name: "net-a",
+        plugins: [{ type: "bridge", args: { cni: { vlan: 7 } } }],
+      },
+      cniArgs,
+      capabilityArgs: {},
+      searchPath,
+      result: result("data0", "10.0.0.2/24"),
+    },
+  ]);
+});
+
+test("add() keeps the gateways of a default-route request in the record", async () => {
+  const lab = podWith('[{"name":"a","default-route":["10.0.0.77"]}]');
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const [first] = lab.records.saves;
+  expect(first?.record.attachments.map((a) => a.defaultRoute)).toEqual([undefined, ["10.0.0.77"]]);
+  expect(lab.kernel.defaultRoutes(netns)).toBe(1);
+});
+
+test("add() plans the exact DELs of all attachments, last first, in groups [R-0.3-14] [R-1.0-24]", async () => {
+  const lab = podWith("a");
+  lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
+  await lab.add(web);
+  const planned = lab.records.saves[1]!.plan;
+  expect(planned.map(({ group, call }) => `${group} ${call.type} ${call.env.CNI_IFNAME}`)).toEqual([
+    "1 tuning net1",
+    "1 bridge net1",
+    "0 ptp eth0",
+  ]);
+  await lab.del(web);
+  const really = lab.plugins.calls.filter((call) => call.command === "DEL");
+  const bare = ({ type, searchPath, env, stdin, timeoutMs }: (typeof really)[number]): object => ({
+    type,
+    searchPath,
+    env,
+    stdin,
+    timeoutMs,
+  });
+  expect(planned.map(({ call }) => call)).toEqual(really.map(bare));
+});
+
+test("add() plans DELs without prevResult before anything has run, with it afterwards [R-0.4-12]", async () => {
+  const lab = podWith("a");
+  await lab.add(web);
+  const prevResults = lab.records.saves.map(({ plan }) =>
+    plan.map(({ call }) => JSON.parse(call.stdin).prevResult?.ips[0].address),
+  );
+  expect(prevResults).toEqual([
+    [undefined, undefined],
+    ["10.0.0.2/24", "10.0.0.1/24"],
+  ]);
+});
+
+test("add() writes one status entry for each attachment, the default network's alone as default [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
+  const lab = podWith("a,b");
+  await lab.add(web);
+  expect(lab.publisher.status("default/web")).toMatchObject([
+    { name: "default-net", interface: "eth0", ips: ["10.0.0.1"], default: true },
+    { name: "default/a", interface: "net1", ips: ["10.0.0.2"], default: false },
+    { name: "default/b", interface: "net2", ips: ["10.0.0.3"], default: false },
+  ]);
+});
+
+test("add() writes the status of a pod that asks for nothing as well", async () => {
+  const lab = podWith("");
+  await lab.add(web);
+  expect(lab.publisher.status("default/web")).toMatchObject([
+    { name: "default-net", default: true },
+  ]);
+});
+
+test("add() tells the pod's owner of each interface", async () => {
+  const lab = podWith("a");
+  await lab.add(web);
+  expect(lab.events.told.map(({ type, reason, message }) => [type, reason, message])).toEqual([
+    ["Normal", "AddedInterface", "Add eth0 [10.0.0.1/24] from default-net"],
+    ["Normal", "AddedInterface", "Add net1 [10.0.0.2/24] from default/a"],
+  ]);
+});
+
+test("add() attaches a sandbox that is no pod to the configured networks and asks for no pod", async () => {
+  const lab = podWith("a");
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  expect(lab.source.asked).toEqual([]);
+  expect(lab.records.saves[0]?.record.pod).toBeUndefined();
+  expect(lab.publisher.published.size).toBe(0);
+});
+
+test("add() attaches to the configured networks where there is no source of pods", async () => {
+  const lab = new EngineLab({ noSource: true });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+});
+
+test.each([
+  ["that is gone", "default/gone"],
+  ["that was replaced", "default/web/another-uid"],
+])("add() of a pod %s says try again later and attaches nothing", async (_, pod) => {
+  const lab = podWith("a");
+  const { exitCode, json } = await lab.add({ pod });
+  expect({ exitCode, code: json.code }).toEqual({ exitCode: 1, code: 11 });
+  expect(json.msg).toContain(pod.split("/").slice(0, 2).join("/"));
+  expect(lab.journal).toEqual([]);
+});
+
+test("add() takes a static pod whatever UID the runtime sends, and publishes on its mirror", async () => {
+  const lab = podWith("");
+  lab.source.addPod({ name: "etcd", namespace: "kube-system", uid: "mirror", isStatic: true });
+  await lab.add({ pod: "kube-system/etcd/file-hash" });
+  expect(lab.records.saves[0]?.record.pod?.uid).toBe("mirror");
+  expect([...lab.publisher.published.keys()]).toEqual(["kube-system/etcd"]);
+});
+
+test("add() says try again later while the readiness file is missing, before it asks or records anything [N-6.1.2a]", async () => {
+  const lab = podWith("a");
+  lab.config = { readinessindicatorfile: "/run/default-ready" };
+  const refused = await lab.add(web);
+  expect(refused.json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("/run/default-ready"),
+  });
+  expect([lab.journal, lab.source.asked]).toEqual([[], []]);
+  lab.files.write("/run/default-ready", "");
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+});
+
+test("add() refuses an interface that is attached already and leaves it as it is [R-1.0-14] [R-0.4-05]", async () => {
+  const lab = podWith("a");
+  await lab.add(web);
+  lab.journal.length = 0;
+  const { json } = await lab.add(web);
+  expect(json).toMatchObject({ code: 103 });
+  expect(lab.journal).toEqual([]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("add() gives delegates the runtime's CNI_ARGS, addresses to the default network alone", async () => {
+  const lab = podWith("a");
+  const CNI_ARGS =
+    "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;IP=10.1.2.3;MAC=02:11:22:33:44:55;X=y";
+  await lab.add({ env: { CNI_ARGS } });
+  const args = lab.plugins.calls.map((call) => call.env.CNI_ARGS);
+  expect(args).toEqual([
+    `IgnoreUnknown=1;${CNI_ARGS}`,
+    "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;X=y",
+  ]);
+});
+
+test("add() runs chains with prevResult, name and version and the one chain's result counts [N-7.1a] [R-0.3-11] [R-0.3-09]", async () => {
+  const lab = new EngineLab({ conf: { delegates: [network("chain", "bridge", "tuning")] } });
+  lab.plugins.script("tuning ADD", (call) => exited(0, interfaceResult(call, "10.9.9.9/16")));
+  const { json } = await lab.add();
+  const [bridge, tuning] = lab.plugins.calls;
+  expect(bridge?.conf).toEqual({ cniVersion: "1.0.0", name: "chain", type: "bridge" });
+  expect(tuning?.conf).toMatchObject({
+    name: "chain",
+    prevResult: { ips: [{ address: "10.0.0.1/24" }] },
+  });
+  expect(json).toMatchObject({ ips: [{ address: "10.9.9.9/16" }] });
+});
+
+test("add() in a namespace that cannot be entered attaches nothing", async () => {
+  const lab = podWith("a");
+  const { json } = await lab.add({ ...web, env: { CNI_NETNS: "/run/netns/none" } });
+  expect(json).toMatchObject({ code: 8, msg: expect.stringContaining("/run/netns/none") });
+  expect(lab.journal).toEqual([]);
+});
+
+test("add() leaves device information that cannot be used out of the status", async () => {
+  const lab = podWith('[{"name":"sriov","deviceID":"0000:03:02.1"}]');
+  const annotation = { "k8s.v1.cni.cncf.io/resourceName": "intel.com/vf" };
+  const conf = {
+    ...network("sriov", "bridge"),
+    plugins: [{ type: "bridge", capabilities: { deviceID: true } }],
+  };
+  lab.source.addNad("default/sriov", conf, annotation);
+  const path = "/var/run/k8s.cni.cncf.io/devinfo/dp/intel.com-vf-0000:03:02.1-device.json";
+  lab.deviceInfo.files.set(path, "garbage");
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.publisher.status("default/web")[1]).not.toHaveProperty("device-info");
+  expect(lab.logger.at("warn")).toEqual(["the device information is left out of the status"]);
+  await lab.del(web);
+  lab.deviceInfo.files.set(path, '{"type":"pci","pci":{"pci-address":"0000:03:02.1"}}');
+  await lab.add(web);
+  expect(lab.publisher.status("default/web")[1]).toMatchObject({ "device-info": { type: "pci" } });
+});
+
+test("add() does not fail an attached pod because its device's resource has no name", async () => {
+  const lab = podWith('[{"name":"sriov","deviceID":"0000:03:02.1"}]');
+  const conf = {
+    ...network("sriov", "bridge"),
+    plugins: [{ type: "bridge", capabilities: { deviceID: true } }],
+  };
+  lab.source.addNad("default/sriov", conf, { "k8s.v1.cni.cncf.io/resourceName": "" });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+});

@@ -1,0 +1,215 @@
+import { expect, test } from "vitest";
+import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+
+/** A pod with three networks: ptp on eth0, bridge on net1, macvlan and tuning on net2. */
+function threeNetworks(annotation = "a,b"): EngineLab {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  lab.source.addNad("default/b", network("net-b", "macvlan", "tuning"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: annotation } });
+  return lab;
+}
+
+test.each([
+  { position: "first", failing: "ptp", undone: ["ptp DEL eth0"] },
+  { position: "middle", failing: "bridge", undone: ["bridge DEL net1", "ptp DEL eth0"] },
+  {
+    position: "last",
+    failing: "macvlan",
+    undone: ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"],
+  },
+  {
+    position: "last chain's end",
+    failing: "tuning",
+    undone: ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"],
+  },
+])(
+  "add() stops at a failure of the $position attachment and undoes what was attempted, last first [N-7.2a] [N-7.2b] [R-1.0-22] [R-0.3-16]",
+  async ({ failing, undone }) => {
+    const lab = threeNetworks();
+    lab.plugins.script(`${failing} ADD`, failed(110, "no address left"));
+    expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { code: 110 } });
+    expect(lab.plugins.log("ADD").at(-1)).toContain(`${failing} ADD`);
+    expect(lab.plugins.log("DEL")).toEqual(undone);
+    expect(lab.journal.at(-1)).toBe("remove c1@eth0");
+    expect(lab.records.keys).toEqual([]);
+    expect(lab.kernel.linkNames(netns)).toEqual([]);
+    expect(lab.publisher.published.size).toBe(0);
+  },
+);
+
+test("add() keeps the failing delegate's code and details and names network and interface", async () => {
+  const lab = threeNetworks();
+  const error = { cniVersion: "1.0.0", code: 142, msg: "no address left", details: "range full" };
+  lab.plugins.script("bridge ADD", exited(1, error));
+  const { json } = await lab.add(web);
+  expect(json).toEqual({
+    cniVersion: "1.0.0",
+    code: 142,
+    msg: 'network default/a (net1): plugin type="bridge" failed (add): no address left',
+    details: "range full",
+  });
+  expect(lab.events.told.at(-1)).toMatchObject({ reason: "AttachFailed", message: json.msg });
+});
+
+test("add() answers with the first error when undoing fails as well, keeps the record and logs what stayed", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("bridge ADD", failed(110, "no address left"));
+  lab.plugins.script("bridge DEL", failed(5, "lease file locked"));
+  expect((await lab.add(web)).json).toMatchObject({ code: 110 });
+  expect(new Set(lab.plugins.log("DEL"))).toEqual(new Set(["bridge DEL net1", "ptp DEL eth0"]));
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  const logged = lab.logger.lines.find((line) => line.message.includes("could not be undone"));
+  expect(logged).toMatchObject({
+    level: "error",
+    fields: { network: "default/a", containerId: "c1" },
+  });
+  lab.plugins.unscript("bridge DEL");
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("add() gives the DELs that undo it the results of what was attached [R-0.4-12] [R-1.1-10]", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("macvlan ADD", failed(110, "no parent"));
+  await lab.add(web);
+  const prevResults = lab.plugins.calls
+    .filter((call) => call.command === "DEL")
+    .map((call) => [call.type, call.conf.prevResult]);
+  expect(prevResults).toEqual([
+    ["tuning", undefined],
+    ["macvlan", undefined],
+    [
+      "bridge",
+      expect.objectContaining({ ips: [expect.objectContaining({ address: "10.0.0.2/24" })] }),
+    ],
+    [
+      "ptp",
+      expect.objectContaining({ ips: [expect.objectContaining({ address: "10.0.0.1/24" })] }),
+    ],
+  ]);
+});
+
+test("add() that could not be undone leaves the results for a later DEL", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("bridge ADD", failed(110, "no address left"));
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  await lab.add(web);
+  lab.plugins.unscript("ptp DEL");
+  await lab.del(web);
+  expect(lab.plugins.of("ptp", "DEL").at(-1)?.conf).toHaveProperty("prevResult");
+});
+
+test("add() undoes everything when the default route cannot be set as asked", async () => {
+  const lab = threeNetworks('[{"name":"a","default-route":["192.0.2.1"]}]');
+  const { json } = await lab.add(web);
+  expect(json).toMatchObject({ code: 100, msg: expect.stringContaining("192.0.2.1") });
+  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.publisher.published.size).toBe(0);
+});
+
+test("add() undoes everything, the published status included, when the results cannot be recorded", async () => {
+  const lab = threeNetworks();
+  const gate = Promise.withResolvers<void>();
+  lab.publisher.gate = gate.promise;
+  setTimeout(gate.resolve, 20);
+  lab.records.failSave = { nth: 2, error: new Error("disk full") };
+  expect((await lab.add(web)).json).toMatchObject({ msg: "disk full" });
+  expect(lab.plugins.log("DEL")).toHaveLength(4);
+  expect(lab.records.keys).toEqual([]);
+  await gate.promise;
+  await new Promise(setImmediate);
+  expect(lab.publisher.published.size).toBe(0);
+  expect(lab.events.reasons).toEqual(["AttachFailed"]);
+});
+
+test("add() undoes everything and has published nothing when the result does not fit the runtime's version", async () => {
+  const lab = threeNetworks();
+  const withoutAddress = { cniVersion: "1.0.0", interfaces: [{ name: "eth0", sandbox: netns }] };
+  lab.plugins.script("ptp ADD", exited(0, withoutAddress));
+  const { json } = await lab.add({ ...web, conf: { cniVersion: "0.2.0" } });
+  expect(json).toMatchObject({ cniVersion: "0.2.0", code: 1 });
+  expect(lab.plugins.log("DEL")).toHaveLength(4);
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.journal).not.toContain("publish default/web");
+  expect(lab.events.reasons).toEqual(["AttachFailed"]);
+});
+
+test.each([
+  ["printed what is no result", exited(0, "[]"), 6],
+  ["printed nothing", exited(0, ""), 6],
+  ["was killed after its timeout", ended("timeout"), 999],
+  ["printed too much", ended("overflow", "stdout passes 16 MiB"), 999],
+])("add() undoes a delegate that %s", async (_, outcome, code) => {
+  const lab = threeNetworks();
+  lab.plugins.script("bridge ADD", outcome);
+  const { json } = await lab.add(web);
+  expect(json).toMatchObject({ code, msg: expect.stringContaining("network default/a (net1)") });
+  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+});
+
+test.each(["missing", "refused"] as const)(
+  "add() owes no DEL to a network whose first plugin is %s: nothing of it was executed",
+  async (outcome) => {
+    const lab = threeNetworks();
+    lab.plugins.script("bridge", ended(outcome));
+    const { json } = await lab.add(web);
+    expect(json).toMatchObject({ code: 999, msg: expect.stringContaining("default/a (net1)") });
+    expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
+    expect(lab.records.keys).toEqual([]);
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  },
+);
+
+test("add() undoes a network whose second plugin is missing, and keeps what its DEL cannot release", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("tuning", ended("missing"));
+  expect((await lab.add(web)).json).toMatchObject({ code: 999 });
+  expect(lab.plugins.log("DEL")).toEqual(["tuning DEL net2", "bridge DEL net1", "ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+/** Orders of one ADD: the link list, then ptp, bridge, macvlan and tuning. */
+test.each([
+  { goesAt: 0, ran: [], record: [] },
+  { goesAt: 1, ran: [], record: ["c1@eth0"] },
+  { goesAt: 2, ran: ["ptp ADD eth0"], record: ["c1@eth0"] },
+  { goesAt: 4, ran: ["ptp ADD eth0", "bridge ADD net1", "macvlan ADD net2"], record: ["c1@eth0"] },
+])(
+  "add() answers nothing and runs nothing more when the shim goes at order $goesAt; the record stays for the DEL",
+  async ({ goesAt, ran, record }) => {
+    const lab = threeNetworks();
+    const host = lab.host();
+    host.goesAt = goesAt;
+    await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
+    expect(lab.plugins.log()).toEqual(ran);
+    expect(lab.records.keys).toEqual(record);
+    expect(lab.publisher.published.size).toBe(0);
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.kernel.linkNames(netns)).toEqual([]);
+    expect(lab.records.keys).toEqual([]);
+  },
+);
+
+test("add() whose shim goes while it is being undone leaves the record", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("bridge ADD", failed(110, "no address left"));
+  const host = lab.host();
+  host.goesAt = 5;
+  await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
+  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1"]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("add() keeps the first error when the record cannot be removed after undoing", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("ptp ADD", failed(110, "no address left"));
+  lab.records.failRemove = new Error("read-only file system");
+  expect((await lab.add(web)).json).toMatchObject({ code: 110 });
+  expect(lab.logger.at("error")).toContain("the attachment record could not be brought up to date");
+});

@@ -1,0 +1,166 @@
+import type { IpFamily } from "#lib/ip.ts";
+import { execute, type NetlinkTransport, type Request } from "#netlink/codec.ts";
+import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
+import { addRoute, deleteRoute, isDefault, type KernelRoute, listRoutes } from "#netlink/routes.ts";
+import {
+  planDefaultRoute,
+  type RoutedAttachment,
+  type RouteEdit,
+  selectedAttachment,
+} from "./plan.ts";
+import { RouteError } from "./route-error.ts";
+
+/** Where to set the default route, for which attachments, and how to reach the kernel. */
+export interface DefaultRouteRequest {
+  readonly netns: string;
+  /** All attachments of the pod. */
+  readonly attachments: readonly RoutedAttachment[];
+  readonly transport: NetlinkTransport;
+}
+
+/** A default route that an attachment has in the kernel. */
+export interface DefaultRoute {
+  readonly family: IpFamily;
+  /** Absent when everything is on the link. */
+  readonly gateway?: string;
+  readonly metric: number;
+}
+
+/** The default routes of one attachment after all edits. */
+export interface DefaultRoutesAfter {
+  /** The families whose default routes were decided on; of the others `routes` says nothing. */
+  readonly families: readonly IpFamily[];
+  /** In the order in which the kernel prefers them. */
+  readonly routes: readonly DefaultRoute[];
+}
+
+/**
+ * Gives the pod's default route to the attachment that asks for it, as {@link planDefaultRoute} decides,
+ * and returns by interface name what each attachment then has in the kernel. Where no attachment asks, nothing is
+ * done and the kernel is not asked. On failure the routes are as they were before.
+ *
+ * @throws RouteError 100 when the request cannot be met, before anything is changed; 5 when the kernel refuses
+ */
+export async function applyDefaultRoute(
+  request: DefaultRouteRequest,
+): Promise<ReadonlyMap<string, DefaultRoutesAfter>> {
+  const { netns, attachments, transport } = request;
+  const selected = selectedAttachment(attachments);
+  if (selected === undefined) return new Map();
+  const links = await listLinks(transport, netns);
+  const addresses = await listAddresses(transport, netns);
+  const routes = await listAllRoutes(transport, netns);
+  const { edits, families } = planDefaultRoute({ links, addresses, routes }, attachments);
+  if (edits.length === 0) return routesAfter({ routes, links, families }, attachments);
+  await carryOut(edits, { ...request, links });
+  const after = await listAllRoutes(transport, netns);
+  return routesAfter({ routes: after, links, families }, attachments);
+}
+
+async function listAllRoutes(transport: NetlinkTransport, netns: string): Promise<KernelRoute[]> {
+  const v4 = await listRoutes(transport, netns, 4);
+  return [...v4, ...(await listRoutes(transport, netns, 6))];
+}
+
+interface EditContext {
+  readonly netns: string;
+  readonly transport: NetlinkTransport;
+  readonly links: readonly Link[];
+}
+
+/** All edits in one datagram: the kernel tries each whatever became of those before it. */
+async function carryOut(edits: readonly RouteEdit[], context: EditContext): Promise<void> {
+  let outcomes: (string | undefined)[];
+  try {
+    outcomes = await execute(context.transport, context.netns, edits.map(editRequest));
+  } catch (cause) {
+    await undo(edits, context).catch(() => undefined);
+    throw cause;
+  }
+  const failed = edits.findIndex(({ op }, i) => !isSuccess(op, outcomes[i]));
+  const edit = edits[failed];
+  if (edit === undefined) return;
+  const done = edits.filter((_, i) => outcomes[i] === undefined);
+  const reason = `${outcomes[failed]}${await undoNote(done, context)}`;
+  throw new RouteError(`cannot ${describe(edit, context.links)}: ${reason}`, {
+    errno: outcomes[failed] ?? "",
+  });
+}
+
+/** A route that is gone already need not be removed. */
+function isSuccess(op: RouteEdit["op"], errno: string | undefined): boolean {
+  return errno === undefined || (op === "del" && errno === "ESRCH");
+}
+
+/** Equivalent to: `ip route add default …` (`append` for what is put back), `ip route del default …`. */
+function editRequest({ op, route, append }: RouteEdit): Request {
+  return op === "del" ? deleteRoute(route) : addRoute(route, { append: append === true });
+}
+
+/** Removes what was added, then puts back what was removed, in the order it had. @throws RouteError */
+async function undo(done: readonly RouteEdit[], context: EditContext): Promise<void> {
+  const added = done.filter(({ op }) => op === "add").toReversed();
+  const removed = done.filter(({ op }) => op === "del");
+  const edits: RouteEdit[] = [
+    ...added.map(({ route }) => ({ op: "del", route }) as const),
+    ...removed.map(({ route }) => ({ op: "add", route, append: true }) as const),
+  ];
+  if (edits.length === 0) return;
+  const outcomes = await execute(context.transport, context.netns, edits.map(editRequest));
+  const failed = edits.findIndex(
+    ({ op }, i) => !isSuccess(op, outcomes[i]) && outcomes[i] !== "EEXIST",
+  );
+  const edit = edits[failed];
+  if (edit !== undefined)
+    throw new RouteError(`cannot ${describe(edit, context.links)}: ${outcomes[failed]}`);
+}
+
+/** What the message says when the undoing failed as well. */
+async function undoNote(done: readonly RouteEdit[], context: EditContext): Promise<string> {
+  try {
+    await undo(done, context);
+    return "";
+  } catch (error) {
+    return `; and the routes could not be put back: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+function describe({ op, route }: RouteEdit, links: readonly Link[]): string {
+  const hops = route.hops.map(({ ifIndex, gateway }) => {
+    const name = links.find(({ index }) => index === ifIndex)?.name ?? `#${ifIndex}`;
+    return gateway === undefined ? `dev ${name}` : `via ${gateway} dev ${name}`;
+  });
+  const verb = op === "add" ? "add" : "remove";
+  return `${verb} the IPv${route.family} default route ${hops.join(", ")}`;
+}
+
+interface StateAfter {
+  readonly routes: readonly KernelRoute[];
+  readonly links: readonly Link[];
+  readonly families: readonly IpFamily[];
+}
+
+function routesAfter(
+  { routes, links, families }: StateAfter,
+  attachments: readonly RoutedAttachment[],
+): Map<string, DefaultRoutesAfter> {
+  const defaults = routes.filter((route) => isDefault(route) && families.includes(route.family));
+  const sorted = defaults.toSorted((a, b) => a.family - b.family || a.metric - b.metric);
+  return new Map(
+    attachments.map(({ ifName, otherIfNames = [] }) => {
+      const indexes = links
+        .filter(({ name }) => name === ifName || otherIfNames.includes(name))
+        .map(({ index }) => index);
+      const own = sorted.flatMap(({ family, metric, hops }) =>
+        hops
+          .filter(({ ifIndex }) => indexes.includes(ifIndex))
+          .map(({ gateway }) => ({
+            family,
+            metric,
+            ...(gateway === undefined ? {} : { gateway }),
+          })),
+      );
+      return [ifName, { families, routes: own }];
+    }),
+  );
+}

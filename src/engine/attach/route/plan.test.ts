@@ -1,0 +1,188 @@
+import { describe, expect, test } from "vitest";
+import { ipFamily } from "#lib/ip.ts";
+import { type Hop, type KernelRoute, newDefaultRoute } from "#netlink/routes.ts";
+import {
+  planDefaultRoute,
+  type RoutedAttachment,
+  type RouteEdit,
+  type RouteState,
+} from "./plan.ts";
+
+const links = ["lo", "eth0", "net1", "net2", "wg0"].map((name, i) => ({
+  index: i + 1,
+  name,
+  flags: 1,
+  mtu: 1500,
+}));
+const index = (name: string): number => links.find((link) => link.name === name)?.index ?? 0;
+
+function onLink(name: string, cidr: string): KernelRoute {
+  const [address = "", prefix] = cidr.split("/");
+  const base = newDefaultRoute({
+    family: ipFamily(address),
+    ifIndex: index(name),
+    gateway: address,
+    metric: 0,
+    onlink: false,
+  });
+  return {
+    ...base,
+    dst: { address, prefix: Number(prefix) },
+    hops: [{ ifIndex: index(name), onlink: false }],
+  };
+}
+
+function byDefault(
+  name: string,
+  gateway: string,
+  options: { metric?: number; onlink?: boolean } = {},
+): KernelRoute {
+  const family = ipFamily(gateway);
+  const { metric = family === 4 ? 0 : 1024, onlink = false } = options;
+  return newDefaultRoute({ family, ifIndex: index(name), gateway, metric, onlink });
+}
+
+const networks = [
+  onLink("eth0", "10.0.0.0/24"),
+  onLink("net1", "10.1.0.0/24"),
+  onLink("net1", "fd01::/64"),
+  onLink("net2", "10.2.0.0/24"),
+];
+const addresses = [{ ifIndex: index("net1"), family: 4 as const, address: "10.1.0.2", prefix: 24 }];
+
+function state(...defaults: KernelRoute[]): RouteState {
+  return { links, addresses, routes: [...networks, ...defaults] };
+}
+
+function plan(
+  current: RouteState,
+  requested: readonly string[],
+  more: readonly RoutedAttachment[] = [],
+): string[] {
+  const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested }, ...more];
+  return planDefaultRoute(current, attachments).edits.map(show);
+}
+
+function show({ op, route }: RouteEdit): string {
+  const hops = route.hops.map(
+    ({ ifIndex, gateway, onlink }) => `${links[ifIndex - 1]?.name}>${gateway}${onlink ? "!" : ""}`,
+  );
+  return `${op} ${hops.join("+")} ${route.metric}`;
+}
+
+describe("planDefaultRoute()", () => {
+  test("removes before it adds, each family by itself", () => {
+    const current = state(byDefault("eth0", "10.0.0.1"), byDefault("eth0", "fd00::1"));
+    expect(plan(current, ["fd01::1", "10.1.0.1"])).toEqual([
+      "del eth0>10.0.0.1 0",
+      "del eth0>fd00::1 1024",
+      "add net1>10.1.0.1 0",
+      "add net1>fd01::1 1024",
+    ]);
+    expect(plan(current, ["10.1.0.1"])).toEqual(["del eth0>10.0.0.1 0", "add net1>10.1.0.1 0"]);
+  });
+
+  test("works where there was no default route", () => {
+    expect(plan(state(), ["10.1.0.1"])).toEqual(["add net1>10.1.0.1 0"]);
+  });
+
+  test("keeps what is as wanted already and replaces the attachment's other default routes", () => {
+    const current = state(
+      byDefault("net1", "10.1.0.1"),
+      byDefault("net1", "10.1.0.9", { metric: 5 }),
+    );
+    expect(plan(current, ["10.1.0.1"])).toEqual(["del net1>10.1.0.9 5"]);
+    expect(plan(current, ["10.1.0.9"])).toEqual([
+      "del net1>10.1.0.1 0",
+      "del net1>10.1.0.9 5",
+      "add net1>10.1.0.9 0",
+    ]);
+  });
+
+  test("reads gateways in any spelling, each once", () => {
+    expect(plan(state(), ["FD01:0::1", "fd01::1"])).toEqual(["add net1>fd01::1 1024"]);
+    expect(plan(state(), ["::ffff:10.1.0.1"])).toEqual(["add net1>10.1.0.1 0"]);
+  });
+
+  test("refuses gateways that the kernel would refuse", () => {
+    const current = state(byDefault("eth0", "10.0.0.1"), onLink("net1", "0.0.0.0/0"));
+    const message = (gateway: string): string =>
+      `default route by net1: gateway ${gateway} is not in any network of the interface`;
+    for (const gateway of ["10.9.0.1", "10.0.0.1", "fd02::1"]) {
+      expect(() => plan(current, ["10.1.0.1", gateway])).toThrow(message(gateway));
+    }
+    expect(() => plan(current, ["10.1.0.2"])).toThrow("gateway 10.1.0.2 is the pod's own address");
+  });
+
+  test("takes link-local gateways, and onlink ones of the attachment's own", () => {
+    expect(plan(state(), ["fe80::1"])).toEqual(["add net1>fe80::1 1024"]);
+    const current = state(byDefault("net1", "169.254.1.1", { metric: 9, onlink: true }));
+    expect(plan(current, ["169.254.1.1"])).toEqual([
+      "del net1>169.254.1.1! 9",
+      "add net1>169.254.1.1! 0",
+    ]);
+  });
+
+  test("refuses an attachment without a usable interface", () => {
+    const select = (ifName: string, requested: string[]): unknown =>
+      planDefaultRoute({ ...state(), links: links.map((link) => ({ ...link, flags: 0 })) }, [
+        { ifName, requested },
+      ]);
+    expect(() => select("net9", ["10.1.0.1"])).toThrow(
+      "default route by net9: the pod has no such interface",
+    );
+    expect(() => select("net1", ["10.1.0.1"])).toThrow(
+      "default route by net1: the interface is down",
+    );
+    expect(select("net9", [])).toEqual({ edits: [], families: [] });
+  });
+
+  test("refuses two attachments that ask", () => {
+    expect(() => plan(state(), [], [{ ifName: "net2", requested: ["10.2.0.1"] }])).toThrow(
+      "both net1 and net2 are to have the default route",
+    );
+  });
+
+  test("takes the default routes of an attachment's other interfaces", () => {
+    const current = state(byDefault("net2", "10.2.0.1"));
+    const attachments = [
+      { ifName: "eth0", otherIfNames: ["net2"] },
+      { ifName: "net1", requested: ["10.1.0.1"] },
+    ];
+    expect(planDefaultRoute(current, attachments).edits.map(show)).toEqual([
+      "del net2>10.2.0.1 0",
+      "add net1>10.1.0.1 0",
+    ]);
+  });
+
+  test("leaves interfaces alone that belong to no attachment, and refuses where they would win", () => {
+    const far = byDefault("wg0", "10.0.0.1", { metric: 100 });
+    expect(plan(state(far), ["10.1.0.1"])).toEqual(["add net1>10.1.0.1 0"]);
+    expect(() => plan(state(byDefault("wg0", "10.0.0.1")), ["10.1.0.1"])).toThrow(
+      "interface wg0, which belongs to no attachment, has the pod's IPv4 default route",
+    );
+    const many = Array.from({ length: 101 }, (_, i) => `10.1.0.${i + 10}`);
+    expect(() => plan(state(far), many)).toThrow("interface wg0");
+  });
+
+  test("takes out the hops of a multipath route that belong to attachments", () => {
+    const hop = (name: string, gateway: string): Hop => ({
+      ifIndex: index(name),
+      gateway,
+      onlink: false,
+      wire: new Uint8Array(8),
+    });
+    const base = byDefault("eth0", "10.0.0.1", { metric: 10 });
+    const mixed = { ...base, hops: [hop("eth0", "10.0.0.1"), hop("wg0", "10.9.0.1")] };
+    expect(plan(state(mixed), ["10.1.0.1"])).toEqual([
+      "del eth0>10.0.0.1+wg0>10.9.0.1 10",
+      "add wg0>10.9.0.1 10",
+      "add net1>10.1.0.1 0",
+    ]);
+    const both = { ...base, hops: [hop("eth0", "10.0.0.1"), hop("net1", "10.1.0.1")] };
+    expect(plan(state(both), [])).toEqual([
+      "del eth0>10.0.0.1+net1>10.1.0.1 10",
+      "add net1>10.1.0.1 10",
+    ]);
+  });
+});

@@ -1,0 +1,51 @@
+import type { Result, ResultRoute } from "#cni/result/result.ts";
+import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
+import { kernelMetric } from "#netlink/routes.ts";
+import type { DefaultRoute, DefaultRoutesAfter } from "./apply.ts";
+
+const defaultDst: Readonly<Record<IpFamily, string>> = { 4: "0.0.0.0/0", 6: "::/0" };
+
+/**
+ * The result with the default routes that its attachment has in the kernel, in place of those
+ * that its plugins reported; so the runtime, the record and the pod's status tell the truth. Other routes, routes of other
+ * tables, and families that were not decided on stay, and so do the gateways of the addresses: those say
+ * what the network has, not what the pod uses.
+ */
+export function withDefaultRoutes(result: Result, after: DefaultRoutesAfter | undefined): Result {
+  if (after === undefined || after.families.length === 0) return result;
+  const isDecided = (route: ResultRoute): boolean =>
+    isDefaultRoute(route.dst) && isMainTable(route) && after.families.includes(ipFamily(route.dst));
+  const reported = result.routes.filter(isDecided);
+  const kept = result.routes.filter((route) => !isDecided(route));
+  const defaults = after.routes.map(
+    (route) => reported.find((entry) => isSame(entry, { route, result })) ?? toResultRoute(route),
+  );
+  return { ...result, routes: [...kept, ...defaults] };
+}
+
+/** 0 and absent are the kernel's unspecified table, which is main (254). */
+function isMainTable({ table }: ResultRoute): boolean {
+  return table === undefined || table === 0 || table === 254;
+}
+
+/** Whether the plugins reported this very route; one without a gateway goes by that of an address of its family. */
+function isSame(entry: ResultRoute, by: { route: DefaultRoute; result: Result }): boolean {
+  const { route, result } = by;
+  if (ipFamily(entry.dst) !== route.family || metricOf(entry) !== route.metric) return false;
+  const gateways = result.ips
+    .filter(({ address }) => ipFamily(address) === route.family)
+    .map(({ gateway }) => gateway);
+  return entry.gw === undefined ? gateways.includes(route.gateway) : entry.gw === route.gateway;
+}
+
+function metricOf(entry: ResultRoute): number {
+  return entry.priority ?? kernelMetric[ipFamily(entry.dst)];
+}
+
+function toResultRoute({ family, gateway, metric }: DefaultRoute): ResultRoute {
+  return {
+    dst: defaultDst[family],
+    ...(gateway === undefined ? {} : { gw: gateway }),
+    ...(metric === kernelMetric[family] ? {} : { priority: metric }),
+  };
+}

@@ -1,0 +1,218 @@
+import { expect, test } from "vitest";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const eth0 = (containerId: string): { containerId: string; ifName: string } => ({
+  containerId,
+  ifName: "eth0",
+});
+const v110 = (name: string, ...types: string[]): JsonObject => ({
+  ...network(name, ...types),
+  cniVersion: "1.1.0",
+});
+
+/** Pods in the containers `c1`, `c2` …, each with the default network and the network `a`. */
+async function pods(...containers: string[]): Promise<EngineLab> {
+  const lab = new EngineLab({ conf: { delegates: [v110("default-net", "ptp")] } });
+  lab.source.addNad("default/a", v110("net-a", "bridge", "tuning"));
+  for (const id of containers) {
+    lab.kernel.addNamespace(`/run/netns/${id}`);
+    lab.source.addPod({ name: id, annotations: { [networksAnnotation]: "a" } });
+    const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
+    expect(await lab.add({ pod: `default/${id}`, env })).toMatchObject({ exitCode: 0 });
+  }
+  lab.plugins.calls.length = 0;
+  lab.source.asked.length = 0;
+  return lab;
+}
+
+/** `container/interface` of the valid attachments that each plugin was told of. */
+function told(lab: EngineLab): Record<string, string[]> {
+  const calls = lab.plugins.calls.filter((call) => call.command === "GC");
+  return Object.fromEntries(
+    calls.map(({ type, conf }) => {
+      const valid = conf["cni.dev/valid-attachments"] as { containerID: string; ifname: string }[];
+      return [type, valid.map(({ containerID, ifname }) => `${containerID}/${ifname}`).sort()];
+    }),
+  );
+}
+
+test("gc() takes every attachment of a listed container as valid, and each network gets its own list [R-1.1-32] [R-1.1-30]", async () => {
+  const lab = await pods("c1", "c2");
+  expect(await lab.gc(["c1", "c2"])).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(told(lab)).toEqual({
+    ptp: ["c1/eth0", "c2/eth0"],
+    bridge: ["c1/net1", "c2/net1"],
+    tuning: ["c1/net1", "c2/net1"],
+  });
+  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect(lab.plugins.calls[0]?.env).toMatchObject({
+    CNI_CONTAINERID: "",
+    CNI_NETNS: "",
+    CNI_IFNAME: "",
+  });
+});
+
+test("gc() detaches the records of other containers first, last attachment first, and forgets them [R-1.1-31]", async () => {
+  const lab = await pods("c1", "c2");
+  await lab.gc(["c2"]);
+  expect(lab.plugins.log().slice(0, 3)).toEqual([
+    "tuning DEL net1",
+    "bridge DEL net1",
+    "ptp DEL eth0",
+  ]);
+  expect(lab.plugins.of("ptp", "DEL")[0]).toMatchObject({
+    containerId: "c1",
+    netns: "/run/netns/c1",
+  });
+  expect(lab.records.keys).toEqual(["c2@eth0"]);
+  expect(told(lab)).toMatchObject({ ptp: ["c2/eth0"], bridge: ["c2/net1"] });
+});
+
+test.each([
+  ["null", null],
+  ["empty", []],
+])("gc() with a list that is %s leaves nothing valid", async (_, list) => {
+  const lab = await pods("c1");
+  await lab.gc(list);
+  expect(lab.records.keys).toEqual([]);
+  expect(told(lab)).toEqual({ ptp: [], bridge: [], tuning: [] });
+});
+
+test("gc() without a list detaches nothing and never collects in a default network, which pods of before Plexus may have", async () => {
+  const lab = await pods("c1");
+  expect(await lab.gc(undefined)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect(told(lab)).toEqual({ bridge: ["c1/net1"], tuning: ["c1/net1"] });
+});
+
+test("gc() keeps the runtime's attachments without a record in the default network, today's and every recorded one", async () => {
+  const lab = await pods("c1");
+  lab.conf = { delegates: [v110("new-default", "ipvlan")] };
+  await lab.gc(["c1", "before-plexus"]);
+  expect(told(lab)).toEqual({
+    ptp: ["before-plexus/eth0", "c1/eth0"],
+    ipvlan: ["before-plexus/eth0", "c1/eth0"],
+    bridge: ["c1/net1"],
+    tuning: ["c1/net1"],
+  });
+});
+
+test("gc() goes by the newest configuration of a network", async () => {
+  const lab = await pods("c1");
+  lab.source.addNad("default/a", v110("net-a", "macvlan"));
+  lab.kernel.addNamespace("/run/netns/c2");
+  lab.source.addPod({ name: "c2", annotations: { [networksAnnotation]: "a" } });
+  await lab.add({ pod: "default/c2", env: { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" } });
+  await lab.gc(["c1", "c2"]);
+  expect(told(lab)).toEqual({ ptp: ["c1/eth0", "c2/eth0"], macvlan: ["c1/net1", "c2/net1"] });
+});
+
+test("gc() passes over networks with disableGC and those below 1.1.0, but detaches their stale attachments [R-1.1-03]", async () => {
+  const lab = await pods();
+  lab.source.addNad("default/a", { ...v110("net-a", "bridge"), disableGC: true });
+  lab.conf = { delegates: [network("default-net", "ptp")] };
+  lab.kernel.addNamespace("/run/netns/c1");
+  lab.source.addPod({ name: "c1", annotations: { [networksAnnotation]: "a" } });
+  await lab.add({ pod: "default/c1" });
+  lab.plugins.calls.length = 0;
+  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+});
+
+test("gc() goes on after failures and returns all of them; what failed stays recorded [R-1.1-34] [R-1.1-31]", async () => {
+  const lab = await pods("c1", "c2", "c3");
+  lab.plugins.script("bridge DEL", (call) =>
+    call.containerId === "c1" ? failed(5, "c1 busy") : undefined,
+  );
+  lab.plugins.script("bridge GC", failed(130, "no bridge"));
+  const { json } = await lab.gc(["c3"]);
+  expect(json).toMatchObject({
+    code: 102,
+    msg: expect.stringMatching(/2 things.*c1 busy.*no bridge/),
+  });
+  expect(lab.records.keys).toEqual(["c1@eth0", "c3@eth0"]);
+  expect(Object.keys(told(lab)).sort()).toEqual(["bridge", "ptp", "tuning"]);
+});
+
+test("gc() returns a single failure with its own code", async () => {
+  const lab = await pods("c1");
+  lab.plugins.script("tuning GC", failed(130, "no sysctl"));
+  expect((await lab.gc(["c1"])).json).toMatchObject({ code: 130 });
+});
+
+test("gc() tells of a default network that cannot be found, and collects in the others", async () => {
+  const lab = await pods("c1");
+  lab.conf = { clusterNetwork: "gone" };
+  expect((await lab.gc(["c1"])).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("gone"),
+  });
+  expect(told(lab)).toMatchObject({ bridge: ["c1/net1"], ptp: ["c1/eth0"] });
+});
+
+test("gc() never enters a stale sandbox by a process number, which may be another's by now", async () => {
+  const lab = await pods();
+  lab.kernel.addNamespace("/proc/4711/ns/net");
+  await lab.add({ env: { CNI_CONTAINERID: "c1", CNI_NETNS: "/proc/4711/ns/net" } });
+  await lab.gc([]);
+  expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
+});
+
+test("gc() whose shim goes ends there", async () => {
+  const lab = await pods("c1");
+  const host = lab.host();
+  host.goesAt = 2;
+  await expect(lab.gc([], { host })).rejects.toThrow("the shim has gone");
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("gc() detaches a stale sandbox by its teardown plan when its record is damaged or lost", async () => {
+  const lab = await pods("c1", "c2", "c3");
+  lab.records.damage(eth0("c1"), "record");
+  lab.records.lose(eth0("c2"), "record");
+  expect(await lab.gc(["c3"])).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL")).toHaveLength(6);
+  expect(lab.records.keys).toEqual(["c3@eth0"]);
+});
+
+test("gc() puts stale files aside that cannot be used at all, and is done with them", async () => {
+  const lab = await pods("c1");
+  lab.records.damage(eth0("c1"), "both");
+  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
+  expect(lab.records.quarantined).toEqual(["c1@eth0"]);
+  expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
+});
+
+test("gc() keeps the attachments of a running container whose record is damaged, as its teardown plan tells", async () => {
+  const lab = await pods("c1", "c2");
+  lab.records.damage(eth0("c1"), "record");
+  expect(await lab.gc(["c1", "c2"])).toMatchObject({ exitCode: 0 });
+  expect(told(lab)).toMatchObject({ bridge: ["c1/net1", "c2/net1"], ptp: ["c1/eth0", "c2/eth0"] });
+  expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
+});
+
+test.each(["both", "plan lost"])(
+  "gc() calls no plugin while it cannot tell what a running container has (%s)",
+  async (state) => {
+    const lab = await pods("c1", "c2", "c3");
+    lab.records.damage(eth0("c1"), state === "both" ? "both" : "record");
+    if (state === "plan lost") lab.records.lose(eth0("c1"), "plan");
+    const { json } = await lab.gc(["c1", "c2"]);
+    expect(json).toMatchObject({ code: 6, msg: expect.stringContaining("c1@eth0") });
+    expect(told(lab)).toEqual({});
+    expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
+  },
+);
+
+test("gc() calls no plugin while a running container's recorded configuration cannot be read any more", async () => {
+  const lab = await pods("c1");
+  const { record, plan } = lab.records.saves.at(-1)!;
+  const [first, ...others] = record.attachments;
+  const attachments = [{ ...first!, conf: { name: "default-net" } }, ...others];
+  await lab.records.save({ ...record, attachments }, plan);
+  expect((await lab.gc(["c1"])).json).toMatchObject({ code: 7 });
+  expect(told(lab)).toEqual({});
+});

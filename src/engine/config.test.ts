@@ -1,0 +1,75 @@
+import { expect, test } from "vitest";
+import { configForCall, defaultEngineConfig } from "./config.ts";
+
+const inline = { name: "n", type: "ptp" };
+
+test("configForCall() gives the defaults where neither side says anything", () => {
+  expect(configForCall({}, { name: "plexus", type: "plexus", anything: 1 })).toEqual(
+    defaultEngineConfig,
+  );
+});
+
+test("configForCall() reads Multus's keys from the runtime's conf", () => {
+  const conf = {
+    clusterNetwork: "flannel",
+    defaultNetworks: ["storage"],
+    systemNamespaces: ["kube-system", "ops"],
+    multusNamespace: "nets",
+    namespaceIsolation: true,
+    globalNamespaces: "shared, default",
+    confDir: "/etc/cni/multus/net.d",
+    binDir: "/opt/cni/bin",
+    readinessindicatorfile: "/run/ready",
+  };
+  const { multusNamespace: plexusNamespace, ...same } = conf;
+  expect(configForCall({}, conf)).toEqual({
+    ...defaultEngineConfig,
+    ...same,
+    plexusNamespace,
+    globalNamespaces: ["shared", "default"],
+  });
+});
+
+test("configForCall() prefers plexusNamespace to Multus's name for it", () => {
+  const conf = { plexusNamespace: "a", multusNamespace: "b" };
+  expect(configForCall({}, conf).plexusNamespace).toBe("a");
+});
+
+test("configForCall() takes globalNamespaces as a list or as one text", () => {
+  expect(configForCall({}, { globalNamespaces: ["a", "b"] }).globalNamespaces).toEqual(["a", "b"]);
+  expect(configForCall({}, { globalNamespaces: "a,, b ," }).globalNamespaces).toEqual(["a", "b"]);
+});
+
+test("configForCall() lets the daemon's configuration win, key by key", () => {
+  const config = configForCall({ binDir: "/daemon" }, { binDir: "/conf", confDir: "/conf" });
+  expect(config).toMatchObject({ binDir: "/daemon", confDir: "/conf" });
+});
+
+test.each([
+  ["clusterNetwork", { clusterNetwork: "a" }],
+  ["delegates", { delegates: [inline] }],
+])("configForCall() takes %s of the daemon for the whole default network", (_, daemon) => {
+  const config = configForCall(daemon, {
+    clusterNetwork: "b",
+    delegates: [{ name: "m", type: "x" }],
+  });
+  expect(config).toEqual({ ...defaultEngineConfig, ...daemon });
+});
+
+test.each([
+  ["clusterNetwork", 7],
+  ["clusterNetwork", ""],
+  ["delegates", []],
+  ["delegates", ["flannel"]],
+  ["defaultNetworks", "storage"],
+  ["systemNamespaces", {}],
+  ["namespaceIsolation", "true"],
+  ["globalNamespaces", 1],
+  ["confDir", "relative/dir"],
+  ["binDir", "bin"],
+  ["invalidAnnotation", "panic"],
+])("configForCall() refuses %s = %j and names the key", (key, value) => {
+  expect(() => configForCall({}, { [key]: value })).toThrow(
+    expect.objectContaining({ code: 7, message: expect.stringContaining(key) }),
+  );
+});

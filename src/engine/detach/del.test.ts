@@ -1,0 +1,256 @@
+import { expect, test } from "vitest";
+import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { ended, failed } from "#engine/testing/fake-plugins.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+
+/** A pod that is attached to ptp on eth0, bridge on net1, and macvlan and tuning on net2. */
+async function attached(): Promise<EngineLab> {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  lab.source.addNad("default/b", network("net-b", "macvlan", "tuning"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b" } });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  lab.source.asked.length = 0;
+  lab.plugins.calls.length = 0;
+  lab.journal.length = 0;
+  return lab;
+}
+
+const everything = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"];
+
+test("del() detaches what was attached in reverse order, then forgets it [R-0.3-14] [R-0.4-14] [R-1.0-24]", async () => {
+  const lab = await attached();
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(lab.journal).toEqual([...everything, "remove c1@eth0"]);
+  expect(lab.kernel.linkNames(netns)).toEqual([]);
+});
+
+test("del() goes by the record, not by what annotation, definition and configuration say today, and asks for nothing", async () => {
+  const lab = await attached();
+  const before = [...lab.records.saves.at(-1)!.plan.map(({ call }) => call.stdin)];
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "b" } });
+  lab.source.addNad("default/a", network("other", "ipvlan"));
+  lab.source.removeNad("default/b");
+  lab.conf = { clusterNetwork: "something-else" };
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+  expect(lab.plugins.calls.map((call) => call.stdin)).toEqual(before);
+  expect(lab.source.asked).toEqual([]);
+});
+
+test("del() works while the source of pods cannot answer and the readiness file is missing", async () => {
+  const lab = await attached();
+  lab.source.failure = new Error("API server away");
+  lab.config = { readinessindicatorfile: "/run/not-there" };
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+});
+
+test("del() gives every plugin of a chain the attachment's final result and the same tuple as its ADD [R-0.4-12] [R-1.0-24] [N-4.2.1a]", async () => {
+  const lab = await attached();
+  await lab.del(web);
+  const seen = lab.plugins.calls.map(({ type, containerId, ifName, conf }) => {
+    const { name, prevResult } = conf as {
+      name: string;
+      prevResult?: { ips: { address: string }[] };
+    };
+    return [type, containerId, name, ifName, prevResult?.ips[0]?.address];
+  });
+  expect(seen).toEqual([
+    ["tuning", "c1", "net-b", "net2", "10.0.0.3/24"],
+    ["macvlan", "c1", "net-b", "net2", "10.0.0.3/24"],
+    ["bridge", "c1", "net-a", "net1", "10.0.0.2/24"],
+    ["ptp", "c1", "default-net", "eth0", "10.0.0.1/24"],
+  ]);
+});
+
+test("del() goes on with the other attachments after one failed, returns its error and keeps the record [N-7.2b] [N-7.2c]", async () => {
+  const lab = await attached();
+  lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
+  const { exitCode, json } = await lab.del(web);
+  expect(lab.plugins.log()).toEqual(everything);
+  expect({ exitCode, json }).toEqual({
+    exitCode: 1,
+    json: {
+      cniVersion: "1.0.0",
+      code: 117,
+      msg: 'network default/b (net2): plugin type="macvlan" failed (delete): parent busy',
+    },
+  });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() stops a chain at its first error [R-0.3-15]", async () => {
+  const lab = await attached();
+  lab.plugins.script("tuning DEL", failed(117, "busy"));
+  await lab.del(web);
+  expect(lab.plugins.log()).toEqual(["tuning DEL net2", "bridge DEL net1", "ptp DEL eth0"]);
+});
+
+test("del() returns several failures as one error that names each network", async () => {
+  const lab = await attached();
+  lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
+  lab.plugins.script("ptp DEL", failed(5, "lease locked"));
+  const { json } = await lab.del(web);
+  expect(json).toMatchObject({
+    code: 102,
+    msg: expect.stringMatching(/default\/b.*busy.*default-net.*locked/),
+  });
+  expect(json.msg).not.toMatch(/not found|no such file/i);
+});
+
+test("del() can be tried again after a failure, and then forgets", async () => {
+  const lab = await attached();
+  lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
+  await lab.del(web);
+  lab.plugins.unscript("macvlan DEL");
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual([...everything, ...everything]);
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("del() reports a record that cannot be removed, for the runtime to try again", async () => {
+  const lab = await attached();
+  lab.records.failRemove = new Error("read-only file system");
+  expect((await lab.del(web)).json).toMatchObject({ code: 999, msg: "read-only file system" });
+});
+
+test("del() twice succeeds; the second tells the default network alone [R-1.0-15] [R-0.4-03]", async () => {
+  const lab = await attached();
+  await lab.del(web);
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
+});
+
+test("del() without a record tells the default network of today, never the pod's other networks", async () => {
+  const lab = await attached();
+  const env = { CNI_CONTAINERID: "from-before" };
+  expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
+  expect(lab.plugins.calls[0]).toMatchObject({
+    containerId: "from-before",
+    netns,
+    searchPath: ["/opt/cni/bin"],
+    conf: { name: "default-net" },
+  });
+  expect(lab.plugins.calls[0]?.env.CNI_ARGS).toContain("K8S_POD_NAME=web");
+  expect(lab.source.asked).toEqual([]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() without a record returns the default network's failure", async () => {
+  const lab = new EngineLab();
+  lab.plugins.script("ptp DEL", failed(5, "lease locked"));
+  expect((await lab.del(web)).json).toMatchObject({ code: 5 });
+});
+
+test("del() without a record and without a default network that can be found succeeds with a warning", async () => {
+  const lab = new EngineLab({ conf: { clusterNetwork: "gone" } });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual([]);
+  expect(lab.logger.at("warn")).toEqual(["no record, and no default network to tell of the DEL"]);
+});
+
+test.each([
+  ["cannot be entered", netns],
+  ["is not given", ""],
+])("del() tells delegates of no namespace when it %s [R-0.4-13] [R-0.3-17]", async (_, path) => {
+  const lab = await attached();
+  lab.kernel.removeNamespace(netns);
+  expect(await lab.del({ ...web, env: { CNI_NETNS: path } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.calls.map((call) => call.netns)).toEqual(["", "", "", ""]);
+});
+
+test("del() goes by the namespace of today's call, not by the record's", async () => {
+  const lab = await attached();
+  lab.kernel.addNamespace("/run/netns/moved");
+  await lab.del({ ...web, env: { CNI_NETNS: "/run/netns/moved" } });
+  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(
+    new Set(["/run/netns/moved"]),
+  );
+});
+
+test("del() is repeated without a namespace for a delegate that insists on an interface that is gone", async () => {
+  const lab = await attached();
+  lab.kernel.removeLink(netns, "net1");
+  lab.plugins.script("bridge DEL", (call) =>
+    call.netns === "" ? undefined : failed(5, "no net1"),
+  );
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("bridge", "DEL").map((call) => call.netns)).toEqual([netns, ""]);
+});
+
+test("del() is not repeated without a namespace while the interface is there", async () => {
+  const lab = await attached();
+  lab.plugins.script("bridge DEL", (call) => (call.netns === "" ? undefined : failed(5, "busy")));
+  expect((await lab.del(web)).json).toMatchObject({ code: 5 });
+  expect(lab.plugins.of("bridge", "DEL")).toHaveLength(1);
+});
+
+test("del() is repeated without a namespace when that vanishes meanwhile", async () => {
+  const lab = await attached();
+  lab.plugins.script("tuning DEL", (call) => {
+    lab.kernel.removeNamespace(netns);
+    return call.netns === "" ? undefined : failed(8, "netns is gone");
+  });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("tuning", "DEL").map((call) => call.netns)).toEqual([netns, ""]);
+});
+
+test("del() tries every attachment although the kernel lists no interfaces", async () => {
+  const lab = await attached();
+  lab.kernel.refuses = 1;
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  expect((await lab.del(web)).json).toMatchObject({
+    code: 5,
+    msg: expect.stringContaining("busy"),
+  });
+  expect(lab.plugins.log()).toEqual(everything);
+  expect(lab.plugins.calls.map((call) => call.netns)).toEqual([netns, netns, netns, netns]);
+});
+
+test("del() whose shim goes answers nothing and keeps the record", async () => {
+  const lab = await attached();
+  const host = lab.host();
+  host.goesAt = 2;
+  await expect(lab.del({ ...web, host })).rejects.toThrow("the shim has gone");
+  expect(lab.plugins.log()).toEqual(["tuning DEL net2"]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() of a missing plugin fails without the words that make containerd forget the pod", async () => {
+  const lab = await attached();
+  lab.plugins.script("macvlan DEL", ended("missing"));
+  const { exitCode, json } = await lab.del(web);
+  expect(exitCode).toBe(1);
+  expect(json.msg).toContain("macvlan");
+  expect(json.msg).not.toMatch(/not found|no such file or directory/i);
+});
+
+test("del() withdraws the pod's status when all is detached, and only then", async () => {
+  const lab = await attached();
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  await lab.del(web);
+  expect(lab.publisher.withdrawn).toEqual([]);
+  lab.plugins.unscript("ptp DEL");
+  await lab.del(web);
+  expect(lab.publisher.withdrawn).toEqual(["default/web"]);
+});
+
+test.each(["recorded", "forgotten"])(
+  "del() of a pod's old sandbox, %s, leaves the status of its new one alone",
+  async (state) => {
+    const lab = await attached();
+    lab.kernel.addNamespace("/run/netns/new");
+    const env = { CNI_CONTAINERID: "new", CNI_NETNS: "/run/netns/new" };
+    expect(await lab.add({ ...web, env })).toMatchObject({ exitCode: 0 });
+    if (state === "forgotten") await lab.records.remove({ containerId: "c1", ifName: "eth0" });
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.publisher.withdrawn).toEqual([]);
+    await lab.del({ ...web, env });
+    expect(lab.publisher.withdrawn).toEqual(["default/web"]);
+  },
+);

@@ -1,0 +1,142 @@
+import { expect, test } from "vitest";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+const unreadable = new CniError(CniErrorCode.IoFailure, "cannot read it: EMFILE");
+
+/** A pod that is attached to ptp on eth0 and to bridge and tuning on net1. */
+async function attached(): Promise<EngineLab> {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a" } });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+const everything = ["tuning DEL net1", "bridge DEL net1", "ptp DEL eth0"];
+
+test.each(["damaged", "lost", "unreadable"])(
+  "del() with a %s record detaches everything by the teardown plan",
+  async (state) => {
+    const lab = await attached();
+    if (state === "damaged") lab.records.damage(sandbox, "record");
+    if (state === "lost") lab.records.lose(sandbox, "record");
+    if (state === "unreadable") lab.records.failLoad = { record: unreadable };
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(everything);
+    expect(lab.plugins.calls.map((call) => call.conf.prevResult)).not.toContain(undefined);
+    expect(lab.records.keys).toEqual([]);
+    expect(lab.records.quarantined).toEqual([]);
+    expect(lab.logger.at("warn")).toEqual(["no usable record: detached by the teardown plan"]);
+    expect(lab.publisher.withdrawn).toEqual(["default/web"]);
+  },
+);
+
+test("del() by the teardown plan goes on after a failure, stops its chain, and keeps the plan for the next try", async () => {
+  const lab = await attached();
+  lab.records.damage(sandbox, "record");
+  lab.plugins.script("tuning DEL", failed(117, "busy"));
+  expect((await lab.del(web)).json).toMatchObject({
+    code: 117,
+    msg: expect.stringContaining("busy"),
+  });
+  expect(lab.plugins.log()).toEqual(["tuning DEL net1", "ptp DEL eth0"]);
+  lab.plugins.unscript("tuning DEL");
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("del() by the teardown plan returns several failures as one error", async () => {
+  const lab = await attached();
+  lab.records.damage(sandbox, "record");
+  lab.plugins.script("tuning DEL", failed(117, "busy"));
+  lab.plugins.script("ptp DEL", failed(5, "locked"));
+  expect((await lab.del(web)).json).toMatchObject({
+    code: 102,
+    msg: expect.stringMatching(/busy.*locked/),
+  });
+});
+
+test("del() by the teardown plan goes by today's namespace, and by none where that is gone", async () => {
+  const lab = await attached();
+  lab.records.damage(sandbox, "record");
+  lab.kernel.removeNamespace(netns);
+  await lab.del(web);
+  expect(lab.plugins.calls.map((call) => call.netns)).toEqual(["", "", ""]);
+});
+
+test("del() by the teardown plan repeats a call without a namespace where the interface is gone", async () => {
+  const lab = await attached();
+  lab.records.damage(sandbox, "record");
+  lab.kernel.removeLink(netns, "net1");
+  lab.plugins.script("bridge DEL", (call) =>
+    call.netns === "" ? undefined : failed(5, "no net1"),
+  );
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("bridge", "DEL").map((call) => call.netns)).toEqual([netns, ""]);
+});
+
+test("del() by the teardown plan whose shim goes keeps both files", async () => {
+  const lab = await attached();
+  lab.records.damage(sandbox, "record");
+  const host = lab.host();
+  host.goesAt = 2;
+  await expect(lab.del({ ...web, host })).rejects.toThrow("the shim has gone");
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test.each([["both"], ["record and no plan"], ["plan and no record"]])(
+  "del() puts damaged files aside (%s), says so, and tells the default network",
+  async (state) => {
+    const lab = await attached();
+    lab.records.damage(
+      sandbox,
+      state === "both" ? "both" : state.startsWith("plan") ? "plan" : "record",
+    );
+    if (state === "record and no plan") lab.records.lose(sandbox, "plan");
+    if (state === "plan and no record") lab.records.lose(sandbox, "record");
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
+    expect(lab.records.quarantined).toEqual(["c1@eth0"]);
+    const logged = lab.logger.lines.find((line) => line.level === "error")!;
+    expect(logged.message).toMatch(/put aside.*only the default network/);
+    expect((logged.fields.err as AggregateError).errors).not.toHaveLength(0);
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  },
+);
+
+test.each([
+  ["record unreadable, plan unreadable", { record: unreadable, plan: unreadable }, undefined],
+  ["record unreadable, plan damaged", { record: unreadable }, "plan"],
+  ["record damaged, plan unreadable", { plan: unreadable }, "record"],
+] as const)(
+  "del() fails for another try while files may be readable later: %s",
+  async (_, failLoad, damage) => {
+    const lab = await attached();
+    lab.records.failLoad = failLoad;
+    if (damage !== undefined) lab.records.damage(sandbox, damage);
+    expect((await lab.del(web)).json).toMatchObject({ code: 5 });
+    expect(lab.records.quarantined).toEqual([]);
+    expect(lab.plugins.log()).toEqual([]);
+  },
+);
+
+test.each(["add", "check"] as const)(
+  "%s() of a sandbox with a damaged record is refused and changes nothing",
+  async (command) => {
+    const lab = await attached();
+    lab.records.damage(sandbox, "both");
+    expect((await lab[command](web)).json).toMatchObject({
+      code: 6,
+      msg: expect.stringContaining("attachment record c1@eth0 is unusable"),
+    });
+    expect(lab.plugins.log()).toEqual([]);
+    expect(lab.records.keys).toEqual(["c1@eth0"]);
+    await lab.del(web);
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  },
+);

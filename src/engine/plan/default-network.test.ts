@@ -1,0 +1,216 @@
+import { expect, test } from "vitest";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+const confDir = "/etc/cni/plexus/net.d";
+
+function labWith(conf: JsonObject): EngineLab {
+  const lab = new EngineLab({ conf });
+  lab.source.addPod({ name: "web" });
+  return lab;
+}
+
+test("clusterNetwork names a NetworkAttachmentDefinition in the plexus namespace", async () => {
+  const lab = labWith({ clusterNetwork: "main", plexusNamespace: "nets" });
+  lab.source.addNad("nets/main", network("cni-main", "ptp"));
+  lab.source.addNad("default/main", network("wrong", "bridge"));
+  await lab.add(web);
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  expect(lab.publisher.status("default/web")).toMatchObject([{ name: "nets/main", default: true }]);
+});
+
+test("clusterNetwork names a CNI network on disk where there is no such definition [N-6a]", async () => {
+  const lab = labWith({ clusterNetwork: "flannel" });
+  lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "ptp"));
+  await lab.add(web);
+  expect(lab.source.asked).toContain("nad kube-system/flannel");
+  expect(lab.publisher.status("default/web")).toMatchObject([{ name: "flannel", default: true }]);
+});
+
+test("clusterNetwork may be a definition without a configuration, which is on disk by its name [N-3.4.1b]", async () => {
+  const lab = labWith({ clusterNetwork: "flannel" });
+  lab.source.addNad("kube-system/flannel");
+  lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "bridge"));
+  await lab.add(web);
+  expect(lab.plugins.log()).toEqual(["bridge ADD eth0"]);
+  expect(lab.publisher.status("default/web")).toMatchObject([{ name: "kube-system/flannel" }]);
+});
+
+test("clusterNetwork may be a file, and then nothing is asked", async () => {
+  const lab = labWith({ clusterNetwork: "/etc/cni/net.d/10-flannel.conflist" });
+  lab.files.write("/etc/cni/net.d/10-flannel.conflist", network("flannel", "ptp"));
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  expect(lab.source.asked).toEqual([]);
+});
+
+test("clusterNetwork may be a directory, of which the first network counts that can be used", async () => {
+  const lab = labWith({ clusterNetwork: "/etc/cni/net.d" });
+  lab.files.write("/etc/cni/net.d/05-broken.conflist", "{");
+  lab.files.write("/etc/cni/net.d/10-first.conflist", network("first", "ptp"));
+  lab.files.write("/etc/cni/net.d/20-second.conflist", network("second", "bridge"));
+  await lab.add();
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  expect(lab.logger.at("warn")).toEqual([expect.stringContaining("05-broken.conflist")]);
+});
+
+test.each([
+  ["a name that is nowhere", "flannel", "kube-system/flannel"],
+  ["a path that is not there", "/etc/cni/none.conf", "/etc/cni/none.conf"],
+  ["an empty directory", "/etc/cni/empty", "/etc/cni/empty"],
+])(
+  "clusterNetwork that is %s fails the pod before anything runs",
+  async (_, clusterNetwork, text) => {
+    const lab = labWith({ clusterNetwork });
+    expect((await lab.add(web)).json).toMatchObject({
+      code: 7,
+      msg: expect.stringContaining(text),
+    });
+    expect(lab.journal).toEqual([]);
+    expect(lab.events.reasons).toEqual(["AttachFailed"]);
+  },
+);
+
+test("clusterNetwork whose definition cannot be looked up now is tried again later, not looked for on disk", async () => {
+  const lab = labWith({ clusterNetwork: "flannel" });
+  lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "ptp"));
+  lab.source.failure = new Error("API server away");
+  expect((await lab.add()).json).toMatchObject({ msg: expect.stringContaining("API server away") });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
+test("delegates are attached all, inline, confs or conflists, the first as the default network", async () => {
+  const single = { cniVersion: "1.0.0", name: "single", type: "bridge" };
+  const lab = labWith({ delegates: [network("list", "ptp"), single] });
+  await lab.add(web);
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "bridge ADD net1"]);
+  expect(lab.publisher.status("default/web")).toMatchObject([
+    { name: "list", default: true },
+    { name: "single", default: false },
+  ]);
+});
+
+test("clusterNetwork wins over delegates of the same side", async () => {
+  const lab = labWith({ clusterNetwork: "/main.conf", delegates: [network("inline", "bridge")] });
+  lab.files.write("/main.conf", { cniVersion: "1.0.0", name: "main", type: "ptp" });
+  await lab.add(web);
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+});
+
+test("delegates without a name are refused and named by their position", async () => {
+  const lab = labWith({ delegates: [network("n", "ptp"), { type: "bridge" }] });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("delegates[1]"),
+  });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
+test("no default network at all is an error that says what to set", async () => {
+  const { json } = await labWith({}).add(web);
+  expect(json).toMatchObject({
+    code: 7,
+    msg: expect.stringMatching(/clusterNetwork or delegates/),
+  });
+});
+
+/** The networks `main` (default), `storage` and `logs` (of every pod) and `own` (of the pod `web`). */
+function withDefaultNetworks(namespace = "default"): EngineLab {
+  const lab = labWith({ clusterNetwork: "main", defaultNetworks: ["storage", "logs"] });
+  for (const [name, type] of [
+    ["main", "ptp"],
+    ["storage", "bridge"],
+    ["logs", "macvlan"],
+  ] as const) {
+    lab.source.addNad(`kube-system/${name}`, network(name, type));
+  }
+  lab.source.addNad(`${namespace}/own`, network("own", "ipvlan"));
+  lab.source.addPod({ name: "web", namespace, annotations: { [networksAnnotation]: "own" } });
+  return lab;
+}
+
+test("defaultNetworks come after the default network and before those of the annotation [N-6.2]", async () => {
+  const lab = withDefaultNetworks();
+  await lab.add(web);
+  expect(lab.plugins.log()).toEqual([
+    "ptp ADD eth0",
+    "bridge ADD net1",
+    "macvlan ADD net2",
+    "ipvlan ADD net3",
+  ]);
+});
+
+test("defaultNetworks are not for pods of system namespaces, by namespace and not by name", async () => {
+  const system = withDefaultNetworks("kube-system");
+  await system.add({ pod: "kube-system/web" });
+  expect(system.plugins.log()).toEqual(["ptp ADD eth0", "ipvlan ADD net1"]);
+  const lab = withDefaultNetworks();
+  lab.source.addPod({ name: "kube-system" });
+  await lab.add({ pod: "default/kube-system" });
+  expect(lab.plugins.log()).toHaveLength(3);
+});
+
+test("defaultNetworks are not for sandboxes that are no pods", async () => {
+  const lab = withDefaultNetworks();
+  await lab.add();
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+});
+
+test("defaultNetworks that are missing fail the pod", async () => {
+  const lab = withDefaultNetworks();
+  lab.source.removeNad("kube-system/logs");
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("logs"),
+  });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
+test.each(["plexus", "multus", "multus-shim"])(
+  "a default network whose plugin is %s is refused",
+  async (type) => {
+    for (const conf of [
+      { delegates: [network("loop", "ptp", type)] },
+      { clusterNetwork: "/loop.conflist" },
+      { clusterNetwork: "loop" },
+    ]) {
+      const lab = labWith(conf);
+      lab.files.write("/loop.conflist", network("loop", type));
+      lab.source.addNad("kube-system/loop", network("loop", type));
+      expect((await lab.add(web)).json).toMatchObject({
+        code: 7,
+        msg: expect.stringContaining(type),
+      });
+      expect(lab.plugins.log()).toEqual([]);
+    }
+  },
+);
+
+test("the runtime's runtimeConfig reaches the default network's plugins by capability, and no other network [N-7.5] [R-1.0-26]", async () => {
+  const capabilities = { portMappings: true, bandwidth: true };
+  const lab = labWith({
+    delegates: [
+      {
+        ...network("main"),
+        plugins: [{ type: "ptp" }, { type: "portmap", capabilities: { portMappings: true } }],
+      },
+      { ...network("more"), plugins: [{ type: "bridge", capabilities }] },
+    ],
+  });
+  lab.source.addNad("default/own", {
+    ...network("own"),
+    plugins: [{ type: "macvlan", capabilities }],
+  });
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "own" } });
+  const runtimeConfig = { portMappings: [{ HostPort: 80 }], bandwidth: { IngressRate: 1 } };
+  await lab.add({ ...web, conf: { runtimeConfig } });
+  const seen = lab.plugins.calls.map((call) => [call.type, call.conf.runtimeConfig]);
+  expect(seen).toEqual([
+    ["ptp", undefined],
+    ["portmap", { portMappings: [{ HostPort: 80 }] }],
+    ["bridge", undefined],
+    ["macvlan", undefined],
+  ]);
+  expect(lab.records.saves[0]?.record.attachments[0]?.capabilityArgs).toEqual(runtimeConfig);
+});

@@ -1,0 +1,123 @@
+import { join } from "node:path/posix";
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/deps.ts";
+import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
+import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
+import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
+
+/**
+ * The networks that every pod gets by configuration: the default network first, then the further
+ * `delegates` or, outside system namespaces, the `defaultNetworks`.
+ * @throws CniError 7 when none is configured or one cannot be used
+ */
+export async function configuredNetworks(
+  ctx: CallContext,
+  options: { readonly runtimeConfig: JsonObject; readonly podNamespace: string | undefined },
+): Promise<ResolvedNetwork[]> {
+  const first = await defaultNetwork(ctx, options.runtimeConfig);
+  const { config } = ctx;
+  if (config.clusterNetwork === undefined) {
+    const rest = config.delegates.slice(1).map((conf, i) => inlineNetwork(conf, i + 1));
+    return [first, ...rest];
+  }
+  const system = config.systemNamespaces.includes(options.podNamespace ?? "");
+  const refs = system || options.podNamespace === undefined ? [] : config.defaultNetworks;
+  const others: ResolvedNetwork[] = [];
+  for (const ref of refs) others.push(await networkByReference(ctx, ref));
+  return [first, ...others];
+}
+
+/** The cluster default network (multi-network specification v1.1 §6), with the runtime's own runtimeConfig (§7.5). */
+export async function defaultNetwork(
+  ctx: CallContext,
+  runtimeConfig: JsonObject,
+): Promise<ResolvedNetwork> {
+  const { clusterNetwork, delegates } = ctx.config;
+  const inline = delegates[0];
+  if (clusterNetwork === undefined && inline === undefined) {
+    throw new CniError(
+      CniErrorCode.InvalidNetworkConfig,
+      "no default network is configured: set clusterNetwork or delegates",
+    );
+  }
+  const network =
+    clusterNetwork === undefined
+      ? inlineNetwork(inline as JsonObject, 0)
+      : await networkByReference(ctx, clusterNetwork);
+  return { ...network, isDefault: true, capabilityArgs: runtimeConfig };
+}
+
+/** A network as configuration names it: a definition, a CNI name, a file or a directory. */
+async function networkByReference(ctx: CallContext, reference: string): Promise<ResolvedNetwork> {
+  if (reference.includes("/")) return fromList(await listAtPath(ctx, reference));
+  const ref = { namespace: ctx.config.plexusNamespace, name: reference };
+  const nad = await ctx.deps.source?.getNad(ref, { signal: ctx.signal });
+  if (nad !== undefined) return networkOfNad(ctx, nad);
+  try {
+    return fromList(await listByName(ctx, reference));
+  } catch (error) {
+    throw new CniError(
+      CniErrorCode.InvalidNetworkConfig,
+      `cannot use network ${JSON.stringify(reference)}: there is no NetworkAttachmentDefinition ` +
+        `${ref.namespace}/${reference}, and ${error instanceof Error ? error.message : String(error)}`,
+      { cause: error },
+    );
+  }
+}
+
+/** The network of a definition: its own configuration, or the one on disk of its name (§3.4.1). */
+export async function networkOfNad(
+  ctx: CallContext,
+  nad: NetworkAttachmentDefinition,
+): Promise<ResolvedNetwork> {
+  const list = await nadConf(nad, (name) => listByName(ctx, name));
+  const displayName = `${nad.namespace}/${nad.name}`;
+  checkNotMetaPlugin(list, displayName);
+  const resourceName = nad.annotations[resourceNameAnnotation];
+  return {
+    displayName,
+    isDefault: false,
+    list,
+    capabilityArgs: {},
+    ...(resourceName === undefined ? {} : { resourceName }),
+  };
+}
+
+function inlineNetwork(conf: JsonObject, index: number): ResolvedNetwork {
+  return fromList(parseNetConfList(conf, { source: `delegates[${index}]`, requireName: true }));
+}
+
+function fromList(list: NetConfList): ResolvedNetwork {
+  checkNotMetaPlugin(list, list.name);
+  return { displayName: list.name, isDefault: false, list, capabilityArgs: {} };
+}
+
+async function listAtPath(ctx: CallContext, path: string): Promise<NetConfList> {
+  const files = ctx.deps.confFiles;
+  const kind = await files.kind(path);
+  const options = { files, onWarning: warning(ctx) };
+  if (kind === "file") return loadNetworkFile(path, options);
+  if (kind === "directory") return loadFirstNetwork(path, { ...options, accept: isDelegable });
+  throw new CniError(
+    CniErrorCode.InvalidNetworkConfig,
+    `the network configuration ${join(path)} does not exist`,
+  );
+}
+
+/** In the runtime's own directory our configuration comes first; it is not what is looked for. */
+function isDelegable(list: NetConfList): boolean {
+  return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
+}
+
+function listByName(ctx: CallContext, name: string): Promise<NetConfList> {
+  const files = ctx.deps.confFiles;
+  return loadNetworkByName({ dir: ctx.config.confDir, name, files, onWarning: warning(ctx) });
+}
+
+function warning(ctx: CallContext): (message: string) => void {
+  return (message) => ctx.logger.warn({}, message);
+}

@@ -1,0 +1,81 @@
+import { mergeCniArgs } from "#cni/args.ts";
+import type { AddRequest } from "#cni/plugin/request.ts";
+import type { CallContext } from "#engine/deps.ts";
+import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { Pod } from "#engine/ports.ts";
+import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
+import { isJsonObject } from "#lib/json.ts";
+import { configuredNetworks } from "./default-network.ts";
+import { assignInterfaceNames } from "./interface-names.ts";
+import { checkRepeatedNetworks } from "./repeated-networks.ts";
+import { requestedNetworks } from "./requested-networks.ts";
+
+/** Everything that an ADD will do, decided and validated before anything is attached. */
+export interface AttachmentPlan {
+  readonly attachments: readonly PlannedAttachment[];
+  /** Why the pod's network annotation is ignored, when it is. */
+  readonly annotationError?: string;
+}
+
+/** Decides what to attach to a sandbox. @throws CniError when any of it cannot be attached as asked */
+export async function planAttachments(
+  ctx: CallContext,
+  request: AddRequest,
+  pod: Pod | undefined,
+): Promise<AttachmentPlan> {
+  const { networks, annotationError } = await wantedNetworks(ctx, request, pod);
+  checkRepeatedNetworks(networks);
+  const names = assignInterfaceNames(networks, {
+    runtimeIfName: request.ifName,
+    existing: await existingInterfaces(ctx, request.netns),
+  });
+  const searchPath = [
+    ...(ctx.config.binDir === undefined ? [] : [ctx.config.binDir]),
+    ...request.path,
+  ];
+  const attachments = networks.map((network, i) => ({
+    ...network,
+    ifName: names[i] as string,
+    cniArgs: delegateArgs(request.cniArgs, network.isDefault),
+    searchPath,
+  }));
+  return { attachments, ...(annotationError === undefined ? {} : { annotationError }) };
+}
+
+async function wantedNetworks(
+  ctx: CallContext,
+  request: AddRequest,
+  pod: Pod | undefined,
+): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
+  const runtimeConfig = request.conf.raw.runtimeConfig;
+  const configured = await configuredNetworks(ctx, {
+    runtimeConfig: isJsonObject(runtimeConfig) ? runtimeConfig : {},
+    podNamespace: pod?.namespace,
+  });
+  if (pod === undefined) return { networks: configured };
+  const { secondaries, defaultNetwork, annotationError } = await requestedNetworks(ctx, pod);
+  const [first, ...others] = configured;
+  if (first === undefined) return { networks: [...secondaries] };
+  const override = defaultNetwork && {
+    ...defaultNetwork,
+    capabilityArgs: { ...first.capabilityArgs, ...defaultNetwork.capabilityArgs },
+  };
+  const networks = [override ?? first, ...others, ...secondaries];
+  return { networks, ...(annotationError === undefined ? {} : { annotationError }) };
+}
+
+/** CNI_ARGS that name an address are meant for the runtime's own interface, which is the default network's. */
+const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
+
+function delegateArgs(
+  args: readonly (readonly [string, string])[],
+  isDefault: boolean,
+): readonly (readonly [string, string])[] {
+  const own = isDefault ? args : args.filter(([key]) => !addressArgs.has(key));
+  return mergeCniArgs(own);
+}
+
+async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<string>> {
+  const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
+  return new Set(links.map((link) => link.name));
+}

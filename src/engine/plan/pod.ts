@@ -1,0 +1,37 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/deps.ts";
+import type { Pod, PodIdentity } from "#engine/ports.ts";
+
+/** Who a call is for: the K8S_* keys of CNI_ARGS; undefined for sandboxes that are no pods (podman). */
+export function podIdentity(
+  cniArgs: readonly (readonly [string, string])[],
+): PodIdentity | undefined {
+  const args = new Map(cniArgs);
+  const namespace = args.get("K8S_POD_NAMESPACE");
+  const name = args.get("K8S_POD_NAME");
+  if (namespace === undefined || namespace === "" || name === undefined || name === "") {
+    return undefined;
+  }
+  const uid = args.get("K8S_POD_UID");
+  return { namespace, name, ...(uid === undefined || uid === "" ? {} : { uid }) };
+}
+
+/**
+ * The pod to attach; undefined where the sandbox is no pod or there is no source of pods.
+ * @throws CniError 11 when the pod is gone: nothing says that the runtime no longer wants it, and
+ *   inventing a result would start it without its networks
+ */
+export async function podOfCall(
+  ctx: CallContext,
+  identity: PodIdentity | undefined,
+): Promise<Pod | undefined> {
+  const { source } = ctx.deps;
+  if (identity === undefined || source === undefined) return undefined;
+  const pod = await source.getPod(identity, { signal: ctx.signal });
+  if (pod !== undefined) return pod;
+  const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
+  throw new CniError(
+    CniErrorCode.TryAgainLater,
+    `there is no pod ${identity.namespace}/${identity.name}${uid}: it was deleted or replaced`,
+  );
+}

@@ -1,0 +1,19 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/deps.ts";
+
+/**
+ * Refuses the call while the default network's readiness file is missing (`readinessindicatorfile`).
+ * @throws CniError 11: the runtime tries again
+ */
+export async function checkReadinessFile(ctx: CallContext): Promise<void> {
+  const reason = await readinessFileProblem(ctx);
+  if (reason !== undefined) throw new CniError(CniErrorCode.TryAgainLater, reason);
+}
+
+/** Why the default network is not ready by its readiness file; undefined when it is, or has none. */
+export async function readinessFileProblem(ctx: CallContext): Promise<string | undefined> {
+  const path = ctx.config.readinessindicatorfile;
+  if (path === undefined || path === "") return undefined;
+  if ((await ctx.deps.confFiles.kind(path)) !== "absent") return undefined;
+  return `the default network is not ready: its readiness file ${path} does not exist`;
+}

@@ -1,0 +1,265 @@
+import { expect, test } from "vitest";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+
+function podWith(annotations: Record<string, string>, conf: JsonObject = {}): EngineLab {
+  const lab = new EngineLab({ conf: { delegates: [network("main", "ptp")], ...conf } });
+  lab.source.addPod({ name: "web", annotations });
+  return lab;
+}
+
+const asking = (networks: string, conf?: JsonObject): EngineLab =>
+  podWith({ [networksAnnotation]: networks }, conf);
+
+function capable(name: string, type: string, ...capabilities: string[]): JsonObject {
+  const declared = Object.fromEntries(capabilities.map((key) => [key, true]));
+  return { ...network(name), plugins: [{ type, capabilities: declared }] };
+}
+
+test("a missing definition fails the pod before anything runs or is recorded, and tells the owner [N-3.4.1d]", async () => {
+  const lab = asking("gone");
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("default/gone"),
+  });
+  expect(lab.journal).toEqual([]);
+  expect(lab.events.told[0]).toMatchObject({
+    pod: "default/web",
+    type: "Warning",
+    reason: "NoNetworkFound",
+    message: expect.stringContaining("default/gone"),
+  });
+});
+
+test("all networks are resolved before the first is attached: a later missing one attaches nothing", async () => {
+  const lab = asking("a,gone");
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
+  expect(lab.journal).toEqual([]);
+});
+
+test("a definition that cannot be looked up now fails the pod for another try, without a NoNetworkFound", async () => {
+  const lab = asking("a");
+  const getNad = lab.source.getNad.bind(lab.source);
+  lab.source.getNad = async (ref) => {
+    await getNad(ref);
+    throw new Error("API server away");
+  };
+  expect((await lab.add(web)).json).toMatchObject({
+    msg: expect.stringContaining("API server away"),
+  });
+  expect(lab.events.reasons).toEqual(["AttachFailed"]);
+});
+
+test("a definition's conf without a name takes the definition's; on disk it is found by that name [N-3.4.2] [N-3.4.1a] [N-3.4.1b]", async () => {
+  const lab = asking("nameless,ondisk");
+  lab.source.addNad("default/nameless", { cniVersion: "1.0.0", type: "bridge" });
+  lab.source.addNad("default/ondisk");
+  lab.files.write("/etc/cni/plexus/net.d/x.conflist", network("ondisk", "macvlan"));
+  await lab.add(web);
+  expect(lab.plugins.calls.map((call) => call.conf.name)).toEqual(["main", "nameless", "ondisk"]);
+});
+
+test("a definition whose conf is broken fails the pod and is named", async () => {
+  const lab = asking("a");
+  lab.source.addNad("default/a", "{not json");
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining('"default/a"'),
+  });
+  expect(lab.journal).toEqual([]);
+});
+
+test("an invalid annotation is ignored loudly: event, log line and status entry [N-4.1.2.1.4b]", async () => {
+  const lab = asking('[{"name":"a"},{"name":"b","mac":"zz"}]');
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  const saysWhat = expect.stringMatching(/element 2.*mac.*zz/);
+  expect(lab.events.told[0]).toMatchObject({
+    reason: "InvalidNetworkAnnotation",
+    message: saysWhat,
+  });
+  expect(lab.logger.at("warn")).toEqual([saysWhat]);
+  expect(lab.publisher.status("default/web")).toMatchObject([
+    { name: "main", default: true, "plexus.dev/annotation-error": saysWhat },
+  ]);
+});
+
+test("an invalid annotation fails the pod where the configuration says so", async () => {
+  const lab = asking("a b,,", { invalidAnnotation: "fail" });
+  expect((await lab.add(web)).json).toMatchObject({ code: 100 });
+  expect(lab.journal).toEqual([]);
+  expect(lab.events.reasons).toContain("InvalidNetworkAnnotation");
+});
+
+test("a request that no plugin can take fails the pod before anything runs [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b]", async () => {
+  const lab = asking('[{"name":"a"},{"name":"b","ips":["10.1.1.1"],"mac":"02:00:00:00:00:09"}]');
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  lab.source.addNad("default/b", capable("net-b", "macvlan", "mac"));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringMatching(/default\/b.*"ips"/),
+  });
+  expect(lab.journal).toEqual([]);
+});
+
+test("requests become runtimeConfig of that network's capable plugins alone [N-4.1.2.1.3.2a]", async () => {
+  const lab = asking('[{"name":"a","ips":["10.1.1.1/24"]},{"name":"b"}]');
+  const chain = {
+    ...capable("net-a", "bridge", "ips"),
+    plugins: [{ type: "bridge", capabilities: { ips: true } }, { type: "tuning" }],
+  };
+  lab.source.addNad("default/a", chain);
+  lab.source.addNad("default/b", capable("net-b", "macvlan", "ips"));
+  await lab.add(web);
+  expect(lab.plugins.calls.map((call) => [call.type, call.conf.runtimeConfig])).toEqual([
+    ["ptp", undefined],
+    ["bridge", { ips: ["10.1.1.1/24"] }],
+    ["tuning", undefined],
+    ["macvlan", undefined],
+  ]);
+  await lab.del(web);
+  expect(lab.plugins.of("bridge", "DEL")[0]?.conf.runtimeConfig).toEqual({
+    ips: ["10.1.1.1/24"],
+  });
+});
+
+test("cni-args win over the definition's own, key by key [N-4.1.2.1.6.2b]", async () => {
+  const lab = asking('[{"name":"a","cni-args":{"vlan":7}}]');
+  const plugin = { type: "bridge", args: { cni: { vlan: 1, queue: 2 }, other: true } };
+  lab.source.addNad("default/a", { ...network("net-a"), plugins: [plugin] });
+  await lab.add(web);
+  expect(lab.plugins.calls[1]?.conf.args).toEqual({ cni: { vlan: 7, queue: 2 }, other: true });
+});
+
+test("the same network is attached as often as it is named, each as an attachment of its own [N-4.2a] [N-4.2b]", async () => {
+  const lab = asking("a,a");
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  await lab.add(web);
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "bridge ADD net1", "bridge ADD net2"]);
+  expect(
+    lab.publisher.status("default/web").map(({ name, interface: ifName }) => [name, ifName]),
+  ).toEqual([
+    ["main", "eth0"],
+    ["default/a", "net1"],
+    ["default/a", "net2"],
+  ]);
+});
+
+test("the same network twice is refused, before anything runs, where it would damage itself [N-4.2a]", async () => {
+  const lab = asking("a,a");
+  lab.source.addNad("default/a", {
+    ...network("net-a"),
+    plugins: [{ type: "bridge", ipMasq: true }],
+  });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("net-a"),
+  });
+  expect(lab.journal).toEqual([]);
+});
+
+test("a definition whose plugin is a meta-plugin is refused", async () => {
+  const lab = asking("a");
+  lab.source.addNad("default/a", network("net-a", "bridge", "multus"));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("multus"),
+  });
+  expect(lab.journal).toEqual([]);
+});
+
+const isolated = { namespaceIsolation: true, globalNamespaces: ["shared"] };
+
+test.each([
+  ["the short form", { [networksAnnotation]: "other/a" }],
+  ["the JSON form", { [networksAnnotation]: '[{"name":"a","namespace":"other"}]' }],
+  ["the second of two", { [networksAnnotation]: "own,other/a" }],
+  ["the default network's annotation", { [defaultNetworkAnnotation]: "other/a" }],
+  ["the default network's annotation without a namespace", { [defaultNetworkAnnotation]: "a" }],
+])(
+  "namespace isolation refuses another namespace's network by %s [N-7.4]",
+  async (_, annotations) => {
+    const lab = podWith(annotations, isolated);
+    for (const path of ["other/a", "kube-system/a", "default/own"])
+      lab.source.addNad(path, network("net-a", "bridge"));
+    expect((await lab.add(web)).json).toMatchObject({
+      code: 101,
+      msg: expect.stringContaining("isolation"),
+    });
+    expect(lab.journal).toEqual([]);
+    expect(lab.source.asked.filter((asked) => !/pod|own/.test(asked))).toEqual([]);
+    expect(lab.events.reasons[0]).toBe("NetworkAccessDenied");
+  },
+);
+
+test.each([
+  ["the pod's own namespace", "default/a"],
+  ["a global namespace", "shared/a"],
+])("namespace isolation lets networks of %s be used [N-7.4]", async (_, path) => {
+  const lab = asking(path, isolated);
+  lab.source.addNad(path, network("net-a", "bridge"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+});
+
+test("namespace isolation does not bind what the node's configuration names", async () => {
+  const lab = podWith({}, { clusterNetwork: "main", defaultNetworks: ["logs"], ...isolated });
+  lab.source.addNad("kube-system/main", network("main", "ptp"));
+  lab.source.addNad("kube-system/logs", network("logs", "bridge"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+});
+
+test("the default network's annotation takes the default network's place, name and runtimeConfig, with requests of its own", async () => {
+  const lab = podWith({
+    [defaultNetworkAnnotation]: '[{"name":"fast","ips":["10.1.1.1/24"]}]',
+    [networksAnnotation]: "a",
+  });
+  lab.source.addNad("kube-system/fast", capable("net-fast", "macvlan", "ips", "portMappings"));
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  await lab.add({
+    ...web,
+    conf: { runtimeConfig: { portMappings: [{ hostPort: 1 }], ips: ["10.9.9.9/24"] } },
+  });
+  expect(lab.plugins.log()).toEqual(["macvlan ADD eth0", "bridge ADD net1"]);
+  expect(lab.plugins.calls[0]?.conf.runtimeConfig).toEqual({
+    portMappings: [{ hostPort: 1 }],
+    ips: ["10.1.1.1/24"],
+  });
+  expect(lab.publisher.status("default/web")).toMatchObject([
+    { name: "kube-system/fast", default: true },
+    { name: "default/a", default: false },
+  ]);
+});
+
+test.each([
+  ["names two networks", "a,b", 100],
+  ["is empty", "", 100],
+  ["is no list", "{", 100],
+  ["names another interface than the runtime's", '[{"name":"fast","interface":"data"}]', 100],
+  ["names a network that is not there", "gone", 100],
+])("the default network's annotation fails the pod when it %s", async (_, annotation, code) => {
+  const lab = podWith({ [defaultNetworkAnnotation]: annotation });
+  lab.source.addNad("kube-system/fast", network("net-fast", "macvlan"));
+  expect((await lab.add(web)).json).toMatchObject({ code });
+  expect(lab.journal).toEqual([]);
+});
+
+test("an interface that is wanted twice, or is there already, fails the pod before anything runs [N-4.1.2.1.5b]", async () => {
+  const lab = asking("a@data,a@data");
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("data"),
+  });
+  const other = asking("a@data");
+  other.source.addNad("default/a", network("net-a", "bridge"));
+  other.kernel.addLink("/run/netns/c1", "data");
+  expect((await other.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("exists already"),
+  });
+  expect([lab.journal, other.journal]).toEqual([[], []]);
+});

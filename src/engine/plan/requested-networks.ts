@@ -1,0 +1,123 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/deps.ts";
+import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { Pod } from "#engine/ports.ts";
+import { checkNamespaceAccess } from "#npwg/isolation.ts";
+import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
+import {
+  defaultNetworkAnnotation,
+  type NetworkSelection,
+  networksAnnotation,
+  parseDefaultNetworkSelection,
+  parseNetworkSelections,
+} from "#npwg/selection/selection.ts";
+import { SelectionError } from "#npwg/selection/selection-error.ts";
+import { networkOfNad } from "./default-network.ts";
+
+/** What a pod asks for; `annotationError` when its annotation is invalid and therefore ignored. */
+export interface PodRequests {
+  readonly secondaries: readonly ResolvedNetwork[];
+  /** Replaces the cluster default network for this pod. */
+  readonly defaultNetwork?: ResolvedNetwork;
+  readonly annotationError?: string;
+}
+
+/**
+ * Resolves the annotations of a pod into networks (multi-network specification v1.1 §4).
+ * @throws CniError when a network may not be used, is not there or cannot take what is asked of it
+ */
+export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<PodRequests> {
+  const override = await defaultOverride(ctx, pod);
+  const common = override === undefined ? {} : { defaultNetwork: override };
+  const annotation = pod.annotations[networksAnnotation] ?? "";
+  let selections: NetworkSelection[];
+  try {
+    selections = parseSelections(ctx, { annotation, pod });
+  } catch (error) {
+    if (!(error instanceof SelectionError)) throw error;
+    invalidAnnotation(ctx, pod, error);
+    return { ...common, secondaries: [], annotationError: error.message };
+  }
+  const secondaries: ResolvedNetwork[] = [];
+  for (const selection of selections) secondaries.push(await resolve(ctx, pod, selection));
+  return { ...common, secondaries };
+}
+
+function parseSelections(
+  ctx: CallContext,
+  from: { annotation: string; pod: Pod },
+): NetworkSelection[] {
+  return parseNetworkSelections(from.annotation, {
+    podNamespace: from.pod.namespace,
+    onWarning: (message) => ctx.logger.warn({}, message),
+  });
+}
+
+/** An invalid annotation is ignored (§4.1.2.1), but never silently. */
+function invalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError): void {
+  ctx.deps.events.record(pod, {
+    type: "Warning",
+    reason: "InvalidNetworkAnnotation",
+    message: error.message,
+  });
+  if (ctx.config.invalidAnnotation === "fail") throw error;
+  ctx.logger.warn({}, `${error.message}; the pod gets its default network only`);
+}
+
+async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
+  const annotation = pod.annotations[defaultNetworkAnnotation];
+  if (annotation === undefined) return undefined;
+  const defaultNamespace = ctx.config.plexusNamespace;
+  try {
+    const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
+    return { ...(await resolve(ctx, pod, selection)), isDefault: true };
+  } catch (error) {
+    if (error instanceof SelectionError)
+      invalidAnnotation(
+        { ...ctx, config: { ...ctx.config, invalidAnnotation: "fail" } },
+        pod,
+        error,
+      );
+    throw error;
+  }
+}
+
+async function resolve(
+  ctx: CallContext,
+  pod: Pod,
+  selection: NetworkSelection,
+): Promise<ResolvedNetwork> {
+  const displayName = `${selection.namespace}/${selection.name}`;
+  checkAccess(ctx, pod, selection);
+  const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
+  if (nad === undefined) throw noSuchNetwork(ctx, pod, displayName);
+  const network = await networkOfNad(ctx, nad);
+  const requested = requestedCapabilities(selection);
+  checkCapabilities(network.list, requested, displayName);
+  const list =
+    selection.cniArgs === undefined ? network.list : withCniArgs(network.list, selection.cniArgs);
+  return { ...network, list, capabilityArgs: requested, selection };
+}
+
+function checkAccess(ctx: CallContext, pod: Pod, selection: NetworkSelection): void {
+  const { namespaceIsolation, globalNamespaces } = ctx.config;
+  try {
+    checkNamespaceAccess({
+      podNamespace: pod.namespace,
+      nadNamespace: selection.namespace,
+      name: selection.name,
+      namespaceIsolation,
+      globalNamespaces,
+    });
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    ctx.deps.events.record(pod, { type: "Warning", reason: "NetworkAccessDenied", message });
+    throw error;
+  }
+}
+
+function noSuchNetwork(ctx: CallContext, pod: Pod, displayName: string): CniError {
+  const message = `there is no NetworkAttachmentDefinition ${displayName}, which the pod asks for`;
+  ctx.deps.events.record(pod, { type: "Warning", reason: "NoNetworkFound", message });
+  return new CniError(CniErrorCode.InvalidRequest, message);
+}

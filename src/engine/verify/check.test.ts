@@ -1,0 +1,134 @@
+import { expect, test } from "vitest";
+import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { exited, failed } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+
+/** A pod that is attached to ptp on eth0, and to bridge and tuning on net1. */
+async function attached(
+  conf: JsonObject = network("net-a", "bridge", "tuning"),
+): Promise<EngineLab> {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", conf);
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a" } });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  lab.source.asked.length = 0;
+  return lab;
+}
+
+test("check() asks every plugin of every attachment, in order, right after ADD [R-0.4-23] [R-1.0-31] [R-0.4-22]", async () => {
+  const lab = await attached();
+  expect(await lab.check(web)).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(lab.plugins.log()).toEqual(["ptp CHECK eth0", "bridge CHECK net1", "tuning CHECK net1"]);
+  expect(lab.source.asked).toEqual([]);
+});
+
+test("check() gives plugins the final result and the ADD's parameters [R-0.4-24] [R-1.0-25]", async () => {
+  const lab = await attached();
+  const added = lab.records.saves.at(-1)!.record.attachments[1]!.result;
+  await lab.check(web);
+  for (const call of lab.plugins.calls.filter((each) => each.ifName === "net1")) {
+    expect(call).toMatchObject({
+      containerId: "c1",
+      netns,
+      conf: { name: "net-a", prevResult: added },
+    });
+  }
+});
+
+test("check() stops at the first plugin that fails and returns its error, naming the network [R-0.4-24]", async () => {
+  const lab = await attached();
+  lab.plugins.script("bridge CHECK", failed(120, "no bridge"));
+  expect((await lab.check(web)).json).toMatchObject({
+    code: 120,
+    msg: 'network default/a (net1): plugin type="bridge" failed (check): no bridge',
+  });
+  expect(lab.plugins.log()).toEqual(["ptp CHECK eth0", "bridge CHECK net1"]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("check() of a container without a record is an unknown container [R-0.4-24]", async () => {
+  const lab = await attached();
+  const { json } = await lab.check({ ...web, env: { CNI_CONTAINERID: "c9" } });
+  expect(json).toMatchObject({ code: 3, msg: expect.stringContaining("c9") });
+  await lab.del(web);
+  expect((await lab.check(web)).json).toMatchObject({ code: 3 });
+});
+
+test("check() finds an interface that is gone, before any plugin of its network is asked [R-0.4-21]", async () => {
+  const lab = await attached();
+  lab.kernel.removeLink(netns, "net1");
+  expect((await lab.check(web)).json).toMatchObject({
+    msg: "network default/a (net1): interface net1 is gone",
+  });
+  expect(lab.plugins.log()).toEqual(["ptp CHECK eth0"]);
+});
+
+test("check() finds an interface that has lost its address", async () => {
+  const lab = await attached();
+  lab.kernel.removeLink(netns, "net1");
+  lab.kernel.addLink(netns, "net1", ["10.0.0.2/25", "10.0.0.3/24"]);
+  expect((await lab.check(web)).json).toMatchObject({
+    msg: "network default/a (net1): interface net1 has lost its address 10.0.0.2/24",
+  });
+});
+
+test("check() takes addresses beyond those of the result, and interfaces of the host, as they are [R-0.4-20]", async () => {
+  const lab = new EngineLab();
+  lab.plugins.script("ptp ADD", (call) => {
+    lab.plugins.work(call);
+    const interfaces = [{ name: "veth0" }, { name: "eth0", sandbox: netns }];
+    return exited(0, {
+      cniVersion: "1.0.0",
+      interfaces,
+      ips: [{ address: "10.0.0.1/24", interface: 1 }],
+    });
+  });
+  await lab.add();
+  lab.kernel.removeLink(netns, "eth0");
+  lab.kernel.addLink(netns, "eth0", ["10.0.0.1/24", "fe80::1/64"]);
+  expect(await lab.check()).toMatchObject({ exitCode: 0 });
+});
+
+test.each([
+  ["with disableCheck", { ...network("net-a", "bridge"), disableCheck: true }],
+  ["of CNI 0.3.1", { ...network("net-a", "bridge"), cniVersion: "0.3.1" }],
+])("check() passes over a network %s, its interface included [R-1.0-25]", async (_, conf) => {
+  const lab = await attached(conf);
+  lab.kernel.removeLink(netns, "net1");
+  expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp CHECK eth0"]);
+});
+
+test("check() of an attachment whose ADD did not come to its end fails", async () => {
+  const lab = await attached();
+  await lab.del(web);
+  const host = lab.host();
+  host.goesAt = 2;
+  await expect(lab.add({ ...web, host })).rejects.toThrow();
+  lab.plugins.calls.length = 0;
+  expect((await lab.check(web)).json).toMatchObject({
+    code: 999,
+    msg: "network default-net (eth0): its ADD never came to its end",
+  });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
+test("check() in a namespace that cannot be entered fails", async () => {
+  const lab = await attached();
+  lab.kernel.removeNamespace(netns);
+  expect((await lab.check(web)).json).toMatchObject({
+    code: 8,
+    msg: expect.stringContaining(netns),
+  });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
+test("check() by a runtime of CNI 0.3.1 is refused [R-0.4-24]", async () => {
+  const lab = await attached();
+  const { json } = await lab.check({ ...web, conf: { cniVersion: "0.3.1" } });
+  expect(json).toMatchObject({ cniVersion: "0.3.1", code: 1 });
+});

@@ -1,0 +1,120 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CheckRequest } from "#cni/plugin/request.ts";
+import {
+  formatResult,
+  parseResult,
+  type Result,
+  type ResultInterface,
+} from "#cni/result/result.ts";
+import { checkNetwork } from "#cni/runtime/chain.ts";
+import { isAtLeast } from "#cni/versions.ts";
+import type { CallContext } from "#engine/deps.ts";
+import { namingNetwork, recordedList, runtimeConf } from "#engine/planned-attachment.ts";
+import type { RecordedAttachment } from "#engine/record.ts";
+import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/sandbox.ts";
+import { parseCidr } from "#lib/ip.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { type InterfaceAddress, type Link, listAddresses } from "#netlink/links.ts";
+
+/** What the kernel has in the sandbox. */
+interface SandboxState {
+  readonly links: readonly Link[];
+  readonly addresses: readonly InterfaceAddress[];
+}
+
+/**
+ * CHECK: every attachment's plugins, from the record, and what Plexus itself vouches for: each
+ * interface is there with its addresses. Networks that cannot be checked (older than 0.4.0, or
+ * `disableCheck`) are passed over. Stops at the first thing that is wrong.
+ * @throws CniError 3 when nothing is recorded for the sandbox
+ */
+export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {
+  const record = await ctx.trace.phase("record", () => ctx.deps.records.load(request));
+  if (record === undefined) {
+    throw new CniError(
+      CniErrorCode.UnknownContainer,
+      `container ${request.containerId} has no recorded attachment for interface ${request.ifName}`,
+    );
+  }
+  const sandbox = { containerId: record.containerId, netns: request.netns };
+  const state = await sandboxState(ctx, request.netns);
+  for (const attachment of record.attachments) {
+    await checkAttachment(ctx, { sandbox, state, attachment, request });
+  }
+}
+
+async function checkAttachment(
+  ctx: CallContext,
+  what: {
+    sandbox: { containerId: string; netns: string };
+    state: SandboxState;
+    attachment: RecordedAttachment;
+    request: CheckRequest;
+  },
+): Promise<void> {
+  const { sandbox, attachment } = what;
+  const list = recordedList(attachment);
+  if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
+  if (attachment.result === undefined) {
+    throw failed(attachment, "its ADD never came to its end");
+  }
+  const prevResult = attachment.isDefault
+    ? asLeftByLaterPlugins(attachment.result, what.request)
+    : attachment.result;
+  const result = parseResult(prevResult, { fallbackVersion: list.cniVersion });
+  checkOwnState(attachment, result, what.state);
+  const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
+  const run = ctx.run(attachment.displayName);
+  try {
+    await checkNetwork(list, rt, { prevResult, run });
+  } catch (error) {
+    throw namingNetwork(error, attachment);
+  }
+}
+
+/**
+ * What CHECK goes by for the default network: the recorded result, unless later plugins of the
+ * runtime's list have made another one of it (CNI 0.4.0 §3 "CHECK").
+ */
+function asLeftByLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObject {
+  const { prevResult, conf } = request;
+  const asPrinted = (raw: JsonObject): string =>
+    JSON.stringify(
+      formatResult(parseResult(raw, { fallbackVersion: conf.cniVersion }), conf.cniVersion),
+    );
+  const isOurs = prevResult === undefined || asPrinted(prevResult) === asPrinted(recorded);
+  return isOurs ? recorded : prevResult;
+}
+
+function checkOwnState(attachment: RecordedAttachment, result: Result, state: SandboxState): void {
+  for (const [index, wanted] of result.interfaces.entries()) {
+    if (wanted.sandbox === undefined || wanted.sandbox === "" || hasNoNetdev(wanted)) continue;
+    const link = state.links.find((l) => l.name === wanted.name);
+    if (link === undefined) throw failed(attachment, `interface ${wanted.name} is gone`);
+    const present = state.addresses.filter((a) => a.ifIndex === link.index);
+    for (const ip of result.ips.filter((candidate) => candidate.interface === index)) {
+      const { address, prefix } = parseCidr(ip.address);
+      if (present.some((a) => a.address === address && a.prefix === prefix)) continue;
+      throw failed(attachment, `interface ${wanted.name} has lost its address ${ip.address}`);
+    }
+  }
+}
+
+/** Devices that user space drives (vhost-user, DPDK) are in the result but not in the kernel's list. */
+function hasNoNetdev(wanted: ResultInterface): boolean {
+  return wanted.socketPath !== undefined || wanted.pciID !== undefined;
+}
+
+async function sandboxState(ctx: CallContext, netns: string): Promise<SandboxState> {
+  return inSandbox(netns, async () => ({
+    links: await sandboxLinks(ctx, netns),
+    addresses: await listAddresses(netlinkTransport(ctx), netns),
+  }));
+}
+
+function failed(attachment: RecordedAttachment, reason: string): CniError {
+  return new CniError(
+    CniErrorCode.Internal,
+    `network ${attachment.displayName} (${attachment.ifName}): ${reason}`,
+  );
+}

@@ -1,0 +1,121 @@
+import { Flags, FlagsGet, MessageType } from "netlink/dist/constants.js";
+import {
+  AttrStream,
+  formatMessage,
+  type NetlinkAttribute,
+  type NetlinkMessage,
+  pad,
+  parseAttributes,
+  parseError,
+  parseMessages,
+  readS32,
+  type StreamData,
+} from "netlink/dist/structs.js";
+import { errnoName, NetlinkError } from "./netlink-error.ts";
+
+/**
+ * Sends rtnetlink messages in one datagram in the namespace at `netns`, and returns the answers up to
+ * the acknowledgement, or the end of the dump, of the last one: {@link DelegateHost.netlink}.
+ */
+export type NetlinkTransport = (netns: string, messages: Uint8Array) => Promise<Uint8Array>;
+
+/** One attribute of a message, undecoded: what is not understood can still be sent back as it came. */
+export interface Attribute {
+  readonly type: number;
+  readonly data: Uint8Array;
+}
+
+/** One request: its rtnetlink type, flags beside NLM_F_REQUEST, and payload. */
+export interface Request {
+  readonly type: number;
+  readonly flags: number;
+  readonly data: Uint8Array;
+}
+
+/** How often a dump is repeated that the kernel says was interrupted by a change. */
+const maxDumpAttempts = 5;
+
+/** Fixed header and attributes of a payload. */
+export function encodePayload(header: Uint8Array, attributes: readonly Attribute[]): Uint8Array {
+  const out = new AttrStream();
+  out.emit(header);
+  for (const { type, data } of attributes) out.push(type, data as StreamData);
+  return Buffer.concat(pad(out.bufs));
+}
+
+/** The attributes after a fixed header of `headerLength` bytes. */
+export function decodeAttributes(data: Buffer, headerLength: number): Attribute[] {
+  const attributes: Attribute[] = [];
+  parseAttributes(data.subarray(headerLength), (item: NetlinkAttribute) => {
+    attributes.push({ type: item.type, data: item.data });
+  });
+  return attributes;
+}
+
+/** Requests as one datagram; the sequence numbers count from 1. */
+export function encodeRequests(requests: readonly Request[]): Uint8Array {
+  const messages = requests.flatMap(({ type, flags, data }, index) =>
+    pad(formatMessage({ type, flags: flags | Flags.REQUEST, seq: index + 1, port: 0, data })),
+  );
+  return Buffer.concat(messages);
+}
+
+/**
+ * The payloads of a dump. Equivalent to: `ip link`, `ip address`, `ip route show table all`.
+ * @throws NetlinkError when the kernel refuses
+ */
+export async function dump(
+  transport: NetlinkTransport,
+  netns: string,
+  request: { readonly type: number; readonly header: Uint8Array },
+): Promise<Buffer[]> {
+  const message = { type: request.type, flags: FlagsGet.DUMP, data: request.header };
+  for (let attempt = 1; ; attempt++) {
+    const answers = decodeMessages(await transport(netns, encodeRequests([message])));
+    const interrupted = answers.some(({ flags }) => (flags & Flags.DUMP_INTR) !== 0);
+    checkDumpEnd(answers.at(-1));
+    if (interrupted && attempt < maxDumpAttempts) continue;
+    return answers.slice(0, -1).map(({ data }) => data);
+  }
+}
+
+function checkDumpEnd(last: NetlinkMessage | undefined): void {
+  const isEnd = last?.type === MessageType.DONE || last?.type === MessageType.ERROR;
+  if (last === undefined || !isEnd)
+    throw new NetlinkError("the kernel's answer to a dump has no end");
+  const errno = last.data.length >= 4 ? -readS32.call(last.data, 0) : 0;
+  if (errno !== 0 || last.type === MessageType.ERROR) {
+    throw new NetlinkError(`the kernel refuses to dump: ${errnoName(errno)}`, {
+      errno: errnoName(errno),
+    });
+  }
+}
+
+/**
+ * What became of each of some requests that ask for acknowledgement: the symbol of its errno, undefined when it was
+ * carried out.
+ * @throws NetlinkError when an acknowledgement is missing
+ */
+export async function execute(
+  transport: NetlinkTransport,
+  netns: string,
+  requests: readonly Request[],
+): Promise<(string | undefined)[]> {
+  const acked = requests.map((request) => ({ ...request, flags: request.flags | Flags.ACK }));
+  const answers = decodeMessages(await transport(netns, encodeRequests(acked)));
+  return requests.map((_, index) => {
+    const ack = answers.find(({ type, seq }) => type === MessageType.ERROR && seq === index + 1);
+    if (ack === undefined)
+      throw new NetlinkError(`the kernel did not acknowledge request ${index + 1}`);
+    const { errno } = parseError(ack.data, ack.flags);
+    return errno === 0 ? undefined : errnoName(-errno);
+  });
+}
+
+function decodeMessages(bytes: Uint8Array): NetlinkMessage[] {
+  try {
+    return parseMessages(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  } catch (cause) {
+    throw new NetlinkError("the kernel's answer cannot be decoded", { cause });
+  }
+}

@@ -1,0 +1,95 @@
+import {
+  __LENGTH_Address,
+  __LENGTH_Link,
+  formatAddress,
+  formatDeviceFlags,
+  formatLink,
+  MessageType,
+  parseAddress,
+  parseLink,
+} from "netlink/dist/rt/gen_structs.js";
+import { readU32 } from "netlink/dist/structs.js";
+import type { IpFamily } from "#lib/ip.ts";
+import { type Attribute, decodeAttributes, dump, type NetlinkTransport } from "./codec.ts";
+import { familyOf, ipFromBytes } from "./ip-bytes.ts";
+
+/** A network interface. */
+export interface Link {
+  readonly index: number;
+  readonly name: string;
+  /** IFF_* bits. */
+  readonly flags: number;
+  /** In lower-case colon form; absent where there is none. */
+  readonly mac?: string;
+  readonly mtu: number;
+}
+
+/** An address of an interface. */
+export interface InterfaceAddress {
+  readonly ifIndex: number;
+  readonly family: IpFamily;
+  /** In canonical form. */
+  readonly address: string;
+  readonly prefix: number;
+}
+
+/** IFF_UP of `Link.flags`. */
+export const linkUp = 1;
+
+const ifla = { address: 1, ifName: 3, mtu: 4 } as const;
+const ifa = { address: 1, local: 2 } as const;
+
+/** The interfaces of a namespace. Equivalent to: `ip link show`. @throws NetlinkError */
+export async function listLinks(transport: NetlinkTransport, netns: string): Promise<Link[]> {
+  const header = formatLink({});
+  const answers = await dump(transport, netns, { type: MessageType.GETLINK, header });
+  return answers.map(decodeLink);
+}
+
+/** The addresses of a namespace. Equivalent to: `ip address show`. @throws NetlinkError */
+export async function listAddresses(
+  transport: NetlinkTransport,
+  netns: string,
+): Promise<InterfaceAddress[]> {
+  const header = formatAddress({});
+  const answers = await dump(transport, netns, { type: MessageType.GETADDR, header });
+  return answers.flatMap((data) => decodeAddress(data) ?? []);
+}
+
+function decodeLink(data: Buffer): Link {
+  const header = parseLink(data.subarray(0, __LENGTH_Link));
+  const attributes = decodeAttributes(data, __LENGTH_Link);
+  const name = find(attributes, ifla.ifName);
+  const mac = find(attributes, ifla.address);
+  const mtu = find(attributes, ifla.mtu);
+  return {
+    index: header.index ?? 0,
+    name: name === undefined ? "" : Buffer.from(name).toString().replace(/\0.*$/s, ""),
+    flags: formatDeviceFlags(header.flags ?? {}) >>> 0,
+    ...(mac === undefined || mac.length === 0 ? {} : { mac: formatMac(mac) }),
+    mtu: mtu === undefined ? 0 : readU32.call(Buffer.from(mtu), 0),
+  };
+}
+
+function formatMac(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(":");
+}
+
+/** Where an address has a peer, `local` is the interface's own and `address` the peer's. */
+function decodeAddress(data: Buffer): InterfaceAddress | undefined {
+  const header = parseAddress(data.subarray(0, __LENGTH_Address));
+  const family = familyOf(header.family);
+  const attributes = decodeAttributes(data, __LENGTH_Address);
+  const bytes = find(attributes, ifa.local) ?? find(attributes, ifa.address);
+  if (family === undefined || bytes === undefined) return undefined;
+  return {
+    ifIndex: header.index ?? 0,
+    family,
+    address: ipFromBytes(bytes),
+    prefix: header.prefixlen ?? 0,
+  };
+}
+
+function find(attributes: readonly Attribute[], type: number): Uint8Array | undefined {
+  return attributes.find((attribute) => attribute.type === type)?.data;
+}

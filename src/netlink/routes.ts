@@ -1,0 +1,232 @@
+import { FlagsNew } from "netlink/dist/constants.js";
+import {
+  __LENGTH_Route,
+  formatRoute,
+  MessageType,
+  parseRoute,
+  type Route,
+  RouteProtocol,
+  RouteType,
+  RoutingTableClass,
+} from "netlink/dist/rt/gen_structs.js";
+import { putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
+import type { IpFamily } from "#lib/ip.ts";
+import {
+  type Attribute,
+  decodeAttributes,
+  dump,
+  encodePayload,
+  type NetlinkTransport,
+  type Request,
+} from "./codec.ts";
+import { addressFamily, familyOf, ipFromBytes, ipToBytes } from "./ip-bytes.ts";
+
+/** One way that a route goes. */
+export interface Hop {
+  readonly ifIndex: number;
+  /** Absent when the destination is on the link. */
+  readonly gateway?: string;
+  /** The gateway counts as on the link whatever the other routes say: `onlink`. */
+  readonly onlink: boolean;
+  /** A multipath route's hop as the kernel sent it: struct rtnexthop, attributes, padding. */
+  readonly wire?: Uint8Array;
+}
+
+/** A unicast route of the main table. */
+export interface KernelRoute {
+  readonly family: IpFamily;
+  readonly dst: { readonly address: string; readonly prefix: number };
+  readonly metric: number;
+  readonly hops: readonly Hop[];
+  /** As the kernel sent it, so that it can be removed and restored to the letter. */
+  readonly wire: { readonly header: Route; readonly attributes: readonly Attribute[] };
+}
+
+const rta = {
+  dst: 1,
+  oif: 4,
+  gateway: 5,
+  priority: 6,
+  multipath: 9,
+  cacheInfo: 12,
+  table: 15,
+  via: 18,
+  nhId: 30,
+} as const;
+
+/** RTNH_F_ONLINK: the one flag of a route that the kernel also takes in a request; others tell its state. */
+const onlinkFlag = 4;
+
+/** The metric that the kernel gives to a route that asks for none. */
+export const kernelMetric: Readonly<Record<IpFamily, number>> = { 4: 0, 6: 1024 };
+
+/**
+ * The unicast routes of one family in the main table, except those with a source prefix.
+ * Equivalent to: `ip -4 route show table main type unicast`.
+ * @throws NetlinkError
+ */
+export async function listRoutes(
+  transport: NetlinkTransport,
+  netns: string,
+  family: IpFamily,
+): Promise<KernelRoute[]> {
+  const header = formatRoute({ family: addressFamily[family] });
+  const answers = await dump(transport, netns, { type: MessageType.GETROUTE, header });
+  return answers.flatMap((data) => decodeRoute(data) ?? []);
+}
+
+/** Whether everything that no other route matches goes this way: `0.0.0.0/0` or `::/0`. */
+export function isDefault(route: KernelRoute): boolean {
+  return route.dst.prefix === 0;
+}
+
+function decodeRoute(data: Buffer): KernelRoute | undefined {
+  const header = parseRoute(data.subarray(0, __LENGTH_Route));
+  const family = familyOf(header.family);
+  const attributes = decodeAttributes(data, __LENGTH_Route);
+  const table = u32(attributes, rta.table) ?? header.table;
+  const isUnicast = header.type === RouteType.UNICAST || header.type === "UNICAST";
+  const isMain = table === RoutingTableClass.MAIN;
+  if (family === undefined || !isUnicast || !isMain || (header.srcLen ?? 0) !== 0) return undefined;
+  const dst = find(attributes, rta.dst);
+  return {
+    family,
+    dst: {
+      address: dst === undefined ? anyAddress[family] : ipFromBytes(dst),
+      prefix: header.dstLen ?? 0,
+    },
+    metric: u32(attributes, rta.priority) ?? 0,
+    hops: decodeHops(header, attributes),
+    wire: { header, attributes },
+  };
+}
+
+const anyAddress: Readonly<Record<IpFamily, string>> = { 4: "0.0.0.0", 6: "::" };
+
+function decodeHops(header: Route, attributes: readonly Attribute[]): Hop[] {
+  const multipath = find(attributes, rta.multipath);
+  if (multipath !== undefined) return decodeMultipath(Buffer.from(multipath));
+  const hop = {
+    ifIndex: u32(attributes, rta.oif) ?? 0,
+    onlink: ((header.flags?.__unknown ?? 0) & onlinkFlag) !== 0,
+  };
+  return [{ ...hop, ...gatewayOf(attributes) }];
+}
+
+/** Several times struct rtnexthop (length, flags, weight less one, interface) with attributes after it. */
+function decodeMultipath(bytes: Buffer): Hop[] {
+  const hops: Hop[] = [];
+  for (let rest = bytes; rest.length >= 8; ) {
+    const length = readU16.call(rest, 0);
+    const next = (length + 3) & ~3;
+    if (length < 8 || length > rest.length) break;
+    hops.push({
+      ifIndex: readS32.call(rest, 4),
+      onlink: ((rest[2] ?? 0) & onlinkFlag) !== 0,
+      ...gatewayOf(decodeAttributes(rest.subarray(0, length), 8)),
+      wire: rest.subarray(0, next),
+    });
+    rest = rest.subarray(next);
+  }
+  return hops;
+}
+
+/** The gateway, which for an IPv4 route may be of IPv6 (RTA_VIA: family, then address). */
+function gatewayOf(attributes: readonly Attribute[]): { gateway?: string } {
+  const via = find(attributes, rta.via)?.subarray(2);
+  const bytes = find(attributes, rta.gateway) ?? via;
+  return bytes === undefined ? {} : { gateway: ipFromBytes(bytes) };
+}
+
+/** A default route of an attachment, not yet in the kernel. */
+export interface NewDefaultRoute {
+  readonly family: IpFamily;
+  readonly ifIndex: number;
+  readonly gateway: string;
+  readonly metric: number;
+  readonly onlink: boolean;
+}
+
+/** The route as the kernel would have it. Equivalent to: `default via GATEWAY dev IFNAME metric METRIC [onlink]`. */
+export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
+  const { family, ifIndex, gateway, metric, onlink } = route;
+  return {
+    family,
+    dst: { address: anyAddress[family], prefix: 0 },
+    metric,
+    hops: [{ ifIndex, gateway, onlink }],
+    wire: {
+      header: {
+        family: addressFamily[family],
+        table: RoutingTableClass.MAIN,
+        protocol: RouteProtocol.BOOT,
+        type: RouteType.UNICAST,
+        flags: { __unknown: onlink ? onlinkFlag : 0 },
+      },
+      attributes: [
+        { type: rta.oif, data: putU32(ifIndex) },
+        { type: rta.gateway, data: ipToBytes(gateway) },
+        ...(metric === 0 ? [] : [{ type: rta.priority, data: putU32(metric) }]),
+      ],
+    },
+  };
+}
+
+/** A multipath route with some of its hops only, which keep what the kernel sent of them. */
+export function withHops(route: KernelRoute, hops: readonly Hop[]): KernelRoute {
+  const replaced: readonly number[] = [rta.oif, rta.gateway, rta.via, rta.nhId, rta.multipath];
+  const kept = route.wire.attributes.filter(({ type }) => !replaced.includes(type));
+  const data = Buffer.concat(hops.flatMap((hop) => hop.wire ?? []));
+  const attributes = [...kept, { type: rta.multipath, data }];
+  return { ...route, hops, wire: { header: route.wire.header, attributes } };
+}
+
+/**
+ * A request to add a route. Equivalent to: `ip route add`, with `append` `ip route append`, which takes
+ * the route although there is one like it.
+ */
+export function addRoute(route: KernelRoute, options: { append?: boolean } = {}): Request {
+  const flags = FlagsNew.CREATE | (options.append === true ? FlagsNew.APPEND : FlagsNew.EXCL);
+  return { type: MessageType.NEWROUTE, flags, data: routePayload(route) };
+}
+
+/** A request to remove a route. Equivalent to: `ip route del`. */
+export function deleteRoute(route: KernelRoute): Request {
+  return { type: MessageType.DELROUTE, flags: 0, data: routePayload(route) };
+}
+
+/**
+ * A route as a request carries it. What the kernel only tells and does not take is left out: its flags but
+ * `onlink`, its cache's state, and the hops of a route by nexthop object, which the object's number stands for.
+ */
+function routePayload(route: KernelRoute): Uint8Array {
+  const { header, attributes } = route.wire;
+  const isByObject = attributes.some(({ type }) => type === rta.nhId);
+  const dropped: readonly number[] = isByObject
+    ? [rta.cacheInfo, rta.oif, rta.gateway, rta.via, rta.multipath]
+    : [rta.cacheInfo];
+  const kept = attributes
+    .filter(({ type }) => !dropped.includes(type))
+    .map((attribute) => (attribute.type === rta.multipath ? withoutState(attribute) : attribute));
+  const flags = { __unknown: isByObject ? 0 : (header.flags?.__unknown ?? 0) & onlinkFlag };
+  return encodePayload(formatRoute({ ...header, flags }), kept);
+}
+
+/** The hops with no flag but `onlink`; every other byte as it came. */
+function withoutState(multipath: Attribute): Attribute {
+  const data = Buffer.from(multipath.data);
+  for (let at = 0; at + 8 <= data.length; ) {
+    data[at + 2] = (data[at + 2] ?? 0) & onlinkFlag;
+    at += Math.max(8, (readU16.call(data, at) + 3) & ~3);
+  }
+  return { ...multipath, data };
+}
+
+function find(attributes: readonly Attribute[], type: number): Uint8Array | undefined {
+  return attributes.find((attribute) => attribute.type === type)?.data;
+}
+
+function u32(attributes: readonly Attribute[], type: number): number | undefined {
+  const data = find(attributes, type);
+  return data === undefined || data.length < 4 ? undefined : readU32.call(Buffer.from(data), 0);
+}
