@@ -8,7 +8,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --no-audit --no-fund
+RUN npm ci --no-audit --no-fund --loglevel=error
 COPY . .
 # --standalone also puts plexus-standalone in (120 MB), for nodes without a daemon.
 ARG IMAGE_FLAGS=

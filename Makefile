@@ -20,8 +20,9 @@ deps: node_modules/.package-lock.json ## install what building and testing need
 deps-test: deps
 	@scripts/system-deps.sh test
 
+# The packages run on the pinned Node, not on the one that runs npm: its warnings about that are noise.
 node_modules/.package-lock.json: package.json package-lock.json
-	npm ci --no-audit --no-fund
+	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 build: deps dist/plexus dist/plexusd.js dist/plexusctl.js dist/plexus-standalone ## build everything into dist/
@@ -38,8 +39,10 @@ dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json
 demo: build ## attach two pods to three networks in a namespace of its own
 	@scripts/demo.sh
 
-lint: deps ## check style and structure
+lint: deps ## check style, structure, and that nothing is unused
 	biome check .
+	knip
+	knip --production
 
 typecheck: deps ## check the types
 	tsc -p .
