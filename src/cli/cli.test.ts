@@ -189,6 +189,23 @@ test("uninstall returns the node to its primary CNI, and may be run again", asyn
   expect((await node.uninstall()).code).toBe(0);
 });
 
+test("uninstall removes the files of a crash and of damaged records, and leaves no directory", async () => {
+  const node = await makeNode();
+  for (const name of [
+    "run/plexus.sock.0a1b2c",
+    "state/c-1@eth0.json.damaged",
+    "state/c-1@eth0.teardown.damaged",
+    "state/.c-1@eth0.json.0123456789ab.tmp",
+    "state/c-1@eth0.teardown.tmp",
+    "state/.gc.lock",
+  ]) {
+    await writeFile(node.at(name), "");
+  }
+  expect(await node.uninstall()).toMatchObject({ code: 0, err: "" });
+  await expect(stat(node.at("state"))).rejects.toThrow("ENOENT");
+  await expect(stat(node.at("run"))).rejects.toThrow("ENOENT");
+});
+
 test("uninstall changes nothing while sandboxes are attached, unless forced", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));

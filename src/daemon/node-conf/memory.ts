@@ -3,9 +3,7 @@ import { basename, join } from "node:path";
 import { atomicWrite } from "#lib/atomic-write.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
-
-/** The name in the state directory under which the primary's file name is kept. */
-export const primaryMemoryName = "primary-conf";
+import { primaryConfName } from "#lib/state-files.ts";
 
 /** Remembers which file was the primary, over restarts and over the loss of our own file. */
 export class PrimaryMemory {
@@ -23,7 +21,7 @@ export class PrimaryMemory {
 
   /** Reads what is remembered; without it, our own file says what it delegates to. */
   async load(ownText: string | undefined): Promise<void> {
-    const text = await readFile(join(this.#dir, primaryMemoryName), "utf8").catch(() => "");
+    const text = await readFile(join(this.#dir, primaryConfName), "utf8").catch(() => "");
     const name = text.trim();
     this.#file = name !== "" && !name.includes("/") ? name : primaryOf(ownText);
   }
@@ -31,7 +29,7 @@ export class PrimaryMemory {
   async remember(file: string): Promise<void> {
     if (file === this.#file) return;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
-    await atomicWrite(join(this.#dir, primaryMemoryName), `${file}\n`);
+    await atomicWrite(join(this.#dir, primaryConfName), `${file}\n`);
     this.#file = file;
   }
 }

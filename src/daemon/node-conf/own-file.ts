@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { ConfFiles } from "#engine/ports.ts";
-import { atomicWrite, temporarySuffix } from "#lib/atomic-write.ts";
+import { atomicWrite } from "#lib/atomic-write.ts";
+import { targetOfTemporaryName } from "#lib/temporary-name.ts";
 import type { Primary } from "./choose.ts";
 import { isConfFile, ownFileName } from "./primary.ts";
 
@@ -81,8 +82,7 @@ export async function writeOwnFile(dir: string, text: string): Promise<void> {
 
 /** Removes what a crash between writing and renaming has left. */
 export async function sweepLeftovers(dir: string, files: ConfFiles): Promise<void> {
-  const isLeftover = (name: string): boolean =>
-    name.startsWith(`.${ownFileName}.`) && name.endsWith(temporarySuffix);
-  const leftovers = (await files.list(dir)).filter(isLeftover);
+  const names = await files.list(dir);
+  const leftovers = names.filter((name) => targetOfTemporaryName(name) === ownFileName);
   await Promise.all(leftovers.map((name) => rm(join(dir, name), { force: true })));
 }
