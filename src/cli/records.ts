@@ -1,4 +1,5 @@
 import type { AttachmentRecord } from "#engine/record.ts";
+import { defaultPaths } from "#lib/default-paths.ts";
 import { type Command, stringFlag } from "./command.ts";
 import { readRecords } from "./read-records.ts";
 
@@ -7,12 +8,12 @@ export const recordsCommand: Command = {
   name: "records",
   synopsis: "[--state-dir DIR] [--json]",
   summary: "list the attachments of this node",
-  help: `  --state-dir DIR   attachment records (default /var/lib/plexus)
+  help: `  --state-dir DIR   attachment records (default ${defaultPaths.stateDir})
   --json            the records themselves, one JSON object a line
 
 Exit code 1: some records are damaged; they are told after the others.`,
   flags: {
-    "state-dir": { type: "string", default: "/var/lib/plexus" },
+    "state-dir": { type: "string", default: defaultPaths.stateDir },
     json: { type: "boolean", default: false },
   },
   arity: 0,

@@ -1,3 +1,4 @@
+import { defaultHttpAddress } from "#daemon/config/config.ts";
 import { type CliOutput, type Command, type CommandArguments, stringFlag } from "./command.ts";
 
 /** `plexusctl status`. */
@@ -5,10 +6,10 @@ export const statusCommand: Command = {
   name: "status",
   synopsis: "[--http ADDR:PORT]",
   summary: "say how plexusd on this node is doing",
-  help: `  --http ADDR:PORT   where plexusd serves its health (default 127.0.0.1:19500)
+  help: `  --http ADDR:PORT   where plexusd serves its health (default ${defaultHttpAddress})
 
 Exit code 1: it is not ready, or does not answer.`,
-  flags: { http: { type: "string", default: "127.0.0.1:19500" } },
+  flags: { http: { type: "string", default: defaultHttpAddress } },
   arity: 0,
   run: status,
 };

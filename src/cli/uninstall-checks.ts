@@ -2,8 +2,9 @@ import { readFile, stat } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { PrimaryMemory } from "#daemon/node-conf/memory.ts";
-import { findCandidates, ownFileName } from "#daemon/node-conf/primary.ts";
+import { findCandidates } from "#daemon/node-conf/primary.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
+import { executableNames, plexusConfName } from "#lib/default-paths.ts";
 import { readRecords } from "./read-records.ts";
 import { nameOf } from "./records.ts";
 import type { UninstallPaths } from "./uninstall-steps.ts";
@@ -41,7 +42,7 @@ export async function checkNothingAttached(
 export async function checkPrimary(
   paths: UninstallPaths,
 ): Promise<{ file?: string; problem?: string }> {
-  const own = await readFile(join(paths.cniConfDir, ownFileName), "utf8").catch(() => undefined);
+  const own = await readFile(join(paths.cniConfDir, plexusConfName), "utf8").catch(() => undefined);
   const memory = new PrimaryMemory(paths.stateDir);
   await memory.load(own);
   const candidates = await findCandidates({
@@ -53,7 +54,7 @@ export async function checkPrimary(
   const chosen = known?.list === undefined ? candidates.find((each) => each.list) : known;
   if (chosen !== undefined) return { file: chosen.file };
   // Uninstalled before, or never installed: there is nothing to hand over.
-  if (own === undefined && !(await exists(join(paths.binDir, "plexus")))) return {};
+  if (own === undefined && !(await exists(join(paths.binDir, executableNames.shim)))) return {};
   const why = known?.problem ?? "there is none";
   return {
     problem: `no usable configuration of a primary CNI in ${paths.primaryDir} (${why}): the node would be left without a network`,

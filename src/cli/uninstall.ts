@@ -1,3 +1,4 @@
+import { defaultPaths, plexusConfName } from "#lib/default-paths.ts";
 import { type CliOutput, type Command, type CommandArguments, stringFlag } from "./command.ts";
 import { checkNothingAttached, checkPrimary, daemonRuns } from "./uninstall-checks.ts";
 import {
@@ -13,25 +14,25 @@ export const uninstallCommand: Command = {
   synopsis: "[--force] [--allow-default-only] [directories]",
   summary: "give the node back to its primary CNI and remove everything of Plexus",
   help: `Checks that plexusd does not run any more, that nothing is attached and that the primary CNI's
-configuration can be used; then removes 00-plexus.conflist, the executables, the socket and the
+configuration can be used; then removes ${plexusConfName}, the executables, the socket and the
 state. What is not there is no error: it may be run again.
 
   --force                 also while sandboxes are attached or there is no usable primary
   --allow-default-only    also while sandboxes are attached to the default network alone: the primary
                           CNI deletes those itself (not with CRI-O, which remembers who added them)
-  --cni-conf-dir DIR      the container runtime's configurations (default /etc/cni/net.d)
+  --cni-conf-dir DIR      the container runtime's configurations (default ${defaultPaths.cniConfDir})
   --primary-dir DIR       the primary CNI's configuration, where that is elsewhere
-  --bin-dir DIR           the plugin directory (default /opt/cni/bin)
-  --state-dir DIR         attachment records (default /var/lib/plexus)
-  --socket PATH           the daemon's socket (default /run/plexus/plexus.sock)`,
+  --bin-dir DIR           the plugin directory (default ${defaultPaths.cniBinDir})
+  --state-dir DIR         attachment records (default ${defaultPaths.stateDir})
+  --socket PATH           the daemon's socket (default ${defaultPaths.socket})`,
   flags: {
     force: { type: "boolean", default: false },
     "allow-default-only": { type: "boolean", default: false },
-    "cni-conf-dir": { type: "string", default: "/etc/cni/net.d" },
+    "cni-conf-dir": { type: "string", default: defaultPaths.cniConfDir },
     "primary-dir": { type: "string" },
-    "bin-dir": { type: "string", default: "/opt/cni/bin" },
-    "state-dir": { type: "string", default: "/var/lib/plexus" },
-    socket: { type: "string", default: "/run/plexus/plexus.sock" },
+    "bin-dir": { type: "string", default: defaultPaths.cniBinDir },
+    "state-dir": { type: "string", default: defaultPaths.stateDir },
+    socket: { type: "string", default: defaultPaths.socket },
   },
   arity: 0,
   run: uninstall,

@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { defaultPaths } from "#lib/default-paths.ts";
 
 /** What the command line says; what it leaves out is the configuration's or the default. */
 export interface DaemonFlags {
@@ -23,8 +24,8 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
   --manifests DIR      pods and NetworkAttachmentDefinitions from a directory instead of an API
   --kubeconfig FILE    the API to use; neither of the two = the cluster that plexusd runs in
   --node NAME          this node's name (default: the NODE_NAME variable, else the host's name)
-  --socket PATH        socket for the shim (default /run/plexus/plexus.sock)
-  --state-dir DIR      attachment records and teardown plans (default /var/lib/plexus)
+  --socket PATH        socket for the shim (default ${defaultPaths.socket})
+  --state-dir DIR      attachment records and teardown plans (default ${defaultPaths.stateDir})
   --http ADDR:PORT     health and metrics; off = none
   --cni-conf-dir DIR   write the node's CNI configuration into this directory
   --version            print the version
@@ -32,8 +33,8 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
 
 const options = {
   config: { type: "string" },
-  socket: { type: "string", default: "/run/plexus/plexus.sock" },
-  "state-dir": { type: "string", default: "/var/lib/plexus" },
+  socket: { type: "string", default: defaultPaths.socket },
+  "state-dir": { type: "string", default: defaultPaths.stateDir },
   node: { type: "string" },
   manifests: { type: "string" },
   kubeconfig: { type: "string" },

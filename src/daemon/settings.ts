@@ -1,13 +1,13 @@
 import type { Logger } from "#engine/ports.ts";
-import { defaultConfig, type PlexusConfig } from "./config/config.ts";
-import { parseListenAddress } from "./config/schema.ts";
+import { type DaemonConfig, defaultConfig } from "./config/config.ts";
+import { parseListenAddress } from "./config/listen-address.ts";
 import { watchConfig } from "./config/watch.ts";
 import type { DaemonFlags } from "./flags.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 
 /** The configuration in force: the file's, or the default, with the command line over it. */
 export interface Settings {
-  current(): PlexusConfig;
+  current(): DaemonConfig;
   /** Called after the file has changed and is in force. */
   onChange(listener: () => void): void;
   /** Called when the file has changed and cannot be used; the one before stays in force. */
@@ -55,11 +55,11 @@ export async function openSettings(options: {
 }
 
 /** A directory of manifests is for trying things: then nothing listens unless it is asked for. */
-function httpWithoutFile(flags: DaemonFlags): Partial<PlexusConfig> {
+function httpWithoutFile(flags: DaemonFlags): Partial<DaemonConfig> {
   return flags.manifests === undefined ? {} : { http: undefined };
 }
 
-function withFlags(config: PlexusConfig, flags: DaemonFlags): PlexusConfig {
+function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
   const http = flags.http === undefined ? config.http : httpOf(flags.http);
   if (flags.cniConfDir === undefined) return { ...config, http };
   const { nodeConf } = config;
@@ -71,7 +71,7 @@ function withFlags(config: PlexusConfig, flags: DaemonFlags): PlexusConfig {
   return { ...config, http, nodeConf: { ...nodeConf, ...dirs } };
 }
 
-function httpOf(flag: string): PlexusConfig["http"] {
+function httpOf(flag: string): DaemonConfig["http"] {
   if (flag === "off") return undefined;
   const address = parseListenAddress(flag);
   if (address !== undefined) return address;

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Logger } from "#engine/ports.ts";
 import { watchDirectory } from "#lib/watch-directory.ts";
-import type { PlexusConfig } from "./config.ts";
+import type { DaemonConfig } from "./config.ts";
 import { parseConfig } from "./parse.ts";
 
 /** Options of {@link watchConfig}. */
@@ -10,7 +10,7 @@ export interface WatchConfigOptions {
   readonly path: string;
   readonly logger: Logger;
   /** A new configuration is in force. */
-  readonly onChange?: (config: PlexusConfig) => void;
+  readonly onChange?: (config: DaemonConfig) => void;
   /** The file has changed but cannot be used; the old configuration stays. */
   readonly onInvalid?: (error: Error) => void;
   /** How often the file is looked at besides; a watch can be lost. @default 30000 */
@@ -21,7 +21,7 @@ export interface WatchConfigOptions {
 
 /** A configuration that follows its file. */
 export interface WatchedConfig {
-  current(): PlexusConfig;
+  current(): DaemonConfig;
   close(): void;
 }
 

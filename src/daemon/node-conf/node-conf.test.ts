@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { NodeConfConfig } from "#daemon/config/config.ts";
+import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type NodeConf, type NodeConfTimings, startNodeConf } from "./node-conf.ts";
@@ -49,7 +49,7 @@ async function makeNode() {
   const dirs = { conf: join(root, "net.d"), bin: join(root, "bin"), state: join(root, "state") };
   for (const dir of Object.values(dirs)) await mkdir(dir);
   onTestFinished(() => rm(root, { recursive: true }));
-  const config: NodeConfConfig = {
+  const config: NodeConfSpec = {
     cniConfDir: dirs.conf,
     binDirs: [dirs.bin],
     primaryDir: dirs.conf,
@@ -71,7 +71,7 @@ async function makeNode() {
       return text === undefined ? undefined : JSON.parse(text);
     },
     start: async (
-      change: Partial<NodeConfConfig> = {},
+      change: Partial<NodeConfSpec> = {},
       timings: Partial<NodeConfTimings> = {},
     ): Promise<NodeConf & { states: ConfState[] }> => {
       const states: ConfState[] = [];
@@ -396,7 +396,7 @@ test("look() takes a changed configuration in at once", async () => {
   const node = await makeNode();
   await node.put("05-calico.conflist", calico);
   await node.put("10-flannel.conflist", flannel);
-  const change: Partial<NodeConfConfig> = {};
+  const change: Partial<NodeConfSpec> = {};
   const conf = await startNodeConf({
     config: () => ({ ...node.config, ...change }),
     stateDir: node.state,

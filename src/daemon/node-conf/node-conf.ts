@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { NodeConfConfig } from "#daemon/config/config.ts";
+import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
 import { type DirectoryWatch, watchDirectory } from "#lib/watch-directory.ts";
 import { type Choice, choosePrimary } from "./choose.ts";
@@ -33,7 +33,7 @@ const defaultTimings: NodeConfTimings = {
 /** Options of {@link startNodeConf}. */
 export interface NodeConfOptions {
   /** The configuration as of now; {@link NodeConf.look} after it has changed. */
-  readonly config: () => NodeConfConfig;
+  readonly config: () => NodeConfSpec;
   /** Where the name of the primary is remembered. */
   readonly stateDir: string;
   readonly files: ConfFiles;
@@ -187,7 +187,7 @@ class NodeConfKeeper implements NodeConf {
     return this.#memory.file === undefined ? undefined : wanted;
   }
 
-  async #choose(config: NodeConfConfig): Promise<Choice | { primary: undefined }> {
+  async #choose(config: NodeConfSpec): Promise<Choice | { primary: undefined }> {
     const { files } = this.#options;
     const { readinessFile } = config;
     const isFirst = this.#text === undefined;
@@ -210,7 +210,7 @@ class NodeConfKeeper implements NodeConf {
   }
 
   async #write(
-    config: NodeConfConfig,
+    config: NodeConfSpec,
     file: { text: string; disturbance: ConfStatus | undefined },
   ): Promise<void> {
     await writeOwnFile(config.cniConfDir, file.text);

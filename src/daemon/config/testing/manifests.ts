@@ -6,9 +6,17 @@ export const root = fileURLToPath(new URL("../../../../", import.meta.url));
 
 export interface Container {
   readonly command: readonly string[];
+  readonly args?: readonly string[];
+  readonly startupProbe?: Probe;
+  readonly livenessProbe?: Probe;
+  readonly readinessProbe?: Probe;
   readonly securityContext: object;
   readonly resources: object;
   readonly volumeMounts?: readonly Mount[];
+}
+
+export interface Probe {
+  readonly httpGet: { readonly host: string; readonly port: number };
 }
 
 export interface Mount {
