@@ -144,7 +144,7 @@ test("records lists pods and their networks", async () => {
 
 test("status says what a running plexusd says, and why it is not ready", async () => {
   const metrics = createMetrics({ processMetrics: false, attachments: async () => 7 });
-  metrics.confState("waiting");
+  metrics.nodeConfState("waiting");
   metrics.kube.cacheSynced("pods", false);
   const reasons = ["there is no configuration of a primary CNI yet"];
   const address = { host: "127.0.0.1", port: 0 };

@@ -11,7 +11,7 @@ export const recordsCommand: Command = {
   help: `  --state-dir DIR   attachment records (default ${defaultPaths.stateDir})
   --json            the records themselves, one JSON object a line
 
-Exit code 1: some records are damaged; they are told after the others.`,
+Exit code 1: some records are damaged; they are listed on stderr, after the others.`,
   flags: {
     "state-dir": { type: "string", default: defaultPaths.stateDir },
     json: { type: "boolean", default: false },
@@ -19,7 +19,7 @@ Exit code 1: some records are damaged; they are told after the others.`,
   arity: 0,
   async run(args, output) {
     const { records, damaged } = await readRecords(stringFlag(args, "state-dir"));
-    const sorted = records.toSorted((a, b) => nameOf(a).localeCompare(nameOf(b)));
+    const sorted = records.toSorted((a, b) => sandboxName(a).localeCompare(sandboxName(b)));
     if (args.flags.json === true) for (const record of sorted) output.out(JSON.stringify(record));
     else for (const line of tableOf(sorted)) output.out(line);
     for (const each of damaged) output.err(each.reason);
@@ -28,7 +28,7 @@ Exit code 1: some records are damaged; they are told after the others.`,
 };
 
 /** The pod of a record, or its container where there is no pod. */
-export function nameOf(record: AttachmentRecord): string {
+export function sandboxName(record: AttachmentRecord): string {
   return record.pod === undefined
     ? record.containerId.slice(0, 12)
     : `${record.pod.namespace}/${record.pod.name}`;
@@ -36,7 +36,7 @@ export function nameOf(record: AttachmentRecord): string {
 
 function tableOf(records: readonly AttachmentRecord[]): string[] {
   const rows = records.map((record) => [
-    nameOf(record),
+    sandboxName(record),
     record.containerId.slice(0, 12),
     record.attachments.map((each) => `${each.ifName}=${each.displayName}`).join(","),
     record.createdAt,

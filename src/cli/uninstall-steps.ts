@@ -1,11 +1,12 @@
 import { lstat, readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { isRenamedPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
 import { atomicWrite, syncDirectory } from "#lib/atomic-write.ts";
 import { executableNames, plexusConfName } from "#lib/default-paths.ts";
 import { isSocketFileName, parseStateFileName } from "#lib/state-files.ts";
 import type { CliOutput } from "./command.ts";
 
-/** Where everything of Plexus lies on a node. */
+/** Where everything of Plexus is on a node. */
 export interface UninstallPaths {
   readonly cniConfDir: string;
   readonly primaryDir: string;
@@ -30,11 +31,9 @@ export async function restorePrimary(
  * Our configuration goes first; what the primary needs is in place by now. Copies that somebody
  * renamed (`.cilium_bak`) go too, before they are renamed back.
  */
-export async function removeOwnConf(paths: UninstallPaths, output: CliOutput): Promise<void> {
+export async function removePlexusConf(paths: UninstallPaths, output: CliOutput): Promise<void> {
   const names = await readdir(paths.cniConfDir).catch(() => []);
-  const ours = names.filter(
-    (name) => name === plexusConfName || name.startsWith(`${plexusConfName}.`),
-  );
+  const ours = names.filter((name) => name === plexusConfName || isRenamedPlexusConf(name));
   for (const name of ours.sort()) await removeFile(join(paths.cniConfDir, name), output);
   if (ours.length > 0) await syncDirectory(paths.cniConfDir);
 }
@@ -43,7 +42,7 @@ export async function removeOwnConf(paths: UninstallPaths, output: CliOutput): P
  * Executables, socket and state. Only files that are known to be ours, as a directory may be given
  * wrongly; a directory that is empty then goes too.
  */
-export async function removeOwnFiles(paths: UninstallPaths, output: CliOutput): Promise<void> {
+export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput): Promise<void> {
   for (const name of Object.values(executableNames)) {
     await removeFile(join(paths.binDir, name), output);
   }

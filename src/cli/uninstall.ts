@@ -1,9 +1,13 @@
 import { defaultPaths, plexusConfName } from "#lib/default-paths.ts";
 import { type CliOutput, type Command, type CommandArguments, stringFlag } from "./command.ts";
-import { checkNothingAttached, checkPrimary, daemonRuns } from "./uninstall-checks.ts";
 import {
-  removeOwnConf,
-  removeOwnFiles,
+  attachmentProblems,
+  findPrimaryAfterUninstall,
+  isDaemonRunning,
+} from "./uninstall-checks.ts";
+import {
+  removeNodeFiles,
+  removePlexusConf,
   restorePrimary,
   type UninstallPaths,
 } from "./uninstall-steps.ts";
@@ -40,28 +44,37 @@ state. What is not there is no error: it may be run again.
 
 async function uninstall(args: CommandArguments, output: CliOutput): Promise<number> {
   const paths = pathsOf(args);
-  if (await daemonRuns(paths.socket)) {
+  if (await isDaemonRunning(paths.socket)) {
     output.err(
       "plexusd still runs on this node and would put back what is removed: delete its DaemonSet first",
     );
     return 1;
   }
   const allowDefaultOnly = args.flags["allow-default-only"] === true;
-  const attached = await checkNothingAttached(paths.stateDir, { allowDefaultOnly });
-  const primary = await checkPrimary(paths);
-  const problems = [...attached, ...(primary.problem === undefined ? [] : [primary.problem])];
+  const problems = await attachmentProblems(paths.stateDir, { allowDefaultOnly });
+  const primary = await findPrimaryAfterUninstall(paths);
+  if (primary.kind === "unusable") problems.push(primary.problem);
   for (const problem of problems) output.err(problem);
   if (problems.length > 0 && args.flags.force !== true) {
     output.err("nothing was changed; --force uninstalls nevertheless");
     return 1;
   }
-  if (primary.file !== undefined) await restorePrimary(paths, { file: primary.file, output });
-  // The container runtime must have turned to the primary before the shim goes.
-  await removeOwnConf(paths, output);
-  await removeOwnFiles(paths, output);
-  const now = primary.file === undefined ? "no CNI configuration that can be used" : primary.file;
+  const file = primary.kind === "usable" ? primary.file : undefined;
+  await giveBackNode(paths, { file, output });
+  const now = file ?? "no CNI configuration that can be used";
   output.out(`uninstalled; the container runtime uses ${now}`);
   return 0;
+}
+
+/** Gives the node back to its primary CNI: the last phase of the node's CNI configuration. */
+async function giveBackNode(
+  paths: UninstallPaths,
+  { file, output }: { file: string | undefined; output: CliOutput },
+): Promise<void> {
+  if (file !== undefined) await restorePrimary(paths, { file, output });
+  // The container runtime must use the primary CNI before the shim is removed.
+  await removePlexusConf(paths, output);
+  await removeNodeFiles(paths, output);
 }
 
 function pathsOf(args: CommandArguments): UninstallPaths {

@@ -1,15 +1,16 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import { type ConfState, confStates } from "#daemon/node-conf/state.ts";
+import { type NodeConfState, nodeConfStates } from "#daemon/node-conf/status.ts";
 import type { EngineMetrics } from "#engine/deps.ts";
 import type { KubeMetrics } from "#kube/adapter.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { LabelLimit } from "./label-limit.ts";
 
-/** Everything that plexusd counts, under the hooks of those who count. */
+/** Everything that plexusd measures, by the part that reports it. */
 export interface Metrics {
   readonly engine: EngineMetrics;
   readonly kube: Required<KubeMetrics>;
-  confState(state: ConfState): void;
+  /** The state of the node's CNI configuration is now this one. */
+  nodeConfState(state: NodeConfState): void;
   /** The configuration was read again. */
   configRead(result: "ok" | "invalid"): void;
   /** The text of /metrics, and its content type. */
@@ -45,7 +46,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     labelNames: ["result"],
     registers,
   });
-  const confState = new Gauge({
+  const nodeConfState = new Gauge({
     name: "plexus_conf_state",
     help: "State of the node's CNI configuration: 1 for the one that it is in.",
     labelNames: ["state"],
@@ -54,8 +55,8 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   return {
     engine: engineMetrics(registry),
     kube: kubeMetrics(registry),
-    confState: (state) => {
-      for (const each of confStates) confState.set({ state: each }, each === state ? 1 : 0);
+    nodeConfState: (state) => {
+      for (const each of nodeConfStates) nodeConfState.set({ state: each }, each === state ? 1 : 0);
     },
     configRead: (result) => confReads.inc({ result }),
     render: async () => ({ text: await registry.metrics(), contentType: registry.contentType }),
