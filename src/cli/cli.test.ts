@@ -247,7 +247,7 @@ test("uninstall refuses while plexusd runs, forced or not", async () => {
   await new Promise<void>((resolve) => server.listen(node.at("run/plexus.sock"), resolve));
   expect(await node.uninstall("--force")).toMatchObject({
     code: 1,
-    err: expect.stringContaining("plexusd still runs"),
+    err: expect.stringContaining("plexusd is still running"),
   });
   expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
   await new Promise((resolve) => server.close(resolve));

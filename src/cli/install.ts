@@ -1,14 +1,20 @@
 import { mkdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { defaultPaths, executableNames } from "#lib/default-paths.ts";
-import { type CliOutput, type Command, type CommandArguments, stringFlag } from "./command.ts";
+import {
+  type CliOutput,
+  type Command,
+  type CommandArguments,
+  ExitCode,
+  stringFlag,
+} from "./command.ts";
 import { installFile } from "./install-file.ts";
 
 /** `plexusctl install`: what the DaemonSet's init container runs. */
 export const installCommand: Command = {
   name: "install",
   synopsis: "[--from DIR] [--bin-dir DIR] [--standalone]",
-  summary: "put the executables into the node's plugin directory",
+  summary: "copy the executables into the node's plugin directory",
   help: `Copies the shim, and on request the standalone engine, into the container runtime's plugin
 directory. Safe while old ones are running; files that are the same are left alone. A standalone
 engine that is already there is brought to the same version.
@@ -21,11 +27,11 @@ engine that is already there is brought to the same version.
     "bin-dir": { type: "string", default: defaultPaths.cniBinDir },
     standalone: { type: "boolean", default: false },
   },
-  arity: 0,
+  argumentCount: 0,
   run: install,
 };
 
-async function install(args: CommandArguments, output: CliOutput): Promise<number> {
+async function install(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
   const from = stringFlag(args, "from");
   const binDir = stringFlag(args, "bin-dir");
   await mkdir(binDir, { recursive: true });
@@ -39,7 +45,7 @@ async function install(args: CommandArguments, output: CliOutput): Promise<numbe
     const result = await installFile(join(from, name), join(binDir, name));
     output.out(`${join(binDir, name)}: ${result}`);
   }
-  return 0;
+  return ExitCode.Done;
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -1,6 +1,6 @@
 import type { AttachmentRecord } from "#engine/record.ts";
 import { defaultPaths } from "#lib/default-paths.ts";
-import { type Command, stringFlag } from "./command.ts";
+import { type Command, ExitCode, stringFlag } from "./command.ts";
 import { readRecords } from "./read-records.ts";
 
 /** `plexusctl records`. */
@@ -16,14 +16,14 @@ Exit code 1: some records are damaged; they are listed on stderr, after the othe
     "state-dir": { type: "string", default: defaultPaths.stateDir },
     json: { type: "boolean", default: false },
   },
-  arity: 0,
+  argumentCount: 0,
   async run(args, output) {
     const { records, damaged } = await readRecords(stringFlag(args, "state-dir"));
     const sorted = records.toSorted((a, b) => sandboxName(a).localeCompare(sandboxName(b)));
     if (args.flags.json === true) for (const record of sorted) output.out(JSON.stringify(record));
     else for (const line of tableOf(sorted)) output.out(line);
     for (const each of damaged) output.err(each.reason);
-    return damaged.length === 0 ? 0 : 1;
+    return damaged.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },
 };
 

@@ -1,5 +1,11 @@
 import { defaultPaths, plexusConfName } from "#lib/default-paths.ts";
-import { type CliOutput, type Command, type CommandArguments, stringFlag } from "./command.ts";
+import {
+  type CliOutput,
+  type Command,
+  type CommandArguments,
+  ExitCode,
+  stringFlag,
+} from "./command.ts";
 import {
   attachmentProblems,
   findPrimaryAfterUninstall,
@@ -17,7 +23,7 @@ export const uninstallCommand: Command = {
   name: "uninstall",
   synopsis: "[--force] [--allow-default-only] [directories]",
   summary: "give the node back to its primary CNI and remove everything of Plexus",
-  help: `Checks that plexusd does not run any more, that nothing is attached and that the primary CNI's
+  help: `Checks that plexusd is not running any more, that nothing is attached and that the primary CNI's
 configuration can be used; then removes ${plexusConfName}, the executables, the socket and the
 state. What is not there is no error: it may be run again.
 
@@ -38,17 +44,17 @@ state. What is not there is no error: it may be run again.
     "state-dir": { type: "string", default: defaultPaths.stateDir },
     socket: { type: "string", default: defaultPaths.socket },
   },
-  arity: 0,
+  argumentCount: 0,
   run: uninstall,
 };
 
-async function uninstall(args: CommandArguments, output: CliOutput): Promise<number> {
+async function uninstall(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
   const paths = pathsOf(args);
   if (await isDaemonRunning(paths.socket)) {
     output.err(
-      "plexusd still runs on this node and would put back what is removed: delete its DaemonSet first",
+      "plexusd is still running on this node and would put back what is removed: delete its DaemonSet first",
     );
-    return 1;
+    return ExitCode.Failed;
   }
   const allowDefaultOnly = args.flags["allow-default-only"] === true;
   const problems = await attachmentProblems(paths.stateDir, { allowDefaultOnly });
@@ -57,13 +63,13 @@ async function uninstall(args: CommandArguments, output: CliOutput): Promise<num
   for (const problem of problems) output.err(problem);
   if (problems.length > 0 && args.flags.force !== true) {
     output.err("nothing was changed; --force uninstalls nevertheless");
-    return 1;
+    return ExitCode.Failed;
   }
   const file = primary.kind === "usable" ? primary.file : undefined;
   await giveBackNode(paths, { file, output });
   const now = file ?? "no CNI configuration that can be used";
   output.out(`uninstalled; the container runtime uses ${now}`);
-  return 0;
+  return ExitCode.Done;
 }
 
 /** Gives the node back to its primary CNI: the last phase of the node's CNI configuration. */

@@ -1,7 +1,8 @@
 import { parseArgs } from "node:util";
 import { defaultPaths } from "#lib/default-paths.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** What the command line says; what it leaves out is the configuration's or the default. */
+/** The command line; where it leaves something out, the configuration or the default decides. */
 export interface DaemonFlags {
   readonly config?: string;
   readonly socket: string;
@@ -51,10 +52,5 @@ export function parseFlags(argv: readonly string[]): DaemonFlags {
     throw new Error("--manifests and --kubeconfig exclude each other");
   }
   const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...rest } = values;
-  return dropUndefined({ ...rest, stateDir, cniConfDir });
-}
-
-function dropUndefined(values: Record<string, string | boolean | undefined>): DaemonFlags {
-  const present = Object.entries(values).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present) as unknown as DaemonFlags;
+  return omitUndefined({ ...rest, stateDir, cniConfDir });
 }

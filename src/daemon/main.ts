@@ -2,6 +2,8 @@ import { hostname } from "node:os";
 import process from "node:process";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseFlags, usage } from "./flags.ts";
 import { createLogger } from "./logger.ts";
 import { startDaemon } from "./start.ts";
@@ -30,11 +32,11 @@ async function main(): Promise<void> {
       logger.level = process.env.LOG_LEVEL ?? level;
     },
     nodeName: flags.node ?? process.env.NODE_NAME ?? hostname(),
-    ...inCluster(),
+    ...omitUndefined({ inCluster: inCluster() }),
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => {
-      logger.info({ signal }, "plexusd stops: no new calls, those in flight are served");
+      logger.info({ signal }, "plexusd stops: it takes no new calls and serves those in flight");
       daemon.stop().then(
         () => process.exit(0),
         (error: unknown) => {
@@ -46,14 +48,14 @@ async function main(): Promise<void> {
   }
 }
 
-/** The variables that the kubelet sets in every container. */
-function inCluster(): { inCluster?: InClusterOptions } {
+/** The API's address, from the variables that the kubelet sets in every container. */
+function inCluster(): InClusterOptions | undefined {
   const host = process.env.KUBERNETES_SERVICE_HOST;
   const port = process.env.KUBERNETES_SERVICE_PORT;
-  return host === undefined || port === undefined ? {} : { inCluster: { host, port } };
+  return host === undefined || port === undefined ? undefined : { host, port };
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`plexusd: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`plexusd: ${errorMessage(error)}\n`);
   process.exit(1);
 });

@@ -13,7 +13,7 @@ import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
 import { CallServer } from "./server.ts";
 
-/** What the process hands in. */
+/** Options of {@link startDaemon}. */
 export interface DaemonOptions {
   readonly flags: DaemonFlags;
   readonly logger: Logger;
@@ -25,7 +25,7 @@ export interface DaemonOptions {
 
 /** A daemon that serves. */
 export interface RunningDaemon {
-  /** Serves what is in flight to its end, then lets go of everything. Records and node configuration stay. */
+  /** Serves the calls in flight to their end, then closes everything. Records and node configuration stay. */
   stop(): Promise<void>;
 }
 
@@ -69,7 +69,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...[cluster.source.notReadyReason(), nodeConf?.notReadyReason()].flatMap((r) => r ?? []),
   ];
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
-  logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves");
+  logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
   return {
     stop: () => {

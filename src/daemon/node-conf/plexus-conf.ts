@@ -24,7 +24,8 @@ export function plexusConfText(options: {
   const { primary } = options;
   const plugin = {
     type: "plexus",
-    ...(primary && { clusterNetwork: join(options.primaryDir, primary.file) }),
+    // JSON has no undefined: then the key is absent.
+    clusterNetwork: primary && join(options.primaryDir, primary.file),
     capabilities: capabilitiesOf(primary, options.capabilities),
   };
   const conf = { cniVersion: versionOf(primary), name: "plexus", plugins: [plugin] };
