@@ -82,7 +82,7 @@ test.each([
   expect(result.out + result.err).toContain("usage: plexusctl");
 });
 
-test("config check tells every problem with its line, or that there is none", async () => {
+test("config check reports every problem with its line, or that there is none", async () => {
   const node = await makeNode();
   const file = node.at("config.yaml");
   await writeFile(file, "logLevel: loud\nhttpp: off\n");

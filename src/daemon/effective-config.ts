@@ -31,7 +31,7 @@ export function openEffectiveConfig(options: EffectiveConfigOptions): Promise<Ef
 
 async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<EffectiveConfig> {
   // A directory of manifests is for trying things: then nothing listens unless --http asks for it.
-  const http = flags.manifests === undefined ? defaultConfig.http : undefined;
+  const http = flags.source.kind === "manifests" ? undefined : defaultConfig.http;
   const config = withFlags({ ...defaultConfig, http }, flags);
   const never = (): void => undefined;
   return { current: () => config, onChange: never, onInvalid: never, close: never };

@@ -2,19 +2,28 @@ import { parseArgs } from "node:util";
 import { defaultPaths } from "#lib/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** The command line; where it leaves something out, the configuration or the default decides. */
+/** What the command line asks for. */
+export type DaemonCommand =
+  | { readonly kind: "help" }
+  | { readonly kind: "version" }
+  | { readonly kind: "run"; readonly flags: DaemonFlags };
+
+/** The flags; where one is left out, the configuration or the default decides. */
 export interface DaemonFlags {
   readonly config?: string;
+  readonly source: SourceFlag;
   readonly socket: string;
   readonly stateDir: string;
   readonly node?: string;
-  readonly manifests?: string;
-  readonly kubeconfig?: string;
   readonly http?: string;
   readonly cniConfDir?: string;
-  readonly version: boolean;
-  readonly help: boolean;
 }
+
+/** Where pods and NetworkAttachmentDefinitions come from. */
+export type SourceFlag =
+  | { readonly kind: "manifests"; readonly dir: string }
+  /** Without a kubeconfig it is the API of the cluster that plexusd runs in. */
+  | { readonly kind: "api"; readonly kubeconfig?: string };
 
 /** The text of `plexusd --help`. */
 export const usage = `plexusd: the Plexus node daemon
@@ -46,11 +55,18 @@ const options = {
 } as const;
 
 /** @throws Error naming the flag that is unknown, lacks its value or excludes another */
-export function parseFlags(argv: readonly string[]): DaemonFlags {
+export function parseFlags(argv: readonly string[]): DaemonCommand {
   const { values } = parseArgs({ args: [...argv], options, strict: true, allowPositionals: false });
-  if (values.manifests !== undefined && values.kubeconfig !== undefined) {
-    throw new Error("--manifests and --kubeconfig exclude each other");
-  }
-  const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...rest } = values;
-  return omitUndefined({ ...rest, stateDir, cniConfDir });
+  const { help, version, manifests, kubeconfig, ...others } = values;
+  if (help) return { kind: "help" };
+  if (version) return { kind: "version" };
+  const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...sameName } = others;
+  const source = sourceFlag(manifests, kubeconfig);
+  return { kind: "run", flags: omitUndefined({ ...sameName, source, stateDir, cniConfDir }) };
+}
+
+function sourceFlag(manifests: string | undefined, kubeconfig: string | undefined): SourceFlag {
+  if (manifests === undefined) return omitUndefined({ kind: "api" as const, kubeconfig });
+  if (kubeconfig === undefined) return { kind: "manifests", dir: manifests };
+  throw new Error("--manifests and --kubeconfig exclude each other");
 }

@@ -4,22 +4,28 @@ import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { parseFlags, usage } from "./flags.ts";
+import { type DaemonFlags, parseFlags, usage } from "./flags.ts";
 import { createLogger } from "./logger.ts";
 import { startDaemon } from "./start.ts";
 
-/** Runs plexusd until SIGTERM or SIGINT; what cannot be started says why in one line and exits with 1. */
+/** Runs plexusd until SIGTERM or SIGINT. When it cannot start it says why in one line and exits with 1. */
 async function main(): Promise<void> {
-  const flags = parseFlags(process.argv.slice(2));
-  if (flags.help) {
-    process.stdout.write(usage);
-    return;
-  }
+  const command = parseFlags(process.argv.slice(2));
   const { version, commit } = buildInfo();
-  if (flags.version) {
-    process.stdout.write(`plexusd ${version} (${commit})\n`);
-    return;
+  switch (command.kind) {
+    case "help":
+      process.stdout.write(usage);
+      return;
+    case "version":
+      process.stdout.write(`plexusd ${version} (${commit})\n`);
+      return;
+    case "run":
+      return run(command.flags);
   }
+}
+
+async function run(flags: DaemonFlags): Promise<void> {
+  const { version, commit } = buildInfo();
   const logger = createLogger({
     level: process.env.LOG_LEVEL ?? "info",
     format: process.env.LOG_FORMAT,
@@ -36,7 +42,7 @@ async function main(): Promise<void> {
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => {
-      logger.info({ signal }, "plexusd stops: it takes no new calls and serves those in flight");
+      logger.info({ signal }, "plexusd stops: no new calls, those in flight are served");
       daemon.stop().then(
         () => process.exit(0),
         (error: unknown) => {

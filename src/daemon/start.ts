@@ -23,7 +23,7 @@ export interface DaemonOptions {
   readonly inCluster?: InClusterOptions;
 }
 
-/** A daemon that serves. */
+/** A running plexusd. */
 export interface RunningDaemon {
   /** Serves the calls in flight to their end, then closes everything. Records and node configuration stay. */
   stop(): Promise<void>;
@@ -84,9 +84,10 @@ function openCluster(
   parts: { config: EffectiveConfig; metrics: Metrics },
 ): Promise<Cluster> {
   const { flags, logger, nodeName, inCluster } = options;
-  if (flags.manifests !== undefined) return openManifests(flags.manifests, logger);
+  const { source } = flags;
+  if (source.kind === "manifests") return openManifests(source.dir, logger);
   const { apiTimeoutMs, statusWaitMs } = parts.config.current();
-  const { kubeconfig } = flags;
+  const { kubeconfig } = source;
   const required = { nodeName, apiTimeoutMs, statusWaitMs, logger, metrics: parts.metrics.kube };
   return openApi({ ...required, ...omitUndefined({ kubeconfig, inCluster }) });
 }
@@ -97,7 +98,7 @@ async function startNodeConfIfNeeded(
   parts: { config: EffectiveConfig; cluster: Cluster; metrics: Metrics; confFiles: HostConfFiles },
 ): Promise<NodeConf | undefined> {
   const { flags, logger } = options;
-  const isNodeCni = flags.manifests === undefined && flags.config !== undefined;
+  const isNodeCni = flags.source.kind === "api" && flags.config !== undefined;
   if (!isNodeCni && flags.cniConfDir === undefined) return undefined;
   const { config, cluster, metrics } = parts;
   const nodeConf = await startNodeConf({

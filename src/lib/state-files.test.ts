@@ -1,3 +1,4 @@
+import { readdir, readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import {
   damagedFileName,
@@ -54,6 +55,21 @@ test.each([
   ".c-1.lock",
 ])("parseStateFileName(%j) knows no such file", (name) => {
   expect(parseStateFileName(name)).toBeUndefined();
+});
+
+test.each([
+  recordFileName({ containerId: "%s", ifName: "%s" }),
+  planFileName({ containerId: "%s", ifName: "%s" }),
+  "%s.tmp",
+  "%s.lock",
+  ".gc.lock",
+])("the shim has the name %j too", async (format) => {
+  const shim = new URL("../../shim/", import.meta.url);
+  const names = (await readdir(shim)).filter((name) => name.endsWith(".c"));
+  const sources = await Promise.all(names.map((name) => readFile(new URL(name, shim), "utf8")));
+  expect(sources.some((text) => text.includes(`/${format}"`) || text.includes(`"${format}"`))).toBe(
+    true,
+  );
 });
 
 test("isSocketFileName() knows the socket and what it was bound under", () => {

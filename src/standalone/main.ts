@@ -16,8 +16,8 @@ const shimDescriptor = 3;
 
 /**
  * Serves the one call of the shim that started this process. It prints no answer itself: that goes
- * through the shim. Whatever goes wrong before ends the process, which the shim takes like a
- * daemon's death: it replays the teardown plan and says so.
+ * through the shim. Whatever goes wrong before ends the process, which the shim handles
+ * like a daemon that died: it replays the teardown plan and says so.
  */
 async function main(): Promise<void> {
   const logger = stderrLogger((line) => process.stderr.write(line));

@@ -63,7 +63,7 @@ test("the manifests have the default paths and the default port", () => {
   for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
 });
 
-test("plexusd may read pods and definitions, patch pods' status and tell events; nothing more", () => {
+test("plexusd may read pods and definitions, patch pods' status and record events; nothing more", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],

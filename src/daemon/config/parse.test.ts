@@ -131,7 +131,7 @@ test.each([
     ).toBe(true);
 });
 
-test("parseConfig() tells all problems, in the order of their lines", () => {
+test("parseConfig() reports all problems, in the order of their lines", () => {
   expect(problemsOf("zzz: 1\nconfDir: 5\nhttp: no\n").map((line) => line.split(":")[1])).toEqual([
     "1",
     "2",

@@ -19,7 +19,7 @@ export interface Metrics {
 
 /** Options of {@link createMetrics}. */
 export interface MetricsOptions {
-  /** How many attachments are recorded; asked when /metrics is. */
+  /** How many attachments are recorded; called when /metrics is requested. */
   readonly attachments?: () => Promise<number>;
   /** Event loop, memory and CPU of the process. @default true */
   readonly processMetrics?: boolean;

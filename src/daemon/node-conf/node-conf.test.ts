@@ -16,8 +16,9 @@ import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { plexusConfName } from "#lib/default-paths.ts";
-import { type NodeConf, type NodeConfTimings, startNodeConf } from "./node-conf.ts";
+import { type NodeConf, startNodeConf } from "./node-conf.ts";
 import type { NodeConfState } from "./status.ts";
+import type { NodeConfTimings } from "./timings.ts";
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 

@@ -1,29 +1,16 @@
 import { errorMessage } from "#lib/error-message.ts";
 import { type DirectoryWatch, watchDirectory } from "#lib/watch-directory.ts";
 import type { Wait } from "./phases.ts";
-import { NodeConfReconciler, type ReconcilerOptions, type ReconcileTimings } from "./reconciler.ts";
+import { NodeConfReconciler, type ReconcilerOptions } from "./reconciler.ts";
 import { isSameStatus, type NodeConfStatus } from "./status.ts";
+import { defaultTimings, type NodeConfTimings } from "./timings.ts";
 import { WakeableSleep } from "./wakeable-sleep.ts";
-
-/** Times; the defaults are for production. */
-export interface NodeConfTimings extends ReconcileTimings {
-  /** How long after a change everything is checked: agents write several files. */
-  readonly debounceMs: number;
-}
-
-const defaultTimings: NodeConfTimings = {
-  pollMs: 30_000,
-  waitingPollMs: 1000,
-  debounceMs: 100,
-  goneMs: 60_000,
-  restore: { initialMs: 100, maxMs: 300_000, factor: 4, jitter: 0.2 },
-  calmMs: 600_000,
-};
 
 /** Options of {@link startNodeConf}; {@link NodeConf.reconcileNow} after the specification has changed. */
 export interface NodeConfOptions extends Omit<ReconcilerOptions, "timings"> {
   /** The state, its reason or the primary has changed. */
   readonly onChange?: (status: NodeConfStatus, before: NodeConfStatus) => void;
+  /** @default defaultTimings */
   readonly timings?: Partial<NodeConfTimings>;
 }
 
@@ -53,7 +40,7 @@ class NodeConfLoop implements NodeConf {
   readonly #sleep: WakeableSleep;
   #status: NodeConfStatus = {
     state: "waiting",
-    reason: "the node's configuration was not looked at yet",
+    reason: "the node's configuration has not been checked yet",
   };
   #watches: readonly DirectoryWatch[] = [];
   #stopped = false;

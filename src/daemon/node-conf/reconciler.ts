@@ -3,7 +3,7 @@ import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
 import { plexusConfName } from "#lib/default-paths.ts";
 import type { PrimaryChoice } from "./choose-primary.ts";
-import { findForeignChange, RestoreBackoff, type RestoreTimings } from "./foreign-change.ts";
+import { findForeignChange, RestoreBackoff } from "./foreign-change.ts";
 import type { Choose, Guard, Phase, Wait, Write } from "./phases.ts";
 import {
   plexusConfText,
@@ -14,16 +14,7 @@ import {
 import { PreviousPrimary } from "./previous-primary.ts";
 import { PrimaryChooser } from "./primary-chooser.ts";
 import { type NodeConfStatus, statusOfForeignChange, statusOfKept } from "./status.ts";
-
-/** Times of a {@link NodeConfReconciler}. */
-export interface ReconcileTimings extends RestoreTimings {
-  /** How often everything is checked although no watch reports a change. */
-  readonly pollMs: number;
-  /** The same while something is waited for that may not be in a watched directory. */
-  readonly waitingPollMs: number;
-  /** How long a previous primary may be away before another is taken for its successor. */
-  readonly goneMs: number;
-}
+import type { NodeConfTimings } from "./timings.ts";
 
 /** Options of a {@link NodeConfReconciler}. */
 export interface ReconcilerOptions {
@@ -33,7 +24,7 @@ export interface ReconcilerOptions {
   readonly stateDir: string;
   readonly files: ConfFiles;
   readonly logger: Logger;
-  readonly timings: ReconcileTimings;
+  readonly timings: NodeConfTimings;
 }
 
 /**

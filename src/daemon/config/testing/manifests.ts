@@ -39,7 +39,7 @@ export interface PodSpec {
   }[];
 }
 
-/** Of objects of all kinds, what the tests look at. */
+/** The parts of Kubernetes objects that the tests read, whatever the kind. */
 export interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
