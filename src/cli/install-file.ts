@@ -13,14 +13,14 @@ import { targetOfTemporaryName, temporaryName } from "#lib/temporary-name.ts";
  */
 export async function installFile(from: string, to: string): Promise<"installed" | "unchanged"> {
   await sweepTemporaries(to);
-  const digest = await digestOf(from);
+  const digest = await sha256OfFile(from);
   if (await isInstalled(to, digest)) return "unchanged";
   const temporary = join(dirname(to), temporaryName(basename(to)));
   try {
     await copyFile(from, temporary);
     await makeDurable(temporary);
     // What is read back is what will be executed: a full disk or a bad one shows here.
-    if ((await digestOf(temporary)) !== digest)
+    if ((await sha256OfFile(temporary)) !== digest)
       throw new Error(`${temporary} differs from ${from}`);
     await rename(temporary, to);
   } catch (error) {
@@ -32,7 +32,7 @@ export async function installFile(from: string, to: string): Promise<"installed"
 }
 
 /** SHA-256 of a file's content. */
-export async function digestOf(path: string): Promise<string> {
+export async function sha256OfFile(path: string): Promise<string> {
   const hash = createHash("sha256");
   await pipeline(createReadStream(path), hash);
   return hash.digest("hex");
@@ -41,7 +41,7 @@ export async function digestOf(path: string): Promise<string> {
 async function isInstalled(path: string, digest: string): Promise<boolean> {
   const found = await lstat(path).catch(() => undefined);
   if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o755) return false;
-  return (await digestOf(path)) === digest;
+  return (await sha256OfFile(path)) === digest;
 }
 
 async function makeDurable(path: string): Promise<void> {

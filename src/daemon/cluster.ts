@@ -20,7 +20,7 @@ export interface Cluster {
 }
 
 /** A directory of manifests: the embedded default, without any API. */
-export async function openManifests(dir: string, logger: Logger): Promise<Cluster> {
+export async function openManifestCluster(dir: string, logger: Logger): Promise<Cluster> {
   const source = await ManifestDirectory.open(dir, logger);
   return {
     source,
@@ -33,7 +33,7 @@ export async function openManifests(dir: string, logger: Logger): Promise<Cluste
 }
 
 /** How the API is reached and used. */
-export interface ApiOptions {
+export interface ApiClusterOptions {
   readonly kubeconfig?: string;
   readonly inCluster?: InClusterOptions;
   readonly nodeName: string;
@@ -44,7 +44,7 @@ export interface ApiOptions {
 }
 
 /** The Kubernetes API. @throws Error when the credentials cannot be used */
-export async function openApi(options: ApiOptions): Promise<Cluster> {
+export async function openApiCluster(options: ApiClusterOptions): Promise<Cluster> {
   const kube = await startKube(options);
   return {
     source: kube.source,

@@ -5,7 +5,7 @@ import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { type Cluster, openApi, openManifests } from "./cluster.ts";
+import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { type HealthServer, startHealthServer } from "./metrics/health-server.ts";
@@ -85,11 +85,11 @@ function openCluster(
 ): Promise<Cluster> {
   const { flags, logger, nodeName, inCluster } = options;
   const { source } = flags;
-  if (source.kind === "manifests") return openManifests(source.dir, logger);
+  if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
   const { apiTimeoutMs, statusWaitMs } = parts.config.current();
   const { kubeconfig } = source;
   const required = { nodeName, apiTimeoutMs, statusWaitMs, logger, metrics: parts.metrics.kube };
-  return openApi({ ...required, ...omitUndefined({ kubeconfig, inCluster }) });
+  return openApiCluster({ ...required, ...omitUndefined({ kubeconfig, inCluster }) });
 }
 
 /** Only where plexusd is a node's CNI: with the API and a configuration, or where the directory is named. */

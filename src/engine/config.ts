@@ -43,7 +43,7 @@ export function configForCall(daemon: Partial<EngineConfig>, conf: JsonObject): 
 }
 
 /** The engine's view of the keys that one side gives; other keys of `values` are left out. */
-export function engineConfigOf(values: NetworkKeyValues): Partial<EngineConfig> {
+export function engineConfigFromKeys(values: NetworkKeyValues): Partial<EngineConfig> {
   const own = Object.entries(values).filter(([key]) => key in networkKeys);
   const { multusNamespace, globalNamespaces, ...keys } = Object.fromEntries(
     own,
@@ -58,7 +58,7 @@ export function engineConfigOf(values: NetworkKeyValues): Partial<EngineConfig> 
 
 function parseConf(conf: JsonObject): Partial<EngineConfig> {
   const parsed = confSchema.safeParse(conf);
-  if (parsed.success) return engineConfigOf(parsed.data);
+  if (parsed.success) return engineConfigFromKeys(parsed.data);
   const problems = parsed.error.issues.map((i) => `${i.path.join(".")}: ${i.message}`);
   throw new CniError(
     CniErrorCode.InvalidNetworkConfig,

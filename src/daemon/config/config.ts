@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import { type EngineConfig, engineConfigOf } from "#engine/config.ts";
+import { type EngineConfig, engineConfigFromKeys } from "#engine/config.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
@@ -40,7 +40,7 @@ export interface NodeConfSpec {
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const { apiTimeoutMs, statusWaitMs, logLevel, delegateTimeoutMs } = file;
   return {
-    engine: { ...engineConfigOf(file), ...omitUndefined({ delegateTimeoutMs }) },
+    engine: { ...engineConfigFromKeys(file), ...omitUndefined({ delegateTimeoutMs }) },
     apiTimeoutMs,
     statusWaitMs,
     http: file.http === "off" ? undefined : parseListenAddress(file.http),

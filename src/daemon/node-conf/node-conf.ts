@@ -1,6 +1,6 @@
 import { errorMessage } from "#lib/error-message.ts";
 import { type DirectoryWatch, watchDirectory } from "#lib/watch-directory.ts";
-import type { Wait } from "./phases.ts";
+import type { WaitPhase } from "./phases.ts";
 import { NodeConfReconciler, type ReconcilerOptions } from "./reconciler.ts";
 import { isSameStatus, type NodeConfStatus } from "./status.ts";
 import { defaultTimings, type NodeConfTimings } from "./timings.ts";
@@ -81,7 +81,7 @@ class NodeConfLoop implements NodeConf {
     await this.#running;
   }
 
-  async #run(first: Wait): Promise<void> {
+  async #run(first: WaitPhase): Promise<void> {
     for (let wait = first; !this.#stopped; ) {
       await Promise.all(this.#watches.map((each) => each.rearm()));
       await this.#sleep.sleep(wait.atMostMs);
@@ -90,13 +90,13 @@ class NodeConfLoop implements NodeConf {
     for (const each of this.#watches) each.close();
   }
 
-  async #round(): Promise<Wait> {
+  async #round(): Promise<WaitPhase> {
     const wait = await this.#reconciler.reconcile().catch((error) => this.#failed(error));
     this.#report(wait.status);
     return wait;
   }
 
-  #failed(error: unknown): Wait {
+  #failed(error: unknown): WaitPhase {
     this.#options.logger.error({ err: error }, "the node's CNI configuration cannot be kept");
     const reason = `the node's configuration cannot be kept: ${errorMessage(error)}`;
     const status: NodeConfStatus = { state: "waiting", reason };

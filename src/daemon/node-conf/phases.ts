@@ -8,15 +8,15 @@ import type { NodeConfStatus } from "./status.ts";
  * back to its primary CNI, is the uninstaller's (`giveBackNode` in src/cli): plexusd never removes
  * its file.
  */
-export type Phase = Choose | Guard | Write | Wait;
+export type Phase = ChoosePhase | GuardPhase | WritePhase | WaitPhase;
 
 /** Decide which configuration is the primary CNI's. */
-export interface Choose {
+export interface ChoosePhase {
   readonly phase: "choose";
 }
 
 /** Look whether our file is there and says what it should. */
-export interface Guard {
+export interface GuardPhase {
   readonly phase: "guard";
   readonly choice: PrimaryChoice;
   /** The text that our file should have. */
@@ -24,7 +24,7 @@ export interface Guard {
 }
 
 /** Put our file in place: for the first time, with new content, or undoing a foreign change. */
-export interface Write {
+export interface WritePhase {
   readonly phase: "write";
   readonly choice: PrimaryChoice;
   readonly text: string;
@@ -32,7 +32,7 @@ export interface Write {
 }
 
 /** Until a directory or the configuration changes, but for `atMostMs`. */
-export interface Wait {
+export interface WaitPhase {
   readonly phase: "wait";
   /** What is reported meanwhile. */
   readonly status: NodeConfStatus;

@@ -4,7 +4,7 @@ import type { ConfFiles, Logger } from "#engine/ports.ts";
 import { plexusConfName } from "#lib/default-paths.ts";
 import type { PrimaryChoice } from "./choose-primary.ts";
 import { findForeignChange, RestoreBackoff } from "./foreign-change.ts";
-import type { Choose, Guard, Phase, Wait, Write } from "./phases.ts";
+import type { ChoosePhase, GuardPhase, Phase, WaitPhase, WritePhase } from "./phases.ts";
 import {
   plexusConfText,
   readCniConfDir,
@@ -13,7 +13,7 @@ import {
 } from "./plexus-conf.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
 import { PrimaryChooser } from "./primary-chooser.ts";
-import { type NodeConfStatus, statusOfForeignChange, statusOfKept } from "./status.ts";
+import { type NodeConfStatus, statusWhenChangedByOthers, statusWhenUpToDate } from "./status.ts";
 import type { NodeConfTimings } from "./timings.ts";
 
 /** Options of a {@link NodeConfReconciler}. */
@@ -58,14 +58,14 @@ export class NodeConfReconciler {
   }
 
   /** One round, up to the next wait. @throws Error when a directory cannot be read or written */
-  async reconcile(): Promise<Wait> {
+  async reconcile(): Promise<WaitPhase> {
     this.#spec = this.#options.spec();
     let phase: Phase = { phase: "choose" };
     while (phase.phase !== "wait") phase = await this.#next(phase);
     return phase;
   }
 
-  #next(phase: Choose | Guard | Write): Promise<Phase> {
+  #next(phase: ChoosePhase | GuardPhase | WritePhase): Promise<Phase> {
     switch (phase.phase) {
       case "choose":
         return this.#choose();
@@ -93,7 +93,7 @@ export class NodeConfReconciler {
   }
 
   /** → wait while our file is as wanted, or may not be restored yet; else → write. */
-  async #guard({ choice, wanted }: Guard): Promise<Phase> {
+  async #guard({ choice, wanted }: GuardPhase): Promise<Phase> {
     const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
     const undo = findForeignChange(dir, this.#text ?? this.#lostText(wanted));
     if (undo === undefined) {
@@ -101,7 +101,7 @@ export class NodeConfReconciler {
     } else {
       this.#text = wanted;
       const atMostMs = this.#restoreBackoff.waitMs();
-      const status = statusOfForeignChange(undo, choice);
+      const status = statusWhenChangedByOthers(undo, choice);
       if (atMostMs > 0) return { phase: "wait", status, atMostMs };
     }
     return dir.text === wanted
@@ -110,7 +110,7 @@ export class NodeConfReconciler {
   }
 
   /** → wait. */
-  async #write({ choice, text, undo }: Write): Promise<Phase> {
+  async #write({ choice, text, undo }: WritePhase): Promise<Phase> {
     const { cniConfDir } = this.#spec;
     const { logger } = this.#options;
     await writePlexusConf(cniConfDir, text);
@@ -120,20 +120,20 @@ export class NodeConfReconciler {
       logger.info({ path }, "node configuration written");
     } else {
       this.#restoreBackoff.restored();
-      const { state, reason } = statusOfForeignChange(undo, choice);
+      const { state, reason } = statusWhenChangedByOthers(undo, choice);
       logger.warn({ path, state, reason }, "node configuration restored");
     }
     return this.#waitAfter(choice);
   }
 
   /** Our file is as wanted. */
-  async #waitAfter(choice: PrimaryChoice): Promise<Wait> {
+  async #waitAfter(choice: PrimaryChoice): Promise<WaitPhase> {
     if (choice.kind === "primary") await this.#previous.save(choice.primary.file);
     const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
-    return this.#waitWith(statusOfKept(choice, dir), choice);
+    return this.#waitWith(statusWhenUpToDate(choice, dir), choice);
   }
 
-  #waitWith(status: NodeConfStatus, choice: PrimaryChoice): Wait {
+  #waitWith(status: NodeConfStatus, choice: PrimaryChoice): WaitPhase {
     const { pollMs, waitingPollMs } = this.#options.timings;
     const dueMs = status.state === "active" ? pollMs : waitingPollMs;
     const reconsiderMs = choice.kind === "not-needed" ? undefined : choice.reconsiderMs;

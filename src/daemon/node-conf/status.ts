@@ -30,7 +30,7 @@ export interface NodeConfStatus {
 }
 
 /** The status when our file is as it should be. */
-export function statusOfKept(choice: PrimaryChoice, dir: CniConfDir): NodeConfStatus {
+export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): NodeConfStatus {
   const primary = primaryFileOf(choice);
   const first = dir.sortedBefore[0];
   if (first !== undefined) {
@@ -48,7 +48,7 @@ export function statusOfKept(choice: PrimaryChoice, dir: CniConfDir): NodeConfSt
 }
 
 /** The status while our file waits to be restored. */
-export function statusOfForeignChange(
+export function statusWhenChangedByOthers(
   change: ForeignChange,
   choice: PrimaryChoice,
 ): NodeConfStatus {
