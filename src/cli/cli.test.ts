@@ -82,7 +82,7 @@ test.each([
   expect(result.out + result.err).toContain("usage: plexusctl");
 });
 
-test("config check tells every problem with its line, or that there is none", async () => {
+test("config check reports every problem with its line, or that there is none", async () => {
   const node = await makeNode();
   const file = node.at("config.yaml");
   await writeFile(file, "logLevel: loud\nhttpp: off\n");
@@ -144,7 +144,7 @@ test("records lists pods and their networks", async () => {
 
 test("status says what a running plexusd says, and why it is not ready", async () => {
   const metrics = createMetrics({ processMetrics: false, attachments: async () => 7 });
-  metrics.confState("waiting");
+  metrics.nodeConfState("waiting");
   metrics.kube.cacheSynced("pods", false);
   const reasons = ["there is no configuration of a primary CNI yet"];
   const address = { host: "127.0.0.1", port: 0 };
@@ -189,6 +189,23 @@ test("uninstall returns the node to its primary CNI, and may be run again", asyn
   expect((await node.uninstall()).code).toBe(0);
 });
 
+test("uninstall removes the files of a crash and of damaged records, and leaves no directory", async () => {
+  const node = await makeNode();
+  for (const name of [
+    "run/plexus.sock.0a1b2c",
+    "state/c-1@eth0.json.damaged",
+    "state/c-1@eth0.teardown.damaged",
+    "state/.c-1@eth0.json.0123456789ab.tmp",
+    "state/c-1@eth0.teardown.tmp",
+    "state/.gc.lock",
+  ]) {
+    await writeFile(node.at(name), "");
+  }
+  expect(await node.uninstall()).toMatchObject({ code: 0, err: "" });
+  await expect(stat(node.at("state"))).rejects.toThrow("ENOENT");
+  await expect(stat(node.at("run"))).rejects.toThrow("ENOENT");
+});
+
 test("uninstall changes nothing while sandboxes are attached, unless forced", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
@@ -230,7 +247,7 @@ test("uninstall refuses while plexusd runs, forced or not", async () => {
   await new Promise<void>((resolve) => server.listen(node.at("run/plexus.sock"), resolve));
   expect(await node.uninstall("--force")).toMatchObject({
     code: 1,
-    err: expect.stringContaining("plexusd still runs"),
+    err: expect.stringContaining("plexusd is still running"),
   });
   expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
   await new Promise((resolve) => server.close(resolve));

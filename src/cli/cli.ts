@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
-import type { CliOutput, Command } from "./command.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
 import { installCommand } from "./install.ts";
 import { recordsCommand } from "./records.ts";
@@ -14,28 +15,26 @@ const commands: readonly Command[] = [
   uninstallCommand,
 ];
 
-/** Runs one command. Exit codes: 0 done, 1 not done, 2 not understood. */
-export async function runCli(argv: readonly string[], output: CliOutput): Promise<number> {
+/** Runs one command and returns the process's exit code. */
+export async function runCli(argv: readonly string[], output: CliOutput): Promise<ExitCode> {
   const command = commands.find(({ name }) => startsWith(argv, name.split(" ")));
   if (command === undefined) return noCommand(argv, output);
   const rest = argv.slice(command.name.split(" ").length);
   if (rest.includes("--help") || rest.includes("-h")) {
     output.out(helpOf(command));
-    return 0;
+    return ExitCode.Done;
   }
-  const args = parse(command, rest);
-  if (typeof args === "string") {
-    output.err(`plexusctl ${command.name}: ${args}`);
+  const parsed = parse(command, rest);
+  if (parsed.kind === "wrong-usage") {
+    output.err(`plexusctl ${command.name}: ${parsed.problem}`);
     output.err(`usage: plexusctl ${command.name} ${command.synopsis}`.trimEnd());
-    return 2;
+    return ExitCode.WrongUsage;
   }
   try {
-    return await command.run(args, output);
+    return await command.run(parsed.args, output);
   } catch (error) {
-    output.err(
-      `plexusctl ${command.name}: ${error instanceof Error ? error.message : String(error)}`,
-    );
-    return 1;
+    output.err(`plexusctl ${command.name}: ${errorMessage(error)}`);
+    return ExitCode.Failed;
   }
 }
 
@@ -52,15 +51,15 @@ export function usage(): string {
   ].join("\n");
 }
 
-function noCommand(argv: readonly string[], output: CliOutput): number {
-  const asked = argv[0] === "--help" || argv[0] === "-h" || argv[0] === "help";
-  if (asked) {
+function noCommand(argv: readonly string[], output: CliOutput): ExitCode {
+  const wantsHelp = argv[0] === "--help" || argv[0] === "-h" || argv[0] === "help";
+  if (wantsHelp) {
     output.out(usage());
-    return 0;
+    return ExitCode.Done;
   }
   if (argv.length > 0) output.err(`plexusctl: unknown command ${JSON.stringify(argv.join(" "))}`);
   output.err(usage());
-  return 2;
+  return ExitCode.WrongUsage;
 }
 
 function helpOf({ name, synopsis, summary, help }: Command): string {
@@ -71,17 +70,25 @@ function startsWith(argv: readonly string[], words: readonly string[]): boolean 
   return words.every((word, index) => argv[index] === word);
 }
 
-function parse(command: Command, argv: readonly string[]) {
+/** What the words after a command's name are. */
+type ParsedArguments =
+  | { readonly kind: "arguments"; readonly args: CommandArguments }
+  | { readonly kind: "wrong-usage"; readonly problem: string };
+
+function parse(command: Command, argv: readonly string[]): ParsedArguments {
   try {
     const { values, positionals } = parseArgs({
       args: [...argv],
       options: command.flags,
       strict: true,
-      allowPositionals: command.arity > 0,
+      allowPositionals: command.argumentCount > 0,
     });
-    if (positionals.length !== command.arity) return `takes ${command.arity} argument`;
-    return { flags: values as Record<string, string | boolean | undefined>, positionals };
+    if (positionals.length !== command.argumentCount) {
+      return { kind: "wrong-usage", problem: `takes ${command.argumentCount} argument` };
+    }
+    const flags = values as CommandArguments["flags"];
+    return { kind: "arguments", args: { flags, positionals } };
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return { kind: "wrong-usage", problem: errorMessage(error) };
   }
 }

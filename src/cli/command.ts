@@ -1,10 +1,21 @@
 import type { ParseArgsConfig } from "node:util";
 
+/** The exit codes of plexusctl. */
+export const ExitCode = {
+  /** The command did what it is for. */
+  Done: 0,
+  /** It could not, or what it checks is not in order; stderr says why. */
+  Failed: 1,
+  /** The command line was not understood. */
+  WrongUsage: 2,
+} as const;
+export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
+
 /** Where a command writes. */
 export interface CliOutput {
-  /** What was asked for. */
+  /** A line on stdout: what was asked for. */
   out(line: string): void;
-  /** What went wrong. */
+  /** A line on stderr: what went wrong. */
   err(line: string): void;
 }
 
@@ -25,10 +36,10 @@ export interface Command {
   /** Further lines of its own help, flags described. */
   readonly help: string;
   readonly flags: NonNullable<ParseArgsConfig["options"]>;
-  /** How many arguments it takes. */
-  readonly arity: number;
-  /** Exit code: 0 done, 1 not. @throws Error, which is told in one line and means 1 */
-  run(args: CommandArguments, output: CliOutput): Promise<number>;
+  /** How many arguments it takes besides flags. */
+  readonly argumentCount: number;
+  /** @throws Error, which is printed in one line and means {@link ExitCode.Failed} */
+  run(args: CommandArguments, output: CliOutput): Promise<ExitCode>;
 }
 
 /** A flag that has a string value or default. */

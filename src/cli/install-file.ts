@@ -1,9 +1,10 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { copyFile, lstat, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
+import { syncDirectory } from "#lib/atomic-write.ts";
+import { targetOfTemporaryName, temporaryName } from "#lib/temporary-name.ts";
 
 /**
  * Puts an executable in place by copy, fsync and rename within its directory: a program that is
@@ -12,14 +13,14 @@ import { syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
  */
 export async function installFile(from: string, to: string): Promise<"installed" | "unchanged"> {
   await sweepTemporaries(to);
-  const digest = await digestOf(from);
+  const digest = await sha256OfFile(from);
   if (await isInstalled(to, digest)) return "unchanged";
-  const temporary = `${temporaryPrefix(to)}${randomBytes(6).toString("hex")}${temporarySuffix}`;
+  const temporary = join(dirname(to), temporaryName(basename(to)));
   try {
     await copyFile(from, temporary);
     await makeDurable(temporary);
     // What is read back is what will be executed: a full disk or a bad one shows here.
-    if ((await digestOf(temporary)) !== digest)
+    if ((await sha256OfFile(temporary)) !== digest)
       throw new Error(`${temporary} differs from ${from}`);
     await rename(temporary, to);
   } catch (error) {
@@ -31,7 +32,7 @@ export async function installFile(from: string, to: string): Promise<"installed"
 }
 
 /** SHA-256 of a file's content. */
-export async function digestOf(path: string): Promise<string> {
+export async function sha256OfFile(path: string): Promise<string> {
   const hash = createHash("sha256");
   await pipeline(createReadStream(path), hash);
   return hash.digest("hex");
@@ -40,7 +41,7 @@ export async function digestOf(path: string): Promise<string> {
 async function isInstalled(path: string, digest: string): Promise<boolean> {
   const found = await lstat(path).catch(() => undefined);
   if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o755) return false;
-  return (await digestOf(path)) === digest;
+  return (await sha256OfFile(path)) === digest;
 }
 
 async function makeDurable(path: string): Promise<void> {
@@ -53,15 +54,9 @@ async function makeDurable(path: string): Promise<void> {
   }
 }
 
-function temporaryPrefix(to: string): string {
-  return join(dirname(to), `.${basename(to)}.`);
-}
-
 /** Removes what an installation that was interrupted has left. */
 async function sweepTemporaries(to: string): Promise<void> {
-  const prefix = basename(temporaryPrefix(to));
-  const isLeftover = (name: string): boolean =>
-    name.startsWith(prefix) && name.endsWith(temporarySuffix);
-  const leftovers = (await readdir(dirname(to))).filter(isLeftover);
+  const names = await readdir(dirname(to));
+  const leftovers = names.filter((name) => targetOfTemporaryName(name) === basename(to));
   await Promise.all(leftovers.map((name) => rm(join(dirname(to), name), { force: true })));
 }

@@ -1,4 +1,5 @@
 import process from "node:process";
+import { errorMessage } from "#lib/error-message.ts";
 import { runCli } from "./cli.ts";
 
 /** plexusctl. */
@@ -10,6 +11,6 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`plexusctl: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`plexusctl: ${errorMessage(error)}\n`);
   process.exitCode = 1;
 });

@@ -1,5 +1,6 @@
 import type { AttachmentRecord } from "#engine/record.ts";
-import { type Command, stringFlag } from "./command.ts";
+import { defaultPaths } from "#lib/default-paths.ts";
+import { type Command, ExitCode, stringFlag } from "./command.ts";
 import { readRecords } from "./read-records.ts";
 
 /** `plexusctl records`. */
@@ -7,27 +8,27 @@ export const recordsCommand: Command = {
   name: "records",
   synopsis: "[--state-dir DIR] [--json]",
   summary: "list the attachments of this node",
-  help: `  --state-dir DIR   attachment records (default /var/lib/plexus)
+  help: `  --state-dir DIR   attachment records (default ${defaultPaths.stateDir})
   --json            the records themselves, one JSON object a line
 
-Exit code 1: some records are damaged; they are told after the others.`,
+Exit code 1: some records are damaged; they are listed on stderr, after the others.`,
   flags: {
-    "state-dir": { type: "string", default: "/var/lib/plexus" },
+    "state-dir": { type: "string", default: defaultPaths.stateDir },
     json: { type: "boolean", default: false },
   },
-  arity: 0,
+  argumentCount: 0,
   async run(args, output) {
     const { records, damaged } = await readRecords(stringFlag(args, "state-dir"));
-    const sorted = records.toSorted((a, b) => nameOf(a).localeCompare(nameOf(b)));
+    const sorted = records.toSorted((a, b) => sandboxName(a).localeCompare(sandboxName(b)));
     if (args.flags.json === true) for (const record of sorted) output.out(JSON.stringify(record));
     else for (const line of tableOf(sorted)) output.out(line);
     for (const each of damaged) output.err(each.reason);
-    return damaged.length === 0 ? 0 : 1;
+    return damaged.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },
 };
 
 /** The pod of a record, or its container where there is no pod. */
-export function nameOf(record: AttachmentRecord): string {
+export function sandboxName(record: AttachmentRecord): string {
   return record.pod === undefined
     ? record.containerId.slice(0, 12)
     : `${record.pod.namespace}/${record.pod.name}`;
@@ -35,7 +36,7 @@ export function nameOf(record: AttachmentRecord): string {
 
 function tableOf(records: readonly AttachmentRecord[]): string[] {
   const rows = records.map((record) => [
-    nameOf(record),
+    sandboxName(record),
     record.containerId.slice(0, 12),
     record.attachments.map((each) => `${each.ifName}=${each.displayName}`).join(","),
     record.createdAt,

@@ -1,31 +1,39 @@
-import { type CliOutput, type Command, type CommandArguments, stringFlag } from "./command.ts";
+import { defaultHttpAddress } from "#daemon/config/config.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import {
+  type CliOutput,
+  type Command,
+  type CommandArguments,
+  ExitCode,
+  stringFlag,
+} from "./command.ts";
 
 /** `plexusctl status`. */
 export const statusCommand: Command = {
   name: "status",
   synopsis: "[--http ADDR:PORT]",
-  summary: "say how plexusd on this node is doing",
-  help: `  --http ADDR:PORT   where plexusd serves its health (default 127.0.0.1:19500)
+  summary: "show the status of plexusd on this node",
+  help: `  --http ADDR:PORT   where plexusd serves its health (default ${defaultHttpAddress})
 
 Exit code 1: it is not ready, or does not answer.`,
-  flags: { http: { type: "string", default: "127.0.0.1:19500" } },
-  arity: 0,
+  flags: { http: { type: "string", default: defaultHttpAddress } },
+  argumentCount: 0,
   run: status,
 };
 
-/** What is shown of the metrics: their names, and what people call them. */
-const shown: readonly (readonly [name: string, words: string])[] = [
+/** The metrics that are shown, and their labels. */
+const shownMetrics: readonly (readonly [name: string, label: string])[] = [
   ["plexus_attachments", "attachments"],
   ["plexus_inflight_requests", "calls being served"],
 ];
 
-async function status(args: CommandArguments, output: CliOutput): Promise<number> {
+async function status(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
   const base = `http://${stringFlag(args, "http")}`;
   const ready = await get(`${base}/readyz`);
   const metrics = parseMetrics((await get(`${base}/metrics`)).text);
   for (const line of linesOf(metrics)) output.out(line);
   output.out(ready.ok ? "ready" : ready.text.trimEnd());
-  return ready.ok ? 0 : 1;
+  return ready.ok ? ExitCode.Done : ExitCode.Failed;
 }
 
 async function get(url: string): Promise<{ ok: boolean; text: string }> {
@@ -33,9 +41,9 @@ async function get(url: string): Promise<{ ok: boolean; text: string }> {
     const answer = await fetch(url, { signal: AbortSignal.timeout(5000) });
     return { ok: answer.ok, text: await answer.text() };
   } catch (error) {
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`plexusd does not answer at ${url}: ${why}`, { cause: error });
+    const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    const message = `plexusd does not answer at ${url}: ${errorMessage(reason)}`;
+    throw new Error(message, { cause: error });
   }
 }
 
@@ -71,6 +79,8 @@ function linesOf(samples: readonly Sample[]): string[] {
     ...(build === undefined ? [] : [`plexusd ${build.version} (${build.commit})`]),
     ...(conf === undefined ? [] : [`node configuration: ${conf}`]),
     ...caches,
-    ...shown.flatMap(([name, words]) => named(name).map(({ value }) => `${words}: ${value}`)),
+    ...shownMetrics.flatMap(([name, label]) =>
+      named(name).map(({ value }) => `${label}: ${value}`),
+    ),
   ];
 }

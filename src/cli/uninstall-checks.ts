@@ -1,15 +1,16 @@
 import { readFile, stat } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { PrimaryMemory } from "#daemon/node-conf/memory.ts";
-import { findCandidates, ownFileName } from "#daemon/node-conf/primary.ts";
+import { findCandidates } from "#daemon/node-conf/candidates.ts";
+import { PreviousPrimary } from "#daemon/node-conf/previous-primary.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
+import { executableNames, plexusConfName } from "#lib/default-paths.ts";
 import { readRecords } from "./read-records.ts";
-import { nameOf } from "./records.ts";
+import { sandboxName } from "./records.ts";
 import type { UninstallPaths } from "./uninstall-steps.ts";
 
-/** Whether somebody answers at the daemon's socket. */
-export function daemonRuns(socket: string): Promise<boolean> {
+/** Whether a process accepts connections on plexusd's socket. */
+export function isDaemonRunning(socket: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = connect(socket);
     probe.once("connect", () => {
@@ -20,8 +21,8 @@ export function daemonRuns(socket: string): Promise<boolean> {
   });
 }
 
-/** Why the node is not free of attachments; empty = it is. */
-export async function checkNothingAttached(
+/** What is still attached, or may be: a sentence each; empty = nothing. */
+export async function attachmentProblems(
   stateDir: string,
   options: { allowDefaultOnly: boolean },
 ): Promise<string[]> {
@@ -31,32 +32,39 @@ export async function checkNothingAttached(
     : records;
   const problems = damaged.map((each) => each.reason);
   if (blocking.length === 0) return problems;
-  const names = blocking.slice(0, 10).map(nameOf).join(", ");
+  const names = blocking.slice(0, 10).map(sandboxName).join(", ");
   const more = blocking.length > 10 ? ` and ${blocking.length - 10} more` : "";
   const what = `sandboxes that are attached through Plexus: ${blocking.length} (${names}${more})`;
   return [...problems, `${what}; delete these pods, or drain the node, first`];
 }
 
-/** What the container runtime will use once our file is gone, or why there is nothing usable. */
-export async function checkPrimary(
+/** What the container runtime will use once our file is gone. */
+export type PrimaryAfterUninstall =
+  | { readonly kind: "usable"; readonly file: string }
+  | { readonly kind: "unusable"; readonly problem: string }
+  /** Uninstalled before, or never installed: there is nothing to give back. */
+  | { readonly kind: "not-installed" };
+
+/** Looks for the configuration that the node is given back to: the previous primary, else the first usable one. */
+export async function findPrimaryAfterUninstall(
   paths: UninstallPaths,
-): Promise<{ file?: string; problem?: string }> {
-  const own = await readFile(join(paths.cniConfDir, ownFileName), "utf8").catch(() => undefined);
-  const memory = new PrimaryMemory(paths.stateDir);
-  await memory.load(own);
-  const candidates = await findCandidates({
-    dir: paths.primaryDir,
-    binDirs: [paths.binDir],
-    files: new HostConfFiles(),
-  });
-  const known = candidates.find((each) => each.file === memory.file);
-  const chosen = known?.list === undefined ? candidates.find((each) => each.list) : known;
-  if (chosen !== undefined) return { file: chosen.file };
-  // Uninstalled before, or never installed: there is nothing to hand over.
-  if (own === undefined && !(await exists(join(paths.binDir, "plexus")))) return {};
-  const why = known?.problem ?? "there is none";
+): Promise<PrimaryAfterUninstall> {
+  const { primaryDir, binDir } = paths;
+  const own = await readFile(join(paths.cniConfDir, plexusConfName), "utf8").catch(() => undefined);
+  const previous = new PreviousPrimary(paths.stateDir);
+  await previous.load(own);
+  const files = new HostConfFiles();
+  const candidates = await findCandidates({ dir: primaryDir, binDirs: [binDir], files });
+  const known = candidates.find((each) => each.file === previous.file);
+  const usable = [known, ...candidates].find((each) => each?.kind === "usable");
+  if (usable !== undefined) return { kind: "usable", file: usable.file };
+  if (own === undefined && !(await exists(join(binDir, executableNames.shim)))) {
+    return { kind: "not-installed" };
+  }
+  const why = known?.kind === "unusable" ? known.problem : "there is none";
   return {
-    problem: `no usable configuration of a primary CNI in ${paths.primaryDir} (${why}): the node would be left without a network`,
+    kind: "unusable",
+    problem: `no usable configuration of a primary CNI in ${primaryDir} (${why}): the node would be left without a network`,
   };
 }
 

@@ -1,11 +1,12 @@
 import { lstat, readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { primaryMemoryName } from "#daemon/node-conf/memory.ts";
-import { ownFileName } from "#daemon/node-conf/primary.ts";
-import { atomicWrite, syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
+import { isRenamedPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
+import { atomicWrite, syncDirectory } from "#lib/atomic-write.ts";
+import { executableNames, plexusConfName } from "#lib/default-paths.ts";
+import { isSocketFileName, parseStateFileName } from "#lib/state-files.ts";
 import type { CliOutput } from "./command.ts";
 
-/** Where everything of Plexus lies on a node. */
+/** Where everything of Plexus is on a node. */
 export interface UninstallPaths {
   readonly cniConfDir: string;
   readonly primaryDir: string;
@@ -30,9 +31,9 @@ export async function restorePrimary(
  * Our configuration goes first; what the primary needs is in place by now. Copies that somebody
  * renamed (`.cilium_bak`) go too, before they are renamed back.
  */
-export async function removeOwnConf(paths: UninstallPaths, output: CliOutput): Promise<void> {
+export async function removePlexusConf(paths: UninstallPaths, output: CliOutput): Promise<void> {
   const names = await readdir(paths.cniConfDir).catch(() => []);
-  const ours = names.filter((name) => name === ownFileName || name.startsWith(`${ownFileName}.`));
+  const ours = names.filter((name) => name === plexusConfName || isRenamedPlexusConf(name));
   for (const name of ours.sort()) await removeFile(join(paths.cniConfDir, name), output);
   if (ours.length > 0) await syncDirectory(paths.cniConfDir);
 }
@@ -41,37 +42,21 @@ export async function removeOwnConf(paths: UninstallPaths, output: CliOutput): P
  * Executables, socket and state. Only files that are known to be ours, as a directory may be given
  * wrongly; a directory that is empty then goes too.
  */
-export async function removeOwnFiles(paths: UninstallPaths, output: CliOutput): Promise<void> {
-  for (const name of ["plexus", "plexus-standalone"]) {
+export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput): Promise<void> {
+  for (const name of Object.values(executableNames)) {
     await removeFile(join(paths.binDir, name), output);
   }
   const socketDir = dirname(paths.socket);
   for (const name of await readdir(socketDir).catch(() => [])) {
-    if (isSocketFile(name, basename(paths.socket))) await removeFile(join(socketDir, name), output);
+    const isOurs = isSocketFileName(name, basename(paths.socket));
+    if (isOurs) await removeFile(join(socketDir, name), output);
   }
   await removeDirIfEmpty(socketDir, output);
   for (const name of await readdir(paths.stateDir).catch(() => [])) {
-    if (isStateFile(name)) await removeFile(join(paths.stateDir, name), output);
+    const isOurs = parseStateFileName(name) !== undefined;
+    if (isOurs) await removeFile(join(paths.stateDir, name), output);
   }
   await removeDirIfEmpty(paths.stateDir, output);
-}
-
-/** A daemon binds its socket as `<name>.<pid>` before it takes the name. */
-function isSocketFile(name: string, socket: string): boolean {
-  return (
-    name === socket ||
-    (name.startsWith(`${socket}.`) && /^\d+$/.test(name.slice(socket.length + 1)))
-  );
-}
-
-/** Records and plans are `<containerID>@<ifName>.<kind>`, a sandbox's lock `<containerID>.lock`. */
-function isStateFile(name: string): boolean {
-  if (name === primaryMemoryName || name === ".gc.lock") return true;
-  if (name.startsWith(".")) return name.endsWith(temporarySuffix);
-  return (
-    /^[^@]+@.+\.(json|teardown|teardown\.tmp)$/.test(name) ||
-    /^[A-Za-z0-9][\w.-]*\.lock$/.test(name)
-  );
 }
 
 async function removeFile(path: string, output: CliOutput): Promise<void> {

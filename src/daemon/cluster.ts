@@ -3,37 +3,37 @@ import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts"
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
-import { loggedEvents } from "./logged-events.ts";
-import type { ConfState, ConfStatus } from "./node-conf/state.ts";
+import { eventLogger } from "./event-logger.ts";
+import type { NodeConfState, NodeConfStatus } from "./node-conf/status.ts";
 
-/** Where pods and definitions come from and what is told of them; one per kind of source. */
+/** Where pods and definitions come from, and where statuses and events go; one per kind of source. */
 export interface Cluster {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
-  /** Tells of a change of the node's CNI configuration. */
-  confChanged(status: ConfStatus, before: ConfStatus): void;
-  /** Tells that the configuration file has changed and cannot be used. */
+  /** Records an event on the Node when a change of its CNI configuration deserves one. */
+  nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;
+  /** Records an event on the Node: the configuration file has changed and cannot be used. */
   configInvalid(message: string): void;
-  /** Pending writes get a while. */
+  /** Waits a moment for pending writes. */
   close(): Promise<void>;
 }
 
 /** A directory of manifests: the embedded default, without any API. */
-export async function openManifests(dir: string, logger: Logger): Promise<Cluster> {
+export async function openManifestCluster(dir: string, logger: Logger): Promise<Cluster> {
   const source = await ManifestDirectory.open(dir, logger);
   return {
     source,
     publisher: new StatusFiles(dir, logger),
-    events: loggedEvents(logger),
-    confChanged: () => undefined,
+    events: eventLogger(logger),
+    nodeConfChanged: () => undefined,
     configInvalid: () => undefined,
     close: () => source[Symbol.asyncDispose](),
   };
 }
 
 /** How the API is reached and used. */
-export interface ApiOptions {
+export interface ApiClusterOptions {
   readonly kubeconfig?: string;
   readonly inCluster?: InClusterOptions;
   readonly nodeName: string;
@@ -44,14 +44,14 @@ export interface ApiOptions {
 }
 
 /** The Kubernetes API. @throws Error when the credentials cannot be used */
-export async function openApi(options: ApiOptions): Promise<Cluster> {
+export async function openApiCluster(options: ApiClusterOptions): Promise<Cluster> {
   const kube = await startKube(options);
   return {
     source: kube.source,
     publisher: kube.publisher,
     events: kube.events,
-    confChanged(status, before) {
-      const event = confEvent(status, before);
+    nodeConfChanged(status, before) {
+      const event = nodeConfEvent(status, before);
       if (event !== undefined) kube.recordOnNode(event);
     },
     configInvalid: (message) =>
@@ -62,15 +62,15 @@ export async function openApi(options: ApiOptions): Promise<Cluster> {
 
 type NodeEvent = Parameters<KubeAdapter["recordOnNode"]>[0];
 
-const displaced: Partial<Record<ConfState, NodeEvent["reason"]>> = {
+const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
   shadowed: "PlexusConfShadowed",
   missing: "PlexusConfMissing",
   "foreign-rename": "PlexusConfForeignRename",
 };
 
-/** What of a change deserves an event on the Node: being put aside, being back, another primary. */
-function confEvent(status: ConfStatus, before: ConfStatus): NodeEvent | undefined {
-  const reason = displaced[status.state];
+/** The event on the Node for a change that deserves one: displaced, active again, another primary. */
+function nodeConfEvent(status: NodeConfStatus, before: NodeConfStatus): NodeEvent | undefined {
+  const reason = displacedReasons[status.state];
   if (reason !== undefined) return { type: "Warning", reason, message: status.reason };
   if (status.state !== "active") return undefined;
   if (before.state !== "active") {

@@ -1,18 +1,29 @@
 import { parseArgs } from "node:util";
+import { defaultPaths } from "#lib/default-paths.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** What the command line says; what it leaves out is the configuration's or the default. */
+/** What the command line asks for. */
+export type DaemonCommand =
+  | { readonly kind: "help" }
+  | { readonly kind: "version" }
+  | { readonly kind: "run"; readonly flags: DaemonFlags };
+
+/** The flags; where one is left out, the configuration or the default decides. */
 export interface DaemonFlags {
   readonly config?: string;
+  readonly source: SourceFlag;
   readonly socket: string;
   readonly stateDir: string;
   readonly node?: string;
-  readonly manifests?: string;
-  readonly kubeconfig?: string;
   readonly http?: string;
   readonly cniConfDir?: string;
-  readonly version: boolean;
-  readonly help: boolean;
 }
+
+/** Where pods and NetworkAttachmentDefinitions come from. */
+export type SourceFlag =
+  | { readonly kind: "manifests"; readonly dir: string }
+  /** Without a kubeconfig it is the API of the cluster that plexusd runs in. */
+  | { readonly kind: "api"; readonly kubeconfig?: string };
 
 /** The text of `plexusd --help`. */
 export const usage = `plexusd: the Plexus node daemon
@@ -23,8 +34,8 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
   --manifests DIR      pods and NetworkAttachmentDefinitions from a directory instead of an API
   --kubeconfig FILE    the API to use; neither of the two = the cluster that plexusd runs in
   --node NAME          this node's name (default: the NODE_NAME variable, else the host's name)
-  --socket PATH        socket for the shim (default /run/plexus/plexus.sock)
-  --state-dir DIR      attachment records and teardown plans (default /var/lib/plexus)
+  --socket PATH        socket for the shim (default ${defaultPaths.socket})
+  --state-dir DIR      attachment records and teardown plans (default ${defaultPaths.stateDir})
   --http ADDR:PORT     health and metrics; off = none
   --cni-conf-dir DIR   write the node's CNI configuration into this directory
   --version            print the version
@@ -32,8 +43,8 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
 
 const options = {
   config: { type: "string" },
-  socket: { type: "string", default: "/run/plexus/plexus.sock" },
-  "state-dir": { type: "string", default: "/var/lib/plexus" },
+  socket: { type: "string", default: defaultPaths.socket },
+  "state-dir": { type: "string", default: defaultPaths.stateDir },
   node: { type: "string" },
   manifests: { type: "string" },
   kubeconfig: { type: "string" },
@@ -44,16 +55,18 @@ const options = {
 } as const;
 
 /** @throws Error naming the flag that is unknown, lacks its value or excludes another */
-export function parseFlags(argv: readonly string[]): DaemonFlags {
+export function parseFlags(argv: readonly string[]): DaemonCommand {
   const { values } = parseArgs({ args: [...argv], options, strict: true, allowPositionals: false });
-  if (values.manifests !== undefined && values.kubeconfig !== undefined) {
-    throw new Error("--manifests and --kubeconfig exclude each other");
-  }
-  const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...rest } = values;
-  return dropUndefined({ ...rest, stateDir, cniConfDir });
+  const { help, version, manifests, kubeconfig, ...others } = values;
+  if (help) return { kind: "help" };
+  if (version) return { kind: "version" };
+  const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...sameName } = others;
+  const source = sourceFlag(manifests, kubeconfig);
+  return { kind: "run", flags: omitUndefined({ ...sameName, source, stateDir, cniConfDir }) };
 }
 
-function dropUndefined(values: Record<string, string | boolean | undefined>): DaemonFlags {
-  const present = Object.entries(values).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present) as unknown as DaemonFlags;
+function sourceFlag(manifests: string | undefined, kubeconfig: string | undefined): SourceFlag {
+  if (manifests === undefined) return omitUndefined({ kind: "api" as const, kubeconfig });
+  if (kubeconfig === undefined) return { kind: "manifests", dir: manifests };
+  throw new Error("--manifests and --kubeconfig exclude each other");
 }

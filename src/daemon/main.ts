@@ -2,22 +2,30 @@ import { hostname } from "node:os";
 import process from "node:process";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
-import { parseFlags, usage } from "./flags.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { type DaemonFlags, parseFlags, usage } from "./flags.ts";
 import { createLogger } from "./logger.ts";
 import { startDaemon } from "./start.ts";
 
-/** Runs plexusd until SIGTERM or SIGINT; what cannot be started says why in one line and exits with 1. */
+/** Runs plexusd until SIGTERM or SIGINT. When it cannot start it says why in one line and exits with 1. */
 async function main(): Promise<void> {
-  const flags = parseFlags(process.argv.slice(2));
-  if (flags.help) {
-    process.stdout.write(usage);
-    return;
-  }
+  const command = parseFlags(process.argv.slice(2));
   const { version, commit } = buildInfo();
-  if (flags.version) {
-    process.stdout.write(`plexusd ${version} (${commit})\n`);
-    return;
+  switch (command.kind) {
+    case "help":
+      process.stdout.write(usage);
+      return;
+    case "version":
+      process.stdout.write(`plexusd ${version} (${commit})\n`);
+      return;
+    case "run":
+      return run(command.flags);
   }
+}
+
+async function run(flags: DaemonFlags): Promise<void> {
+  const { version, commit } = buildInfo();
   const logger = createLogger({
     level: process.env.LOG_LEVEL ?? "info",
     format: process.env.LOG_FORMAT,
@@ -30,7 +38,7 @@ async function main(): Promise<void> {
       logger.level = process.env.LOG_LEVEL ?? level;
     },
     nodeName: flags.node ?? process.env.NODE_NAME ?? hostname(),
-    ...inCluster(),
+    ...omitUndefined({ inCluster: inCluster() }),
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => {
@@ -46,14 +54,14 @@ async function main(): Promise<void> {
   }
 }
 
-/** The variables that the kubelet sets in every container. */
-function inCluster(): { inCluster?: InClusterOptions } {
+/** The API's address, from the variables that the kubelet sets in every container. */
+function inCluster(): InClusterOptions | undefined {
   const host = process.env.KUBERNETES_SERVICE_HOST;
   const port = process.env.KUBERNETES_SERVICE_PORT;
-  return host === undefined || port === undefined ? {} : { inCluster: { host, port } };
+  return host === undefined || port === undefined ? undefined : { host, port };
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`plexusd: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`plexusd: ${errorMessage(error)}\n`);
   process.exit(1);
 });

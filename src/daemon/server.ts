@@ -1,10 +1,10 @@
-import { randomBytes } from "node:crypto";
 import { chmod, lstat, mkdir, rename } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import type { Engine } from "#engine/engine.ts";
 import { HostGoneError, type Logger } from "#engine/ports.ts";
 import { ShimSession } from "#host/shim-session.ts";
+import { temporarySocketPath } from "#lib/state-files.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 
 /** A shim sends its request at once; one that has not by then never will. */
@@ -38,8 +38,7 @@ export class CallServer {
     await mkdir(dirname(options.socketPath), { recursive: true, mode: 0o700 });
     await refuseForeignFile(options.socketPath);
     const server = new CallServer(options);
-    // Not the process's number: in a container the predecessor has the same.
-    const ownPath = `${options.socketPath}.${randomBytes(3).toString("hex")}`;
+    const ownPath = temporarySocketPath(options.socketPath);
     await server.#listen(ownPath);
     await chmod(ownPath, 0o600);
     await rename(ownPath, options.socketPath);

@@ -3,16 +3,17 @@ import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { type Cluster, openApi, openManifests } from "./cluster.ts";
+import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
+import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { type HealthServer, startHealthServer } from "./metrics/health-server.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
 import { CallServer } from "./server.ts";
-import { openSettings, type Settings } from "./settings.ts";
 
-/** What the process hands in. */
+/** Options of {@link startDaemon}. */
 export interface DaemonOptions {
   readonly flags: DaemonFlags;
   readonly logger: Logger;
@@ -22,9 +23,9 @@ export interface DaemonOptions {
   readonly inCluster?: InClusterOptions;
 }
 
-/** A daemon that serves. */
+/** A running plexusd. */
 export interface RunningDaemon {
-  /** Serves what is in flight to its end, then lets go of everything. Records and node configuration stay. */
+  /** Serves the calls in flight to their end, then closes everything. Records and node configuration stay. */
   stop(): Promise<void>;
 }
 
@@ -38,13 +39,15 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => records.flush());
-  const settings = resources.adopt(await openSettings({ ...options, metrics }), (s) => s.close());
-  const cluster = await openCluster(options, { settings, metrics });
+  const config = resources.adopt(await openEffectiveConfig({ ...options, metrics }), (c) =>
+    c.close(),
+  );
+  const cluster = await openCluster(options, { config, metrics });
   resources.adopt(cluster, (c) => c.close());
-  settings.onInvalid((message) => cluster.configInvalid(message));
+  config.onInvalid((message) => cluster.configInvalid(message));
   const confFiles = new HostConfFiles();
   const engine = new Engine({
-    config: () => settings.current().engine,
+    config: () => config.current().engine,
     source: cluster.source,
     publisher: cluster.publisher,
     events: cluster.events,
@@ -59,14 +62,14 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
   resources.defer(() => server.drain());
-  const nodeConf = await keepNodeConf(options, { settings, cluster, metrics, confFiles });
+  const nodeConf = await startNodeConfIfNeeded(options, { config, cluster, metrics, confFiles });
   resources.adopt(nodeConf, (conf) => conf?.stop());
   const readiness = (): string[] => [
     ...(draining ? ["it is stopping"] : []),
     ...[cluster.source.notReadyReason(), nodeConf?.notReadyReason()].flatMap((r) => r ?? []),
   ];
-  resources.adopt(await serveHealth({ settings, metrics, readiness }), (health) => health?.close());
-  logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves");
+  resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
+  logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
   return {
     stop: () => {
@@ -78,52 +81,47 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
 
 function openCluster(
   options: DaemonOptions,
-  parts: { settings: Settings; metrics: Metrics },
+  parts: { config: EffectiveConfig; metrics: Metrics },
 ): Promise<Cluster> {
   const { flags, logger, nodeName, inCluster } = options;
-  if (flags.manifests !== undefined) return openManifests(flags.manifests, logger);
-  const { apiTimeoutMs, statusWaitMs } = parts.settings.current();
-  return openApi({
-    nodeName,
-    apiTimeoutMs,
-    statusWaitMs,
-    logger,
-    metrics: parts.metrics.kube,
-    ...(flags.kubeconfig === undefined ? {} : { kubeconfig: flags.kubeconfig }),
-    ...(inCluster === undefined ? {} : { inCluster }),
-  });
+  const { source } = flags;
+  if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
+  const { apiTimeoutMs, statusWaitMs } = parts.config.current();
+  const { kubeconfig } = source;
+  const required = { nodeName, apiTimeoutMs, statusWaitMs, logger, metrics: parts.metrics.kube };
+  return openApiCluster({ ...required, ...omitUndefined({ kubeconfig, inCluster }) });
 }
 
 /** Only where plexusd is a node's CNI: with the API and a configuration, or where the directory is named. */
-async function keepNodeConf(
+async function startNodeConfIfNeeded(
   options: DaemonOptions,
-  parts: { settings: Settings; cluster: Cluster; metrics: Metrics; confFiles: HostConfFiles },
+  parts: { config: EffectiveConfig; cluster: Cluster; metrics: Metrics; confFiles: HostConfFiles },
 ): Promise<NodeConf | undefined> {
   const { flags, logger } = options;
-  const isNodesCni = flags.manifests === undefined && flags.config !== undefined;
-  if (!isNodesCni && flags.cniConfDir === undefined) return undefined;
-  const { settings, cluster, metrics } = parts;
+  const isNodeCni = flags.source.kind === "api" && flags.config !== undefined;
+  if (!isNodeCni && flags.cniConfDir === undefined) return undefined;
+  const { config, cluster, metrics } = parts;
   const nodeConf = await startNodeConf({
-    config: () => settings.current().nodeConf,
+    spec: () => config.current().nodeConf,
     stateDir: flags.stateDir,
     files: parts.confFiles,
     logger,
-    onState(status, before) {
-      metrics.confState(status.state);
-      cluster.confChanged(status, before);
+    onChange(status, before) {
+      metrics.nodeConfState(status.state);
+      cluster.nodeConfChanged(status, before);
     },
   });
-  metrics.confState(nodeConf.status().state);
-  settings.onChange(() => nodeConf.look());
+  metrics.nodeConfState(nodeConf.status().state);
+  config.onChange(() => nodeConf.reconcileNow());
   return nodeConf;
 }
 
 async function serveHealth(parts: {
-  settings: Settings;
+  config: EffectiveConfig;
   metrics: Metrics;
   readiness: () => readonly string[];
 }): Promise<HealthServer | undefined> {
-  const address = parts.settings.current().http;
+  const address = parts.config.current().http;
   if (address === undefined) return undefined;
   return startHealthServer({ address, readiness: parts.readiness, metrics: parts.metrics });
 }

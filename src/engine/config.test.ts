@@ -30,9 +30,16 @@ test("configForCall() reads Multus's keys from the runtime's conf", () => {
   });
 });
 
-test("configForCall() prefers plexusNamespace to Multus's name for it", () => {
-  const conf = { plexusNamespace: "a", multusNamespace: "b" };
-  expect(configForCall({}, conf).plexusNamespace).toBe("a");
+test.each([
+  ["clusterNetwork", "delegates", { clusterNetwork: "a", delegates: [inline] }],
+  ["plexusNamespace", "multusNamespace", { plexusNamespace: "a", multusNamespace: "a" }],
+])("configForCall() refuses %s together with %s and names both", (key, other, conf) => {
+  expect(() => configForCall({}, conf)).toThrow(
+    expect.objectContaining({
+      code: 7,
+      message: expect.stringContaining(`${other} and ${key} exclude each other`),
+    }),
+  );
 });
 
 test("configForCall() takes globalNamespaces as a list or as one text", () => {
@@ -49,11 +56,9 @@ test.each([
   ["clusterNetwork", { clusterNetwork: "a" }],
   ["delegates", { delegates: [inline] }],
 ])("configForCall() takes %s of the daemon for the whole default network", (_, daemon) => {
-  const config = configForCall(daemon, {
-    clusterNetwork: "b",
-    delegates: [{ name: "m", type: "x" }],
-  });
-  expect(config).toEqual({ ...defaultEngineConfig, ...daemon });
+  for (const conf of [{ clusterNetwork: "b" }, { delegates: [{ name: "m", type: "x" }] }]) {
+    expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...daemon });
+  }
 });
 
 test.each([
@@ -67,6 +72,7 @@ test.each([
   ["globalNamespaces", 1],
   ["confDir", "relative/dir"],
   ["binDir", "bin"],
+  ["readinessindicatorfile", "ready"],
   ["invalidAnnotation", "panic"],
 ])("configForCall() refuses %s = %j and names the key", (key, value) => {
   expect(() => configForCall({}, { [key]: value })).toThrow(

@@ -1,9 +1,6 @@
-import { randomBytes } from "node:crypto";
 import { type FileHandle, open, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-
-/** The suffix of files that a crash can leave behind; sweepers may remove them. */
-export const temporarySuffix = ".tmp";
+import { temporaryName } from "./temporary-name.ts";
 
 /** How a file is written. */
 export interface AtomicWriteOptions {
@@ -41,8 +38,7 @@ export async function swapIn(
   content: string | Uint8Array,
   options: SwapInOptions = {},
 ): Promise<FileHandle> {
-  const name = `.${basename(path)}.${randomBytes(6).toString("hex")}${temporarySuffix}`;
-  const temporary = join(dirname(path), name);
+  const temporary = join(dirname(path), temporaryName(basename(path)));
   const mode = options.mode ?? 0o600;
   const handle = await open(temporary, "wx", mode);
   try {

@@ -12,17 +12,20 @@ import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DamagedRecord, RecordKey, RecordStore, TeardownPlan } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
-import { swapIn, syncDirectory, temporarySuffix } from "#lib/atomic-write.ts";
+import { swapIn, syncDirectory } from "#lib/atomic-write.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { freeLater } from "#lib/free-later.ts";
+import {
+  damagedFileName,
+  parseStateFileName,
+  planFileName,
+  recordFileName,
+} from "#lib/state-files.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { decodePlan, encodePlan } from "#protocol/messages.ts";
 import { PodIndex } from "./pod-index.ts";
 import { formatRecord, parseRecord } from "./record-file.ts";
 
-const recordSuffix = ".json";
-const planSuffix = ".teardown";
-/** Of files that were put aside, for people to look at. */
-const damagedSuffix = ".damaged";
 /** So long after an ADD its results may not outlast a machine that stops. */
 const syncDelayMs = 500;
 /** A temporary file that has not been written to for so long is nobody's any more. */
@@ -50,13 +53,14 @@ export class FileRecordStore implements RecordStore {
   /** Opens the state directory, makes it (mode 0700) if need be and clears what a crash left half-written. */
   static async open(dir: string): Promise<FileRecordStore> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    const leftovers = (await readdir(dir)).filter((name) => name.endsWith(temporarySuffix));
+    const names = await readdir(dir);
+    const leftovers = names.filter((name) => parseStateFileName(name)?.kind === "temporary");
     await Promise.all(leftovers.map((name) => unlinkIfAbandoned(join(dir, name))));
     return new FileRecordStore(dir);
   }
 
   async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
-    const path = this.#path(key, recordSuffix);
+    const path = this.#recordPath(key);
     const bytes = await readIfThere(path, "attachment record");
     if (bytes === undefined) return undefined;
     const record = parseRecord(bytes.toString(), path);
@@ -68,7 +72,7 @@ export class FileRecordStore implements RecordStore {
   }
 
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
-    const path = this.#path(key, planSuffix);
+    const path = this.#planPath(key);
     const bytes = await readIfThere(path, "teardown plan");
     return bytes === undefined ? undefined : parsePlan(bytes, { path, key });
   }
@@ -80,11 +84,11 @@ export class FileRecordStore implements RecordStore {
    */
   async save(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
     const calls = plan.map(({ group, call }) => ({ group, ...call }));
-    const path = this.#path(record, recordSuffix);
+    const path = this.#recordPath(record);
     try {
       const files = await Promise.all([
         replace(path, formatRecord(record)),
-        replace(this.#path(record, planSuffix), encodePlan(record, calls)),
+        replace(this.#planPath(record), encodePlan(record, calls)),
       ]);
       if (this.#durable.has(path)) await this.#syncLater(record, files);
       else await Promise.all([...files.map(syncAndClose), syncDirectory(this.#dir)]);
@@ -92,7 +96,7 @@ export class FileRecordStore implements RecordStore {
     } catch (error) {
       throw new CniError(
         CniErrorCode.IoFailure,
-        `cannot write the attachment record in ${this.#dir}: ${String((error as Error).message)}`,
+        `cannot write the attachment record in ${this.#dir}: ${errorMessage(error)}`,
         { cause: error },
       );
     }
@@ -110,15 +114,12 @@ export class FileRecordStore implements RecordStore {
 
   async remove(key: RecordKey): Promise<void> {
     this.#forget(key);
-    await Promise.all([planSuffix, recordSuffix].map((s) => unlinkIfThere(this.#path(key, s))));
+    await Promise.all(this.#paths(key).map(unlinkIfThere));
   }
 
   async quarantine(key: RecordKey): Promise<void> {
     this.#forget(key);
-    for (const suffix of [planSuffix, recordSuffix]) {
-      const path = this.#path(key, suffix);
-      await renameIfThere(path, `${path}${damagedSuffix}`);
-    }
+    for (const path of this.#paths(key)) await renameIfThere(path, damagedFileName(path));
   }
 
   async hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean> {
@@ -135,7 +136,7 @@ export class FileRecordStore implements RecordStore {
         if (record !== undefined) records.push(record);
         else if (!hasRecord) damaged.push({ ...key, reason: this.#recordless(key) });
       } catch (error) {
-        damaged.push({ ...key, reason: error instanceof Error ? error.message : String(error) });
+        damaged.push({ ...key, reason: errorMessage(error) });
       }
     }
     return { records, damaged };
@@ -144,21 +145,21 @@ export class FileRecordStore implements RecordStore {
   /** Every sandbox that has a file here. */
   async #keys(): Promise<{ key: RecordKey; hasRecord: boolean }[]> {
     const names = new Set(await readdir(this.#dir));
-    const stems = [...names].flatMap((name) => stemOf(name) ?? []);
-    return [...new Set(stems)].sort().map((stem) => {
-      const at = stem.indexOf("@");
-      const key = { containerId: stem.slice(0, at), ifName: stem.slice(at + 1) };
-      return { key, hasRecord: names.has(`${stem}${recordSuffix}`) };
+    const keys = [...names].sort().flatMap((name) => {
+      const file = parseStateFileName(name);
+      if (file?.kind === "record") return [file];
+      return file?.kind === "plan" && !names.has(recordFileName(file)) ? [file] : [];
     });
+    return keys.map(({ kind, ...key }) => ({ key, hasRecord: kind === "record" }));
   }
 
   #recordless(key: RecordKey): string {
-    return `teardown plan ${this.#path(key, planSuffix)} has no attachment record beside it`;
+    return `teardown plan ${this.#planPath(key)} has no attachment record beside it`;
   }
 
   /** Not at once: a commit of the file system's journal holds up whatever else the call writes. */
   async #syncLater(key: RecordKey, files: readonly FileHandle[]): Promise<void> {
-    for (const suffix of [recordSuffix, planSuffix]) this.#unsynced.add(this.#path(key, suffix));
+    for (const path of this.#paths(key)) this.#unsynced.add(path);
     this.#timer ??= setTimeout(() => {
       this.flush().catch(() => undefined);
     }, syncDelayMs).unref();
@@ -166,20 +167,22 @@ export class FileRecordStore implements RecordStore {
   }
 
   #forget(key: RecordKey): void {
-    this.#durable.delete(this.#path(key, recordSuffix));
+    this.#durable.delete(this.#recordPath(key));
     this.#pods?.remove(key);
   }
 
-  #path(key: RecordKey, suffix: string): string {
-    return join(this.#dir, `${key.containerId}@${key.ifName}${suffix}`);
+  #recordPath(key: RecordKey): string {
+    return join(this.#dir, recordFileName(key));
   }
-}
 
-/** `containerId@ifName` of the name of a record or plan. */
-function stemOf(name: string): string | undefined {
-  const suffix = [recordSuffix, planSuffix].find((each) => name.endsWith(each));
-  const stem = suffix === undefined ? "" : name.slice(0, -suffix.length);
-  return stem.indexOf("@") > 0 && !stem.startsWith(".") ? stem : undefined;
+  #planPath(key: RecordKey): string {
+    return join(this.#dir, planFileName(key));
+  }
+
+  /** The plan's and the record's, in the order in which they are removed. */
+  #paths(key: RecordKey): string[] {
+    return [this.#planPath(key), this.#recordPath(key)];
+  }
 }
 
 function parsePlan(file: Buffer, from: { path: string; key: RecordKey }): TeardownPlan {

@@ -1,3 +1,4 @@
+import type { DaemonConfig } from "#daemon/config/config.ts";
 import type { EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 import { isJsonObject } from "#lib/json.ts";
@@ -15,9 +16,14 @@ const closeGraceMs = 2000;
  */
 export async function openCallCluster(
   conf: string,
-  options: { manifests: string | undefined; nodeName: string; logger: Logger },
+  options: {
+    manifests: string | undefined;
+    nodeName: string;
+    config: Pick<DaemonConfig, "apiTimeoutMs" | "statusWaitMs">;
+    logger: Logger;
+  },
 ): Promise<CallCluster> {
-  const { manifests, nodeName, logger } = options;
+  const { manifests, nodeName, config, logger } = options;
   const events = warningsOnly(logger);
   if (manifests !== undefined) {
     const source = await ManifestDirectory.open(manifests, logger);
@@ -31,8 +37,8 @@ export async function openCallCluster(
     kubeconfig,
     nodeName,
     logger,
-    apiTimeoutMs: 5000,
-    statusWaitMs: 2000,
+    apiTimeoutMs: config.apiTimeoutMs,
+    statusWaitMs: config.statusWaitMs,
   });
   return { ...kube, close: () => kube.close(closeGraceMs) };
 }

@@ -4,21 +4,22 @@ import { Engine } from "#engine/engine.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import { ShimSession } from "#host/shim-session.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
 /** The request comes as soon as the process listens: the shim has it ready. */
 const requestTimeoutMs = 10_000;
 
-/** Where the one call gets its pods from, and what is told of them. */
+/** Where the one call gets its pods from, and where statuses and events go. */
 export interface CallCluster {
   readonly source?: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
-  /** Everything that is still to be written is written, or given up. */
+  /** Waits for pending writes, and gives them up after a while. */
   close(): Promise<void>;
 }
 
-/** What the process hands in. */
+/** Options of {@link serveOneCall}. */
 export interface StandaloneOptions {
   readonly stream: Duplex;
   readonly stateDir: string;
@@ -46,7 +47,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   try {
     const engine = new Engine({
       config: () => options.config,
-      ...(cluster.source === undefined ? {} : { source: cluster.source }),
+      ...omitUndefined({ source: cluster.source }),
       publisher: cluster.publisher,
       events: cluster.events,
       records,

@@ -1,6 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { describe, expect, test } from "vitest";
+import { defaultPaths } from "#lib/default-paths.ts";
+import { defaultConfig } from "./config.ts";
 import { parseConfig } from "./parse.ts";
 import {
   byKind,
@@ -31,13 +34,36 @@ test("deploy/install.yaml is what scripts/install-manifest.ts makes of deploy/ba
 
 test("the shipped configuration is right", () => {
   const text = byKind("ConfigMap", install).data["config.yaml"] ?? "";
-  expect(parseConfig(text, "config.yaml").nodeConf).toMatchObject({
-    cniConfDir: "/etc/cni/net.d",
-    binDirs: ["/opt/cni/bin"],
-  });
+  expect(parseConfig(text, "config.yaml")).toEqual(defaultConfig);
 });
 
-test("plexusd may read pods and definitions, patch pods' status and tell events; nothing more", () => {
+test("the manifests have the default paths and the default port", () => {
+  const [container] = installSpec.containers;
+  const mounted = Object.fromEntries(
+    (container.volumeMounts ?? []).map(({ name, mountPath }) => [name, mountPath]),
+  );
+  expect(mounted).toMatchObject({
+    config: dirname(defaultPaths.configFile),
+    run: dirname(defaultPaths.socket),
+    state: defaultPaths.stateDir,
+    "cni-conf": defaultPaths.cniConfDir,
+    "cni-bin": defaultPaths.cniBinDir,
+    networks: defaultPaths.confDir,
+  });
+  expect(container.args).toEqual(["--config", defaultPaths.configFile]);
+  const { imageDir, cniBinDir } = defaultPaths;
+  expect(installSpec.initContainers[0].command).toEqual([
+    `${imageDir}/node`,
+    `${imageDir}/plexusctl.js`,
+    "install",
+    "--bin-dir",
+    cniBinDir,
+  ]);
+  const ports = [container.startupProbe, container.livenessProbe, container.readinessProbe];
+  for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
+});
+
+test("plexusd may read pods and definitions, patch pods' status and record events; nothing more", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],
@@ -88,9 +114,10 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
       expect(mountPath.replace("/var/run", "/run")).toBe(path);
     }
     const hostPaths = spec.volumes.flatMap((volume) => volume.hostPath?.path ?? []);
-    const allowed =
-      /^\/(run\/plexus|var\/lib\/plexus|etc\/cni\/(plexus\/)?net\.d|opt\/cni\/bin|run\/k8s\.cni\.cncf\.io)$/;
-    expect(hostPaths.filter((path) => !allowed.test(path))).toEqual([]);
+    const { socket, stateDir, cniConfDir, confDir, cniBinDir } = defaultPaths;
+    const deviceInfoDir = "/run/k8s.cni.cncf.io";
+    const allowed = [dirname(socket), stateDir, cniConfDir, confDir, cniBinDir, deviceInfoDir];
+    expect(hostPaths.filter((path) => !allowed.includes(path))).toEqual([]);
   });
 
   test("run on every node, first and last, with requests and no memory limit", () => {

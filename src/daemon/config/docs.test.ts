@@ -1,7 +1,15 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { defaultEngineConfig } from "#engine/config.ts";
+import { defaultConfig } from "./config.ts";
 import { renderConfigDocs } from "./docs.ts";
 import { configSchema } from "./schema.ts";
+
+const rows = renderConfigDocs()
+  .split("\n")
+  .filter((line) => line.startsWith("| `"));
+
+const rowOf = (key: string): string => rows.find((row) => row.startsWith(`| \`${key}\` |`)) ?? "";
 
 test("docs/configuration.md is what scripts/config-docs.ts makes of the schema", async () => {
   const written = await readFile(
@@ -11,8 +19,16 @@ test("docs/configuration.md is what scripts/config-docs.ts makes of the schema",
   expect(written, "run: npx node scripts/config-docs.ts").toBe(renderConfigDocs());
 });
 
-test("every key is described", () => {
-  for (const [key, schema] of Object.entries(configSchema.shape)) {
-    expect(schema.unwrap().description, key).toBeTruthy();
+test("the documented defaults are those that are applied", () => {
+  const { delegates: _none, ...applied } = defaultEngineConfig;
+  for (const [key, value] of Object.entries({ ...configSchema.parse({}), ...applied })) {
+    if (key === "primary") continue;
+    expect(rowOf(key).split(" | ")[2], key).toBe(`\`${JSON.stringify(value)}\``);
   }
+  expect(rowOf("primary.settleMs")).toContain(`\`${defaultConfig.nodeConf.settleMs}\``);
+});
+
+test("every key is described", () => {
+  expect(rows.length).toBeGreaterThan(20);
+  expect(rows.filter((row) => !/ \| \S.* \|$/.test(row))).toEqual([]);
 });

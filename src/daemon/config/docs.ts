@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { networkKeys } from "#engine/config-keys.ts";
+import { defaultPaths } from "#lib/default-paths.ts";
 import { configSchema } from "./schema.ts";
 
 /** What is used of a JSON Schema. */
@@ -14,22 +16,26 @@ interface Schema {
   readonly restart?: boolean;
 }
 
+const names = Object.keys(networkKeys);
+
 const head = `<!-- Made by scripts/config-docs.ts from src/daemon/config/schema.ts. Do not edit. -->
 
 # Configuration
 
-plexusd reads \`/etc/plexus/config.yaml\` (\`--config FILE\`): the key \`config.yaml\` of the ConfigMap
+plexusd reads \`${defaultPaths.configFile}\` (\`--config FILE\`): the key \`config.yaml\` of the ConfigMap
 \`plexus-config\`. Every key is optional and an empty file is a complete configuration. Unknown keys
-and wrong types are refused, with line and key; \`plexusctl config check FILE\` tells beforehand.
+and wrong types are refused, with line and key; \`plexusctl config check FILE\` checks a file before
+it is used.
 
-The file is read again when it changes. A changed file that cannot be used is told in the log and
-by an event on the node, and the configuration before it stays in force. Keys marked *start* are
-read when plexusd starts only.
+The file is read again when it changes. When the changed file cannot be used, the log and an event
+on the node say why, and the previous configuration stays in effect. Keys marked *start* are only
+read when plexusd starts.
 
 Keys that Multus has too mean the same here. The network configuration that the container runtime
-hands over (\`"type": "plexus"\`) takes the keys from \`clusterNetwork\` to \`readinessindicatorfile\`
-and \`invalidAnnotation\` as well; where both say something, this file wins. \`clusterNetwork\` and \`delegates\` go together: a
-side that gives one of them has spoken for both.
+hands over (\`"type": "plexus"\`) takes the keys from \`${names[0]}\` to \`${names.at(-1)}\` as
+well; a key that both have is taken from this file. \`clusterNetwork\` and \`delegates\` go together: when
+this file gives one of them, the runtime's configuration decides about neither. On either side only
+one of them may be given, and only one of \`plexusNamespace\` and \`multusNamespace\`.
 
 | key | type | default | meaning |
 |---|---|---|---|
@@ -66,5 +72,7 @@ function typeOf(schema: Schema): string {
 }
 
 function defaultOf(schema: Schema): string {
-  return schema.default === undefined ? "" : `\`${JSON.stringify(schema.default)}\``;
+  return schema.default === undefined || schema.properties !== undefined
+    ? ""
+    : `\`${JSON.stringify(schema.default)}\``;
 }

@@ -112,9 +112,12 @@ test.each([
   ["globalNamespaces: 3", /^config.yaml:1: globalNamespaces: expected a list/],
   [
     "clusterNetwork: a\ndelegates: [{type: x}]",
-    /^config.yaml:2: delegates: excludes clusterNetwork/,
+    "config.yaml:2: delegates: delegates and clusterNetwork exclude each other: give one of them",
   ],
-  ["multusNamespace: a\nplexusNamespace: a", /^config.yaml:1: multusNamespace: excludes/],
+  [
+    "multusNamespace: a\nplexusNamespace: a",
+    "config.yaml:1: multusNamespace: multusNamespace and plexusNamespace exclude each other: give one of them",
+  ],
   ["- a", /^config.yaml:1: expected object/],
   ["a: 1\na: 2", /^config.yaml:2: Map keys must be unique/],
   ["a: [", /^config.yaml:1: /],
@@ -128,7 +131,7 @@ test.each([
     ).toBe(true);
 });
 
-test("parseConfig() tells all problems, in the order of their lines", () => {
+test("parseConfig() reports all problems, in the order of their lines", () => {
   expect(problemsOf("zzz: 1\nconfDir: 5\nhttp: no\n").map((line) => line.split(":")[1])).toEqual([
     "1",
     "2",

@@ -8,8 +8,8 @@ import {
   parseDocument,
 } from "yaml";
 import type * as z from "zod";
-import { configFromFile, type PlexusConfig } from "./config.ts";
-import { type ConfigFile, configSchema } from "./schema.ts";
+import { configFromFile, type DaemonConfig } from "./config.ts";
+import { configSchema } from "./schema.ts";
 
 /** One thing that is wrong in a configuration file. */
 export interface ConfigProblem {
@@ -20,7 +20,7 @@ export interface ConfigProblem {
   readonly problem: string;
 }
 
-/** A configuration that cannot be used; every problem of it is told at once. */
+/** A configuration that cannot be used, with every problem of it. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly problems: readonly ConfigProblem[];
@@ -38,7 +38,7 @@ export class ConfigError extends Error {
  * Reads a configuration (YAML or JSON; an empty one is all defaults). `source` is what messages call it.
  * @throws ConfigError with every problem as `source:line: key: problem`
  */
-export function parseConfig(text: string, source: string): PlexusConfig {
+export function parseConfig(text: string, source: string): DaemonConfig {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, strict: true, stringKeys: true });
   if (document.errors.length > 0) {
@@ -50,16 +50,12 @@ export function parseConfig(text: string, source: string): PlexusConfig {
     throw new ConfigError(source, problems);
   }
   const parsed = configSchema.safeParse(document.toJS() ?? {});
-  const problems = parsed.success
-    ? contradictions(parsed.data, document, lines)
-    : parsed.error.issues.flatMap((issue) => problemsOf(issue, document, lines));
-  if (problems.length > 0 || !parsed.success) {
-    throw new ConfigError(
-      source,
-      problems.sort((a, b) => a.line - b.line),
-    );
-  }
-  return configFromFile(parsed.data);
+  if (parsed.success) return configFromFile(parsed.data);
+  const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, document, lines));
+  throw new ConfigError(
+    source,
+    problems.sort((a, b) => a.line - b.line),
+  );
 }
 
 function problemsOf(
@@ -75,20 +71,6 @@ function problemsOf(
     ...placeOf([...issue.path, key], document, lines),
     problem: "unknown key",
   }));
-}
-
-/** Keys that are right one by one but not together. */
-function contradictions(file: ConfigFile, document: Document, lines: LineCounter): ConfigProblem[] {
-  const pairs = [
-    ["clusterNetwork", "delegates"],
-    ["plexusNamespace", "multusNamespace"],
-  ] as const;
-  return pairs
-    .filter(([one, other]) => file[one] !== undefined && file[other] !== undefined)
-    .map(([one, other]) => ({
-      ...placeOf([other], document, lines),
-      problem: `excludes ${one}: give one of them`,
-    }));
 }
 
 function placeOf(

@@ -55,7 +55,7 @@ test("watchConfig() keeps the old configuration when the new one is wrong, and s
   watched.close();
 });
 
-test("watchConfig() notices a change by its poll where no watch tells", async () => {
+test("watchConfig() notices a change by its poll where no watch reports it", async () => {
   await using map = await configMap("logLevel: warn");
   const options = { path: map.path, logger: silent, settleMs: 60_000, pollMs: 20 };
   const watched = await watchConfig(options);

@@ -1,19 +1,20 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Logger } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { watchDirectory } from "#lib/watch-directory.ts";
-import type { PlexusConfig } from "./config.ts";
+import type { DaemonConfig } from "./config.ts";
 import { parseConfig } from "./parse.ts";
 
 /** Options of {@link watchConfig}. */
 export interface WatchConfigOptions {
   readonly path: string;
   readonly logger: Logger;
-  /** A new configuration is in force. */
-  readonly onChange?: (config: PlexusConfig) => void;
-  /** The file has changed but cannot be used; the old configuration stays. */
+  /** A new configuration is in effect. */
+  readonly onChange?: (config: DaemonConfig) => void;
+  /** The file has changed but cannot be used; the previous configuration stays in effect. */
   readonly onInvalid?: (error: Error) => void;
-  /** How often the file is looked at besides; a watch can be lost. @default 30000 */
+  /** How often the file is read although no change was reported; a watch can be lost. @default 30000 */
   readonly pollMs?: number;
   /** How long after a change the file is read: several files of a ConfigMap change at once. @default 200 */
   readonly settleMs?: number;
@@ -21,7 +22,7 @@ export interface WatchConfigOptions {
 
 /** A configuration that follows its file. */
 export interface WatchedConfig {
-  current(): PlexusConfig;
+  current(): DaemonConfig;
   close(): void;
 }
 
@@ -44,17 +45,17 @@ export async function watchConfig(options: WatchConfigOptions): Promise<WatchedC
     options.logger.info({ path }, "configuration read again");
     options.onChange?.(config);
   };
-  const look = (): void => {
-    reread().catch((error: unknown) => tellInvalid(options, error));
+  const rereadOrReport = (): void => {
+    reread().catch((error: unknown) => reportInvalid(options, error));
   };
   const watched = await watchDirectory(dirname(path), () => {
     pending ??= setTimeout(() => {
       pending = undefined;
-      look();
+      rereadOrReport();
     }, settleMs);
   });
   const poll = setInterval(() => {
-    look();
+    rereadOrReport();
     void watched.rearm();
   }, pollMs);
   poll.unref();
@@ -68,11 +69,11 @@ export async function watchConfig(options: WatchConfigOptions): Promise<WatchedC
   };
 }
 
-function tellInvalid(options: WatchConfigOptions, thrown: unknown): void {
-  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+function reportInvalid(options: WatchConfigOptions, thrown: unknown): void {
+  const error = thrown instanceof Error ? thrown : new Error(errorMessage(thrown));
   options.logger.error(
     { path: options.path, problems: error.message.split("\n") },
-    "the changed configuration cannot be used; the one before stays in force",
+    "the changed configuration cannot be used; the previous one stays in effect",
   );
   options.onInvalid?.(error);
 }

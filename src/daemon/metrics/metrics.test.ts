@@ -57,8 +57,8 @@ test("says what the API, the configuration and the node's configuration are like
   metrics.kube.statusWrite("written");
   metrics.kube.eventDropped("rate");
   metrics.configRead("invalid");
-  metrics.confState("waiting");
-  metrics.confState("active");
+  metrics.nodeConfState("waiting");
+  metrics.nodeConfState("active");
   const { text } = await metrics.render();
   for (const line of [
     'plexus_apiserver_cache_synced{resource="pods"} 1',

@@ -12,12 +12,13 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { NodeConfConfig } from "#daemon/config/config.ts";
+import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
-import { type NodeConf, type NodeConfTimings, startNodeConf } from "./node-conf.ts";
-import { ownFileName } from "./primary.ts";
-import type { ConfState } from "./state.ts";
+import { plexusConfName } from "#lib/default-paths.ts";
+import { type NodeConf, startNodeConf } from "./node-conf.ts";
+import type { NodeConfState } from "./status.ts";
+import type { NodeConfTimings } from "./timings.ts";
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
@@ -49,7 +50,7 @@ async function makeNode() {
   const dirs = { conf: join(root, "net.d"), bin: join(root, "bin"), state: join(root, "state") };
   for (const dir of Object.values(dirs)) await mkdir(dir);
   onTestFinished(() => rm(root, { recursive: true }));
-  const config: NodeConfConfig = {
+  const config: NodeConfSpec = {
     cniConfDir: dirs.conf,
     binDirs: [dirs.bin],
     primaryDir: dirs.conf,
@@ -67,20 +68,20 @@ async function makeNode() {
       for (const type of types) await writeFile(join(dirs.bin, type), "", { mode: 0o755 });
     },
     own: async (): Promise<Record<string, unknown> | undefined> => {
-      const text = await readFile(join(dirs.conf, ownFileName), "utf8").catch(() => undefined);
+      const text = await readFile(join(dirs.conf, plexusConfName), "utf8").catch(() => undefined);
       return text === undefined ? undefined : JSON.parse(text);
     },
     start: async (
-      change: Partial<NodeConfConfig> = {},
+      change: Partial<NodeConfSpec> = {},
       timings: Partial<NodeConfTimings> = {},
-    ): Promise<NodeConf & { states: ConfState[] }> => {
-      const states: ConfState[] = [];
+    ): Promise<NodeConf & { states: NodeConfState[] }> => {
+      const states: NodeConfState[] = [];
       const conf = await startNodeConf({
-        config: () => ({ ...config, ...change }),
+        spec: () => ({ ...config, ...change }),
         stateDir: dirs.state,
         files: new HostConfFiles(),
         logger: silent,
-        onState: (status) => states.push(status.state),
+        onChange: (status) => states.push(status.state),
         timings: { ...quick, ...timings },
       });
       onTestFinished(() => conf.stop());
@@ -297,7 +298,7 @@ test("restores its file when Cilium renames it, and says so", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
   const conf = await node.start();
-  await rename(join(node.conf, ownFileName), join(node.conf, `${ownFileName}.cilium_bak`));
+  await rename(join(node.conf, plexusConfName), join(node.conf, `${plexusConfName}.cilium_bak`));
   await vi.waitFor(() => expect(conf.states).toEqual(["active", "foreign-rename", "active"]));
   expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
 });
@@ -306,7 +307,7 @@ test("restores its file when it was renamed while no daemon ran", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
   await (await node.start()).stop();
-  await rename(join(node.conf, ownFileName), join(node.conf, `${ownFileName}.cilium_bak`));
+  await rename(join(node.conf, plexusConfName), join(node.conf, `${plexusConfName}.cilium_bak`));
   const conf = await node.start();
   await vi.waitFor(() => expect(conf.states).toEqual(["foreign-rename", "active"]));
 });
@@ -319,7 +320,7 @@ test.each([
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
   const conf = await node.start();
-  await disturb(join(node.conf, ownFileName));
+  await disturb(join(node.conf, plexusConfName));
   await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
   expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
 });
@@ -329,7 +330,7 @@ test("does not fight in a hot loop with an agent that insists", async () => {
   await node.put("10-calico.conflist", calico);
   const restore = { initialMs: 10, maxMs: 60_000, factor: 4, jitter: 0 };
   const conf = await node.start({}, { restore });
-  const own = join(node.conf, ownFileName);
+  const own = join(node.conf, plexusConfName);
   let renames = 0;
   const until = performance.now() + 700;
   while (performance.now() < until) {
@@ -359,12 +360,12 @@ test("says that another file shadows its own", async () => {
 test("removes what a crash between writing and renaming has left, and nothing else", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
-  await node.put(`.${ownFileName}.0123456789ab.tmp`, '{"cniVer');
+  await node.put(`.${plexusConfName}.0123456789ab.tmp`, '{"cniVer');
   await node.put(".someone-elses.tmp", "");
   await node.start();
   expect((await readdir(node.conf)).sort()).toEqual([
     ".someone-elses.tmp",
-    ownFileName,
+    plexusConfName,
     "10-calico.conflist",
   ]);
 });
@@ -375,9 +376,9 @@ test("makes the runtime's directory when the primary has one of its own", async 
   await node.put("10-calico.conflist", calico);
   const conf = await node.start({ cniConfDir });
   expect(conf.status().state).toBe("active");
-  const own = JSON.parse(await readFile(join(cniConfDir, ownFileName), "utf8"));
+  const own = JSON.parse(await readFile(join(cniConfDir, plexusConfName), "utf8"));
   expect(own).toMatchObject(delegatesTo(node, "10-calico.conflist"));
-  await unlink(join(cniConfDir, ownFileName));
+  await unlink(join(cniConfDir, plexusConfName));
   await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
 });
 
@@ -392,20 +393,20 @@ test("writes at once without a primary where the default network is configured b
   });
 });
 
-test("look() takes a changed configuration in at once", async () => {
+test("reconcileNow() applies a changed configuration at once", async () => {
   const node = await makeNode();
   await node.put("05-calico.conflist", calico);
   await node.put("10-flannel.conflist", flannel);
-  const change: Partial<NodeConfConfig> = {};
+  const change: Partial<NodeConfSpec> = {};
   const conf = await startNodeConf({
-    config: () => ({ ...node.config, ...change }),
+    spec: () => ({ ...node.config, ...change }),
     stateDir: node.state,
     files: new HostConfFiles(),
     logger: silent,
     timings: quick,
   });
   Object.assign(change, { primaryConf: "10-flannel.conflist" });
-  conf.look();
+  conf.reconcileNow();
   await vi.waitFor(() => expect(conf.status().primary).toBe("10-flannel.conflist"));
   await conf.stop();
 });

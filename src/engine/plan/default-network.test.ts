@@ -91,11 +91,14 @@ test("delegates are attached all, inline, confs or conflists, the first as the d
   ]);
 });
 
-test("clusterNetwork wins over delegates of the same side", async () => {
+test("clusterNetwork and delegates in one conf are refused before anything is attached", async () => {
   const lab = labWith({ clusterNetwork: "/main.conf", delegates: [network("inline", "bridge")] });
   lab.files.write("/main.conf", { cniVersion: "1.0.0", name: "main", type: "ptp" });
-  await lab.add(web);
-  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("delegates and clusterNetwork exclude each other"),
+  });
+  expect(lab.plugins.log()).toEqual([]);
 });
 
 test("delegates without a name are refused and named by their position", async () => {

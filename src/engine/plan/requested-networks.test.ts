@@ -206,7 +206,9 @@ test.each([
 });
 
 test("namespace isolation does not bind what the node's configuration names", async () => {
-  const lab = podWith({}, { clusterNetwork: "main", defaultNetworks: ["logs"], ...isolated });
+  const lab = podWith({}, { defaultNetworks: ["logs"], ...isolated });
+  const { delegates: _inline, ...conf } = lab.conf;
+  lab.conf = { ...conf, clusterNetwork: "main" };
   lab.source.addNad("kube-system/main", network("main", "ptp"));
   lab.source.addNad("kube-system/logs", network("logs", "bridge"));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });

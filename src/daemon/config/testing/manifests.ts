@@ -6,9 +6,17 @@ export const root = fileURLToPath(new URL("../../../../", import.meta.url));
 
 export interface Container {
   readonly command: readonly string[];
+  readonly args?: readonly string[];
+  readonly startupProbe?: Probe;
+  readonly livenessProbe?: Probe;
+  readonly readinessProbe?: Probe;
   readonly securityContext: object;
   readonly resources: object;
   readonly volumeMounts?: readonly Mount[];
+}
+
+export interface Probe {
+  readonly httpGet: { readonly host: string; readonly port: number };
 }
 
 export interface Mount {
@@ -31,7 +39,7 @@ export interface PodSpec {
   }[];
 }
 
-/** Of objects of all kinds, what the tests look at. */
+/** The parts of Kubernetes objects that the tests read, whatever the kind. */
 export interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };

@@ -1,21 +1,19 @@
-import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkFile } from "#cni/conf/load.ts";
 import type { ConfFiles } from "#engine/ports.ts";
+import { plexusConfName } from "#lib/default-paths.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { isMetaPluginType } from "#npwg/meta-plugins.ts";
 
 /** A configuration file that may be the primary CNI's. */
-export interface Candidate {
-  readonly file: string;
-  /** What it says, when it can be used. */
-  readonly list?: NetConfList;
-  /** Why it cannot be used (yet). */
-  readonly problem?: string;
-}
+export type PrimaryCandidate =
+  | { readonly kind: "usable"; readonly file: string; readonly list: NetConfList }
+  /** It cannot be used (yet). */
+  | { readonly kind: "unusable"; readonly file: string; readonly problem: string };
 
-/** Where to look. */
+/** Where the primary CNI's configuration is looked for. */
 export interface PrimarySearch {
   readonly dir: string;
   /** Where its plugins must be. */
@@ -25,9 +23,6 @@ export interface PrimarySearch {
 
 const confExtensions = [".conf", ".conflist", ".json"];
 
-/** The configuration that makes the container runtime call Plexus. */
-export const ownFileName = "00-plexus.conflist";
-
 /** Whether a container runtime takes a file of this name for a network configuration. */
 export function isConfFile(name: string): boolean {
   return confExtensions.some((extension) => name.endsWith(extension));
@@ -35,35 +30,28 @@ export function isConfFile(name: string): boolean {
 
 /**
  * Every file that a container runtime would consider, in its order, but our own and those of
- * meta-plugins: these are told by their plugins' types, whatever their names.
+ * meta-plugins: these are recognized by their plugins' types, whatever their names.
  */
-export async function findCandidates(search: PrimarySearch): Promise<Candidate[]> {
+export async function findCandidates(search: PrimarySearch): Promise<PrimaryCandidate[]> {
   const all = await search.files.list(search.dir);
-  const names = all.filter((name) => isConfFile(name) && name !== ownFileName);
+  const names = all.filter((name) => isConfFile(name) && name !== plexusConfName);
   const examined = await Promise.all(names.map((name) => examine(name, search)));
   return examined.filter((candidate) => candidate !== undefined);
 }
 
-/** A value that is the same as long as the candidates and what is known of them are. */
-export function fingerprintOf(candidates: readonly Candidate[]): string {
-  const hash = createHash("sha256");
-  for (const { file, list, problem } of candidates) {
-    hash.update(JSON.stringify([file, list?.raw ?? null, problem ?? null]));
-  }
-  return hash.digest("hex");
-}
-
-async function examine(file: string, search: PrimarySearch): Promise<Candidate | undefined> {
+async function examine(file: string, search: PrimarySearch): Promise<PrimaryCandidate | undefined> {
   let list: NetConfList;
   try {
     const options = { files: search.files, onWarning: (): void => undefined };
     list = await loadNetworkFile(join(search.dir, file), options);
   } catch (error) {
-    return { file, problem: error instanceof Error ? error.message : String(error) };
+    return { kind: "unusable", file, problem: errorMessage(error) };
   }
   if (list.plugins.some((plugin) => isMetaPluginType(plugin.type))) return undefined;
   const problem = await missingPlugins(list, search.binDirs);
-  return problem === undefined ? { file, list } : { file, problem };
+  return problem === undefined
+    ? { kind: "usable", file, list }
+    : { kind: "unusable", file, problem };
 }
 
 async function missingPlugins(

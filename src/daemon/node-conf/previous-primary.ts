@@ -3,12 +3,10 @@ import { basename, join } from "node:path";
 import { atomicWrite } from "#lib/atomic-write.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
-
-/** The name in the state directory under which the primary's file name is kept. */
-export const primaryMemoryName = "primary-conf";
+import { primaryConfName } from "#lib/state-files.ts";
 
 /** Remembers which file was the primary, over restarts and over the loss of our own file. */
-export class PrimaryMemory {
+export class PreviousPrimary {
   readonly #dir: string;
   #file: string | undefined;
 
@@ -16,31 +14,32 @@ export class PrimaryMemory {
     this.#dir = stateDir;
   }
 
-  /** The primary's file name; undefined = there has been none. */
+  /** Its file name; undefined = there has been none. */
   get file(): string | undefined {
     return this.#file;
   }
 
-  /** Reads what is remembered; without it, our own file says what it delegates to. */
-  async load(ownText: string | undefined): Promise<void> {
-    const text = await readFile(join(this.#dir, primaryMemoryName), "utf8").catch(() => "");
+  /** Reads the name from the state directory; without it, the text of our own file says what it delegates to. */
+  async load(plexusConf: string | undefined): Promise<void> {
+    const text = await readFile(join(this.#dir, primaryConfName), "utf8").catch(() => "");
     const name = text.trim();
-    this.#file = name !== "" && !name.includes("/") ? name : primaryOf(ownText);
+    this.#file = name !== "" && !name.includes("/") ? name : primaryOf(plexusConf);
   }
 
-  async remember(file: string): Promise<void> {
+  /** Keeps the name in the state directory. */
+  async save(file: string): Promise<void> {
     if (file === this.#file) return;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
-    await atomicWrite(join(this.#dir, primaryMemoryName), `${file}\n`);
+    await atomicWrite(join(this.#dir, primaryConfName), `${file}\n`);
     this.#file = file;
   }
 }
 
 /** The file name of the primary that a configuration of ours delegates to. */
-export function primaryOf(ownText: string | undefined): string | undefined {
-  if (ownText === undefined) return undefined;
+function primaryOf(plexusConf: string | undefined): string | undefined {
+  if (plexusConf === undefined) return undefined;
   try {
-    const conf = parseJsonText(ownText);
+    const conf = parseJsonText(plexusConf);
     const plugins = isJsonObject(conf) && Array.isArray(conf.plugins) ? conf.plugins : [];
     const plugin = plugins[0];
     const network = isJsonObject(plugin) ? plugin.clusterNetwork : undefined;

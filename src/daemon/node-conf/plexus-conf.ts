@@ -3,9 +3,11 @@ import { join } from "node:path";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { ConfFiles } from "#engine/ports.ts";
-import { atomicWrite, temporarySuffix } from "#lib/atomic-write.ts";
-import type { Primary } from "./choose.ts";
-import { isConfFile, ownFileName } from "./primary.ts";
+import { atomicWrite } from "#lib/atomic-write.ts";
+import { plexusConfName } from "#lib/default-paths.ts";
+import { targetOfTemporaryName } from "#lib/temporary-name.ts";
+import { isConfFile } from "./candidates.ts";
+import type { Primary } from "./choose-primary.ts";
 
 /** Lists exist since this version; an older primary's results are converted. */
 const oldestListVersion = "0.3.1";
@@ -13,16 +15,17 @@ const oldestListVersion = "0.3.1";
 /** Without a primary of its own: what every runtime of today asks for. */
 const defaultVersion = "1.0.0";
 
-/** The file's text. `primary` is left out where the daemon's configuration names the default network. */
-export function ownConf(options: {
-  readonly primary?: Primary;
+/** Our file's text. There is no `primary` where the daemon's configuration names the default network. */
+export function plexusConfText(options: {
+  readonly primary: Primary | undefined;
   readonly primaryDir: string;
   readonly capabilities: Readonly<Record<string, boolean>>;
 }): string {
   const { primary } = options;
   const plugin = {
     type: "plexus",
-    ...(primary && { clusterNetwork: join(options.primaryDir, primary.file) }),
+    // JSON has no undefined: then the key is absent.
+    clusterNetwork: primary && join(options.primaryDir, primary.file),
     capabilities: capabilitiesOf(primary, options.capabilities),
   };
   const conf = { cniVersion: versionOf(primary), name: "plexus", plugins: [plugin] };
@@ -50,39 +53,43 @@ function versionOf(primary: Primary | undefined): string {
     : version;
 }
 
-/** How the runtime's directory looks from our file's point of view. */
-export interface OwnFileView {
-  /** Its content; undefined when it is not there. */
+/** What the container runtime's directory holds, as far as our file is concerned. */
+export interface CniConfDir {
+  /** Our file's content; undefined when it is not there. */
   readonly text: string | undefined;
-  /** Files that the container runtime reads first. */
-  readonly before: readonly string[];
+  /** Configurations that the container runtime takes before ours. */
+  readonly sortedBefore: readonly string[];
   /** Files that look like ours under another name: `00-plexus.conflist.cilium_bak`. */
   readonly renamed: readonly string[];
 }
 
-/** Looks at the runtime's directory. */
-export async function viewOwnFile(dir: string, files: ConfFiles): Promise<OwnFileView> {
+/** Reads the container runtime's directory; one that does not exist is empty. */
+export async function readCniConfDir(dir: string, files: ConfFiles): Promise<CniConfDir> {
   const names = await files.list(dir);
-  const own = names.indexOf(ownFileName);
-  const renamed = names.filter((name) => name.startsWith(`${ownFileName}.`));
-  if (own < 0) return { text: undefined, before: [], renamed };
-  const text = await readFile(join(dir, ownFileName), "utf8").catch(() => undefined);
-  return { text, before: names.slice(0, own).filter(isConfFile), renamed };
+  const own = names.indexOf(plexusConfName);
+  const renamed = names.filter(isRenamedPlexusConf);
+  if (own < 0) return { text: undefined, sortedBefore: [], renamed };
+  const text = await readFile(join(dir, plexusConfName), "utf8").catch(() => undefined);
+  return { text, sortedBefore: names.slice(0, own).filter(isConfFile), renamed };
+}
+
+/** Whether somebody has made the file from ours by appending to its name, to disable it. */
+export function isRenamedPlexusConf(name: string): boolean {
+  return name.startsWith(`${plexusConfName}.`);
 }
 
 /**
  * Writes our file. Readers see the old or the new content; the rename happens within the directory,
  * as container runtimes look at their directory again after a rename there, not after a creation.
  */
-export async function writeOwnFile(dir: string, text: string): Promise<void> {
+export async function writePlexusConf(dir: string, text: string): Promise<void> {
   await mkdir(dir, { recursive: true });
-  await atomicWrite(join(dir, ownFileName), text, { mode: 0o644 });
+  await atomicWrite(join(dir, plexusConfName), text, { mode: 0o644 });
 }
 
 /** Removes what a crash between writing and renaming has left. */
-export async function sweepLeftovers(dir: string, files: ConfFiles): Promise<void> {
-  const isLeftover = (name: string): boolean =>
-    name.startsWith(`.${ownFileName}.`) && name.endsWith(temporarySuffix);
-  const leftovers = (await files.list(dir)).filter(isLeftover);
+export async function removeTemporaryFiles(dir: string, files: ConfFiles): Promise<void> {
+  const names = await files.list(dir);
+  const leftovers = names.filter((name) => targetOfTemporaryName(name) === plexusConfName);
   await Promise.all(leftovers.map((name) => rm(join(dir, name), { force: true })));
 }

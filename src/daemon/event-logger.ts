@@ -1,7 +1,7 @@
 import type { EventRecorder, Logger } from "#engine/ports.ts";
 
-/** Events where there is no API to tell: a log line each. */
-export function loggedEvents(logger: Logger): EventRecorder {
+/** Events where there is no API to record them with: a log line each. */
+export function eventLogger(logger: Logger): EventRecorder {
   return {
     record(pod, event) {
       const fields = { podNamespace: pod.namespace, podName: pod.name, reason: event.reason };

@@ -1,0 +1,81 @@
+import type { Logger } from "#engine/ports.ts";
+import { type DaemonConfig, defaultConfig } from "./config/config.ts";
+import { parseListenAddress } from "./config/listen-address.ts";
+import { watchConfig } from "./config/watch.ts";
+import type { DaemonFlags } from "./flags.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+
+/** The configuration in effect: the file's, or the default, with the command line over it. */
+export interface EffectiveConfig {
+  current(): DaemonConfig;
+  /** Calls the listener after the file has changed and is in effect. */
+  onChange(listener: () => void): void;
+  /** Calls the listener when the changed file cannot be used; the previous one stays in effect. */
+  onInvalid(listener: (message: string) => void): void;
+  close(): void;
+}
+
+/** What {@link openEffectiveConfig} needs. */
+export interface EffectiveConfigOptions {
+  readonly flags: DaemonFlags;
+  readonly logger: Logger;
+  readonly setLogLevel: (level: string) => void;
+  readonly metrics: Metrics;
+}
+
+/** Reads the configuration and follows its file. @throws ConfigError or Error naming what is wrong */
+export function openEffectiveConfig(options: EffectiveConfigOptions): Promise<EffectiveConfig> {
+  const { config } = options.flags;
+  return config === undefined ? configWithoutFile(options) : followFile(config, options);
+}
+
+async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<EffectiveConfig> {
+  // A directory of manifests is for trying things: then nothing listens unless --http asks for it.
+  const http = flags.source.kind === "manifests" ? undefined : defaultConfig.http;
+  const config = withFlags({ ...defaultConfig, http }, flags);
+  const never = (): void => undefined;
+  return { current: () => config, onChange: never, onInvalid: never, close: never };
+}
+
+async function followFile(path: string, options: EffectiveConfigOptions): Promise<EffectiveConfig> {
+  const { flags, logger, metrics, setLogLevel } = options;
+  const changeListeners: (() => void)[] = [];
+  const invalidListeners: ((message: string) => void)[] = [];
+  const watched = await watchConfig({
+    path,
+    logger,
+    onChange(config) {
+      metrics.configRead("ok");
+      setLogLevel(config.logLevel);
+      for (const listener of changeListeners) listener();
+    },
+    onInvalid(error) {
+      metrics.configRead("invalid");
+      for (const listener of invalidListeners) listener(error.message);
+    },
+  });
+  setLogLevel(watched.current().logLevel);
+  return {
+    current: () => withFlags(watched.current(), flags),
+    onChange: (listener) => void changeListeners.push(listener),
+    onInvalid: (listener) => void invalidListeners.push(listener),
+    close: () => watched.close(),
+  };
+}
+
+function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
+  const http = flags.http === undefined ? config.http : parseHttpFlag(flags.http);
+  const { cniConfDir } = flags;
+  if (cniConfDir === undefined) return { ...config, http };
+  const { nodeConf } = config;
+  const samePlace = nodeConf.primaryDir === nodeConf.cniConfDir;
+  const primaryDir = samePlace ? cniConfDir : nodeConf.primaryDir;
+  return { ...config, http, nodeConf: { ...nodeConf, cniConfDir, primaryDir } };
+}
+
+function parseHttpFlag(flag: string): DaemonConfig["http"] {
+  if (flag === "off") return undefined;
+  const address = parseListenAddress(flag);
+  if (address !== undefined) return address;
+  throw new Error(`--http ${JSON.stringify(flag)}: must be "off", or an IP address and a port`);
+}

@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { defaultPaths } from "#lib/default-paths.ts";
+import { parseFlags, usage } from "./flags.ts";
+
+const { socket, stateDir } = defaultPaths;
+
+test.each([
+  [[], { source: { kind: "api" } }],
+  [["--kubeconfig", "k"], { source: { kind: "api", kubeconfig: "k" } }],
+  [["--manifests", "m", "--http=off"], { source: { kind: "manifests", dir: "m" }, http: "off" }],
+  [["--cni-conf-dir=/d", "--node", "n"], { source: { kind: "api" }, cniConfDir: "/d", node: "n" }],
+])("parseFlags(%j) is a run with these flags", (argv, flags) => {
+  expect(parseFlags(argv)).toStrictEqual({ kind: "run", flags: { socket, stateDir, ...flags } });
+});
+
+test.each(["help", "version"])("parseFlags() knows --%s, whatever else is given", (kind) => {
+  expect(parseFlags(["--node", "n", `--${kind}`])).toEqual({ kind });
+});
+
+test.each([
+  [["--manifests", "m", "--kubeconfig", "k"], /--manifests and --kubeconfig exclude each other/],
+  [["--frobnicate"], /--frobnicate/],
+  [["--node"], /--node/],
+  [["extra"], /extra/],
+])("parseFlags(%j) names what is wrong", (argv, message) => {
+  expect(() => parseFlags(argv)).toThrow(message);
+});
+
+test("the usage names the default paths", () => {
+  expect(usage).toContain(`(default ${socket})`);
+  expect(usage).toContain(`(default ${stateDir})`);
+});

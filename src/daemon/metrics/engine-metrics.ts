@@ -1,0 +1,63 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { EngineMetrics } from "#engine/deps.ts";
+import { LabelLimit } from "./label-limit.ts";
+
+/** A delegate takes milliseconds; a DHCP server or a queue before an API takes seconds. */
+const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+const commands = new Set(["ADD", "DEL", "CHECK", "STATUS", "GC", "VERSION"]);
+
+/** What is measured of the container runtime's calls and of delegates. */
+export function engineMetrics(registry: Registry): EngineMetrics {
+  const registers = [registry];
+  const requests = new Counter({
+    name: "plexus_cni_requests_total",
+    help: "Calls of the container runtime; result is success or the CNI error code.",
+    labelNames: ["command", "result"],
+    registers,
+  });
+  const duration = new Histogram({
+    name: "plexus_cni_request_duration_seconds",
+    help: "Duration of calls of the container runtime.",
+    labelNames: ["command"],
+    buckets: durationBuckets,
+    registers,
+  });
+  const delegates = new Histogram({
+    name: "plexus_delegate_duration_seconds",
+    help: "Duration of delegates' executions.",
+    labelNames: ["command", "plugin_type", "network", "result"],
+    buckets: durationBuckets,
+    registers,
+  });
+  const inFlight = new Gauge({
+    name: "plexus_inflight_requests",
+    help: "Calls that are being served.",
+    registers,
+  });
+  const networks = new LabelLimit(200);
+  const types = new LabelLimit(50);
+  return {
+    requestStarted: () => inFlight.inc(),
+    requestEnded: (command, { code, milliseconds }) => {
+      inFlight.dec();
+      const label = commandLabel(command);
+      requests.inc({ command: label, result: code === undefined ? "success" : `code_${code}` });
+      duration.observe({ command: label }, milliseconds / 1000);
+    },
+    delegateEnded: ({ command, type, network, ok, milliseconds }) => {
+      const labels = {
+        command: commandLabel(command),
+        plugin_type: types.label(type),
+        network: networks.label(network),
+        result: ok ? "success" : "error",
+      };
+      delegates.observe(labels, milliseconds / 1000);
+    },
+  };
+}
+
+/** A runtime may send anything. */
+function commandLabel(command: string): string {
+  return commands.has(command) ? command : "other";
+}

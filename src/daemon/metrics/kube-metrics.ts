@@ -1,0 +1,37 @@
+import { Counter, Gauge, type Registry } from "prom-client";
+import type { KubeMetrics } from "#kube/adapter.ts";
+
+/** What is measured of the use of the Kubernetes API. */
+export function kubeMetrics(registry: Registry): Required<KubeMetrics> {
+  const registers = [registry];
+  const synced = new Gauge({
+    name: "plexus_apiserver_cache_synced",
+    help: "Whether the objects of a resource have been listed.",
+    labelNames: ["resource"],
+    registers,
+  });
+  const restarts = new Counter({
+    name: "plexus_apiserver_watch_restarts_total",
+    help: "Watches of the API that had to be started again, by reason.",
+    labelNames: ["resource", "reason"],
+    registers,
+  });
+  const statusWrites = new Counter({
+    name: "plexus_status_writes_total",
+    help: "Attempts to write pods' annotations, by result.",
+    labelNames: ["result"],
+    registers,
+  });
+  const dropped = new Counter({
+    name: "plexus_events_dropped_total",
+    help: "Events that were not sent, by reason.",
+    labelNames: ["reason"],
+    registers,
+  });
+  return {
+    cacheSynced: (resource, value) => synced.set({ resource }, value ? 1 : 0),
+    watchRestarted: (resource, reason) => restarts.inc({ resource, reason }),
+    statusWrite: (result) => statusWrites.inc({ result }),
+    eventDropped: (reason) => dropped.inc({ reason }),
+  };
+}

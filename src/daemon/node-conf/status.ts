@@ -1,0 +1,81 @@
+import { plexusConfName } from "#lib/default-paths.ts";
+import type { PrimaryChoice } from "./choose-primary.ts";
+import type { ForeignChange } from "./foreign-change.ts";
+import type { CniConfDir } from "./plexus-conf.ts";
+
+/**
+ * The state of the node's CNI configuration:
+ * - `active`: the container runtime calls Plexus, and the primary CNI's configuration can be used
+ * - `waiting`: for a primary CNI; a file of ours that is there already stays
+ * - `shadowed`: the container runtime takes another file
+ * - `missing`: our file was removed or changed by someone else; it is being restored
+ * - `foreign-rename`: our file was renamed by someone else; it is being restored
+ */
+export const nodeConfStates = [
+  "active",
+  "waiting",
+  "shadowed",
+  "missing",
+  "foreign-rename",
+] as const;
+export type NodeConfState = (typeof nodeConfStates)[number];
+
+/** The state, and for people why. */
+export interface NodeConfStatus {
+  readonly state: NodeConfState;
+  /** One sentence. */
+  readonly reason: string;
+  /** The file that the default network is delegated to. */
+  readonly primary?: string;
+}
+
+/** The status when our file is as it should be. */
+export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): NodeConfStatus {
+  const primary = primaryFileOf(choice);
+  const first = dir.sortedBefore[0];
+  if (first !== undefined) {
+    const reason = `the container runtime takes ${first}, which sorts before ${plexusConfName}`;
+    return { state: "shadowed", reason, ...primary };
+  }
+  switch (choice.kind) {
+    case "waiting":
+      return { state: "waiting", reason: choice.reason };
+    case "not-needed":
+      return { state: "active", reason: "without a primary CNI" };
+    case "primary":
+      return { state: "active", reason: `delegating to ${choice.primary.file}`, ...primary };
+  }
+}
+
+/** The status while our file waits to be restored. */
+export function statusWhenChangedByOthers(
+  change: ForeignChange,
+  choice: PrimaryChoice,
+): NodeConfStatus {
+  const primary = primaryFileOf(choice);
+  switch (change.kind) {
+    case "changed": {
+      const reason = `the content of ${plexusConfName} was changed by someone else`;
+      return { state: "missing", reason, ...primary };
+    }
+    case "removed":
+      return {
+        state: "missing",
+        reason: `${plexusConfName} was removed by someone else`,
+        ...primary,
+      };
+    case "renamed": {
+      const reason = `${plexusConfName} was renamed to ${change.to} by someone else`;
+      return { state: "foreign-rename", reason, ...primary };
+    }
+  }
+}
+
+/** Whether nothing of the status has changed. */
+export function isSameStatus(one: NodeConfStatus, other: NodeConfStatus): boolean {
+  return one.state === other.state && one.reason === other.reason && one.primary === other.primary;
+}
+
+function primaryFileOf(choice: PrimaryChoice): { primary?: string } {
+  return choice.kind === "primary" ? { primary: choice.primary.file } : {};
+}

@@ -1,0 +1,145 @@
+import * as z from "zod";
+import { defaultPaths } from "#lib/default-paths.ts";
+import type { Json, JsonObject } from "#lib/json.ts";
+
+/**
+ * The configuration keys that say which networks pods get and how they are attached. plexusd's
+ * configuration file and the runtime's conf (`"type":"plexus"`) both take them, by this one
+ * declaration. Where Multus has a key of the same meaning it has the same name.
+ */
+
+/** Any text but the empty one. */
+export const nonEmptyText = z.string().min(1, { error: "must not be empty" });
+
+/** A path that does not depend on a working directory. */
+export const absolutePath = z
+  .string()
+  .refine((path) => path.startsWith("/") && !path.includes("\0"), {
+    error: "must be an absolute path",
+  });
+
+/** What holds for a key that neither the configuration file nor the runtime's conf has. */
+export const networkKeyDefaults = {
+  delegates: [] as readonly JsonObject[],
+  defaultNetworks: [] as readonly string[],
+  systemNamespaces: ["kube-system"] as readonly string[],
+  plexusNamespace: "kube-system",
+  namespaceIsolation: false as boolean,
+  globalNamespaces: ["default"] as readonly string[],
+  confDir: defaultPaths.confDir as string,
+  invalidAnnotation: "ignore" as "ignore" | "fail",
+};
+
+const confObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
+
+/** A list, or one string with commas between the items, as Multus has it. */
+const namespaceList = z.union([z.array(nonEmptyText).readonly(), z.string()], {
+  error: "expected a list of namespaces, or one string with commas between them",
+});
+
+/** The keys with their documentation; all are optional. */
+export const networkKeys = {
+  clusterNetwork: nonEmptyText
+    .meta({
+      description:
+        "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory; a file is taken for the primary CNI's. Absent: the primary CNI that is found in the node's directory.",
+    })
+    .exactOptional(),
+  delegates: z
+    .array(confObject)
+    .min(1, { error: "must not be empty" })
+    .readonly()
+    .meta({
+      description:
+        "CNI configurations inline instead of `clusterNetwork`: the first is the default network, all are attached to every pod.",
+    })
+    .exactOptional(),
+  defaultNetworks: z
+    .array(nonEmptyText)
+    .readonly()
+    .meta({
+      description:
+        "Networks for every pod outside `systemNamespaces`, named as `clusterNetwork` is.",
+      default: networkKeyDefaults.defaultNetworks,
+    })
+    .exactOptional(),
+  systemNamespaces: z
+    .array(nonEmptyText)
+    .readonly()
+    .meta({
+      description: "Pods in these namespaces do not get `defaultNetworks`.",
+      default: networkKeyDefaults.systemNamespaces,
+    })
+    .exactOptional(),
+  plexusNamespace: nonEmptyText
+    .meta({
+      description: "Namespace of the NetworkAttachmentDefinitions that this configuration names.",
+      default: networkKeyDefaults.plexusNamespace,
+    })
+    .exactOptional(),
+  multusNamespace: nonEmptyText
+    .meta({ description: "Multus's name of `plexusNamespace`; only one of them may be given." })
+    .exactOptional(),
+  namespaceIsolation: z
+    .boolean()
+    .meta({
+      description:
+        "Pods may use NetworkAttachmentDefinitions of their own namespace and of `globalNamespaces` only.",
+      default: networkKeyDefaults.namespaceIsolation,
+    })
+    .exactOptional(),
+  globalNamespaces: namespaceList
+    .meta({
+      description:
+        "Namespaces whose definitions every pod may use under `namespaceIsolation`: a list, or one string with commas.",
+      default: networkKeyDefaults.globalNamespaces,
+    })
+    .exactOptional(),
+  confDir: absolutePath
+    .meta({
+      description: "Where configurations are looked up by their CNI name.",
+      default: networkKeyDefaults.confDir,
+    })
+    .exactOptional(),
+  binDir: absolutePath
+    .meta({
+      description: "Searched for plugins before the directories that the container runtime names.",
+    })
+    .exactOptional(),
+  readinessindicatorfile: z
+    .union([absolutePath, z.literal("")], { error: "must be an absolute path, or empty" })
+    .meta({
+      description:
+        "A file that the primary CNI writes when it is ready: without it no pod is attached, and the node's configuration is not written for the first time.",
+    })
+    .exactOptional(),
+  invalidAnnotation: z
+    .enum(["ignore", "fail"])
+    .meta({
+      description:
+        "What becomes of a pod whose networks annotation cannot be read: it starts with the default network only, or not at all.",
+      default: networkKeyDefaults.invalidAnnotation,
+    })
+    .exactOptional(),
+};
+
+/** Values of {@link networkKeys} as one side gives them. */
+export type NetworkKeyValues = z.output<z.ZodObject<typeof networkKeys>>;
+
+/** Keys of which only one may be given, on either side. */
+const exclusiveKeys = [
+  ["clusterNetwork", "delegates"],
+  ["plexusNamespace", "multusNamespace"],
+] as const;
+
+/** The rule for keys that are right one by one but not together; for `superRefine` of both schemas. */
+export function refuseExclusiveKeys(
+  values: NetworkKeyValues,
+  context: z.core.$RefinementCtx<NetworkKeyValues>,
+): void {
+  for (const [key, other] of exclusiveKeys) {
+    if (values[key] === undefined || values[other] === undefined) continue;
+    const message = `${other} and ${key} exclude each other: give one of them`;
+    context.addIssue({ code: "custom", path: [other], message });
+  }
+}

@@ -1,0 +1,88 @@
+import { readdir, readFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import {
+  damagedFileName,
+  isSocketFileName,
+  parseStateFileName,
+  planFileName,
+  primaryConfName,
+  recordFileName,
+  temporarySocketPath,
+} from "./state-files.ts";
+import { temporaryName } from "./temporary-name.ts";
+
+const keys = [
+  { containerId: "c-1", ifName: "eth0" },
+  { containerId: "0_a.b-C", ifName: "a@b.json" },
+  { containerId: "c.lock", ifName: "x.json.damaged" },
+  { containerId: "c", ifName: ".tmp" },
+];
+
+test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifName", (key) => {
+  const [record, plan] = [recordFileName(key), planFileName(key)];
+  expect(parseStateFileName(record)).toEqual({ kind: "record", ...key });
+  expect(parseStateFileName(plan)).toEqual({ kind: "plan", ...key });
+  for (const name of [record, plan]) {
+    expect(parseStateFileName(damagedFileName(name))).toEqual({ kind: "damaged", ...key });
+    expect(parseStateFileName(temporaryName(name))).toEqual({ kind: "temporary" });
+  }
+});
+
+test.each([
+  ["c-1@eth0.json", { kind: "record", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.teardown", { kind: "plan", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.teardown.tmp", { kind: "temporary" }],
+  [temporaryName(primaryConfName), { kind: "temporary" }],
+  ["c-1.lock", { kind: "sandbox-lock", containerId: "c-1" }],
+  [".gc.lock", { kind: "gc-lock" }],
+  ["primary-conf", { kind: "primary-conf" }],
+])("parseStateFileName(%j) is %j", (name, file) => {
+  expect(parseStateFileName(name)).toEqual(file);
+});
+
+test.each([
+  "",
+  "important.txt",
+  "important.tmp",
+  ".important.0123456789ab.tmp",
+  "c-1.json",
+  "@eth0.json",
+  "c-1@.json",
+  "-c@eth0.json",
+  "c-1@eth0.json.tmp",
+  "c-1.lock.damaged",
+  "primary-conf.damaged",
+  ".c-1.lock",
+])("parseStateFileName(%j) knows no such file", (name) => {
+  expect(parseStateFileName(name)).toBeUndefined();
+});
+
+test.each([
+  recordFileName({ containerId: "%s", ifName: "%s" }),
+  planFileName({ containerId: "%s", ifName: "%s" }),
+  "%s.tmp",
+  "%s.lock",
+  ".gc.lock",
+])("the shim has the name %j too", async (format) => {
+  const shim = new URL("../../shim/", import.meta.url);
+  const names = (await readdir(shim)).filter((name) => name.endsWith(".c"));
+  const sources = await Promise.all(names.map((name) => readFile(new URL(name, shim), "utf8")));
+  expect(sources.some((text) => text.includes(`/${format}"`) || text.includes(`"${format}"`))).toBe(
+    true,
+  );
+});
+
+test("isSocketFileName() knows the socket and what it was bound under", () => {
+  expect(isSocketFileName("plexus.sock", "plexus.sock")).toBe(true);
+  expect(isSocketFileName(temporarySocketPath("plexus.sock"), "plexus.sock")).toBe(true);
+});
+
+test.each([
+  "plexus.sock.old",
+  "plexus.sock.",
+  "plexus.sock.0a1b2c3d",
+  "other.sock",
+  "xplexus.sock",
+])("isSocketFileName(%j) is false", (name) => {
+  expect(isSocketFileName(name, "plexus.sock")).toBe(false);
+});

@@ -1,0 +1,110 @@
+import { randomBytes } from "node:crypto";
+import { targetOfTemporaryName } from "./temporary-name.ts";
+
+/**
+ * The names of all files in the state directory, and of the sockets in the directory of plexusd's
+ * socket. Whoever writes, sweeps or removes such a file takes its name from here. The shim writes
+ * and reads some of them too and has their names in C: plans, their temporary files and the records
+ * beside them in shim/plan.c, both locks in shim/sandbox.c.
+ */
+
+/** A sandbox interface: the key of a record and its teardown plan. */
+export interface SandboxInterface {
+  readonly containerId: string;
+  readonly ifName: string;
+}
+
+/** What a name in the state directory stands for. */
+export type StateFile =
+  /** An attachment record, or the teardown plan beside it. */
+  | ({ readonly kind: "record" | "plan" } & SandboxInterface)
+  /** A record or plan that could not be used and was put aside for people to look at. */
+  | ({ readonly kind: "damaged" } & SandboxInterface)
+  /** A file that a crash left between writing and renaming. */
+  | { readonly kind: "temporary" }
+  /** The shim's lock of one sandbox. */
+  | { readonly kind: "sandbox-lock"; readonly containerId: string }
+  /** The shim's lock that garbage collection holds alone. */
+  | { readonly kind: "gc-lock" }
+  /** The file name of the primary CNI's configuration. */
+  | { readonly kind: "primary-conf" };
+
+/** The file that holds the file name of the primary CNI's configuration. */
+export const primaryConfName = "primary-conf";
+
+const gcLockName = ".gc.lock";
+const damagedSuffix = ".damaged";
+const suffixes = { record: ".json", plan: ".teardown" } as const;
+
+/** A container ID begins with a letter or digit (CNI 1.0.0 §2) and holds no `@`. */
+const perInterface = /^([A-Za-z0-9][\w.-]*)@([^/]+)(\.json|\.teardown)$/s;
+const sandboxLock = /^([A-Za-z0-9][\w.-]*)\.lock$/;
+
+/** `<containerID>@<ifName>.json` */
+export function recordFileName(key: SandboxInterface): string {
+  return stateFileName(key, "record");
+}
+
+/** `<containerID>@<ifName>.teardown` */
+export function planFileName(key: SandboxInterface): string {
+  return stateFileName(key, "plan");
+}
+
+/** The name under which a record or plan is put aside. */
+export function damagedFileName(name: string): string {
+  return `${name}${damagedSuffix}`;
+}
+
+/** What the name stands for; undefined when nobody of Plexus writes such a file. */
+export function parseStateFileName(name: string): StateFile | undefined {
+  if (name === primaryConfName) return { kind: "primary-conf" };
+  if (name === gcLockName) return { kind: "gc-lock" };
+  if (isTemporary(name)) return { kind: "temporary" };
+  const locked = sandboxLock.exec(name)?.[1];
+  if (locked !== undefined) return { kind: "sandbox-lock", containerId: locked };
+  const file = parseInterfaceFile(name);
+  if (file !== undefined) return file;
+  const intact = withoutSuffix(name, damagedSuffix);
+  const damaged = intact === undefined ? undefined : parseInterfaceFile(intact);
+  return damaged === undefined ? undefined : { ...damaged, kind: "damaged" };
+}
+
+/**
+ * A path for plexusd to bind its socket under before it is renamed to `socketPath`. It does not
+ * hold the process's number: in a container the predecessor has the same one.
+ */
+export function temporarySocketPath(socketPath: string): string {
+  return `${socketPath}.${randomBytes(3).toString("hex")}`;
+}
+
+/** Whether a name in the socket's directory is the socket's, or one that it was bound under before. */
+export function isSocketFileName(name: string, socketName: string): boolean {
+  if (name === socketName) return true;
+  return (
+    name.startsWith(`${socketName}.`) && /^[0-9a-f]{6}$/.test(name.slice(socketName.length + 1))
+  );
+}
+
+function stateFileName({ containerId, ifName }: SandboxInterface, kind: "record" | "plan"): string {
+  return `${containerId}@${ifName}${suffixes[kind]}`;
+}
+
+/** The engine's temporary files are those of {@link targetOfTemporaryName}, the shim's `<plan>.tmp`. */
+function isTemporary(name: string): boolean {
+  const target = targetOfTemporaryName(name);
+  if (target === primaryConfName) return true;
+  const file = parseInterfaceFile(target ?? withoutSuffix(name, ".tmp") ?? "");
+  return file !== undefined && (target !== undefined || file.kind === "plan");
+}
+
+function parseInterfaceFile(
+  name: string,
+): ({ readonly kind: "record" | "plan" } & SandboxInterface) | undefined {
+  const [, containerId, ifName, suffix] = perInterface.exec(name) ?? [];
+  if (containerId === undefined || ifName === undefined) return undefined;
+  return { kind: suffix === suffixes.record ? "record" : "plan", containerId, ifName };
+}
+
+function withoutSuffix(name: string, suffix: string): string | undefined {
+  return name.endsWith(suffix) ? name.slice(0, -suffix.length) : undefined;
+}

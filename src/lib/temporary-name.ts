@@ -1,0 +1,16 @@
+import { randomBytes } from "node:crypto";
+
+const pattern = /^\.(.+)\.[0-9a-f]+\.tmp$/s;
+
+/**
+ * A name for the file that will be renamed to `target` in the same directory. It begins with a dot,
+ * so that nobody who reads the directory takes it for the file itself.
+ */
+export function temporaryName(target: string): string {
+  return `.${target}.${randomBytes(6).toString("hex")}.tmp`;
+}
+
+/** The file that a temporary file was to become; undefined for names that are not temporary ones. */
+export function targetOfTemporaryName(name: string): string | undefined {
+  return pattern.exec(name)?.[1];
+}
