@@ -17,21 +17,13 @@ static uint32_t crc32(const char *bytes, size_t len)
 	return ~crc;
 }
 
-/* Appends the end of a plan that holds these bytes and steps. */
-static void add_end(struct buf *b, const char *plan, size_t len, int steps)
-{
-	char digits[24], crc[9];
-
-	snprintf(crc, sizeof crc, "%08x", crc32(plan, len));
-	frame_write(b, FRAME_PLAN_END, (struct field[]){ number(digits, steps), text(crc) }, 2);
-}
-
 /* Checks a whole plan, before any of it is carried out. Returns what is wrong with it, or NULL, and
  * where its first step is. Each plan has one spelling, so its ends are compared, not parsed. */
 const char *plan_problem(struct field file, const char *id, const char *ifname, size_t *first)
 {
 	static struct buf ends;
 	struct field name[] = { text(PROTOCOL_VERSION), text(id), text(ifname) };
+	char digits[24], crc[9];
 	struct frame f;
 	size_t at;
 	ssize_t n;
@@ -45,7 +37,8 @@ const char *plan_problem(struct field file, const char *id, const char *ifname, 
 	for (; (n = frame_parse(file.data + at, file.len - at, &f)) > 0 && is_exec(&f); at += (size_t)n)
 		steps++;
 	ends.len = 0;
-	add_end(&ends, file.data, at, steps);
+	snprintf(crc, sizeof crc, "%08x", crc32(file.data, at));
+	frame_write(&ends, FRAME_PLAN_END, (struct field[]){ number(digits, steps), text(crc) }, 2);
 	if (file.len - at != ends.len || memcmp(file.data + at, ends.data, ends.len))
 		return "it is cut short or altered";
 	return NULL;
@@ -68,58 +61,33 @@ static int run_step(struct frame *f, struct buf *why_not)
 	return 0;
 }
 
-/* True when a step of the group is among those that are kept: a chain stops at its first error. */
-static int holds_group(const struct buf *kept, size_t at, struct field group)
+static int same(struct field a, struct field b)
 {
-	struct frame f;
-
-	for (ssize_t n; (n = frame_parse(kept->data + at, kept->len - at, &f)) > 0; at += (size_t)n)
-		if (f.fields[GROUP].len == group.len && !memcmp(f.fields[GROUP].data, group.data, group.len))
-			return 1;
-	return 0;
+	return a.len == b.len && !memcmp(a.data, b.data, a.len);
 }
 
-/* Writes the plan anew. A failure here leaves the old one, which then only repeats what succeeded:
- * DELs can be repeated. */
-static void save(const char *path, const struct buf *plan)
+/* Carries out a plan. The steps of a group follow one another: after a failure the rest of its group
+ * is passed over, other groups go on. Delegates get the namespace of today's call, or none: some
+ * fail or worse on a stale path. */
+static void run_steps(const struct buf *plan, size_t first, struct buf *why_not)
 {
-	static struct buf temp;
-	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
-	int fd = open(buf_print(&temp, "%s.tmp", path), flags, 0600);
-
-	if (fd < 0)
-		return;
-	if (write_all(fd, plan->data, plan->len) || fsync(fd) || close(fd) || rename(temp.data, path))
-		unlink(temp.data);
-}
-
-/* Carries out a plan; `kept` gets a plan of what could not be. Returns how many steps that are.
- * Delegates get the namespace of today's call, or none: some fail or worse on a stale path. */
-static int run_steps(const struct buf *plan, size_t first, struct buf *kept, struct buf *why_not)
-{
+	struct field failed = { "", SIZE_MAX };
 	struct frame f;
 	size_t at = first;
-	ssize_t n;
-	int count = 0;
 
 	if (netns_open(setting("CNI_NETNS", "")) < 0)
 		putenv("CNI_NETNS=");
-	buf_add(kept, plan->data, first);
-	for (; (n = frame_parse(plan->data + at, plan->len - at, &f)) > 0 && is_exec(&f); at += (size_t)n) {
-		if (!holds_group(kept, first, f.fields[GROUP]) && run_step(&f, why_not))
-			continue;
-		buf_add(kept, plan->data + at, (size_t)n);
-		count++;
-	}
-	add_end(kept, kept->data, kept->len, count);
-	return count;
+	for (ssize_t n; (n = frame_parse(plan->data + at, plan->len - at, &f)) > 0 && is_exec(&f); at += (size_t)n)
+		if (!same(f.fields[GROUP], failed) && !run_step(&f, why_not))
+			failed = f.fields[GROUP];
 }
 
 /* Carries out what the call's plan holds; one that does not exist is of no steps. Returns 0 when
- * nothing is attached any more, else the CNI error code to report; `why_not` tells. */
+ * nothing is attached any more, else the CNI error code to report; `why_not` tells. A plan of which
+ * a step failed is left as it is: DELs can be repeated. */
 int plan_replay(struct buf *why_not)
 {
-	static struct buf path, record, plan, kept;
+	static struct buf path, record, plan;
 	const char *dir = setting("PLEXUS_STATE_DIR", STATE_DIR), *problem;
 	const char *id = setting("CNI_CONTAINERID", ""), *ifname = setting("CNI_IFNAME", "");
 	size_t first;
@@ -137,10 +105,9 @@ int plan_replay(struct buf *why_not)
 	if (problem)
 		return buf_print(why_not, "teardown plan %s is damaged: %s; it was kept: start plexusd to "
 				 "detach from the record, or detach by hand", path.data, problem), 6;
-	if (run_steps(&plan, first, &kept, why_not)) {
-		save(path.data, &kept);
+	run_steps(&plan, first, why_not);
+	if (why_not->len)
 		return 102;
-	}
 	if ((unlink(record.data) && errno != ENOENT) || unlink(path.data))
 		return buf_print(why_not, "all detached, but cannot remove %s: %s", path.data, why(errno)), 5;
 	return 0;
