@@ -7,12 +7,15 @@ import { expect, test } from "vitest";
 import { encodeFrame, encodePlan, FrameType } from "./frames.ts";
 import { type Bench, cniError, eachBuild, until } from "./harness.ts";
 
-/** Installs an engine of our own kind as plexus-standalone, and returns its path. */
+/**
+ * Installs a small engine as plexus-standalone, and returns its path. It runs as either kind of
+ * module: which one is up to a package.json above the temporary directory.
+ */
 function standalone(bench: Bench, script: string, mode = 0o755): string {
   const path = join(bench.dir, "plexus-standalone");
   const codec = encodeFrame.toString();
   const text = `#!${process.execPath}
-const net = require("node:net"); const fs = require("node:fs");
+const [net, fs] = ["node:net", "node:fs"].map(process.getBuiltinModule);
 const encodeFrame = ${codec};
 const socket = new net.Socket({ fd: 3 });
 ${script}`;
