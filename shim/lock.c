@@ -36,26 +36,23 @@ static bool lock(struct call *call, const char *path, int how, const char *scope
  * with a problem needs no lock: nothing can be attached under such a name. */
 void lock_take(struct call *call)
 {
-	struct buf node_file = { 0 }, sandbox_file = { 0 };
 	bool gc = call_is(call, "GC");
+	char path[PATH_SIZE];
 
 	if (call_is(call, "STATUS") || call->problem.len)
 		return;
-	buf_print(&node_file, "%s/.gc.lock", call->state_dir);
-	lock(call, node_file.data, gc ? LOCK_EX : LOCK_SH, "node");
-	buf_free(&node_file);
+	snprintf(path, sizeof path, "%s/.gc.lock", call->state_dir);
+	lock(call, path, gc ? LOCK_EX : LOCK_SH, "node");
 	if (gc)
 		return;
-	buf_print(&sandbox_file, "%s/%s.lock", call->state_dir, call->container_id);
-	if (lock(call, sandbox_file.data, LOCK_EX, "sandbox"))
-		call->lock_file = sandbox_file;
-	else
-		buf_free(&sandbox_file);
+	snprintf(path, sizeof path, "%s/%s.lock", call->state_dir, call->container_id);
+	if (lock(call, path, LOCK_EX, "sandbox"))
+		strcpy(call->lock_file, path);
 }
 
 /* Removes the sandbox's lock file, at the end of the call. The lock itself goes with the process. */
 void lock_release(struct call *call)
 {
-	if (call->lock_file.len)
-		unlink(call->lock_file.data);
+	if (*call->lock_file)
+		unlink(call->lock_file);
 }

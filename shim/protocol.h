@@ -56,6 +56,6 @@ enum frame_type {
 };
 
 /* The fields of EXEC; further ones are ENV too. */
-enum exec_field { GROUP, TYPE, PATH, TIMEOUT, STDIN, ENV };
+enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV };
 
 #endif

@@ -25,7 +25,7 @@ static void answer_exec(struct call *call, const struct frame *f, struct buf *an
 	exec_order(call, f);
 	frame_write(answer, FRAME_EXEC_RESULT, (struct field[]){
 		text(r->outcome), number(code, r->code), content(&r->output), content(&r->errors),
-		content(&r->message), number(elapsed, r->elapsed_us) }, 6);
+		text(r->message), number(elapsed, r->elapsed_us) }, 6);
 }
 
 static void answer_netlink(struct call *call, const struct frame *f, struct buf *answer)
@@ -60,24 +60,14 @@ static enum session_end serve(struct call *call, int fd, const struct frame *f)
 	return SESSION_OPEN;
 }
 
-/* Reads one frame, whose fields then point into `in`. Returns its size, 0 when the connection ends
- * before it does, -1 when it is malformed. */
-static ssize_t read_frame(int fd, struct buf *in, struct frame *f)
-{
-	ssize_t size;
-
-	for (;;) {
-		size = frame_parse(in->data, in->len, f);
-		if (size != 0)
-			return size;
-		if (read_some(fd, in) <= 0)
-			return 0;
-	}
-}
-
 /* Sends the request and serves orders to the end. */
 static enum session_end converse(struct call *call, int fd, const struct buf *request)
 {
+	static const char *const trouble[] = {
+		[SESSION_UNREACHABLE] = "it closed the connection before its first order",
+		[SESSION_LOST] = "plexusd went away during the call",
+		[SESSION_MISUNDERSTOOD] = "plexusd sent what this shim does not understand; are both of one release?",
+	};
 	enum session_end end = SESSION_OPEN;
 	struct buf in = { 0 };
 	struct frame f;
@@ -85,24 +75,19 @@ static enum session_end converse(struct call *call, int fd, const struct buf *re
 
 	(void)!write_all(fd, request->data, request->len);
 	while (end == SESSION_OPEN) {
-		size = read_frame(fd, &in, &f);
+		size = frame_parse(in.data, in.len, &f);
 		if (size > 0) {
 			end = serve(call, fd, &f);
 			buf_drop(&in, (size_t)size);
 		} else if (size < 0) {
 			end = SESSION_MISUNDERSTOOD;
-		} else {
+		} else if (read_some(fd, &in) <= 0) {
 			end = call->orders ? SESSION_LOST : SESSION_UNREACHABLE;
 		}
 	}
 	buf_free(&in);
 	close(fd);
-	if (end == SESSION_MISUNDERSTOOD)
-		call->trouble = "plexusd sent what this shim does not understand; are both of one release?";
-	if (end == SESSION_LOST)
-		call->trouble = "plexusd went away during the call";
-	if (end == SESSION_UNREACHABLE)
-		call->trouble = "it closed the connection before its first order";
+	call->trouble = end == SESSION_ANSWERED ? NULL : trouble[end];
 	return end;
 }
 
@@ -133,24 +118,18 @@ enum session_end session_with_daemon(struct call *call, const struct buf *reques
 	return converse(call, fd, request);
 }
 
-/* True for an executable file that root alone can change. */
-static bool is_trusted(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
-		return false;
-	return st.st_uid == 0 && !(st.st_mode & 022);
-}
-
-/* Starts the one-shot engine, where one is installed, with its end of a socket pair as fd 3. */
+/* Starts the one-shot engine, where one is installed that root alone can change, with its end of a
+ * socket pair as fd 3. */
 enum session_end session_with_standalone(struct call *call, const struct buf *request)
 {
 	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
 	enum session_end end;
+	struct stat file;
 	int pair[2];
 
-	if (!is_trusted(path))
+	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111))
+		return SESSION_UNREACHABLE;
+	if (file.st_uid || file.st_mode & 022)
 		return SESSION_UNREACHABLE;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) ||
 	    exec_launch(call, &(struct launch){ path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL }) < 0)
