@@ -17,7 +17,7 @@ int setting_ms(const char *name, int fallback)
 	return ms < 0 ? fallback : ms;
 }
 
-/* Fills in what the environment says; the call is all zeros before. */
+/* Fills in what the environment holds; the call is all zeros before. */
 void call_init(struct call *call)
 {
 	call->command = setting("CNI_COMMAND", "");

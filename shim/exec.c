@@ -65,7 +65,7 @@ static void execute(const char *path)
 }
 
 /* Starts a child with default signals and fds[i] as its descriptor i; with an order, as a delegate. */
-pid_t exec_launch(struct call *call, const struct launch *l)
+pid_t exec_launch(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
 {
 	pid_t shim = getpid(), pid;
 
@@ -75,14 +75,14 @@ pid_t exec_launch(struct call *call, const struct launch *l)
 		*call->exec_errno = errno;
 	if (pid)
 		return pid;
-	for (int i = 0; i < l->count; i++)
-		if (dup2(l->fds[i], i) < 0)
+	for (int i = 0; i < count; i++)
+		if (dup2(fds[i], i) < 0)
 			_exit(126);
 	for (int s = 1; s < NSIG; s++)
 		signal(s, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &no_signals, NULL);
-	if (!l->order || !confine(l->order, shim))
-		execute(l->path);
+	if (!order || !confine(order, shim))
+		execute(path);
 	*call->exec_errno = errno;
 	_exit(127);
 }
@@ -169,7 +169,7 @@ static void feed(struct pollfd *p, struct field *input)
 		shut(p);
 }
 
-/* Reads what the pipe has, when it is ready. Beyond the cap one byte is kept: it tells that there was
+/* Reads what the pipe has, when it is ready. Beyond the cap one byte is kept, as a sign that there was
  * more. */
 static void drain(struct pollfd *p, struct buf *b, size_t cap)
 {
@@ -242,7 +242,7 @@ static void run(struct call *call, const char *path, const struct frame *f)
 		p[i] = (struct pollfd){ pair[i == IN], i == IN ? POLLOUT : POLLIN, 0 };
 		far[i] = pair[i != IN];
 	}
-	pid = exec_launch(call, &(struct launch){ path, far, PIPES, f });
+	pid = exec_launch(call, path, far, PIPES, f);
 	for (int i = 0; i < PIPES; i++)
 		close(far[i]);
 	if (pid > 0)

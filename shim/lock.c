@@ -16,10 +16,8 @@ static bool lock(struct call *call, const char *path, int how, const char *scope
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0 && errno == ENOENT)
 			return false;
-		if (fd < 0)
-			fail(call, CNI_IO_FAILURE, "cannot open %s: %s", path, errno_text(errno));
-		while (flock(fd, how | LOCK_NB)) {
-			if (errno != EWOULDBLOCK)
+		while (fd < 0 || flock(fd, how | LOCK_NB)) {
+			if (fd < 0 || errno != EWOULDBLOCK)
 				fail(call, CNI_IO_FAILURE, "cannot lock %s: %s", path, errno_text(errno));
 			if (now_us() >= deadline)
 				fail(call, CNI_TRY_AGAIN_LATER, "another operation on this %s is still "

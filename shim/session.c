@@ -40,8 +40,8 @@ static void answer_netlink(struct call *call, const struct frame *f, struct buf 
 	buf_free(&reply);
 }
 
-/* Carries out one order and sends its answer. A write that fails is no matter by itself: the engine
- * may have said all that it has to say before it went away, and if not, the next read shows it. */
+/* Carries out one order and sends its answer. A write that fails is not an error by itself: the
+ * engine may have sent DONE before it went away, and if it has not, the next read shows it. */
 static enum session_end serve(struct call *call, int fd, const struct frame *f)
 {
 	struct buf answer = { 0 };
@@ -132,7 +132,7 @@ enum session_end session_with_standalone(struct call *call, const struct buf *re
 	if (file.st_uid || file.st_mode & 022)
 		return SESSION_UNREACHABLE;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) ||
-	    exec_launch(call, &(struct launch){ path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL }) < 0)
+	    exec_launch(call, path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL) < 0)
 		fail(call, CNI_IO_FAILURE, "cannot start %s: %s", path, errno_text(errno));
 	close(pair[1]);
 	end = converse(call, pair[0], request);

@@ -123,9 +123,8 @@ void lock_take(struct call *call);
 void lock_release(struct call *call);
 
 /* exec.c */
-struct launch { const char *path; const int *fds; int count; const struct frame *order; };
 void exec_prepare(struct call *call);
-pid_t exec_launch(struct call *call, const struct launch *l);
+pid_t exec_launch(struct call *call, const char *path, const int *fds, int count, const struct frame *order);
 void exec_order(struct call *call, const struct frame *f);
 
 /* netlink.c */

@@ -281,6 +281,14 @@ eachBuild("a connection that is lost in the middle", (bench) => {
     expect(existsSync(mark)).toBe(true);
   });
 
+  test("DEL with names that cannot be part of a path looks for no plan", async () => {
+    plan(bench());
+    await lose();
+    const env = { CNI_COMMAND: "DEL", CNI_CONTAINERID: "../state/c1" };
+    const error = cniError(await bench().run({ env }));
+    expect(error).toMatchObject({ code: 11, msg: "plexusd went away during the call" });
+  });
+
   test.each(["CHECK", "GC", "STATUS"])("%s fails with code 11", async (command) => {
     await lose();
     expect(cniError(await bench().run({ env: { CNI_COMMAND: command } })).code).toBe(11);

@@ -131,7 +131,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
   });
 
-  test("every kind of failure is told in one line", async () => {
+  test("every kind of failure is reported in one line", async () => {
     const plan = new Plan(bench());
     plan.step("a", "echo 'on stderr' >&2; exit 2");
     plan.step("b", "exit 3");
@@ -256,7 +256,7 @@ eachBuild("a damaged plan", (bench) => {
     ["a malformed step", "it is cut short or altered"],
     ["a netlink step", "it is cut short or altered"],
     ["no plan frame", "it is no plan of this version for this attachment"],
-  ])("%s", async (what, why) => {
+  ])("%s", async (defect, why) => {
     const plan = new Plan(bench());
     const good = plan.write([{}]);
     const body = good.subarray(
@@ -268,7 +268,7 @@ eachBuild("a damaged plan", (bench) => {
       const bytes = Buffer.concat([body, frame]);
       return Buffer.concat([bytes, encodeFrame(FrameType.planEnd, [2, sum(bytes)])]);
     };
-    const made: Record<string, () => Buffer> = {
+    const plans: Record<string, () => Buffer> = {
       "something after its end": () => Buffer.concat([good, Buffer.of(0)]),
       "another container": () => plan.write([{}], { containerId: "c2" }),
       "another interface": () => plan.write([{}], { ifName: "eth1" }),
@@ -278,7 +278,7 @@ eachBuild("a damaged plan", (bench) => {
       "a netlink step": () => odd(encodeFrame(FrameType.netlink, ["", ""])),
       "no plan frame": () => good.subarray(27),
     };
-    await expectKept(plan, made[what]!(), why);
+    await expectKept(plan, plans[defect]!(), why);
   });
 
   test("that cannot be read is an error", async () => {
