@@ -1,53 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Growing buffers, and frames (protocol.h has their layout) in them. No I/O: this is what is fuzzed. */
+ * Frames (protocol.h has their layout) and their fields. No I/O: this is what is fuzzed. */
 #include <arpa/inet.h>
 #include "shim.h"
-
-/* Makes room for `more` bytes and a NUL. Out of memory ends the call: there is nothing to save. */
-void buf_reserve(struct buf *b, size_t more)
-{
-	if (b->len + more < b->cap)
-		return;
-	b->cap = b->len + more + 1 + b->len / 2;
-	b->data = realloc(b->data, b->cap);
-	if (!b->data)
-		fail(999, "out of memory");
-}
-
-void buf_add(struct buf *b, const void *data, size_t len)
-{
-	buf_reserve(b, len);
-	if (len)
-		memcpy(b->data + b->len, data, len);
-	b->len += len;
-	b->data[b->len] = '\0';
-}
-
-/* Appends formatted text, cut where it is longer than any path can be. Returns the whole buffer. */
-char *buf_print(struct buf *b, const char *format, ...)
-{
-	char line[2 * PATH_MAX];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof line, format, args);
-	va_end(args);
-	buf_add(b, line, strlen(line));
-	return b->data;
-}
 
 struct field text(const char *s)
 {
 	return (struct field){ (char *)s, strlen(s) };
 }
 
-struct field number(char digits[24], int64_t n)
+struct field number(char digits[NUMBER_SIZE], int64_t n)
 {
-	return (struct field){ digits, (size_t)sprintf(digits, "%lld", (long long)n) };
+	return (struct field){ digits, (size_t)snprintf(digits, NUMBER_SIZE, "%lld", (long long)n) };
+}
+
+struct field content(const struct buf *b)
+{
+	return (struct field){ b->data, b->len };
 }
 
 /* True when the field can be used as a C string: no NUL inside. */
-int is_text(struct field f)
+bool is_text(struct field f)
 {
 	return strlen(f.data) == f.len;
 }
@@ -55,7 +27,14 @@ int is_text(struct field f)
 /* The field's decimal number, at most nine digits; -1 when it is none. */
 int field_number(struct field f)
 {
-	return f.len && f.len < 10 && strspn(f.data, "0123456789") == f.len ? atoi(f.data) : -1;
+	if (f.len == 0 || f.len > 9 || strspn(f.data, "0123456789") != f.len)
+		return -1;
+	return atoi(f.data);
+}
+
+bool is_exec(const struct frame *f)
+{
+	return f->type == FRAME_EXEC && f->count >= EXEC_ENV && field_number(f->fields[EXEC_TIMEOUT]) >= 0;
 }
 
 static uint32_t get_be32(const char *at)
@@ -97,13 +76,15 @@ ssize_t frame_parse(const char *bytes, size_t len, struct frame *f)
 	if (len < end)
 		return 0;
 	f->type = (unsigned char)bytes[4];
-	for (f->count = 0; at < end; at += size + 5) {
+	f->count = 0;
+	while (at < end) {
 		if (end - at < 5 || f->count == FIELDS_MAX)
 			return -1;
 		size = get_be32(bytes + at);
 		if (size > end - at - 5 || bytes[at + 4 + size])
 			return -1;
 		f->fields[f->count++] = (struct field){ (char *)bytes + at + 4, size };
+		at += size + 5;
 	}
 	return (ssize_t)end;
 }

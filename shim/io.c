@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Time, whole reads and writes, settings from the environment. */
+ * Time, and whole reads and writes. */
 #include "shim.h"
 
 int64_t clock_us(clockid_t clock)
@@ -10,6 +10,12 @@ int64_t clock_us(clockid_t clock)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+/* For deadlines. */
+int64_t now_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
+}
+
 /* Appends what one read returns. */
 ssize_t read_some(int fd, struct buf *b)
 {
@@ -17,7 +23,8 @@ ssize_t read_some(int fd, struct buf *b)
 
 	buf_reserve(b, CHUNK);
 	n = read(fd, b->data + b->len, CHUNK);
-	b->len += n > 0 ? (size_t)n : 0;
+	if (n > 0)
+		b->len += (size_t)n;
 	b->data[b->len] = '\0';
 	return n;
 }
@@ -37,33 +44,21 @@ int read_all(int fd, struct buf *b, size_t cap, int patience_ms)
 
 int write_all(int fd, const void *data, size_t len)
 {
+	const char *at = data;
 	ssize_t n;
 
-	for (const char *at = data; len; at += n, len -= (size_t)n) {
+	while (len) {
 		n = write(fd, at, len);
 		if (n < 0)
 			return -1;
+		at += n;
+		len -= (size_t)n;
 	}
 	return 0;
 }
 
-/* An environment variable, or the fallback when it is not set; set but empty stays empty. */
-const char *setting(const char *name, const char *fallback)
-{
-	const char *value = getenv(name);
-
-	return value ? value : fallback;
-}
-
-int setting_ms(const char *name, int fallback)
-{
-	int ms = field_number(text(setting(name, "")));
-
-	return ms < 0 ? fallback : ms;
-}
-
 /* True when the open file is the one at that path. */
-int is_file(int fd, const char *path)
+bool is_file(int fd, const char *path)
 {
 	struct stat a, b;
 

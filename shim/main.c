@@ -1,102 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plexus, as the container runtime calls it: carries the call to an engine and carries out the
  * engine's orders. It decides nothing but what to do when there is no engine. */
-#include <locale.h>
 #include "shim.h"
 
 #define STDIN_CAP (8u << 20)
 #define VERSION_STDIN_MS 500
 #define VERSIONS(to) "0.1.0" to "0.2.0" to "0.3.0" to "0.3.1" to "0.4.0" to "1.0.0" to "1.1.0"
 
-/* The one frame that the shim sends unasked: the input and the CNI variables. */
-static void build_request(struct buf *request, const struct buf *conf, int64_t start_us)
+static void read_conf(struct call *call)
 {
-	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), CONTENT(*conf) } };
-	int netns = netns_open(setting("CNI_NETNS", ""));
-	static struct buf trace;
-
-	if (netns >= 0 && is_file(netns, OWN_NETNS))
-		f.fields[f.count++] = text("PLEXUS_NETNS_IS_OWN=1");
-	if (getenv("PLEXUS_TRACE"))
-		f.fields[f.count++] = text(buf_print(&trace, "PLEXUS_STARTED_US=%lld", (long long)start_us));
-	for (char **e = environ; *e; e++) {
-		if (strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))
-			continue;
-		if (f.count == FIELDS_MAX)
-			fail(4, "there are more than %d CNI variables", FIELDS_MAX - 5);
-		f.fields[f.count++] = text(*e);
-	}
-	frame_write(request, FRAME_REQUEST, f.fields, f.count);
-	close(netns);
+	if (read_all(0, &call->conf, STDIN_CAP, call_is(call, "VERSION") ? VERSION_STDIN_MS : -1))
+		fail(call, CNI_IO_FAILURE, "cannot read stdin: %s", errno_text(errno));
+	call_find_version(call, call->conf.data);
+	if (call->conf.len > STDIN_CAP)
+		fail(call, CNI_IO_FAILURE, "stdin holds more than %u MiB", STDIN_CAP >> 20);
 }
 
-/* Talks to an engine. Only ADD waits for one: its pod cannot start without, while DEL has its plan
- * and the others are asked again anyway. */
-static enum ending find_engine(const struct buf *request, int wait_ms)
+/* Tries the engines there can be. Only ADD waits for one: its pod cannot start without, while DEL has
+ * its plan and the others are asked again anyway. */
+static enum session_end find_engine(struct call *call)
 {
-	int64_t deadline = now_us() + wait_ms * 1000LL;
-	enum ending ending = engine_daemon(request);
+	struct buf request = { 0 };
+	enum session_end end;
+	int64_t deadline;
 
-	if (ending == NOTHING_DONE)
-		ending = engine_standalone(request);
-	while (ending == NOTHING_DONE && now_us() < deadline) {
+	if (call_is(call, "ADD") && !call->problem.len)
+		call->wait_ms = setting_ms("PLEXUS_WAIT_MS", 10000);
+	deadline = now_us() + call->wait_ms * 1000LL;
+	call_request(call, &request);
+	end = session_with_daemon(call, &request);
+	if (end == SESSION_UNREACHABLE)
+		end = session_with_standalone(call, &request);
+	while (end == SESSION_UNREACHABLE && now_us() < deadline) {
 		usleep(50000);
-		ending = engine_daemon(request);
+		end = session_with_daemon(call, &request);
 	}
-	return ending;
+	buf_free(&request);
+	return end;
 }
 
-/* What is left to do without an engine that saw the call through. */
-static int end_alone(const char *command, enum ending ending, int waited_ms)
+/* The code of a call that no engine has answered. */
+static enum cni_error error_code(const struct call *call, enum session_end end)
 {
-	const char *problem = sandbox_problem(command);
-	static struct buf why_not;
-	int code;
+	if (end == SESSION_MISUNDERSTOOD)
+		return CNI_INTERNAL;
+	if (end == SESSION_UNREACHABLE && call_is(call, "STATUS"))
+		return CNI_PLUGIN_NOT_AVAILABLE;
+	return CNI_TRY_AGAIN_LATER;
+}
 
-	if (problem && !orders_received)
-		fail(4, "%s", problem);
-	if (!strcmp(command, "DEL")) {
-		code = plan_replay(&why_not);
-		if (code)
-			fail(code, "could not detach: %s", why_not.data);
-		return 0;
-	}
-	if (ending == NOTHING_DONE)
-		fail(strcmp(command, "STATUS") ? 11 : 50,
-		     "cannot reach plexusd on %s after %d ms: %s; is the plexus DaemonSet running on this "
-		     "node?", setting("PLEXUS_SOCKET", SOCKET_PATH), waited_ms, trouble);
-	if (strcmp(command, "ADD") || !orders_received)
-		fail(ending, "%s", trouble);
-	if (plan_replay(&why_not))
-		fail(ending, "%s; could not detach again what was attached: %s", trouble, why_not.data);
-	fail(ending, "%s; what was attached has been detached again", trouble);
+/* What is left to do for a call that no engine has answered: DEL is complete without one. */
+static void end_alone(struct call *call, enum session_end end)
+{
+	enum cni_error code = error_code(call, end), undone;
+	bool is_del = call_is(call, "DEL"), is_add = call_is(call, "ADD");
+	struct buf failures = { 0 };
+
+	if (call->problem.len && !call->orders)
+		fail(call, CNI_INVALID_ENVIRONMENT, "%s", call->problem.data);
+	if (end == SESSION_UNREACHABLE && !is_del)
+		fail(call, code, "cannot reach plexusd on %s after %d ms: %s; is the plexus DaemonSet "
+		     "running on this node?", setting("PLEXUS_SOCKET", SOCKET_PATH), call->wait_ms, call->trouble);
+	if (call->problem.len || !(is_del || (is_add && call->orders)))
+		fail(call, code, "%s", call->trouble);
+	undone = plan_replay(call, &failures);
+	if (is_del && undone != CNI_OK)
+		fail(call, undone, "could not detach: %s", failures.data);
+	if (is_add && undone != CNI_OK)
+		fail(call, code, "%s; could not detach again what was attached: %s", call->trouble, failures.data);
+	if (is_add)
+		fail(call, code, "%s; what was attached has been detached again", call->trouble);
 }
 
 int main(int argc, char **argv)
 {
-	int64_t start_us = clock_us(CLOCK_REALTIME);
-	static struct buf conf, request;
-	const char *command = setting("CNI_COMMAND", "");
-	int is_version = !strcmp(command, "VERSION"), wait_ms = 0;
+	static struct call call;
+	enum session_end end;
 
-	launch_prepare();
-	setlocale(LC_CTYPE, "C.UTF-8"); /* for fail */
-	if (argc > 1 && !strcmp(argv[1], "--version"))
-		return printf("plexus " PLEXUS_VERSION " (" PLEXUS_COMMIT ")\n") < 0 || fflush(stdout);
-	if (!*command)
-		return fputs("plexus " PLEXUS_VERSION ": attaches pods to several networks\n"
-			     "CNI protocol versions supported: " VERSIONS(", ") "\n", stderr) < 0;
-	if (read_all(0, &conf, STDIN_CAP, is_version ? VERSION_STDIN_MS : -1))
-		fail(5, "cannot read stdin: %s", why(errno));
-	find_version(conf.data);
-	if (conf.len > STDIN_CAP)
-		fail(5, "stdin holds more than %u MiB", STDIN_CAP >> 20);
-	if (is_version)
-		return printf("{\"cniVersion\":\"%s\",\"supportedVersions\":[\"" VERSIONS("\",\"") "\"]}\n",
-			      cni_version) < 0 || fflush(stdout);
-	sandbox_lock(command);
-	build_request(&request, &conf, start_us);
-	if (!strcmp(command, "ADD") && !sandbox_problem(command))
-		wait_ms = setting_ms("PLEXUS_WAIT_MS", 10000);
-	return end_alone(command, find_engine(&request, wait_ms), wait_ms);
+	call_init(&call);
+	exec_prepare(&call);
+	if (argc > 1 && !strcmp(argv[1], "--version")) {
+		puts("plexus " PLEXUS_VERSION " (" PLEXUS_COMMIT ")");
+		return fflush(stdout) ? 1 : 0;
+	}
+	if (!*call.command) {
+		fputs("plexus " PLEXUS_VERSION ": attaches pods to several networks\n"
+		      "CNI protocol versions supported: " VERSIONS(", ") "\n", stderr);
+		return 0;
+	}
+	read_conf(&call);
+	if (call_is(&call, "VERSION")) {
+		printf("{\"cniVersion\":\"%s\",\"supportedVersions\":[\"" VERSIONS("\",\"") "\"]}\n",
+		       call.cni_version);
+		return fflush(stdout) ? 1 : 0;
+	}
+	call_check(&call);
+	lock_take(&call);
+	end = find_engine(&call);
+	if (end != SESSION_ANSWERED)
+		end_alone(&call, end);
+	lock_release(&call);
+	return call.exit_status;
 }

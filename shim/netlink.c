@@ -24,33 +24,37 @@ int netns_open(const char *path)
 /* Finds the last message of a chain. Returns -1 when it is not a well-formed chain of at least one. */
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last)
 {
-	for (size_t at = 0; at < len || !at; at += NLMSG_ALIGN(last->nlmsg_len)) {
+	size_t at = 0;
+
+	do {
 		if (len - at < sizeof *last)
 			return -1;
 		memcpy(last, bytes + at, sizeof *last);
 		if (last->nlmsg_len < sizeof *last || last->nlmsg_len > len - at)
 			return -1;
-	}
+		at += NLMSG_ALIGN(last->nlmsg_len);
+	} while (at < len);
 	return 0;
 }
 
 /* A socket that belongs to the namespace, which is entered for that moment only. Not to come back
- * would run every later delegate in the pod's namespace, so that ends the call. */
-static int socket_in(const char *path)
+ * would run every later delegate in the pod's namespace, so that ends the call. Returns -errno. */
+static int socket_in(struct call *call, const char *path)
 {
-	static int home = -1;
-	int fd = -1, pod = netns_open(*path ? path : OWN_NETNS);
+	int pod = netns_open(*path ? path : OWN_NETNS), home = netns_open(OWN_NETNS), fd;
 
-	if (home < 0 && pod >= 0)
-		home = netns_open(OWN_NETNS);
-	if (pod < 0 || home < 0)
-		return -1;
-	if (!setns(pod, CLONE_NEWNET)) {
+	if (pod < 0 || home < 0 || setns(pod, CLONE_NEWNET)) {
+		fd = -errno;
+	} else {
 		fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+		if (fd < 0)
+			fd = -errno;
 		if (setns(home, CLONE_NEWNET))
-			fail(999, "cannot return from network namespace %s: %s", path, why(errno));
+			fail(call, CNI_INTERNAL, "cannot return from network namespace %s: %s", path,
+			     errno_text(errno));
 	}
 	close(pod);
+	close(home);
 	return fd;
 }
 
@@ -79,22 +83,22 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 
 /* Carries out one NETLINK order. Returns errno, 0 when it was answered. Connected to the kernel, the
  * socket takes nothing from anyone else. */
-int netlink_order(const struct frame *f, struct buf *reply, const char **message)
+int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message)
 {
 	static const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+	struct field request = f->fields[1];
 	struct nlmsghdr last;
 	int fd, error;
 
-	reply->len = 0;
 	*message = "not a well-formed chain of netlink messages";
-	if (netlink_last(f->fields[1].data, f->fields[1].len, &last))
+	if (netlink_last(request.data, request.len, &last))
 		return EINVAL;
-	fd = socket_in(f->fields[0].data);
-	*message = errno == EINVAL ? "not a network namespace" : "cannot enter the network namespace";
-	if (fd < 0)
-		return errno;
-	if (connect(fd, (const void *)&kernel, sizeof kernel) ||
-	    send(fd, f->fields[1].data, f->fields[1].len, 0) < 0)
+	fd = socket_in(call, f->fields[0].data);
+	if (fd < 0) {
+		*message = fd == -EINVAL ? "not a network namespace" : "cannot enter the network namespace";
+		return -fd;
+	}
+	if (connect(fd, (const void *)&kernel, sizeof kernel) || send(fd, request.data, request.len, 0) < 0)
 		error = errno;
 	else
 		error = collect(fd, last.nlmsg_seq, reply);

@@ -17,131 +17,132 @@ static uint32_t crc32(const char *bytes, size_t len)
 	return ~crc;
 }
 
-/* Appends the end of a plan that holds these bytes and steps. */
-static void add_end(struct buf *b, const char *plan, size_t len, int steps)
+/* Reads the plan's step at `at`. Returns its size, 0 when there is none. */
+static size_t step_parse(struct field file, size_t at, struct frame *step)
 {
-	char digits[24], crc[9];
+	ssize_t size = frame_parse(file.data + at, file.len - at, step);
 
-	snprintf(crc, sizeof crc, "%08x", crc32(plan, len));
-	frame_write(b, FRAME_PLAN_END, (struct field[]){ number(digits, steps), text(crc) }, 2);
+	return size > 0 && is_exec(step) ? (size_t)size : 0;
 }
 
 /* Checks a whole plan, before any of it is carried out. Returns what is wrong with it, or NULL, and
  * where its first step is. Each plan has one spelling, so its ends are compared, not parsed. */
 const char *plan_problem(struct field file, const char *id, const char *ifname, size_t *first)
 {
-	static struct buf ends;
 	struct field name[] = { text(PROTOCOL_VERSION), text(id), text(ifname) };
-	struct frame f;
-	size_t at;
-	ssize_t n;
+	char digits[NUMBER_SIZE], crc[9];
+	struct buf spelling = { 0 };
+	const char *problem = NULL;
+	struct frame step;
+	size_t at, size;
 	int steps = 0;
 
-	ends.len = 0;
-	frame_write(&ends, FRAME_PLAN, name, 3);
-	*first = at = ends.len;
-	if (file.len < at || memcmp(file.data, ends.data, at))
-		return "it is no plan of this version for this attachment";
-	for (; (n = frame_parse(file.data + at, file.len - at, &f)) > 0 && is_exec(&f); at += (size_t)n)
-		steps++;
-	ends.len = 0;
-	add_end(&ends, file.data, at, steps);
-	if (file.len - at != ends.len || memcmp(file.data + at, ends.data, ends.len))
-		return "it is cut short or altered";
-	return NULL;
-}
-
-/* Runs one step. Returns true when it is done; else appends why not. Delegates say it on stdout. */
-static int run_step(struct frame *f, struct buf *why_not)
-{
-	static struct exec_result r;
-
-	for (int i = ENV; i < f->count; i++)
-		if (!strncmp(f->fields[i].data, "CNI_NETNS=", 10))
-			f->fields[i--] = f->fields[--f->count]; /* today's is used, see run_steps */
-	exec_order(f, &r);
-	if (!strcmp(r.outcome, "exited") && !r.code)
-		return 1;
-	buf_print(why_not, "%s%s: %.300s", why_not->len ? "; " : "", f->fields[TYPE].data,
-		  r.message.len ? r.message.data : r.said[1].len ? r.said[1].data :
-		  r.said[2].len ? r.said[2].data : "it failed and said nothing");
-	return 0;
-}
-
-/* True when a step of the group is among those that are kept: a chain stops at its first error. */
-static int holds_group(const struct buf *kept, size_t at, struct field group)
-{
-	struct frame f;
-
-	for (ssize_t n; (n = frame_parse(kept->data + at, kept->len - at, &f)) > 0; at += (size_t)n)
-		if (f.fields[GROUP].len == group.len && !memcmp(f.fields[GROUP].data, group.data, group.len))
-			return 1;
-	return 0;
-}
-
-/* Writes the plan anew. A failure here leaves the old one, which then only repeats what succeeded:
- * DELs can be repeated. */
-static void save(const char *path, const struct buf *plan)
-{
-	static struct buf temp;
-	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
-	int fd = open(buf_print(&temp, "%s.tmp", path), flags, 0600);
-
-	if (fd < 0)
-		return;
-	if (write_all(fd, plan->data, plan->len) || fsync(fd) || close(fd) || rename(temp.data, path))
-		unlink(temp.data);
-}
-
-/* Carries out a plan; `kept` gets a plan of what could not be. Returns how many steps that are.
- * Delegates get the namespace of today's call, or none: some fail or worse on a stale path. */
-static int run_steps(const struct buf *plan, size_t first, struct buf *kept, struct buf *why_not)
-{
-	struct frame f;
-	size_t at = first;
-	ssize_t n;
-	int count = 0;
-
-	if (netns_open(setting("CNI_NETNS", "")) < 0)
-		putenv("CNI_NETNS=");
-	buf_add(kept, plan->data, first);
-	for (; (n = frame_parse(plan->data + at, plan->len - at, &f)) > 0 && is_exec(&f); at += (size_t)n) {
-		if (!holds_group(kept, first, f.fields[GROUP]) && run_step(&f, why_not))
-			continue;
-		buf_add(kept, plan->data + at, (size_t)n);
-		count++;
+	frame_write(&spelling, FRAME_PLAN, name, 3);
+	*first = at = spelling.len;
+	if (file.len < at || memcmp(file.data, spelling.data, at)) {
+		problem = "it is no plan of this version for this attachment";
+	} else {
+		for (; (size = step_parse(file, at, &step)); at += size)
+			steps++;
+		snprintf(crc, sizeof crc, "%08x", crc32(file.data, at));
+		spelling.len = 0;
+		frame_write(&spelling, FRAME_PLAN_END, (struct field[]){ number(digits, steps), text(crc) }, 2);
+		if (file.len - at != spelling.len || memcmp(file.data + at, spelling.data, spelling.len))
+			problem = "it is cut short or altered";
 	}
-	add_end(kept, kept->data, kept->len, count);
-	return count;
+	buf_free(&spelling);
+	return problem;
 }
 
-/* Carries out what the call's plan holds; one that does not exist is of no steps. Returns 0 when
- * nothing is attached any more, else the CNI error code to report; `why_not` tells. */
-int plan_replay(struct buf *why_not)
+/* Runs one step. Returns true when it is done; else appends why not. Delegates print it on stdout. */
+static bool run_step(struct call *call, struct frame *step, struct buf *failures)
 {
-	static struct buf path, record, plan, kept;
-	const char *dir = setting("PLEXUS_STATE_DIR", STATE_DIR), *problem;
-	const char *id = setting("CNI_CONTAINERID", ""), *ifname = setting("CNI_IFNAME", "");
+	const struct exec_result *r = &call->result;
+	const char *text = "it failed and said nothing";
+
+	for (int i = EXEC_ENV; i < step->count; i++)
+		if (!strncmp(step->fields[i].data, "CNI_NETNS=", 10))
+			step->fields[i--] = step->fields[--step->count]; /* see run_steps */
+	exec_order(call, step);
+	if (!strcmp(r->outcome, "exited") && r->code == 0)
+		return true;
+	if (*r->message)
+		text = r->message;
+	else if (r->output.len)
+		text = r->output.data;
+	else if (r->errors.len)
+		text = r->errors.data;
+	buf_print(failures, "%s%s: %.300s", failures->len ? "; " : "", step->fields[EXEC_TYPE].data, text);
+	return false;
+}
+
+/* Runs the steps of a checked plan and collects their failures. The steps of a group follow one
+ * another: what is left of it after a failure is passed over. Delegates get the namespace of today's
+ * call, or none: some fail or worse on a stale path. */
+static void run_steps(struct call *call, struct field plan, size_t at, struct buf *failures)
+{
+	int netns = netns_open(call->netns);
+	struct field group, failed = { "", SIZE_MAX };
+	struct frame step;
+	size_t size;
+
+	if (netns < 0)
+		putenv("CNI_NETNS=");
+	close(netns);
+	for (; (size = step_parse(plan, at, &step)); at += size) {
+		group = step.fields[EXEC_GROUP];
+		if (group.len == failed.len && !memcmp(group.data, failed.data, group.len))
+			continue;
+		if (!run_step(call, &step, failures))
+			failed = group;
+	}
+}
+
+/* Carries out a plan, which is then removed together with the record. When a step fails both are
+ * left as they are: DELs can be repeated. */
+static enum cni_error replay(struct call *call, struct field plan, const char *path, struct buf *failures)
+{
+	char record[PATH_SIZE];
+	const char *problem;
 	size_t first;
+
+	problem = plan_problem(plan, call->container_id, call->ifname, &first);
+	if (problem) {
+		buf_print(failures, "teardown plan %s is damaged: %s; it was kept: start plexusd to detach "
+			  "from the record, or detach by hand", path, problem);
+		return CNI_DECODING_FAILURE;
+	}
+	run_steps(call, plan, first, failures);
+	if (failures->len)
+		return CNI_NOT_DETACHED;
+	snprintf(record, sizeof record, "%s/%s@%s.json", call->state_dir, call->container_id, call->ifname);
+	if ((unlink(record) && errno != ENOENT) || unlink(path)) {
+		buf_print(failures, "all detached, but cannot remove %s: %s", path, errno_text(errno));
+		return CNI_IO_FAILURE;
+	}
+	return CNI_OK;
+}
+
+/* Carries out what the call's plan holds; one that does not exist is of no steps. Returns CNI_OK when
+ * nothing is attached any more, else the error to report, with its text in `failures`. */
+enum cni_error plan_replay(struct call *call, struct buf *failures)
+{
+	struct buf plan = { 0 };
+	char path[PATH_SIZE];
+	enum cni_error code;
 	int fd;
 
-	buf_print(&path, "%s/%s@%s.teardown", dir, id, ifname);
-	buf_print(&record, "%s/%s@%s.json", dir, id, ifname);
-	fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	snprintf(path, sizeof path, "%s/%s@%s.teardown", call->state_dir, call->container_id, call->ifname);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)
-		return 0;
-	if (fd < 0 || read_all(fd, &plan, PLAN_CAP, -1))
-		return buf_print(why_not, "cannot read %s: %s", path.data, why(errno)), 5;
-	close(fd);
-	problem = plan_problem(CONTENT(plan), id, ifname, &first);
-	if (problem)
-		return buf_print(why_not, "teardown plan %s is damaged: %s; it was kept: start plexusd to "
-				 "detach from the record, or detach by hand", path.data, problem), 6;
-	if (run_steps(&plan, first, &kept, why_not)) {
-		save(path.data, &kept);
-		return 102;
+		return CNI_OK;
+	if (fd < 0 || read_all(fd, &plan, PLAN_CAP, -1)) {
+		buf_print(failures, "cannot read %s: %s", path, errno_text(errno));
+		code = CNI_IO_FAILURE;
+	} else {
+		code = replay(call, content(&plan), path, failures);
 	}
-	if ((unlink(record.data) && errno != ENOENT) || unlink(path.data))
-		return buf_print(why_not, "all detached, but cannot remove %s: %s", path.data, why(errno)), 5;
-	return 0;
+	buf_free(&plan);
+	close(fd);
+	return code;
 }

@@ -30,9 +30,13 @@
  *
  * A teardown plan (`<stateDir>/<containerID>@<ifName>.teardown`) is a file of frames:
  *   PLAN      version containerID ifName
- *   EXEC*     the DELs in the order to run them; after a failure the rest of the same `group` is
- *             passed over (a chain stops at its first error), other groups go on
+ *   EXEC*     the DELs in the order to run them, those of a `group` one after another; after a
+ *             failure the rest of the group is passed over (a chain stops at its first error),
+ *             other groups go on
  *   PLAN_END  count crc32                      of all bytes before this frame, 8 hex digits
+ *
+ * A plan of which a step failed is kept as it is, and the next DEL repeats all of it: CNI lets every
+ * DEL be repeated.
  */
 #ifndef PLEXUS_PROTOCOL_H
 #define PLEXUS_PROTOCOL_H
@@ -52,6 +56,6 @@ enum frame_type {
 };
 
 /* The fields of EXEC; further ones are ENV too. */
-enum exec_field { GROUP, TYPE, PATH, TIMEOUT, STDIN, ENV };
+enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV };
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of the shim share. The process is short-lived and single-threaded: buffers that
- * live as long as the call are static in their function and used again, not freed. No call that
- * blocks is ever interrupted (EINTR) but ppoll: SIGCHLD, the one signal with a handler, is blocked.
+ * What the parts of the shim share. The process serves one call, in one thread. What it knows of the
+ * call is in `struct call`; beside it there is only what the kernel keeps of a process, such as the
+ * environment. Memory lives as long as the call unless a function frees its own. No call that blocks
+ * is ever interrupted (EINTR) but ppoll: SIGCHLD, the one signal with a handler, is blocked.
  */
 #ifndef PLEXUS_SHIM_H
 #define PLEXUS_SHIM_H
@@ -13,6 +14,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,72 +29,115 @@
 
 #define OWN_NETNS "/proc/self/ns/net"
 #define CHUNK 65536
+#define NUMBER_SIZE 24          /* for any number's digits */
+#define PATH_SIZE (2 * PATH_MAX) /* what is cut there is too long for the kernel, too */
 
 /* Bytes that grow; the byte after the last is always NUL once something was added. */
 struct buf { char *data; size_t len, cap; };
 struct field { char *data; size_t len; };
-#define CONTENT(b) ((struct field){ (b).data, (b).len })
 struct frame { int type, count; struct field fields[FIELDS_MAX]; };
+
+/* The codes of the CNI specification, and Plexus's own from 100 on (README.md). */
+enum cni_error {
+	CNI_OK = 0, CNI_INVALID_ENVIRONMENT = 4, CNI_IO_FAILURE = 5, CNI_DECODING_FAILURE = 6,
+	CNI_TRY_AGAIN_LATER = 11, CNI_PLUGIN_NOT_AVAILABLE = 50, CNI_NOT_DETACHED = 102, CNI_INTERNAL = 999,
+};
+
+/* How a session with an engine ended. */
+enum session_end {
+	SESSION_OPEN,          /* it has not */
+	SESSION_ANSWERED,      /* by DONE: the engine's answer is printed */
+	SESSION_UNREACHABLE,   /* there is no engine, or it left before its first order */
+	SESSION_LOST,          /* the engine went away */
+	SESSION_MISUNDERSTOOD, /* the engine sent what is no order */
+};
+
+/* How a delegate ended; the names are those of EXEC_RESULT. */
 struct exec_result {
 	const char *outcome;
 	int code;
-	struct buf message, said[STDERR_FILENO + 1];
+	struct buf output, errors;
+	char message[PATH_SIZE];
 	int64_t elapsed_us;
 };
-struct nlmsghdr;
-/* How a conversation with an engine ended, where not by DONE: that one exits. A CNI error code. */
-enum ending { NOTHING_DONE = 0, LOST = 11, MISUNDERSTOOD = 999 };
 
-/* frame.c */
+struct call {
+	const char *command, *container_id, *ifname, *netns; /* the CNI variables; "" when not set */
+	const char *state_dir;
+	char cni_version[32];      /* for answers: the input's, once it is known */
+	int64_t started_us;        /* CLOCK_REALTIME */
+	int wait_ms;               /* for an engine to come */
+	struct buf conf;           /* stdin */
+	struct buf problem;        /* what is wrong with the variables that name the sandbox, or empty */
+	char lock_file[PATH_SIZE]; /* of the sandbox; "" as long as it is not locked */
+	int orders;                /* EXEC and NETLINK: while there were none, nothing has been changed */
+	const char *trouble;       /* why no engine has answered the call */
+	int exit_status;           /* of an answered call */
+	struct exec_result result; /* of the last delegate */
+	int *exec_errno;           /* shared with children: why the last one could not be executed */
+};
+struct nlmsghdr;
+
+/* buf.c */
 void buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, const void *data, size_t len);
-char *buf_print(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buf_print(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buf_drop(struct buf *b, size_t len);
+void buf_free(struct buf *b);
+
+/* frame.c */
 struct field text(const char *s);
-struct field number(char digits[24], int64_t n);
-int is_text(struct field f);
+struct field number(char digits[NUMBER_SIZE], int64_t n);
+struct field content(const struct buf *b);
+bool is_text(struct field f);
 int field_number(struct field f);
+bool is_exec(const struct frame *f);
 void frame_write(struct buf *b, int type, const struct field *fields, int count);
 ssize_t frame_parse(const char *bytes, size_t len, struct frame *f);
 
 /* io.c */
 int64_t clock_us(clockid_t clock);
-#define now_us() clock_us(CLOCK_MONOTONIC)
+int64_t now_us(void);
 ssize_t read_some(int fd, struct buf *b);
 int read_all(int fd, struct buf *b, size_t cap, int patience_ms);
 int write_all(int fd, const void *data, size_t len);
+bool is_file(int fd, const char *path);
+
+/* call.c */
 const char *setting(const char *name, const char *fallback);
 int setting_ms(const char *name, int fallback);
-int is_file(int fd, const char *path);
+void call_init(struct call *call);
+bool call_is(const struct call *call, const char *command);
+void call_find_version(struct call *call, const char *conf);
+void call_check(struct call *call);
+void call_request(struct call *call, struct buf *request);
 
 /* fail.c */
-extern char cni_version[32];
-void find_version(const char *conf);
-const char *why(int error);
-_Noreturn void fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *errno_text(int error);
+size_t utf8_length(const char *s);
+_Noreturn void fail(struct call *call, enum cni_error code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* lock.c */
+void lock_take(struct call *call);
+void lock_release(struct call *call);
 
 /* exec.c */
-void launch_prepare(void);
-pid_t launch(char *path, const int *fds, int count, const struct frame *order);
-int is_exec(const struct frame *f);
-void exec_order(const struct frame *f, struct exec_result *r);
+void exec_prepare(struct call *call);
+pid_t exec_launch(struct call *call, const char *path, const int *fds, int count, const struct frame *order);
+void exec_order(struct call *call, const struct frame *f);
 
 /* netlink.c */
 int netns_open(const char *path);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last);
-int netlink_order(const struct frame *f, struct buf *reply, const char **message);
-
-/* sandbox.c */
-const char *sandbox_problem(const char *command);
-void sandbox_lock(const char *command);
+int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message);
 
 /* plan.c */
 const char *plan_problem(struct field file, const char *id, const char *ifname, size_t *first);
-int plan_replay(struct buf *why_not);
+enum cni_error plan_replay(struct call *call, struct buf *failures);
 
-/* engine.c */
-extern int orders_received;
-extern const char *trouble;
-enum ending engine_daemon(const struct buf *request);
-enum ending engine_standalone(const struct buf *request);
+/* session.c */
+enum session_end session_with_daemon(struct call *call, const struct buf *request);
+enum session_end session_with_standalone(struct call *call, const struct buf *request);
 
 #endif

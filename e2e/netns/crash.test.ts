@@ -97,7 +97,7 @@ test("the daemon is killed before its first order: the ADD waits for the next on
   await pod.mustDel();
 });
 
-test("the daemon is killed and the shim cannot detach all: what failed stays planned, the next DEL completes it", async () => {
+test("the daemon is killed and the shim cannot detach all: record and plan are kept, the next DEL completes it", async () => {
   const pod = await node.pod("partly", { networks: "alpha,beta" });
   await plugins.script("beta", "ADD", { hold: true });
   await plugins.script("alpha", "DEL", errorScript(30, "busy"));

@@ -7,12 +7,15 @@ import { expect, test } from "vitest";
 import { encodeFrame, encodePlan, FrameType } from "./frames.ts";
 import { type Bench, cniError, eachBuild, until } from "./harness.ts";
 
-/** Installs an engine of our own kind as plexus-standalone, and returns its path. */
+/**
+ * Installs a small engine as plexus-standalone, and returns its path. It runs as either kind of
+ * module: which one is up to a package.json above the temporary directory.
+ */
 function standalone(bench: Bench, script: string, mode = 0o755): string {
   const path = join(bench.dir, "plexus-standalone");
   const codec = encodeFrame.toString();
   const text = `#!${process.execPath}
-const net = require("node:net"); const fs = require("node:fs");
+const [net, fs] = ["node:net", "node:fs"].map(process.getBuiltinModule);
 const encodeFrame = ${codec};
 const socket = new net.Socket({ fd: 3 });
 ${script}`;
@@ -276,6 +279,14 @@ eachBuild("a connection that is lost in the middle", (bench) => {
       stdout: "",
     });
     expect(existsSync(mark)).toBe(true);
+  });
+
+  test("DEL with names that cannot be part of a path looks for no plan", async () => {
+    plan(bench());
+    await lose();
+    const env = { CNI_COMMAND: "DEL", CNI_CONTAINERID: "../state/c1" };
+    const error = cniError(await bench().run({ env }));
+    expect(error).toMatchObject({ code: 11, msg: "plexusd went away during the call" });
   });
 
   test.each(["CHECK", "GC", "STATUS"])("%s fails with code 11", async (command) => {

@@ -75,25 +75,3 @@ export function encodePlan({ containerId, ifName, version = "1", steps }: PlanPa
   const sum = crc32(body).toString(16).padStart(8, "0");
   return Buffer.concat([body, encodeFrame(FrameType.planEnd, [steps.length, sum])]);
 }
-
-/** The steps a plan file holds, its count and checksum verified. */
-export function decodePlan(bytes: Buffer): { group: string; type: string; env: string[] }[] {
-  const frames: Frame[] = [];
-  let rest = bytes;
-  let endAt = 0;
-  for (let next = decodeFrame(rest); next; next = decodeFrame(rest)) {
-    endAt = bytes.length - rest.length;
-    frames.push(next.frame);
-    rest = next.rest;
-  }
-  const end = frames.at(-1);
-  const sum = crc32(bytes.subarray(0, endAt)).toString(16).padStart(8, "0");
-  if (rest.length > 0 || end?.type !== FrameType.planEnd || end.fields[1]?.toString() !== sum)
-    throw new Error("damaged plan");
-  if (Number(end.fields[0]) !== frames.length - 2) throw new Error("wrong count in plan");
-  return frames.slice(1, -1).map(({ fields }) => ({
-    group: String(fields[0]),
-    type: String(fields[1]),
-    env: fields.slice(5).map(String),
-  }));
-}

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -114,6 +122,18 @@ eachBuild("the sandbox's lock", (bench) => {
     await until(() => inside() === 2);
     open();
     expect(await second.ended).toMatchObject({ code: 0 });
+  });
+
+  test("a call that began without a state directory leaves the lock file of a later one alone", async () => {
+    const state = join(bench().dir, "later");
+    const { inside, open } = await gate(bench());
+    const call = start("ADD", { PLEXUS_STATE_DIR: state });
+    await until(() => inside() === 1);
+    mkdirSync(state);
+    writeFileSync(join(state, "c1.lock"), "");
+    open();
+    expect(await call.ended).toMatchObject({ code: 0 });
+    expect(readdirSync(state)).toEqual(["c1.lock"]);
   });
 
   test("is not inherited by what a delegate leaves running", async () => {

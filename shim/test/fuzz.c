@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct field name[] = { text(PROTOCOL_VERSION), text("c1"), text("eth0") };
 	struct frame f;
 	size_t at = 0, end, first, count = 0;
-	char *exact = malloc(len + 1), sum[9], digits[24];
+	char *exact = malloc(len + 1), sum[9], digits[NUMBER_SIZE];
 
 	memcpy(exact, data, len);
 	plan_problem((struct field){ exact, len }, "c1", "eth0", &first);
@@ -66,8 +66,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	return 0;
 }
 #else
+/* Steps through the text as fail does: never past its end. */
+static void walk_utf8(const char *text)
+{
+	const char *end = text + strlen(text);
+	size_t len;
+
+	while (text < end) {
+		len = utf8_length(text);
+		assert(len <= 4);
+		text += len ? len : 1;
+	}
+	assert(text == end);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
+	static struct call call;
 	struct frame f;
 	struct nlmsghdr last;
 	char *exact = malloc(len + 1);
@@ -75,13 +90,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	memcpy(exact, data, len);
 	exact[len] = '\0';
-	find_version(exact);
-	assert(cni_version[strspn(cni_version, "0123456789.")] == '\0');
+	call_find_version(&call, exact);
+	assert(call.cni_version[strspn(call.cni_version, "0123456789.")] == '\0');
+	walk_utf8(exact);
 	exact = realloc(exact, len ? len : 1);
 	netlink_last(exact, len, &last);
 	for (size_t at = 0; (n = frame_parse(exact + at, len - at, &f)) > 0; at += (size_t)n) {
 		touch(&f);
-		assert(!is_exec(&f) || f.count >= ENV);
+		assert(!is_exec(&f) || f.count >= EXEC_ENV);
 	}
 	free(exact);
 	return 0;

@@ -81,6 +81,43 @@ static void test_numbers(void)
 	assert(!is_text((struct field){ "a\0b", 3 }) && is_text((struct field){ "ab", 2 }));
 }
 
+static void test_utf8(void)
+{
+	static const struct { const char *bytes; size_t len; } cases[] = {
+		{ "", 1 }, { "a", 1 }, { "\177", 1 },
+		{ "\302\200", 2 }, { "\337\277", 2 },                 /* U+0080, U+07FF */
+		{ "\340\240\200", 3 }, { "\355\237\277", 3 },         /* U+0800, U+D7FF */
+		{ "\356\200\200", 3 }, { "\357\277\277", 3 },         /* U+E000, U+FFFF */
+		{ "\360\220\200\200", 4 }, { "\364\217\277\277", 4 }, /* U+10000, U+10FFFF */
+		{ "\200", 0 }, { "\277", 0 }, { "\376", 0 }, { "\377", 0 },
+		{ "\300\200", 0 }, { "\301\277", 0 },                 /* overlong: U+0000, U+007F */
+		{ "\340\237\277", 0 }, { "\360\217\277\277", 0 },    /* overlong: U+07FF, U+FFFF */
+		{ "\355\240\200", 0 }, { "\355\277\277", 0 },         /* surrogates */
+		{ "\364\220\200\200", 0 }, { "\365\200\200\200", 0 }, /* beyond U+10FFFF */
+		{ "\302", 0 }, { "\340\240", 0 }, { "\360\220\200", 0 }, /* cut */
+		{ "\302a", 0 }, { "\340\240a", 0 }, { "\360\220\200a", 0 }, { "\360\220\200\300", 0 },
+	};
+	char *exact;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		exact = strdup(cases[i].bytes);
+		assert(utf8_length(exact) == cases[i].len);
+		free(exact);
+	}
+}
+
+static void test_version(void)
+{
+	static struct call call = { .cni_version = "1.1.0" };
+
+	call_find_version(&call, "{\"cniVersion\":7,\"cniVersion\" : \"0.4.0\"}");
+	assert(!strcmp(call.cni_version, "0.4.0"));
+	call_find_version(&call, "{\"cniVersion\":\"1234567890123456789012345678901\"}");
+	assert(strlen(call.cni_version) == 31);
+	call_find_version(&call, "{\"cniVersion\":\"12345678901234567890123456789012\"}");
+	assert(strlen(call.cni_version) == 31);
+}
+
 static void test_netlink_chain(void)
 {
 	uint32_t words[8] = { 16, 0, 7, 0, 16, 0, 9, 0 };
@@ -103,6 +140,8 @@ int main(void)
 	test_incomplete_at_every_length();
 	test_malformed();
 	test_numbers();
+	test_utf8();
+	test_version();
 	test_netlink_chain();
 	return 0;
 }

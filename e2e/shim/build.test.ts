@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join, resolve } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+const root = resolve(import.meta.dirname, "../..");
+const note =
+  /^note: no musl-gcc: .* about (\d+) KB instead of (\d+) KB, .*; install musl-tools \(Debian\)/gm;
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "plexus-build-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+function build(...args: string[]): { notes: RegExpExecArray[]; kilobytes: number } {
+  const out = join(dir, "plexus");
+  const stdout = execFileSync("make", ["-C", join(root, "shim"), `OUT=${out}`, ...args]);
+  expect(execFileSync(out, ["--version"]).toString()).toMatch(/^plexus /);
+  return { notes: [...stdout.toString().matchAll(note)], kilobytes: statSync(out).size / 1000 };
+}
+
+describe("the shim's build", () => {
+  test("has the size that README states, or says that it has not", () => {
+    const { notes, kilobytes } = build();
+    const readme = /static C shim of (\d+) KB/.exec(readFileSync(join(root, "README.md"), "utf8"));
+    const stated = Number(notes[0]?.[1] ?? readme?.[1]);
+    expect(Math.abs(kilobytes - stated) / stated).toBeLessThan(0.1);
+  });
+
+  test("without musl-gcc says in one line what that costs", () => {
+    const { notes, kilobytes } = build("CC=cc");
+    expect(notes).toHaveLength(1);
+    const stated = Number(notes[0]?.[1]);
+    expect(Math.abs(kilobytes - stated) / stated).toBeLessThan(0.1);
+  });
+});
+
+describe("scripts/system-deps.sh build, where a static glibc is all there is", () => {
+  /** A PATH with everything but musl-gcc and apt-get; apt-get is then the script given, if any. */
+  function path(aptGet?: string): string {
+    const bin = join(dir, "bin");
+    mkdirSync(bin);
+    const tools = "bash sh cc gcc as ld ar ip iptables nft ping unshare";
+    for (const tool of tools.split(" ")) {
+      const found = (process.env.PATH ?? "")
+        .split(delimiter)
+        .map((folder) => join(folder, tool))
+        .find((file) => existsSync(file));
+      if (found) symlinkSync(found, join(bin, tool));
+    }
+    writeFileSync(join(bin, "id"), "#!/bin/sh\necho 0\n", { mode: 0o755 });
+    if (aptGet) writeFileSync(join(bin, "apt-get"), `#!/bin/sh\n${aptGet}\n`, { mode: 0o755 });
+    return bin;
+  }
+
+  const run = (PATH: string) =>
+    spawnSync("bash", [join(root, "scripts/system-deps.sh"), "build"], {
+      env: { ...process.env, PATH },
+      encoding: "utf8",
+    });
+
+  test("on Debian musl-tools is installed", () => {
+    const calls = join(dir, "calls");
+    const { status, stdout } = run(path(`echo "$@" >>${calls}`));
+    expect({ status, stdout }).toEqual({ status: 0, stdout: "installing musl-tools\n" });
+    expect(readFileSync(calls, "utf8")).toMatch(/^install .* musl-tools$/m);
+  });
+
+  test("on Debian without a repository that has it, the static glibc will do", () => {
+    expect(run(path("exit 100")).status).toBe(0);
+  });
+
+  test("elsewhere the static glibc will do", () => {
+    expect(run(path())).toMatchObject({ status: 0, stdout: "" });
+  });
+});
