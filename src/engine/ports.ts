@@ -1,10 +1,9 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
-import type { AttachmentRecord } from "./record.ts";
 
-/**
- * What the engine needs of the world. It does no I/O of its own: every file, process, socket and
- * clock comes in through one of these.
+/*
+ * What the engine needs from its surroundings. It does no I/O of its own: every file, process,
+ * socket and clock is reached through one of these interfaces, or through the RecordStore.
  */
 
 /** How to reach the host for the length of one call: through the shim that carries it. */
@@ -37,41 +36,6 @@ export class NetnsError extends Error {
     this.errno = errno;
   }
 }
-
-/** One sandbox interface request: the key under which its record and plan are kept. */
-export interface RecordKey {
-  readonly containerId: string;
-  readonly ifName: string;
-}
-
-/** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
-export interface DamagedRecord extends RecordKey {
-  readonly reason: string;
-}
-
-/** Attachment records and teardown plans; durable when a promise resolves. */
-export interface RecordStore {
-  /** @throws CniError 5 or 6 when there is a record but it cannot be read or fails its checksum. */
-  load(key: RecordKey): Promise<AttachmentRecord | undefined>;
-  /**
-   * The teardown plan of a sandbox, whatever became of its record.
-   * @throws CniError 5 or 6 when there is a plan but it cannot be read or used
-   */
-  loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
-  /** Writes record and plan: each complete or not at all, fsynced. */
-  save(record: AttachmentRecord, plan: TeardownPlan): Promise<void>;
-  /** Forgets record and plan; missing ones are no error. */
-  remove(key: RecordKey): Promise<void>;
-  /** Puts record and plan aside for people to look at, out of the way of the sandbox; missing ones are no error. */
-  quarantine(key: RecordKey): Promise<void>;
-  /** Whether any sandbox of the pod is recorded; cheap enough for every DEL. */
-  hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean>;
-  /** Every record there is, and every sandbox that has files but no usable record. */
-  list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
-}
-
-/** The DELs of a record, ready to run, first to last; one group per attachment. */
-export type TeardownPlan = readonly { readonly group: number; readonly call: DelegateCall }[];
 
 /** Who a call is for, from CNI_ARGS. */
 export interface PodIdentity {
@@ -157,10 +121,4 @@ export interface Logger {
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
   child(fields: object): Logger;
-}
-
-/** What is measured of every call; implemented over Prometheus or a trace. */
-export interface CallObserver {
-  /** A phase of the call ended: connect, parse, resolve, record, delegate, route, status, reply. */
-  phase(name: string, milliseconds: number, labels?: Readonly<Record<string, string>>): void;
 }

@@ -1,10 +1,14 @@
 import type { JsonObject } from "#lib/json.ts";
 
-/** The attachments of one sandbox, as resolved at ADD: what DEL, CHECK and GC work from. */
-export interface AttachmentRecord {
+/** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */
+export interface RecordKey {
   readonly containerId: string;
   /** CNI_IFNAME of the runtime's call; the default network's interface. */
   readonly ifName: string;
+}
+
+/** The attachments of one sandbox, as resolved at ADD: what DEL, CHECK and GC work from. */
+export interface AttachmentRecord extends RecordKey {
   readonly netns: string;
   /** The version of the conf that the runtime handed over. */
   readonly cniVersion: string;

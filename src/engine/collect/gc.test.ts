@@ -209,10 +209,10 @@ test.each(["both", "plan lost"])(
 
 test("gc() calls no plugin while a running container's recorded configuration cannot be read any more", async () => {
   const lab = await pods("c1");
-  const { record, plan } = lab.records.saves.at(-1)!;
+  const { record, plan } = lab.records.writes.at(-1)!;
   const [first, ...others] = record.attachments;
   const attachments = [{ ...first!, conf: { name: "default-net" } }, ...others];
-  await lab.records.save({ ...record, attachments }, plan);
+  await lab.records.update({ ...record, attachments }, plan);
   expect((await lab.gc(["c1"])).json).toMatchObject({ code: 7 });
   expect(told(lab)).toEqual({});
 });

@@ -29,7 +29,7 @@ test("del() detaches what was attached in reverse order, then forgets it [R-0.3-
 
 test("del() goes by the record, not by what annotation, definition and configuration say today, and asks for nothing", async () => {
   const lab = await attached();
-  const before = [...lab.records.saves.at(-1)!.plan.map(({ call }) => call.stdin)];
+  const before = [...lab.records.writes.at(-1)!.plan.map(({ call }) => call.stdin)];
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "b" } });
   lab.source.addNad("default/a", network("other", "ipvlan"));
   lab.source.removeNad("default/b");
@@ -151,7 +151,7 @@ test("del() without a record and without a default network that can be found suc
   const lab = new EngineLab({ conf: { clusterNetwork: "gone" } });
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual([]);
-  expect(lab.logger.at("warn")).toEqual(["no record, and no default network to tell of the DEL"]);
+  expect(lab.logger.at("warn")).toEqual(["no record, and no default network that could get a DEL"]);
 });
 
 test.each([
@@ -202,7 +202,7 @@ test("del() is repeated without a namespace when that vanishes meanwhile", async
 
 test("del() tries every attachment although the kernel lists no interfaces", async () => {
   const lab = await attached();
-  lab.kernel.refuses = 1;
+  lab.kernel.refuse = () => 1;
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   expect((await lab.del(web)).json).toMatchObject({
     code: 5,

@@ -212,5 +212,5 @@ test("the runtime's runtimeConfig reaches the default network's plugins by capab
     ["bridge", undefined],
     ["macvlan", undefined],
   ]);
-  expect(lab.records.saves[0]?.record.attachments[0]?.capabilityArgs).toEqual(runtimeConfig);
+  expect(lab.records.writes[0]?.record.attachments[0]?.capabilityArgs).toEqual(runtimeConfig);
 });

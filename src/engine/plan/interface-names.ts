@@ -41,21 +41,21 @@ interface Claims {
   readonly existing: ReadonlySet<string>;
 }
 
-function claim(name: string, by: Claims & { owner: string }): void {
-  const other = by.owners.get(name);
+function claim(name: string, { owner, owners, existing }: Claims & { owner: string }): void {
+  const other = owners.get(name);
   if (other !== undefined) {
     throw new CniError(
       CniErrorCode.InvalidRequest,
-      `interface ${name} is wanted by network ${other} and by network ${by.owner}`,
+      `interface ${name} is wanted by network ${other} and by network ${owner}`,
     );
   }
-  if (by.existing.has(name)) {
+  if (existing.has(name)) {
     throw new CniError(
       CniErrorCode.InvalidRequest,
-      `interface ${name}, wanted by network ${by.owner}, exists already in the pod's network namespace`,
+      `interface ${name}, wanted by network ${owner}, exists already in the pod's network namespace`,
     );
   }
-  by.owners.set(name, by.owner);
+  owners.set(name, owner);
 }
 
 function generate(position: number, claims: Claims): string {

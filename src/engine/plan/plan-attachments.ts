@@ -4,13 +4,15 @@ import type { CallContext } from "#engine/deps.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
+import { delegateSearchPath } from "#engine/search-path.ts";
 import { isJsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
 
-/** Everything that an ADD will do, decided and validated before anything is attached. */
+/** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {
   readonly attachments: readonly PlannedAttachment[];
   /** Why the pod's network annotation is ignored, when it is. */
@@ -29,17 +31,14 @@ export async function planAttachments(
     runtimeIfName: request.ifName,
     existing: await existingInterfaces(ctx, request.netns),
   });
-  const searchPath = [
-    ...(ctx.config.binDir === undefined ? [] : [ctx.config.binDir]),
-    ...request.path,
-  ];
+  const searchPath = delegateSearchPath(ctx.config, request.path);
   const attachments = networks.map((network, i) => ({
     ...network,
     ifName: names[i] as string,
     cniArgs: delegateArgs(request.cniArgs, network.isDefault),
     searchPath,
   }));
-  return { attachments, ...(annotationError === undefined ? {} : { annotationError }) };
+  return omitUndefined({ attachments, annotationError });
 }
 
 async function wantedNetworks(
@@ -61,7 +60,7 @@ async function wantedNetworks(
     capabilityArgs: { ...first.capabilityArgs, ...defaultNetwork.capabilityArgs },
   };
   const networks = [override ?? first, ...others, ...secondaries];
-  return { networks, ...(annotationError === undefined ? {} : { annotationError }) };
+  return omitUndefined({ networks, annotationError });
 }
 
 /** CNI_ARGS that name an address are meant for the runtime's own interface, which is the default network's. */

@@ -26,7 +26,7 @@ test("a missing definition fails the pod before anything runs or is recorded, an
     msg: expect.stringContaining("default/gone"),
   });
   expect(lab.journal).toEqual([]);
-  expect(lab.events.told[0]).toMatchObject({
+  expect(lab.events.recorded[0]).toMatchObject({
     pod: "default/web",
     type: "Warning",
     reason: "NoNetworkFound",
@@ -78,7 +78,7 @@ test("an invalid annotation is ignored loudly: event, log line and status entry 
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
   const saysWhat = expect.stringMatching(/element 2.*mac.*zz/);
-  expect(lab.events.told[0]).toMatchObject({
+  expect(lab.events.recorded[0]).toMatchObject({
     reason: "InvalidNetworkAnnotation",
     message: saysWhat,
   });

@@ -2,6 +2,8 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
 import {
@@ -12,10 +14,10 @@ import {
   parseNetworkSelections,
 } from "#npwg/selection/selection.ts";
 import { SelectionError } from "#npwg/selection/selection-error.ts";
-import { networkOfNad } from "./default-network.ts";
+import { networkFromNad } from "./default-network.ts";
 
 /** What a pod asks for; `annotationError` when its annotation is invalid and therefore ignored. */
-export interface PodRequests {
+interface PodRequests {
   readonly secondaries: readonly ResolvedNetwork[];
   /** Replaces the cluster default network for this pod. */
   readonly defaultNetwork?: ResolvedNetwork;
@@ -27,30 +29,22 @@ export interface PodRequests {
  * @throws CniError when a network may not be used, is not there or cannot take what is asked of it
  */
 export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<PodRequests> {
-  const override = await defaultOverride(ctx, pod);
-  const common = override === undefined ? {} : { defaultNetwork: override };
+  const defaultNetwork = await defaultOverride(ctx, pod);
   const annotation = pod.annotations[networksAnnotation] ?? "";
   let selections: NetworkSelection[];
   try {
-    selections = parseSelections(ctx, { annotation, pod });
+    selections = parseNetworkSelections(annotation, {
+      podNamespace: pod.namespace,
+      onWarning: (message) => ctx.logger.warn({}, message),
+    });
   } catch (error) {
     if (!(error instanceof SelectionError)) throw error;
     invalidAnnotation(ctx, pod, error);
-    return { ...common, secondaries: [], annotationError: error.message };
+    return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
   }
   const secondaries: ResolvedNetwork[] = [];
   for (const selection of selections) secondaries.push(await resolve(ctx, pod, selection));
-  return { ...common, secondaries };
-}
-
-function parseSelections(
-  ctx: CallContext,
-  from: { annotation: string; pod: Pod },
-): NetworkSelection[] {
-  return parseNetworkSelections(from.annotation, {
-    podNamespace: from.pod.namespace,
-    onWarning: (message) => ctx.logger.warn({}, message),
-  });
+  return omitUndefined({ secondaries, defaultNetwork });
 }
 
 /** An invalid annotation is ignored (§4.1.2.1), but never silently. */
@@ -91,7 +85,7 @@ async function resolve(
   checkAccess(ctx, pod, selection);
   const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
   if (nad === undefined) throw noSuchNetwork(ctx, pod, displayName);
-  const network = await networkOfNad(ctx, nad);
+  const network = await networkFromNad(ctx, nad);
   const requested = requestedCapabilities(selection);
   checkCapabilities(network.list, requested, displayName);
   const list =
@@ -110,7 +104,7 @@ function checkAccess(ctx: CallContext, pod: Pod, selection: NetworkSelection): v
       globalNamespaces,
     });
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorMessage(error);
     ctx.deps.events.record(pod, { type: "Warning", reason: "NetworkAccessDenied", message });
     throw error;
   }

@@ -1,4 +1,6 @@
+import { errorMessage } from "#lib/error-message.ts";
 import type { IpFamily } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { execute, type NetlinkTransport, type Request } from "#netlink/codec.ts";
 import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
 import { addRoute, deleteRoute, isDefault, type KernelRoute, listRoutes } from "#netlink/routes.ts";
@@ -10,7 +12,7 @@ import {
 } from "./plan.ts";
 import { RouteError } from "./route-error.ts";
 
-/** Where to set the default route, for which attachments, and how to reach the kernel. */
+/** The sandbox whose default route is to be set, its attachments, and how to reach the kernel. */
 export interface DefaultRouteRequest {
   readonly netns: string;
   /** All attachments of the pod. */
@@ -68,20 +70,20 @@ interface EditContext {
   readonly links: readonly Link[];
 }
 
-/** All edits in one datagram: the kernel tries each whatever became of those before it. */
+/** Sends all edits in one datagram: the kernel tries each one even if an earlier one failed. */
 async function carryOut(edits: readonly RouteEdit[], context: EditContext): Promise<void> {
   let outcomes: (string | undefined)[];
   try {
     outcomes = await execute(context.transport, context.netns, edits.map(editRequest));
   } catch (cause) {
-    await undo(edits, context).catch(() => undefined);
+    await restore(edits, context).catch(() => undefined);
     throw cause;
   }
   const failed = edits.findIndex(({ op }, i) => !isSuccess(op, outcomes[i]));
   const edit = edits[failed];
   if (edit === undefined) return;
   const done = edits.filter((_, i) => outcomes[i] === undefined);
-  const reason = `${outcomes[failed]}${await undoNote(done, context)}`;
+  const reason = `${outcomes[failed]}${await restoreNote(done, context)}`;
   throw new RouteError(`cannot ${describe(edit, context.links)}: ${reason}`, {
     errno: outcomes[failed] ?? "",
   });
@@ -98,7 +100,7 @@ function editRequest({ op, route, append }: RouteEdit): Request {
 }
 
 /** Removes what was added, then puts back what was removed, in the order it had. @throws RouteError */
-async function undo(done: readonly RouteEdit[], context: EditContext): Promise<void> {
+async function restore(done: readonly RouteEdit[], context: EditContext): Promise<void> {
   const added = done.filter(({ op }) => op === "add").toReversed();
   const removed = done.filter(({ op }) => op === "del");
   const edits: RouteEdit[] = [
@@ -115,13 +117,13 @@ async function undo(done: readonly RouteEdit[], context: EditContext): Promise<v
     throw new RouteError(`cannot ${describe(edit, context.links)}: ${outcomes[failed]}`);
 }
 
-/** What the message says when the undoing failed as well. */
-async function undoNote(done: readonly RouteEdit[], context: EditContext): Promise<string> {
+/** The end of the error message when the routes could not be restored either. */
+async function restoreNote(done: readonly RouteEdit[], context: EditContext): Promise<string> {
   try {
-    await undo(done, context);
+    await restore(done, context);
     return "";
   } catch (error) {
-    return `; and the routes could not be put back: ${error instanceof Error ? error.message : String(error)}`;
+    return `; and the routes could not be put back: ${errorMessage(error)}`;
   }
 }
 
@@ -154,11 +156,7 @@ function routesAfter(
       const own = sorted.flatMap(({ family, metric, hops }) =>
         hops
           .filter(({ ifIndex }) => indexes.includes(ifIndex))
-          .map(({ gateway }) => ({
-            family,
-            metric,
-            ...(gateway === undefined ? {} : { gateway }),
-          })),
+          .map(({ gateway }) => omitUndefined({ family, metric, gateway })),
       );
       return [ifName, { families, routes: own }];
     }),

@@ -36,7 +36,7 @@ export interface RouteEdit {
 }
 
 /** The changes, and the families whose default route they are about. */
-export interface RoutePlan {
+interface RoutePlan {
   readonly edits: readonly RouteEdit[];
   readonly families: readonly IpFamily[];
 }
