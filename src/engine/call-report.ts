@@ -4,8 +4,8 @@ import type { CallDelegates } from "./call-delegates.ts";
 import type { EngineDeps } from "./deps.ts";
 import type { Trace } from "./trace.ts";
 
-/** A call that came to its end, with all that is reported about it. */
-export interface FinishedCall {
+/** A call that has ended, with everything that is reported about it. */
+interface FinishedCall {
   readonly call: Call;
   readonly outcome: CallOutcome;
   readonly milliseconds: number;

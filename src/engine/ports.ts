@@ -6,11 +6,11 @@ import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
  * socket and clock is reached through one of these interfaces, or through the RecordStore.
  */
 
-/** How to reach the host for the length of one call: through the shim that carries it. */
+/** Access to the host during one call, through the shim that the runtime executed. */
 export interface DelegateHost {
   /**
-   * Runs one delegate and waits for it. Resolves whatever its exit status is.
-   * @throws HostGoneError when the shim has gone: the call is over, nothing more can be executed.
+   * Executes one delegate and waits for it. Resolves whatever its exit status is.
+   * @throws HostGoneError when the shim has gone: nothing more can be executed for the call.
    */
   exec(call: DelegateCall): Promise<DelegateOutcome>;
   /**
@@ -37,7 +37,7 @@ export class NetnsError extends Error {
   }
 }
 
-/** Who a call is for, from CNI_ARGS. */
+/** The pod for which a call is made, from CNI_ARGS. */
 export interface PodIdentity {
   readonly namespace: string;
   readonly name: string;
@@ -45,46 +45,46 @@ export interface PodIdentity {
   readonly uid?: string;
 }
 
-/** What is used of a pod. */
+/** The parts of a pod that the engine uses. */
 export interface Pod {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly annotations: Readonly<Record<string, string>>;
-  /** A static pod's mirror has another UID than the kubelet's sandbox carries. */
+  /** Whether it is the mirror of a static pod, whose UID differs from the one in CNI_ARGS. */
   readonly isStatic: boolean;
 }
 
 /** Where pods and NetworkAttachmentDefinitions come from. */
 export interface ClusterSource {
   /**
-   * The pod, or undefined when the source is sure that there is none of that name (and, where a
-   * UID is given and the pod is not static, of that UID).
-   * @throws CniError 11 when the source cannot tell in time.
+   * The pod; undefined when it certainly does not exist under that name (and, if a UID is given
+   * and the pod is not static, with that UID).
+   * @throws CniError 11 when that cannot be determined in time.
    */
   getPod(identity: PodIdentity, options: { signal?: AbortSignal }): Promise<Pod | undefined>;
-  /** The definition, or undefined when the source is sure that there is none. @throws CniError 11 */
+  /** The definition; undefined when it certainly does not exist. @throws CniError 11 as above */
   getNad(
     ref: { namespace: string; name: string },
     options: { signal?: AbortSignal },
   ): Promise<NetworkAttachmentDefinition | undefined>;
-  /** Why pods cannot be resolved now, in a sentence for an operator; undefined when they can. */
+  /** Why pods cannot be resolved at the moment, for an operator; undefined when they can. */
   notReadyReason(): string | undefined;
 }
 
-/** Publishes annotations of ours on pods. */
+/** Publishes annotations on pods. */
 export interface StatusPublisher {
   /**
-   * Sets annotations on the pod (null removes one). Resolves when written, or when the bounded
-   * wait is over and the write goes on in the background. Never rejects: an attached pod must not
+   * Sets annotations on the pod (null removes one). Resolves when they are written, or after a
+   * bounded wait, with the write going on in the background. Never rejects: an attached pod must not
    * fail because of its annotation.
    */
   publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void>;
-  /** The pod's sandbox is gone: writes that are still pending for it are dropped. Never rejects. */
+  /** Drops the pending writes of a pod whose sandbox is gone. Never rejects. */
   withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void>;
 }
 
-/** The events that are told of a pod. */
+/** The reasons of the events that are recorded for pods. */
 export type EventReason =
   | "AddedInterface"
   | "NoNetworkFound"
@@ -92,7 +92,7 @@ export type EventReason =
   | "AttachFailed"
   | "NetworkAccessDenied";
 
-/** Tells the pod's owner what happened. Never waits, never throws. */
+/** Records Kubernetes events for pods. Never waits, never throws. */
 export interface EventRecorder {
   record(
     pod: Pod,
@@ -100,9 +100,9 @@ export interface EventRecorder {
   ): void;
 }
 
-/** A directory of CNI configuration files, as the host has them. */
+/** The CNI configuration files of the host. */
 export interface ConfFiles {
-  /** File names in the directory, sorted bytewise; an absent directory is an empty one. */
+  /** The names of the files in a directory, sorted bytewise; none if the directory does not exist. */
   list(dir: string): Promise<string[]>;
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;

@@ -12,8 +12,14 @@ export function fileStem({ containerId, ifName }: RecordKey): string {
   return `${containerId}@${ifName}`;
 }
 
-/** The sandbox interface to which a record or plan belongs; undefined for any other file. */
-export function keyFromFileName(name: string): RecordKey | undefined {
+/** The sandbox interfaces that have a record or a plan among these files, sorted. */
+export function keysFromFileNames(names: Iterable<string>): RecordKey[] {
+  const keys = [...names].flatMap((name) => keyFromFileName(name) ?? []);
+  const byStem = new Map(keys.map((key) => [fileStem(key), key]));
+  return [...byStem.keys()].sort().flatMap((stem) => byStem.get(stem) ?? []);
+}
+
+function keyFromFileName(name: string): RecordKey | undefined {
   const suffix = [recordSuffix, planSuffix].find((each) => name.endsWith(each));
   if (suffix === undefined || name.startsWith(".")) return undefined;
   const stem = name.slice(0, -suffix.length);

@@ -320,7 +320,7 @@ test("create() has synced record, plan and directory when it resolves, and needs
   expect(synced).toHaveLength(3);
 });
 
-test("create() is durable in every process, also for a sandbox that another one has created before", async () => {
+test("create() over existing files is as durable as the first", async () => {
   await (await FileRecordStore.open(dir)).create(recordOf("c1"), plan);
   const store = await FileRecordStore.open(dir);
   await store.update(recordOf("c1"), plan);
@@ -329,7 +329,7 @@ test("create() is durable in every process, also for a sandbox that another one 
   expect(synced.toSorted()).toEqual(everything);
 });
 
-test("update() is visible to every process at once, synced by nobody, and durable after flush()", async () => {
+test("update() is visible to every process at once, not yet synced, and durable after flush()", async () => {
   const store = await FileRecordStore.open(dir);
   const other = await FileRecordStore.open(dir);
   await store.create(recordOf("c1"), plan);

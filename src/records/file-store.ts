@@ -10,7 +10,7 @@ import { DelayedSync } from "./delayed-sync.ts";
 import {
   damagedSuffix,
   fileStem,
-  keyFromFileName,
+  keysFromFileNames,
   planSuffix,
   recordSuffix,
 } from "./file-names.ts";
@@ -100,7 +100,7 @@ export class FileRecordStore implements RecordStore {
     const names = new Set(await readdir(this.#dir));
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const key of sortedKeys(names)) {
+    for (const key of keysFromFileNames(names)) {
       try {
         const record = await this.load(key);
         if (record !== undefined) records.push(record);
@@ -146,11 +146,4 @@ export class FileRecordStore implements RecordStore {
   #path(key: RecordKey, suffix: string): string {
     return join(this.#dir, fileStem(key) + suffix);
   }
-}
-
-/** Every sandbox interface that has a record or a plan, in the order of their file names. */
-function sortedKeys(names: Iterable<string>): RecordKey[] {
-  const keys = [...names].flatMap((name) => keyFromFileName(name) ?? []);
-  const byStem = new Map(keys.map((key) => [fileStem(key), key]));
-  return [...byStem.keys()].sort().flatMap((stem) => byStem.get(stem) ?? []);
 }

@@ -183,7 +183,7 @@ test("add() writes the status of a pod that asks for nothing as well", async () 
   ]);
 });
 
-test("add() tells the pod's owner of each interface", async () => {
+test("add() emits an event for each interface", async () => {
   const lab = podWith("a");
   await lab.add(web);
   expect(lab.events.recorded.map(({ type, reason, message }) => [type, reason, message])).toEqual([
@@ -226,7 +226,7 @@ test("add() takes a static pod whatever UID the runtime sends, and publishes on 
   expect([...lab.publisher.published.keys()]).toEqual(["kube-system/etcd"]);
 });
 
-test("add() says try again later while the readiness file is missing, before it asks or records anything [N-6.1.2a]", async () => {
+test("add() answers 'try again later' while the readiness file is missing, before it queries or records anything [N-6.1.2a]", async () => {
   const lab = podWith("a");
   lab.config = { readinessindicatorfile: "/run/default-ready" };
   const refused = await lab.add(web);

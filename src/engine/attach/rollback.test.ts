@@ -63,6 +63,7 @@ test("add() answers with the first error when undoing fails as well, keeps the r
   expect((await lab.add(web)).json).toMatchObject({ code: 110 });
   expect(new Set(lab.plugins.log("DEL"))).toEqual(new Set(["bridge DEL net1", "ptp DEL eth0"]));
   expect(lab.records.keys).toEqual(["c1@eth0"]);
+  expect(lab.journal.at(-1)).toBe("update c1@eth0");
   const logged = lab.logger.lines.find((line) => line.message.includes("could not be rolled back"));
   expect(logged).toMatchObject({
     level: "error",
@@ -196,7 +197,7 @@ test.each([
   },
 );
 
-test("add() whose shim goes while it is being undone leaves the record", async () => {
+test("add() whose shim goes during the rollback leaves the record", async () => {
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", failed(110, "no address left"));
   const host = lab.host();

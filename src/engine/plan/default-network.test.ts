@@ -107,7 +107,7 @@ test("delegates without a name are refused and named by their position", async (
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("no default network at all is an error that says what to set", async () => {
+test("no default network at all is an error that names the keys to set", async () => {
   const { json } = await labWith({}).add(web);
   expect(json).toMatchObject({
     code: 7,

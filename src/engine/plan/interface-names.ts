@@ -25,7 +25,7 @@ export function assignInterfaceNames(
   );
 }
 
-/** The runtime finds the default network by the name that it gave (CNI 0.3.0 "Result": that name or an error). */
+/** The runtime finds the default network under the name that it passed (CNI 0.3.0 "Result": that name or an error). */
 function runtimeName({ selection, displayName }: ResolvedNetwork, runtimeIfName: string): string {
   const wanted = selection?.ifName ?? runtimeIfName;
   if (wanted === runtimeIfName) return wanted;

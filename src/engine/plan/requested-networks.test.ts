@@ -19,7 +19,7 @@ function capable(name: string, type: string, ...capabilities: string[]): JsonObj
   return { ...network(name), plugins: [{ type, capabilities: declared }] };
 }
 
-test("a missing definition fails the pod before anything runs or is recorded, and tells the owner [N-3.4.1d]", async () => {
+test("a missing definition fails the pod before anything runs or is recorded, with an event [N-3.4.1d]", async () => {
   const lab = asking("gone");
   expect((await lab.add(web)).json).toMatchObject({
     code: 100,
@@ -88,7 +88,7 @@ test("an invalid annotation is ignored loudly: event, log line and status entry 
   ]);
 });
 
-test("an invalid annotation fails the pod where the configuration says so", async () => {
+test("an invalid annotation fails the pod when configured", async () => {
   const lab = asking("a b,,", { invalidAnnotation: "fail" });
   expect((await lab.add(web)).json).toMatchObject({ code: 100 });
   expect(lab.journal).toEqual([]);

@@ -1,6 +1,4 @@
-import { FlagsNew } from "netlink/dist/constants.js";
-import { MessageType } from "netlink/dist/rt/gen_structs.js";
-import { type NetlinkMessage, parseMessages } from "netlink/dist/structs.js";
+import { parseMessages } from "netlink/dist/structs.js";
 import { NetnsError } from "#engine/ports.ts";
 import { ipFamily } from "#lib/ip.ts";
 import type { NetlinkTransport } from "#netlink/codec.ts";
@@ -12,37 +10,10 @@ import {
   listRoutes,
   newDefaultRoute,
 } from "#netlink/routes.ts";
-import {
-  acknowledgement,
-  addressPayload,
-  connectedRoutePayload,
-  dumpAnswer,
-  linkPayload,
-} from "./rtnetlink-messages.ts";
+import { FakeNamespace } from "./fake-namespace.ts";
+import { acknowledgement } from "./rtnetlink-messages.ts";
 
-const errno = { ENOENT: 2, ESRCH: 3, EEXIST: 17, EOPNOTSUPP: 95 } as const;
-
-interface FakeLink {
-  readonly index: number;
-  readonly addresses: readonly string[];
-}
-
-/** One network namespace: its links with their addresses, and its routes as the kernel sends them. */
-class FakeNamespace {
-  readonly links = new Map<string, FakeLink>([["lo", { index: 1, addresses: ["127.0.0.1/8"] }]]);
-  routes: Buffer[] = [];
-  #lastIndex = 1;
-
-  addLink(name: string, addresses: readonly string[]): void {
-    const index = ++this.#lastIndex;
-    this.links.set(name, { index, addresses });
-    this.routes.push(...addresses.map((address) => connectedRoutePayload(index, address)));
-  }
-
-  nameOf(ifIndex: number | undefined): string | undefined {
-    return [...this.links].find(([, link]) => link.index === ifIndex)?.[0];
-  }
-}
+const enoent = 2;
 
 /**
  * As much of the kernel's rtnetlink as the engine uses: network namespaces by path, whose links,
@@ -121,7 +92,7 @@ export class FakeKernel {
   #enter(netns: string): FakeNamespace {
     const namespace = this.#namespaces.get(netns);
     if (namespace !== undefined) return namespace;
-    throw new NetnsError(`open ${netns}: No such file or directory`, errno.ENOENT);
+    throw new NetnsError(`open ${netns}: No such file or directory`, enoent);
   }
 
   #answer(namespace: FakeNamespace, messages: Uint8Array): Uint8Array {
@@ -130,50 +101,9 @@ export class FakeKernel {
       requests.flatMap((request) => {
         const refusal = this.refuse(request);
         return refusal === undefined
-          ? carryOut(namespace, request)
+          ? namespace.carryOut(request)
           : acknowledgement(request, refusal);
       }),
     );
   }
-}
-
-function carryOut(namespace: FakeNamespace, request: NetlinkMessage): Uint8Array[] {
-  const { type, data } = request;
-  const links = [...namespace.links];
-  switch (type) {
-    case MessageType.GETLINK: {
-      const payloads = links.map(([name, { index }]) => linkPayload(index, name));
-      return dumpAnswer(request, { type: MessageType.NEWLINK, payloads });
-    }
-    case MessageType.GETADDR: {
-      const payloads = links.flatMap(([, { index, addresses }]) =>
-        addresses.map((address) => addressPayload(index, address)),
-      );
-      return dumpAnswer(request, { type: MessageType.NEWADDR, payloads });
-    }
-    case MessageType.GETROUTE: {
-      const payloads = namespace.routes.filter((route) => route[0] === data[0]);
-      return dumpAnswer(request, { type: MessageType.NEWROUTE, payloads });
-    }
-    case MessageType.NEWROUTE:
-      return acknowledgement(request, addToRoutes(namespace, request));
-    case MessageType.DELROUTE:
-      return acknowledgement(request, removeFromRoutes(namespace, data));
-    default:
-      return acknowledgement(request, errno.EOPNOTSUPP);
-  }
-}
-
-function addToRoutes(namespace: FakeNamespace, { flags, data }: NetlinkMessage): number {
-  const exists = namespace.routes.some((route) => route.equals(data));
-  if (exists && (flags & FlagsNew.EXCL) !== 0) return errno.EEXIST;
-  namespace.routes.push(Buffer.from(data));
-  return 0;
-}
-
-function removeFromRoutes(namespace: FakeNamespace, payload: Buffer): number {
-  const index = namespace.routes.findIndex((route) => route.equals(payload));
-  if (index < 0) return errno.ESRCH;
-  namespace.routes = namespace.routes.toSpliced(index, 1);
-  return 0;
 }

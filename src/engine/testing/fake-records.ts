@@ -55,16 +55,6 @@ export class FakeRecords implements RecordStore {
 
   async flush(): Promise<void> {}
 
-  #write(record: AttachmentRecord, plan: TeardownPlan): void {
-    this.writes.push(structuredClone({ record, plan }));
-    if (this.failWrite?.nth === this.writes.length) throw this.failWrite.error;
-    const { containerId, ifName } = record;
-    this.#entries.set(
-      name(record),
-      structuredClone({ key: { containerId, ifName }, record, plan }),
-    );
-  }
-
   async remove(key: RecordKey): Promise<void> {
     if (this.failRemove !== undefined) throw this.failRemove;
     if (this.#forget(key)) this.#journal.push(`remove ${name(key)}`);
@@ -105,6 +95,16 @@ export class FakeRecords implements RecordStore {
   /** `containerId@ifName` of everything that is kept. */
   get keys(): string[] {
     return [...this.#entries.keys()];
+  }
+
+  #write(record: AttachmentRecord, plan: TeardownPlan): void {
+    this.writes.push(structuredClone({ record, plan }));
+    if (this.failWrite?.nth === this.writes.length) throw this.failWrite.error;
+    const { containerId, ifName } = record;
+    this.#entries.set(
+      name(record),
+      structuredClone({ key: { containerId, ifName }, record, plan }),
+    );
   }
 
   #forget(key: RecordKey): boolean {

@@ -112,7 +112,7 @@ test("check() of an attachment whose ADD did not come to its end fails", async (
   lab.plugins.calls.length = 0;
   expect((await lab.check(web)).json).toMatchObject({
     code: 999,
-    msg: "network default-net (eth0): its ADD never came to its end",
+    msg: "network default-net (eth0): its ADD was not completed",
   });
   expect(lab.plugins.log()).toEqual([]);
 });

@@ -55,7 +55,7 @@ async function checkAttachment(
   const list = recordedList(attachment);
   if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
   if (attachment.result === undefined) {
-    throw failed(attachment, "its ADD never came to its end");
+    throw failed(attachment, "its ADD was not completed");
   }
   const prevResult = attachment.isDefault
     ? afterLaterPlugins(attachment.result, request)

@@ -23,7 +23,7 @@ function apply(requested: readonly string[] | undefined): ReturnType<typeof appl
 }
 
 describe("applyDefaultRoute()", () => {
-  test("does not ask the kernel where nobody asks for the default route", async () => {
+  test("does not query the kernel when no attachment requests the default route", async () => {
     expect(await apply(undefined)).toEqual(new Map());
     expect(kernel.datagrams).toBe(0);
   });
@@ -84,7 +84,7 @@ describe("applyDefaultRoute()", () => {
     expect(await kernel.defaultRoutes(netns)).toEqual(eth0);
   });
 
-  test("says so when the routes cannot be put back", async () => {
+  test("reports that the routes cannot be put back", async () => {
     kernel.refuse = ({ type }): number | undefined =>
       type === MessageType.NEWROUTE ? 12 : undefined;
     await expect(apply(["10.1.0.1"])).rejects.toThrow(
