@@ -6,7 +6,7 @@ import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
  * default network, else `net1`, `net2` … by position. Generated names step aside for requested and
  * existing ones; a requested name that is taken fails the pod (multi-network specification v1.1
  * §4.1.2.1.5, §4.2.1).
- * @throws CniError 100 naming the interface and the networks that want it
+ * @throws CniError 100 naming the interface and the networks that request it
  */
 export function assignInterfaceNames(
   networks: readonly ResolvedNetwork[],
@@ -31,8 +31,8 @@ function runtimeName({ selection, displayName }: ResolvedNetwork, runtimeIfName:
   if (wanted === runtimeIfName) return wanted;
   throw new CniError(
     CniErrorCode.InvalidRequest,
-    `network ${displayName} takes the default network's place and must be on interface ` +
-      `${runtimeIfName}, which the runtime asks for, not on ${wanted}`,
+    `network ${displayName} replaces the default network and must be on interface ` +
+      `${runtimeIfName}, which the runtime requests, not on ${wanted}`,
   );
 }
 
@@ -46,13 +46,13 @@ function claim(name: string, { owner, owners, existing }: Claims & { owner: stri
   if (other !== undefined) {
     throw new CniError(
       CniErrorCode.InvalidRequest,
-      `interface ${name} is wanted by network ${other} and by network ${owner}`,
+      `interface ${name} is requested by network ${other} and by network ${owner}`,
     );
   }
   if (existing.has(name)) {
     throw new CniError(
       CniErrorCode.InvalidRequest,
-      `interface ${name}, wanted by network ${owner}, exists already in the pod's network namespace`,
+      `interface ${name}, requested by network ${owner}, already exists in the pod's network namespace`,
     );
   }
   owners.set(name, owner);

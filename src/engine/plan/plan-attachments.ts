@@ -19,13 +19,13 @@ export interface AttachmentPlan {
   readonly annotationError?: string;
 }
 
-/** Decides what to attach to a sandbox. @throws CniError when any of it cannot be attached as asked */
+/** Decides the attachments of a sandbox. @throws CniError when one of them cannot be made as requested */
 export async function planAttachments(
   ctx: CallContext,
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
-  const { networks, annotationError } = await wantedNetworks(ctx, request, pod);
+  const { networks, annotationError } = await selectNetworks(ctx, request, pod);
   checkRepeatedNetworks(networks);
   const names = assignInterfaceNames(networks, {
     runtimeIfName: request.ifName,
@@ -41,7 +41,7 @@ export async function planAttachments(
   return omitUndefined({ attachments, annotationError });
 }
 
-async function wantedNetworks(
+async function selectNetworks(
   ctx: CallContext,
   request: AddRequest,
   pod: Pod | undefined,
@@ -63,7 +63,7 @@ async function wantedNetworks(
   return omitUndefined({ networks, annotationError });
 }
 
-/** CNI_ARGS that name an address are meant for the runtime's own interface, which is the default network's. */
+/** CNI_ARGS that name an address apply to the interface that the runtime requests, the default network's. */
 const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
 
 function delegateArgs(

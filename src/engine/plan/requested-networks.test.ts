@@ -259,7 +259,7 @@ test("an interface that is wanted twice, or is there already, fails the pod befo
   other.kernel.addLink("/run/netns/c1", "data");
   expect((await other.add(web)).json).toMatchObject({
     code: 100,
-    msg: expect.stringContaining("exists already"),
+    msg: expect.stringContaining("already exists"),
   });
   expect([lab.journal, other.journal]).toEqual([[], []]);
 });

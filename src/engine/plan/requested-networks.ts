@@ -16,7 +16,7 @@ import {
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
 
-/** What a pod asks for; `annotationError` when its annotation is invalid and therefore ignored. */
+/** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
 interface PodRequests {
   readonly secondaries: readonly ResolvedNetwork[];
   /** Replaces the cluster default network for this pod. */
@@ -26,7 +26,7 @@ interface PodRequests {
 
 /**
  * Resolves the annotations of a pod into networks (multi-network specification v1.1 §4).
- * @throws CniError when a network may not be used, is not there or cannot take what is asked of it
+ * @throws CniError when a network may not be used, does not exist or lacks a requested capability
  */
 export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<PodRequests> {
   const defaultNetwork = await defaultOverride(ctx, pod);
@@ -39,7 +39,9 @@ export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<Pod
     });
   } catch (error) {
     if (!(error instanceof SelectionError)) throw error;
-    invalidAnnotation(ctx, pod, error);
+    emitInvalidAnnotation(ctx, pod, error);
+    if (ctx.config.invalidAnnotation === "fail") throw error;
+    ctx.logger.warn({}, `${error.message}; the pod gets its default network only`);
     return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
   }
   const secondaries: ResolvedNetwork[] = [];
@@ -47,15 +49,13 @@ export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<Pod
   return omitUndefined({ secondaries, defaultNetwork });
 }
 
-/** An invalid annotation is ignored (§4.1.2.1), but never silently. */
-function invalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError): void {
+/** An invalid annotation may be ignored (§4.1.2.1), but never silently. */
+function emitInvalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError): void {
   ctx.deps.events.record(pod, {
     type: "Warning",
     reason: "InvalidNetworkAnnotation",
     message: error.message,
   });
-  if (ctx.config.invalidAnnotation === "fail") throw error;
-  ctx.logger.warn({}, `${error.message}; the pod gets its default network only`);
 }
 
 async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
@@ -66,12 +66,7 @@ async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetw
     const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
     return { ...(await resolve(ctx, pod, selection)), isDefault: true };
   } catch (error) {
-    if (error instanceof SelectionError)
-      invalidAnnotation(
-        { ...ctx, config: { ...ctx.config, invalidAnnotation: "fail" } },
-        pod,
-        error,
-      );
+    if (error instanceof SelectionError) emitInvalidAnnotation(ctx, pod, error);
     throw error;
   }
 }

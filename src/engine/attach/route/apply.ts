@@ -23,7 +23,7 @@ export interface DefaultRouteRequest {
 /** A default route that an attachment has in the kernel. */
 export interface DefaultRoute {
   readonly family: IpFamily;
-  /** Absent when everything is on the link. */
+  /** Absent when the route has none: every destination is on the link. */
   readonly gateway?: string;
   readonly metric: number;
 }
@@ -37,9 +37,9 @@ export interface DefaultRoutesAfter {
 }
 
 /**
- * Gives the pod's default route to the attachment that asks for it, as {@link planDefaultRoute} decides,
- * and returns by interface name what each attachment then has in the kernel. Where no attachment asks, nothing is
- * done and the kernel is not asked. On failure the routes are as they were before.
+ * Gives the pod's default route to the attachment that requests it, as {@link planDefaultRoute}
+ * decides, and returns the default routes that each attachment then has in the kernel, by interface
+ * name. Without such a request the kernel is not queried. On failure the routes are as before.
  *
  * @throws RouteError 100 when the request cannot be met, before anything is changed; 5 when the kernel refuses
  */

@@ -107,7 +107,7 @@ describe("planDefaultRoute()", () => {
   test("refuses gateways that the kernel would refuse", () => {
     const current = state(byDefault("eth0", "10.0.0.1"), onLink("net1", "0.0.0.0/0"));
     const message = (gateway: string): string =>
-      `default route by net1: gateway ${gateway} is not in any network of the interface`;
+      `default route through net1: gateway ${gateway} is not in any network of the interface`;
     for (const gateway of ["10.9.0.1", "10.0.0.1", "fd02::1"]) {
       expect(() => plan(current, ["10.1.0.1", gateway])).toThrow(message(gateway));
     }
@@ -129,10 +129,10 @@ describe("planDefaultRoute()", () => {
         { ifName, requested },
       ]);
     expect(() => select("net9", ["10.1.0.1"])).toThrow(
-      "default route by net9: the pod has no such interface",
+      "default route through net9: the pod has no such interface",
     );
     expect(() => select("net1", ["10.1.0.1"])).toThrow(
-      "default route by net1: the interface is down",
+      "default route through net1: the interface is down",
     );
     expect(select("net9", [])).toEqual({ edits: [], families: [] });
   });

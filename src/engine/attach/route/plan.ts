@@ -11,7 +11,7 @@ import {
 } from "#netlink/routes.ts";
 import { invalidRoute } from "./route-error.ts";
 
-/** What one attachment has to do with the pod's default route. */
+/** An attachment, as far as it matters for the pod's default route. */
 export interface RoutedAttachment {
   readonly ifName: string;
   /** Its other interfaces in the pod, where it has several. */
@@ -20,7 +20,7 @@ export interface RoutedAttachment {
   readonly requested?: readonly string[] | undefined;
 }
 
-/** What the kernel has; routes of the main table only. */
+/** The state of the kernel; routes of the main table only. */
 export interface RouteState {
   readonly links: readonly Link[];
   readonly addresses: readonly InterfaceAddress[];
@@ -35,13 +35,13 @@ export interface RouteEdit {
   readonly append?: boolean;
 }
 
-/** The changes, and the families whose default route they are about. */
+/** The changes, and the families whose default route they decide. */
 interface RoutePlan {
   readonly edits: readonly RouteEdit[];
   readonly families: readonly IpFamily[];
 }
 
-/** The one attachment that asks for the default route. @throws RouteError 100 when there are several */
+/** The attachment that requests the default route. @throws RouteError 100 when there are several */
 export function selectedAttachment(
   attachments: readonly RoutedAttachment[],
 ): RoutedAttachment | undefined {
@@ -53,11 +53,11 @@ export function selectedAttachment(
 }
 
 /**
- * Decides how the default route gets to the attachment that the pod selected for it
+ * Decides how the default route moves to the attachment that the pod selected for it
  * (multi-network specification v1.1 §4.1.2.1.9). Each family by itself:
  *
  * - Named gateways replace the attachment's own default routes, in the order of their metrics; the other
- *   attachments lose theirs. A family of which none is named stays as it is.
+ *   attachments lose theirs. A family without a named gateway is not changed.
  * - An empty list keeps the attachment's own default routes; the other attachments lose theirs of
  *   the families in which this one has any. (Multus takes them from every interface.)
  *
@@ -124,9 +124,9 @@ function keepOwn({ state, family, link, losing }: FamilyContext): RouteEdit[] | 
 function useGateways(context: FamilyContext, gateways: readonly string[]): RouteEdit[] {
   const { state, family, link, ifName, losing } = context;
   if (link === undefined)
-    throw invalidRoute(`default route by ${ifName}: the pod has no such interface`);
+    throw invalidRoute(`default route through ${ifName}: the pod has no such interface`);
   if ((link.flags & linkUp) === 0)
-    throw invalidRoute(`default route by ${ifName}: the interface is down`);
+    throw invalidRoute(`default route through ${ifName}: the interface is down`);
   const wanted = gateways.map((gateway, order) => {
     const onlink = needsOnlink(state, { link, gateway });
     const metric = kernelMetric[family] + order;
@@ -148,7 +148,7 @@ function defaultsOf(state: RouteState, family: IpFamily): KernelRoute[] {
   return state.routes.filter((route) => route.family === family && isDefault(route));
 }
 
-/** The edits that take the chosen hops from a route: none, its removal, or its replacement by the rest. */
+/** The edits that remove hops from a route: none, its removal, or its replacement by the other hops. */
 function withoutHops(route: KernelRoute, isRemoved: (hop: Hop) => boolean): RouteEdit[] {
   const kept = route.hops.filter((hop) => !isRemoved(hop));
   if (kept.length === route.hops.length) return [];
@@ -176,7 +176,7 @@ function needsOnlink(
 ): boolean {
   if (state.addresses.some(({ address }) => address === gateway)) {
     throw invalidRoute(
-      `default route by ${link.name}: gateway ${gateway} is the pod's own address`,
+      `default route through ${link.name}: gateway ${gateway} is the pod's own address`,
     );
   }
   if (covers({ address: "fe80::", prefix: 10 }, gateway)) return false;
@@ -189,7 +189,7 @@ function needsOnlink(
   if (isOnLink) return false;
   if (own.some(({ hop }) => hop.onlink && hop.gateway === gateway)) return true;
   throw invalidRoute(
-    `default route by ${link.name}: gateway ${gateway} is not in any network of the interface`,
+    `default route through ${link.name}: gateway ${gateway} is not in any network of the interface`,
   );
 }
 
@@ -201,7 +201,7 @@ function checkUnowned({ state, family, link, losing }: FamilyContext, count: num
     if (hop === undefined || route.metric > worst) continue;
     const name = state.links.find(({ index }) => index === hop.ifIndex)?.name ?? `#${hop.ifIndex}`;
     throw invalidRoute(
-      `default route by ${link?.name}: interface ${name}, which belongs to no attachment, has the pod's IPv${family} default route`,
+      `default route through ${link?.name}: interface ${name}, which belongs to no attachment, has the pod's IPv${family} default route`,
     );
   }
 }
