@@ -1,7 +1,7 @@
 import { formatResult } from "#cni/result/result.ts";
 import { applyDefaultRoute } from "#engine/attach/route/apply.ts";
-import type { RoutedAttachment } from "#engine/attach/route/plan.ts";
 import { withDefaultRoutes } from "#engine/attach/route/result-edit.ts";
+import type { RoutedAttachment } from "#engine/attach/route/route-state.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { asIoFailure, netlinkTransport } from "#engine/sandbox.ts";

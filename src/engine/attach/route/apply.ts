@@ -1,16 +1,11 @@
 import { errorMessage } from "#lib/error-message.ts";
-import type { IpFamily } from "#lib/ip.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { execute, type NetlinkTransport, type Request } from "#netlink/codec.ts";
 import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
-import { addRoute, deleteRoute, isDefault, type KernelRoute, listRoutes } from "#netlink/routes.ts";
-import {
-  planDefaultRoute,
-  type RoutedAttachment,
-  type RouteEdit,
-  selectedAttachment,
-} from "./plan.ts";
+import { addRoute, deleteRoute, type KernelRoute, listRoutes } from "#netlink/routes.ts";
+import { planDefaultRoute, type RouteEdit, selectedAttachment } from "./plan.ts";
 import { RouteError } from "./route-error.ts";
+import type { RoutedAttachment } from "./route-state.ts";
+import { type DefaultRoutesAfter, routesAfter } from "./routes-after.ts";
 
 /** The sandbox whose default route is to be set, its attachments, and how to reach the kernel. */
 export interface DefaultRouteRequest {
@@ -18,22 +13,6 @@ export interface DefaultRouteRequest {
   /** All attachments of the pod. */
   readonly attachments: readonly RoutedAttachment[];
   readonly transport: NetlinkTransport;
-}
-
-/** A default route that an attachment has in the kernel. */
-export interface DefaultRoute {
-  readonly family: IpFamily;
-  /** Absent when the route has none: every destination is on the link. */
-  readonly gateway?: string;
-  readonly metric: number;
-}
-
-/** The default routes of one attachment after all edits. */
-export interface DefaultRoutesAfter {
-  /** The families whose default routes were decided on; of the others `routes` says nothing. */
-  readonly families: readonly IpFamily[];
-  /** In the order in which the kernel prefers them. */
-  readonly routes: readonly DefaultRoute[];
 }
 
 /**
@@ -134,31 +113,4 @@ function describe({ op, route }: RouteEdit, links: readonly Link[]): string {
   });
   const verb = op === "add" ? "add" : "remove";
   return `${verb} the IPv${route.family} default route ${hops.join(", ")}`;
-}
-
-interface StateAfter {
-  readonly routes: readonly KernelRoute[];
-  readonly links: readonly Link[];
-  readonly families: readonly IpFamily[];
-}
-
-function routesAfter(
-  { routes, links, families }: StateAfter,
-  attachments: readonly RoutedAttachment[],
-): Map<string, DefaultRoutesAfter> {
-  const defaults = routes.filter((route) => isDefault(route) && families.includes(route.family));
-  const sorted = defaults.toSorted((a, b) => a.family - b.family || a.metric - b.metric);
-  return new Map(
-    attachments.map(({ ifName, otherIfNames = [] }) => {
-      const indexes = links
-        .filter(({ name }) => name === ifName || otherIfNames.includes(name))
-        .map(({ index }) => index);
-      const own = sorted.flatMap(({ family, metric, hops }) =>
-        hops
-          .filter(({ ifIndex }) => indexes.includes(ifIndex))
-          .map(({ gateway }) => omitUndefined({ family, metric, gateway })),
-      );
-      return [ifName, { families, routes: own }];
-    }),
-  );
 }

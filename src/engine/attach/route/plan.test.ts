@@ -1,12 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ipFamily } from "#lib/ip.ts";
 import { type Hop, type KernelRoute, newDefaultRoute } from "#netlink/routes.ts";
-import {
-  planDefaultRoute,
-  type RoutedAttachment,
-  type RouteEdit,
-  type RouteState,
-} from "./plan.ts";
+import { planDefaultRoute, type RouteEdit } from "./plan.ts";
+import type { RoutedAttachment, RouteState } from "./route-state.ts";
 
 const links = ["lo", "eth0", "net1", "net2", "wg0"].map((name, i) => ({
   index: i + 1,

@@ -2,7 +2,7 @@ import type { Result, ResultRoute } from "#cni/result/result.ts";
 import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";
-import type { DefaultRoute, DefaultRoutesAfter } from "./apply.ts";
+import type { DefaultRoute, DefaultRoutesAfter } from "./routes-after.ts";
 
 const defaultDst: Readonly<Record<IpFamily, string>> = { 4: "0.0.0.0/0", 6: "::/0" };
 
