@@ -233,6 +233,6 @@ test("prevResult on ADD, of a plugin before Plexus, is refused before anything r
 test("an interface of the requested name that is there already fails ADD before anything runs [R-1.0-13] [R-0.3-05]", async () => {
   await pod.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "x");
   const error = specifiedError(await pod.add({ conf: confOf("1.0.0", "1.0.0") }));
-  expect(error.msg).toMatch(/interface eth0.* exists already/);
+  expect(error.msg).toMatch(/interface eth0.* already exists/);
   expect(await plugins.order()).toEqual([]);
 });

@@ -121,8 +121,8 @@ test("install fails in one line when there is nothing to install", async () => {
 test("records lists pods and their networks", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.save(recordOf("web", ["cbr0", "default/net-a"]), []);
-  await store.save(recordOf("db", ["cbr0"]), []);
+  await store.create(recordOf("web", ["cbr0", "default/net-a"]), []);
+  await store.create(recordOf("db", ["cbr0"]), []);
   const table = await run("records", "--state-dir", node.at("state"));
   expect(table.out.split("\n")).toEqual([
     "POD          CONTAINER  NETWORKS                      SINCE",
@@ -209,7 +209,7 @@ test("uninstall removes the files of a crash and of damaged records, and leaves 
 test("uninstall changes nothing while sandboxes are attached, unless forced", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.save(recordOf("web", ["cbr0", "default/net-a"]), []);
+  await store.create(recordOf("web", ["cbr0", "default/net-a"]), []);
   const refused = await node.uninstall();
   expect(refused).toMatchObject({ code: 1, out: "" });
   expect(refused.err).toContain("sandboxes that are attached through Plexus: 1 (default/web)");
@@ -222,7 +222,7 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
 test("uninstall --allow-default-only lets sandboxes of the default network alone be", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.save(recordOf("web", ["cbr0"]), []);
+  await store.create(recordOf("web", ["cbr0"]), []);
   expect((await node.uninstall()).code).toBe(1);
   expect((await node.uninstall("--allow-default-only")).code).toBe(0);
 });

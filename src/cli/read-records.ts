@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
-import type { DamagedRecord } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
+import type { DamagedRecord } from "#engine/record-store.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
 /** The records of a state directory; none when it does not exist, which it is not made to. */

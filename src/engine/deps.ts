@@ -7,16 +7,16 @@ import type {
   DeviceInfoFiles,
   EventRecorder,
   Logger,
-  RecordStore,
   StatusPublisher,
 } from "./ports.ts";
+import type { RecordStore } from "./record-store.ts";
 import type { Trace } from "./trace.ts";
 
-/** Everything that the engine works with; built once by its host (daemon or standalone). */
+/** Everything that the engine depends on; built once by its process (daemon or standalone). */
 export interface EngineDeps {
-  /** The daemon's configuration as of now; absent keys leave the say to the runtime's conf. */
+  /** The daemon's current configuration; the runtime's conf decides about absent keys. */
   readonly config: () => Partial<EngineConfig>;
-  /** Absent where there is neither an API nor a manifests directory: only the configured networks then. */
+  /** Absent where there is neither an API nor a manifests directory: pods then get the configured networks only. */
   readonly source?: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
@@ -44,13 +44,13 @@ export interface EngineMetrics {
   }): void;
 }
 
-/** What one call works with. */
+/** What the functions that serve one call work with. */
 export interface CallContext {
   readonly deps: EngineDeps;
   readonly config: EngineConfig;
   readonly host: DelegateHost;
-  /** Runs delegates through {@link host}, traced and measured. */
-  readonly run: (network: string) => RunDelegate;
+  /** Executes the delegates of a network through {@link host}, traced and measured. */
+  readonly delegateRunner: (network: string) => RunDelegate;
   readonly logger: Logger;
   readonly trace: Trace;
   /** Aborted when the shim has gone. */

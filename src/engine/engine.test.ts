@@ -31,7 +31,7 @@ test("handle() serves calls of one sandbox one after another, in the order in wh
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0", "ptp ADD eth0"]);
 });
 
-test("handle() takes calls for two interfaces of one container as calls of one sandbox [R-1.0-20]", async () => {
+test("handle() serializes calls for two interfaces of one container [R-1.0-20]", async () => {
   const lab = gatedLab();
   const first = lab.add();
   await lab.started;
@@ -70,7 +70,7 @@ test("handle() lets GC wait for calls in flight and calls wait for GC [R-1.1-33]
   expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
 });
 
-test("handle() lets go of the sandbox after a failure, and after the shim has gone", async () => {
+test("handle() releases the sandbox after a failure, and after the shim has gone", async () => {
   const lab = new EngineLab();
   lab.plugins.script("ptp ADD", failed(7, "bad"));
   await lab.add();
@@ -103,7 +103,7 @@ test("handle() answers an unknown command with code 4", async () => {
   expect((await new EngineLab().call("PAUSE")).json).toMatchObject({ code: 4 });
 });
 
-test("handle() answers what nobody foresaw with code 999 and goes on serving", async () => {
+test("handle() answers an unexpected error with code 999 and goes on serving", async () => {
   const lab = new EngineLab();
   lab.source.failure = new TypeError("x is undefined");
   const { json } = await lab.add({ pod: "default/web" });
@@ -111,7 +111,7 @@ test("handle() answers what nobody foresaw with code 999 and goes on serving", a
   expect(await lab.add()).toMatchObject({ exitCode: 0 });
 });
 
-test("handle() says with PLEXUS_TRACE=1 on stderr how long each phase took", async () => {
+test("handle() prints the duration of each phase on stderr with PLEXUS_TRACE=1", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });
   const env = { PLEXUS_TRACE: "1", PLEXUS_STARTED_US: String((Date.now() - 5) * 1000) };
@@ -147,7 +147,7 @@ test("handle() traces a failed call as far as it came, and nothing without PLEXU
   expect((await lab.add({ env: { PLEXUS_TRACE: "0" } })).stderr).toBe("");
 });
 
-test("handle() passes on what delegates say on stderr, whether they fail or not [R-1.0-30]", async () => {
+test("handle() passes on the stderr of delegates, whether they fail or not [R-1.0-30]", async () => {
   const lab = new EngineLab();
   lab.plugins.script("ptp ADD", (call) => ({
     ...lab.plugins.work(call),
@@ -191,7 +191,7 @@ test("handle() measures calls and delegates with their outcome", async () => {
   ]);
 });
 
-test("handle() logs one line a call, with whose it is and never its configuration", async () => {
+test("handle() logs one line per call, with its sandbox and pod and never its configuration", async () => {
   const lab = new EngineLab({ conf: { delegates: [network("n", "ptp")], apiToken: "s3cret" } });
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "" } });
   await lab.add({ pod: "default/web" });
@@ -217,7 +217,7 @@ test("handle() logs one line a call, with whose it is and never its configuratio
   expect(JSON.stringify(lab.logger.lines)).not.toContain("s3cret");
 });
 
-test("handle() takes the daemon's configuration as it is at each call", async () => {
+test("handle() reads the daemon's configuration anew for each call", async () => {
   const lab = new EngineLab();
   await lab.add();
   lab.config = { delegates: [network("other", "bridge")] };

@@ -1,12 +1,13 @@
-import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result/result.ts";
 import type { RuntimeConf } from "#cni/runtime/chain.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkSelection } from "#npwg/selection/selection.ts";
-import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
+import type { RecordedAttachment } from "./record.ts";
 
-/** An attachment that is decided on but has no interface name yet. */
+/** A network to attach, before its interface has a name. */
 export interface ResolvedNetwork {
   /** `namespace/name` of the definition, or the CNI name: what status, events and errors show. */
   readonly displayName: string;
@@ -19,7 +20,7 @@ export interface ResolvedNetwork {
   readonly resourceName?: string;
 }
 
-/** An attachment with all that its calls need. */
+/** An attachment with everything that its delegates are called with. */
 export interface PlannedAttachment extends ResolvedNetwork {
   readonly ifName: string;
   readonly cniArgs: readonly (readonly [string, string])[];
@@ -34,35 +35,8 @@ export interface Attached {
   readonly raw: JsonObject;
 }
 
-/** The form in which an attachment is recorded. */
-export function toRecorded(planned: PlannedAttachment): RecordedAttachment {
-  const defaultRoute = planned.selection?.defaultRoute;
-  return {
-    displayName: planned.displayName,
-    isDefault: planned.isDefault,
-    ifName: planned.ifName,
-    conf: toJson(planned.list),
-    cniArgs: planned.cniArgs,
-    capabilityArgs: planned.capabilityArgs,
-    searchPath: planned.searchPath,
-    ...(defaultRoute === undefined ? {} : { defaultRoute }),
-  };
-}
-
-/** The record with the results of the attachments that came to their end. */
-export function withResults(
-  record: AttachmentRecord,
-  attached: readonly Attached[],
-): AttachmentRecord {
-  const attachments = record.attachments.map((attachment, i) => {
-    const raw = attached[i]?.raw;
-    return raw === undefined ? attachment : { ...attachment, result: raw };
-  });
-  return { ...record, attachments };
-}
-
-/** The same error, saying which network and interface it is about. */
-export function namingNetwork(
+/** The same error with the network and interface for which it happened. */
+export function withNetworkContext(
   error: unknown,
   attachment: { readonly displayName: string; readonly ifName: string },
 ): unknown {
@@ -70,7 +44,7 @@ export function namingNetwork(
   return new CniError(
     error.code,
     `network ${attachment.displayName} (${attachment.ifName}): ${error.message}`,
-    { cause: error, ...(error.details === undefined ? {} : { details: error.details }) },
+    omitUndefined({ cause: error, details: error.details }),
   );
 }
 
@@ -81,7 +55,7 @@ export function recordedList(attachment: RecordedAttachment): NetConfList {
   });
 }
 
-/** What a runtime knows of one attachment (CNI "runtime configuration"). */
+/** The parameters of one attachment that do not come from its network configuration (libcni's RuntimeConf). */
 export function runtimeConf(
   sandbox: { readonly containerId: string; readonly netns: string },
   attachment: Pick<RecordedAttachment, "ifName" | "cniArgs" | "capabilityArgs" | "searchPath">,

@@ -1,17 +1,16 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
-import type { AttachmentRecord } from "./record.ts";
 
-/**
- * What the engine needs of the world. It does no I/O of its own: every file, process, socket and
- * clock comes in through one of these.
+/*
+ * What the engine needs from its surroundings. It does no I/O of its own: every file, process,
+ * socket and clock is reached through one of these interfaces, or through the RecordStore.
  */
 
-/** How to reach the host for the length of one call: through the shim that carries it. */
+/** Access to the host during one call, through the shim that the runtime executed. */
 export interface DelegateHost {
   /**
-   * Runs one delegate and waits for it. Resolves whatever its exit status is.
-   * @throws HostGoneError when the shim has gone: the call is over, nothing more can be executed.
+   * Executes one delegate and waits for it. Resolves whatever its exit status is.
+   * @throws HostGoneError when the shim has gone: nothing more can be executed for the call.
    */
   exec(call: DelegateCall): Promise<DelegateOutcome>;
   /**
@@ -38,42 +37,7 @@ export class NetnsError extends Error {
   }
 }
 
-/** One sandbox interface request: the key under which its record and plan are kept. */
-export interface RecordKey {
-  readonly containerId: string;
-  readonly ifName: string;
-}
-
-/** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
-export interface DamagedRecord extends RecordKey {
-  readonly reason: string;
-}
-
-/** Attachment records and teardown plans; durable when a promise resolves. */
-export interface RecordStore {
-  /** @throws CniError 5 or 6 when there is a record but it cannot be read or fails its checksum. */
-  load(key: RecordKey): Promise<AttachmentRecord | undefined>;
-  /**
-   * The teardown plan of a sandbox, whatever became of its record.
-   * @throws CniError 5 or 6 when there is a plan but it cannot be read or used
-   */
-  loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
-  /** Writes record and plan: each complete or not at all, fsynced. */
-  save(record: AttachmentRecord, plan: TeardownPlan): Promise<void>;
-  /** Forgets record and plan; missing ones are no error. */
-  remove(key: RecordKey): Promise<void>;
-  /** Puts record and plan aside for people to look at, out of the way of the sandbox; missing ones are no error. */
-  quarantine(key: RecordKey): Promise<void>;
-  /** Whether any sandbox of the pod is recorded; cheap enough for every DEL. */
-  hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean>;
-  /** Every record there is, and every sandbox that has files but no usable record. */
-  list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
-}
-
-/** The DELs of a record, ready to run, first to last; one group per attachment. */
-export type TeardownPlan = readonly { readonly group: number; readonly call: DelegateCall }[];
-
-/** Who a call is for, from CNI_ARGS. */
+/** The pod for which a call is made, from CNI_ARGS. */
 export interface PodIdentity {
   readonly namespace: string;
   readonly name: string;
@@ -81,46 +45,46 @@ export interface PodIdentity {
   readonly uid?: string;
 }
 
-/** What is used of a pod. */
+/** The parts of a pod that the engine uses. */
 export interface Pod {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly annotations: Readonly<Record<string, string>>;
-  /** A static pod's mirror has another UID than the kubelet's sandbox carries. */
+  /** Whether it is the mirror of a static pod, whose UID differs from the one in CNI_ARGS. */
   readonly isStatic: boolean;
 }
 
 /** Where pods and NetworkAttachmentDefinitions come from. */
 export interface ClusterSource {
   /**
-   * The pod, or undefined when the source is sure that there is none of that name (and, where a
-   * UID is given and the pod is not static, of that UID).
-   * @throws CniError 11 when the source cannot tell in time.
+   * The pod; undefined when it certainly does not exist under that name (and, if a UID is given
+   * and the pod is not static, with that UID).
+   * @throws CniError 11 when that cannot be determined in time.
    */
   getPod(identity: PodIdentity, options: { signal?: AbortSignal }): Promise<Pod | undefined>;
-  /** The definition, or undefined when the source is sure that there is none. @throws CniError 11 */
+  /** The definition; undefined when it certainly does not exist. @throws CniError 11 as above */
   getNad(
     ref: { namespace: string; name: string },
     options: { signal?: AbortSignal },
   ): Promise<NetworkAttachmentDefinition | undefined>;
-  /** Why pods cannot be resolved now, in a sentence for an operator; undefined when they can. */
+  /** Why pods cannot be resolved at the moment, for an operator; undefined when they can. */
   notReadyReason(): string | undefined;
 }
 
-/** Publishes annotations of ours on pods. */
+/** Publishes annotations on pods. */
 export interface StatusPublisher {
   /**
-   * Sets annotations on the pod (null removes one). Resolves when written, or when the bounded
-   * wait is over and the write goes on in the background. Never rejects: an attached pod must not
+   * Sets annotations on the pod (null removes one). Resolves when they are written, or after a
+   * bounded wait, with the write going on in the background. Never rejects: an attached pod must not
    * fail because of its annotation.
    */
   publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void>;
-  /** The pod's sandbox is gone: writes that are still pending for it are dropped. Never rejects. */
+  /** Drops the pending writes of a pod whose sandbox is gone. Never rejects. */
   withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void>;
 }
 
-/** The events that are told of a pod. */
+/** The reasons of the events that are recorded for pods. */
 export type EventReason =
   | "AddedInterface"
   | "NoNetworkFound"
@@ -128,7 +92,7 @@ export type EventReason =
   | "AttachFailed"
   | "NetworkAccessDenied";
 
-/** Tells the pod's owner what happened. Never waits, never throws. */
+/** Records Kubernetes events for pods. Never waits, never throws. */
 export interface EventRecorder {
   record(
     pod: Pod,
@@ -136,9 +100,9 @@ export interface EventRecorder {
   ): void;
 }
 
-/** A directory of CNI configuration files, as the host has them. */
+/** The CNI configuration files of the host. */
 export interface ConfFiles {
-  /** File names in the directory, sorted bytewise; an absent directory is an empty one. */
+  /** The names of the files in a directory, sorted bytewise; none if the directory does not exist. */
   list(dir: string): Promise<string[]>;
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
@@ -157,10 +121,4 @@ export interface Logger {
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
   child(fields: object): Logger;
-}
-
-/** What is measured of every call; implemented over Prometheus or a trace. */
-export interface CallObserver {
-  /** A phase of the call ended: connect, parse, resolve, record, delegate, route, status, reply. */
-  phase(name: string, milliseconds: number, labels?: Readonly<Record<string, string>>): void;
 }

@@ -1,14 +1,18 @@
 import type { JsonObject } from "#lib/json.ts";
 
-/** The attachments of one sandbox, as resolved at ADD: what DEL, CHECK and GC work from. */
-export interface AttachmentRecord {
+/** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */
+export interface RecordKey {
   readonly containerId: string;
   /** CNI_IFNAME of the runtime's call; the default network's interface. */
   readonly ifName: string;
+}
+
+/** The attachments of one sandbox, as resolved at ADD: what DEL, CHECK and GC work from. */
+export interface AttachmentRecord extends RecordKey {
   readonly netns: string;
-  /** The version of the conf that the runtime handed over. */
+  /** The version of the network configuration that the runtime passed. */
   readonly cniVersion: string;
-  /** Absent for sandboxes that are no Kubernetes pods. */
+  /** Absent for sandboxes that are not Kubernetes pods. */
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** ISO 8601, for people. */
   readonly createdAt: string;
@@ -16,7 +20,7 @@ export interface AttachmentRecord {
   readonly attachments: readonly RecordedAttachment[];
 }
 
-/** One attachment: everything needed to repeat its calls to the letter. */
+/** One attachment, with everything that its later calls need. */
 export interface RecordedAttachment {
   /** `namespace/name` of the definition, or the CNI name of the network: what the status shows. */
   readonly displayName: string;
@@ -31,6 +35,6 @@ export interface RecordedAttachment {
   readonly searchPath: readonly string[];
   /** Gateways of the `default-route` request; absent when the attachment has none. */
   readonly defaultRoute?: readonly string[];
-  /** The final result of its ADD as the plugin chain gave it; absent until then. */
+  /** The final result of its ADD as the plugin chain printed it; absent until then. */
   readonly result?: JsonObject;
 }

@@ -3,8 +3,10 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 import { recordedList, runtimeConf } from "./planned-attachment.ts";
-import type { TeardownPlan } from "./ports.ts";
 import type { AttachmentRecord } from "./record.ts";
+
+/** The DELs of a record, ready to be executed in order; one group per attachment. */
+export type TeardownPlan = readonly { readonly group: number; readonly call: DelegateCall }[];
 
 /**
  * The DELs of every attachment, last attached first, as the shim can replay them without an

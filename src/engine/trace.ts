@@ -7,7 +7,7 @@ export class Trace {
     this.#clock = clock;
   }
 
-  /** Runs a step of the call as a phase; it counts as well when it fails. */
+  /** Runs a step of the call as a phase; a step that fails is recorded, too. */
   async phase<T>(name: string, step: () => Promise<T> | T): Promise<T> {
     const started = this.#clock();
     try {

@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import type { ConfFiles, DeviceInfoFiles } from "#engine/ports.ts";
 
-/** CNI configuration as it lies on the host. */
+/** The CNI configuration files of the host. */
 export class HostConfFiles implements ConfFiles {
   async list(dir: string): Promise<string[]> {
     try {

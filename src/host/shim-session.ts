@@ -19,15 +19,15 @@ interface Waiter {
 }
 
 /**
- * One call's connection to the shim that carries it: reads the request, gives orders one at a
- * time, and ends the call. When the shim goes, everything pending rejects and `gone` is aborted.
+ * The connection of one call to its shim: reads the request, sends orders one at a time, and ends
+ * the call. When the shim disconnects, everything pending rejects and `gone` is aborted.
  */
 export class ShimSession implements DelegateHost {
   readonly #stream: Duplex;
   readonly #reader = new FrameReader();
   readonly #gone = new AbortController();
   #waiter: Waiter | undefined;
-  /** The request, when it is there before it is asked for. */
+  /** The request, if it arrives before {@link request} is called. */
   #early: Frame | undefined;
   #isStarted = false;
   #failure: Error | undefined;
@@ -76,13 +76,13 @@ export class ShimSession implements DelegateHost {
     return result.bytes;
   }
 
-  /** Ends the call: the shim prints this and exits. Resolves when it is handed to the kernel. */
+  /** Ends the call: the shim prints the message and exits. Resolves when the kernel has accepted it. */
   async done(message: DoneMessage): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
     await new Promise<void>((resolve) => this.#stream.end(encodeDone(message), () => resolve()));
   }
 
-  /** Orders wait for each other: the shim serves one at a time. */
+  /** Orders run one after another, as the shim serves one at a time. */
   #order(frame: Buffer): Promise<Frame> {
     const answer = this.#turn.then(() => {
       if (this.#failure !== undefined) throw this.#failure;
@@ -112,7 +112,10 @@ export class ShimSession implements DelegateHost {
     }
   }
 
-  /** The shim speaks first, once, and then only when it is asked: anything else would be taken for another order's answer. */
+  /**
+   * The shim sends its request unasked, and then one answer for each order. Any other frame is an
+   * error, as it would be taken for the answer to the next order.
+   */
   #deliver(frame: Frame): void {
     const waiter = this.#waiter;
     this.#waiter = undefined;

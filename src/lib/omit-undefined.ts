@@ -1,12 +1,16 @@
-/** The type of {@link omitUndefined}'s result: a member that may be undefined may be absent instead. */
-export type OmitUndefined<T extends object> = {
-  [K in keyof T as undefined extends T[K] ? never : K]: T[K];
-} & {
+/** An object type whose members that may be undefined are optional instead, and never undefined. */
+type WithoutUndefined<T extends object> = {
+  [K in keyof (DefinedMembers<T> & OptionalMembers<T>)]: (DefinedMembers<T> &
+    OptionalMembers<T>)[K];
+};
+
+type DefinedMembers<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] };
+type OptionalMembers<T> = {
   [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
 };
 
-/** A copy without the members whose value is undefined, as exact optional properties want it. */
-export function omitUndefined<T extends object>(object: T): OmitUndefined<T> {
-  const present = Object.entries(object).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present) as OmitUndefined<T>;
+/** A copy of an object without the members that are undefined; null, "" and 0 stay. */
+export function omitUndefined<T extends object>(object: T): WithoutUndefined<T> {
+  const members = Object.entries(object).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(members) as WithoutUndefined<T>;
 }

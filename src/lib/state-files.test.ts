@@ -31,7 +31,6 @@ test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifNa
 test.each([
   ["c-1@eth0.json", { kind: "record", containerId: "c-1", ifName: "eth0" }],
   ["c-1@eth0.teardown", { kind: "plan", containerId: "c-1", ifName: "eth0" }],
-  ["c-1@eth0.teardown.tmp", { kind: "temporary" }],
   [temporaryName(primaryConfName), { kind: "temporary" }],
   ["c-1.lock", { kind: "sandbox-lock", containerId: "c-1" }],
   [".gc.lock", { kind: "gc-lock" }],
@@ -50,6 +49,7 @@ test.each([
   "c-1@.json",
   "-c@eth0.json",
   "c-1@eth0.json.tmp",
+  "c-1@eth0.teardown.tmp",
   "c-1.lock.damaged",
   "primary-conf.damaged",
   ".c-1.lock",
@@ -60,7 +60,6 @@ test.each([
 test.each([
   recordFileName({ containerId: "%s", ifName: "%s" }),
   planFileName({ containerId: "%s", ifName: "%s" }),
-  "%s.tmp",
   "%s.lock",
   ".gc.lock",
 ])("the shim has the name %j too", async (format) => {

@@ -4,8 +4,8 @@ import { targetOfTemporaryName } from "./temporary-name.ts";
 /**
  * The names of all files in the state directory, and of the sockets in the directory of plexusd's
  * socket. Whoever writes, sweeps or removes such a file takes its name from here. The shim writes
- * and reads some of them too and has their names in C: plans, their temporary files and the records
- * beside them in shim/plan.c, both locks in shim/sandbox.c.
+ * and reads some of them too and has their names in C: plans and the records
+ * beside them in shim/plan.c, both locks in shim/lock.c.
  */
 
 /** A sandbox interface: the key of a record and its teardown plan. */
@@ -89,12 +89,11 @@ function stateFileName({ containerId, ifName }: SandboxInterface, kind: "record"
   return `${containerId}@${ifName}${suffixes[kind]}`;
 }
 
-/** The engine's temporary files are those of {@link targetOfTemporaryName}, the shim's `<plan>.tmp`. */
+/** Only the engine writes temporary files; the shim only renames and removes. */
 function isTemporary(name: string): boolean {
   const target = targetOfTemporaryName(name);
-  if (target === primaryConfName) return true;
-  const file = parseInterfaceFile(target ?? withoutSuffix(name, ".tmp") ?? "");
-  return file !== undefined && (target !== undefined || file.kind === "plan");
+  if (target === undefined) return false;
+  return target === primaryConfName || parseInterfaceFile(target) !== undefined;
 }
 
 function parseInterfaceFile(

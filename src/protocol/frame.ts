@@ -13,10 +13,10 @@ export const FrameType = {
 /** The protocol's version, first field of `REQUEST` and `PLAN`. */
 export const protocolVersion = "1";
 
-/** A frame's largest length, type and fields together, in bytes. */
+/** The largest length of a frame, type and fields together, in bytes. */
 export const frameMax = 16 << 20;
 
-/** One frame: its type and its fields as they came. */
+/** One frame: its type and its fields, not decoded. */
 export interface Frame {
   readonly type: number;
   readonly fields: readonly Buffer[];
@@ -49,11 +49,11 @@ export function encodeFrame(type: number, fields: readonly (string | Uint8Array)
   return frame;
 }
 
-/** Turns a byte stream into frames. */
+/** Splits a byte stream into frames. */
 export class FrameReader {
   #chunks: Buffer[] = [];
   #size = 0;
-  /** So many bytes complete the frame at the front, or its length field. */
+  /** How many bytes complete the first frame, or its length field. */
   #needed = 4;
 
   /**
@@ -78,7 +78,7 @@ export class FrameReader {
     return frames;
   }
 
-  /** Bytes of a frame that has not come to its end. */
+  /** How many bytes of an incomplete frame are buffered. */
   get pendingBytes(): number {
     return this.#size;
   }

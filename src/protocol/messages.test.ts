@@ -118,9 +118,9 @@ test.each([
     /not a number/,
   ],
   [
-    "another frame than was due",
+    "another frame than expected",
     () => decodeDone(frameOf(3, "0", "", "")),
-    /type 3 where type 6 was due/,
+    /type 3 where type 6 was expected/,
   ],
   ["an unknown frame", () => decodeRequest(frameOf(99, "1")), /type 99/],
   [

@@ -8,13 +8,13 @@ import {
   protocolVersion,
 } from "./frame.ts";
 
-/** What the shim asks: the call's CNI_* variables and its configuration. */
+/** The shim's request: the CNI_* variables and the network configuration of the call. */
 export interface RequestMessage {
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: string;
 }
 
-/** Run this delegate (shim/protocol.h, `EXEC`). */
+/** The order to execute a delegate (shim/protocol.h, `EXEC`). */
 export interface ExecMessage {
   readonly group: number;
   readonly type: string;
@@ -25,7 +25,7 @@ export interface ExecMessage {
 }
 
 /** How a delegate ended (shim/protocol.h, `EXEC_RESULT`). */
-export interface ExecResultMessage {
+interface ExecResultMessage {
   readonly outcome: ExecOutcome;
   readonly code: number;
   readonly stdout: string;
@@ -44,18 +44,18 @@ const execOutcomes = [
   "failed",
 ] as const;
 
-/** The ends that a delegate can come to. */
-export type ExecOutcome = (typeof execOutcomes)[number];
+/** The ways in which an execution can end. */
+type ExecOutcome = (typeof execOutcomes)[number];
 
-/** What the kernel answered, or why it could not be asked. */
-export interface NetlinkResultMessage {
-  /** 0 when answered, else the errno of what failed. */
+/** The kernel's answer, or the reason why the request could not be sent. */
+interface NetlinkResultMessage {
+  /** 0 with an answer, else the errno of the operation that failed. */
   readonly errno: number;
   readonly bytes: Buffer;
   readonly message: string;
 }
 
-/** The call's end: what the shim prints and exits with. */
+/** The end of the call: what the shim prints, and its exit status. */
 export interface DoneMessage {
   readonly exitCode: number;
   readonly stdout: string;
@@ -150,7 +150,7 @@ export function decodeDone(frame: Frame): DoneMessage {
   };
 }
 
-/** A teardown plan's file: see shim/protocol.h. */
+/** The content of a teardown plan's file (shim/protocol.h, `PLAN`). */
 export function encodePlan(
   key: { containerId: string; ifName: string },
   calls: readonly ExecMessage[],
@@ -212,7 +212,7 @@ function decodeEnv(fields: readonly Buffer[]): Record<string, string> {
 
 function expectType(frame: Frame, type: number): void {
   if (frame.type !== type) {
-    throw new ProtocolError(`frame of type ${frame.type} where type ${type} was due`);
+    throw new ProtocolError(`frame of type ${frame.type} where type ${type} was expected`);
   }
 }
 

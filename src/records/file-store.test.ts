@@ -1,19 +1,22 @@
 import {
   chmod,
+  type FileHandle,
   mkdir,
   mkdtemp,
+  open,
   readdir,
   readFile,
+  readlink,
   rm,
   stat,
   utimes,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import type { TeardownPlan } from "#engine/ports.ts";
+import { join, relative } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttachmentRecord } from "#engine/record.ts";
+import type { TeardownPlan } from "#engine/teardown-plan.ts";
 import { FileRecordStore } from "./file-store.ts";
 
 let dir: string;
@@ -23,6 +26,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  vi.restoreAllMocks();
   await rm(dir, { recursive: true });
 });
 
@@ -67,10 +71,10 @@ const plan: TeardownPlan = [
 
 const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);
 
-test("save() and load() give back the record and the plan, and remove() forgets both", async () => {
+test("create() and load() give back the record and the plan, and remove() forgets both", async () => {
   const store = await FileRecordStore.open(dir);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
-  await store.save(recordOf("c1"), plan);
+  await store.create(recordOf("c1"), plan);
   expect(await store.load(key)).toEqual(recordOf("c1"));
   expect(await store.loadPlan(key)).toEqual(plan);
   await store.remove(key);
@@ -79,20 +83,23 @@ test("save() and load() give back the record and the plan, and remove() forgets 
   await store.remove(key);
 });
 
-test("save() replaces what was there, and another process sees it", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
-  await store.save(recordOf("c1", "eth0", "second"), []);
-  const other = await FileRecordStore.open(dir);
-  expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
-  expect(await other.loadPlan(key)).toEqual([]);
-});
+test.each(["create", "update"] as const)(
+  "%s() replaces what was there, and another process sees it",
+  async (method) => {
+    const store = await FileRecordStore.open(dir);
+    await store.create(recordOf("c1"), plan);
+    await store[method](recordOf("c1", "eth0", "second"), []);
+    const other = await FileRecordStore.open(dir);
+    expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
+    expect(await other.loadPlan(key)).toEqual([]);
+  },
+);
 
 test("the state directory is the owner's alone, and so is each file, whatever the umask", async () => {
   const before = process.umask(0);
   try {
     const store = await FileRecordStore.open(join(dir, "deep", "state"));
-    await store.save(recordOf("c1"), plan);
+    await store.create(recordOf("c1"), plan);
   } finally {
     process.umask(before);
   }
@@ -106,8 +113,8 @@ test.each(["eth0.100", "a@b", ".x", "..x", "x.json", "x.teardown", "veth\\1", "Ð
   "the interface name %s keeps its own record",
   async (ifName) => {
     const store = await FileRecordStore.open(dir);
-    await store.save(recordOf("c1", ifName), plan);
-    await store.save(recordOf("c1"), []);
+    await store.create(recordOf("c1", ifName), plan);
+    await store.create(recordOf("c1"), []);
     expect(await store.load({ containerId: "c1", ifName })).toEqual(recordOf("c1", ifName));
     expect(await store.loadPlan({ containerId: "c1", ifName })).toEqual(plan);
     const { records, damaged } = await store.list();
@@ -116,13 +123,13 @@ test.each(["eth0.100", "a@b", ".x", "..x", "x.json", "x.teardown", "veth\\1", "Ð
   },
 );
 
-test("saves of different sandboxes at once, and of one repeatedly, leave whole files and nothing else", async () => {
+test("writes for different sandboxes at once, and for one repeatedly, leave whole files and nothing else", async () => {
   const store = await FileRecordStore.open(dir);
   const ids = Array.from({ length: 20 }, (_, i) => `c${i}`);
   await Promise.all(
     ids.flatMap((id) => [
-      store.save(recordOf(id), plan),
-      store.save(recordOf(id, "eth0", "again"), plan),
+      store.create(recordOf(id), plan),
+      store.update(recordOf(id, "eth0", "again"), plan),
     ]),
   );
   const { records, damaged } = await store.list();
@@ -131,9 +138,9 @@ test("saves of different sandboxes at once, and of one repeatedly, leave whole f
   expect(await readdir(dir)).toHaveLength(40);
 });
 
-test("a record cut short at any byte is damaged, never taken", async () => {
+test("a record cut short at any byte is damaged", async () => {
   const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
+  await store.create(recordOf("c1"), plan);
   const path = join(dir, "c1@eth0.json");
   const whole = await readFile(path);
   for (let length = 0; length < whole.length; length++) {
@@ -151,7 +158,7 @@ test.each([
   ["another file's content", () => "not a record\n"],
 ])("a record with %s is damaged", async (_, alter) => {
   const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
+  await store.create(recordOf("c1"), plan);
   const path = join(dir, "c1@eth0.json");
   await writeFile(path, alter(await readFile(path, "utf8")));
   await expect(store.load(key)).rejects.toThrow(expect.objectContaining({ code: 6 }));
@@ -164,18 +171,18 @@ test.each([
 
 test("record and plan of another sandbox under a sandbox's name are damaged", async () => {
   const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c2"), plan);
+  await store.create(recordOf("c2"), plan);
   for (const suffix of ["json", "teardown"]) {
     await writeFile(join(dir, `c1@eth0.${suffix}`), await readFile(join(dir, `c2@eth0.${suffix}`)));
   }
-  await expect(store.load(key)).rejects.toThrow(/of container c2/);
-  await expect(store.loadPlan(key)).rejects.toThrow(/of container c2/);
+  await expect(store.load(key)).rejects.toThrow(/belongs to interface eth0 of container c2/);
+  await expect(store.loadPlan(key)).rejects.toThrow(/belongs to interface eth0 of container c2/);
   expect((await store.list()).records.map((record) => record.containerId)).toEqual(["c2"]);
 });
 
 test("a plan cut short is damaged, and so is one with an altered byte", async () => {
   const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
+  await store.create(recordOf("c1"), plan);
   const path = join(dir, "c1@eth0.teardown");
   const whole = await readFile(path);
   for (const bytes of [whole.subarray(0, -1), whole.subarray(0, 10), Buffer.alloc(0)]) {
@@ -185,7 +192,7 @@ test("a plan cut short is damaged, and so is one with an altered byte", async ()
   }
 });
 
-test("what cannot be read at all is code 5, of record and plan", async () => {
+test("load() and loadPlan() throw code 5 for a file that cannot be read", async () => {
   const store = await FileRecordStore.open(dir);
   await mkdir(join(dir, "c1@eth0.json"));
   await mkdir(join(dir, "c1@eth0.teardown"));
@@ -193,10 +200,10 @@ test("what cannot be read at all is code 5, of record and plan", async () => {
   await expect(store.loadPlan(key)).rejects.toThrow(expect.objectContaining({ code: 5 }));
 });
 
-test("list() tells of a plan whose record is missing, and of no other file", async () => {
+test("list() reports a plan whose record is missing, and no other file", async () => {
   const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
-  await store.save(recordOf("c2"), plan);
+  await store.create(recordOf("c1"), plan);
+  await store.create(recordOf("c2"), plan);
   await rm(join(dir, "c1@eth0.json"));
   for (const name of [
     "README",
@@ -217,8 +224,8 @@ test("hasPod() finds any sandbox of a pod, damaged files or not, and no other po
   const store = await FileRecordStore.open(dir);
   const web = { namespace: "default", name: "web" };
   expect(await store.hasPod(web)).toBe(false);
-  await store.save(recordOf("c1"), plan);
-  await store.save(recordOf("c2"), plan);
+  await store.create(recordOf("c1"), plan);
+  await store.create(recordOf("c2"), plan);
   await mkdir(join(dir, "c3@eth0.json"));
   expect(await store.hasPod({ uid: "u", ...web } as typeof web)).toBe(true);
   for (const [namespace, name] of [
@@ -237,21 +244,21 @@ test("hasPod() finds any sandbox of a pod, damaged files or not, and no other po
 
 test("quarantine() puts both files aside, where they are neither loaded nor listed, but kept", async () => {
   const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
+  await store.create(recordOf("c1"), plan);
   await store.quarantine(key);
   expect(await readdir(dir)).toEqual(["c1@eth0.json.damaged", "c1@eth0.teardown.damaged"]);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
   expect(await store.list()).toEqual({ records: [], damaged: [] });
   await store.quarantine(key);
-  await store.save(recordOf("c1"), plan);
+  await store.create(recordOf("c1"), plan);
   expect(await store.load(key)).toEqual(recordOf("c1"));
 });
 
-test("open() clears what a crash left half-written, of the engine and of the shim, but not what is being written", async () => {
+test("open() clears what a crash left half-written, but not what is being written", async () => {
   const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
+  await store.create(recordOf("c1"), plan);
   const old = new Date(Date.now() - 3_600_000);
-  for (const name of [".c9@eth0.json.0a1b.tmp", "c9@eth0.teardown.tmp"]) {
+  for (const name of [".c9@eth0.json.0a1b.tmp", ".c9@eth0.teardown.0a1b.tmp"]) {
     await writeFile(join(dir, name), "{");
     await utimes(join(dir, name), old, old);
   }
@@ -260,24 +267,27 @@ test("open() clears what a crash left half-written, of the engine and of the shi
   expect(await readdir(dir)).toEqual([".c8@eth0.json.ff.tmp", "c1@eth0.json", "c1@eth0.teardown"]);
 });
 
-test("open() while another process saves does not disturb it", async () => {
+test("open() does not disturb another process that writes", async () => {
   const store = await FileRecordStore.open(dir);
-  const saves = Array.from({ length: 40 }, (_, i) => store.save(recordOf(`c${i}`), plan));
+  const writes = Array.from({ length: 40 }, (_, i) => store.create(recordOf(`c${i}`), plan));
   const opened = Array.from({ length: 40 }, () => FileRecordStore.open(dir));
-  await Promise.all([...saves, ...opened]);
+  await Promise.all([...writes, ...opened]);
   expect((await store.list()).records).toHaveLength(40);
 });
 
-test("save() that fails is code 5 and leaves what was there", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
-  const long = recordOf("x".repeat(250));
-  await expect(store.save(long, plan)).rejects.toThrow(
-    expect.objectContaining({ code: 5, message: expect.stringContaining(dir) }),
-  );
-  expect(await store.load(key)).toEqual(recordOf("c1"));
-  expect(await readdir(dir)).toHaveLength(2);
-});
+test.each(["create", "update"] as const)(
+  "%s() that fails is code 5 and leaves what was there",
+  async (method) => {
+    const store = await FileRecordStore.open(dir);
+    await store.create(recordOf("c1"), plan);
+    const long = recordOf("x".repeat(250));
+    await expect(store[method](long, plan)).rejects.toThrow(
+      expect.objectContaining({ code: 5, message: expect.stringContaining(dir) }),
+    );
+    expect(await store.load(key)).toEqual(recordOf("c1"));
+    expect(await readdir(dir)).toHaveLength(2);
+  },
+);
 
 test("open() of a directory that cannot be made fails", async () => {
   await writeFile(join(dir, "file"), "");
@@ -285,15 +295,65 @@ test("open() of a directory that cannot be made fails", async () => {
   await expect(FileRecordStore.open(join(dir, "file", "state"))).rejects.toThrow(/ENOTDIR/);
 });
 
-test("save() of a recorded sandbox is there for every process at once; flush() may come late or never", async () => {
+/** Lists the files that are synced from now on, as the kernel names them; "." is the directory. */
+async function observeSyncs(): Promise<string[]> {
+  const probe = await open(dir);
+  const prototype = Object.getPrototypeOf(probe) as FileHandle;
+  await probe.close();
+  const sync = prototype.sync;
+  const synced: string[] = [];
+  vi.spyOn(prototype, "sync").mockImplementation(async function (this: FileHandle) {
+    await sync.call(this);
+    synced.push(relative(dir, await readlink(`/proc/self/fd/${this.fd}`)) || ".");
+  });
+  return synced;
+}
+
+const everything = [".", "c1@eth0.json", "c1@eth0.teardown"];
+
+test("create() has synced record, plan and directory when it resolves, and needs no flush()", async () => {
+  const store = await FileRecordStore.open(dir);
+  const synced = await observeSyncs();
+  await store.create(recordOf("c1"), plan);
+  expect(synced.toSorted()).toEqual(everything);
+  await store.flush();
+  expect(synced).toHaveLength(3);
+});
+
+test("create() over existing files is as durable as the first", async () => {
+  await (await FileRecordStore.open(dir)).create(recordOf("c1"), plan);
+  const store = await FileRecordStore.open(dir);
+  await store.update(recordOf("c1"), plan);
+  const synced = await observeSyncs();
+  await store.create(recordOf("c1"), plan);
+  expect(synced.toSorted()).toEqual(everything);
+});
+
+test("update() is visible to every process at once, not yet synced, and durable after flush()", async () => {
   const store = await FileRecordStore.open(dir);
   const other = await FileRecordStore.open(dir);
-  await store.save(recordOf("c1"), plan);
-  await store.save(recordOf("c1", "eth0", "second"), plan);
+  await store.create(recordOf("c1"), plan);
+  const synced = await observeSyncs();
+  await store.update(recordOf("c1", "eth0", "second"), []);
   expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
-  await store.flush();
-  await store.flush();
-  await store.save(recordOf("c1", "eth0", "third"), plan);
+  expect(await other.loadPlan(key)).toEqual([]);
+  expect(synced).toEqual([]);
+  await Promise.all([store.flush(), store.flush().then(() => expect(synced).toHaveLength(3))]);
+  expect(synced.toSorted()).toEqual(everything);
+});
+
+test("update() becomes durable shortly afterwards without flush()", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.create(recordOf("c1"), plan);
+  const synced = await observeSyncs();
+  await store.update(recordOf("c1", "eth0", "second"), plan);
+  await vi.waitFor(() => expect(synced.toSorted()).toEqual(everything), 10_000);
+});
+
+test("flush() passes over an update whose record was removed meanwhile", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.create(recordOf("c1"), plan);
+  await store.update(recordOf("c1", "eth0", "second"), plan);
   await store.remove(key);
   await store.flush();
   expect(await readdir(dir)).toEqual([]);

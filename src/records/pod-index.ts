@@ -1,7 +1,7 @@
-import type { RecordKey } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
+import { recordFileName } from "#lib/state-files.ts";
 
-/** Which pod each recorded sandbox interface is of. */
+/** The pod of each recorded sandbox interface. */
 export class PodIndex {
   readonly #pods = new Map<string, string>();
 
@@ -10,21 +10,17 @@ export class PodIndex {
   }
 
   add(record: AttachmentRecord): void {
-    if (record.pod !== undefined) this.#pods.set(keyText(record), podText(record.pod));
+    if (record.pod !== undefined) this.#pods.set(recordFileName(record), podText(record.pod));
   }
 
   remove(key: RecordKey): void {
-    this.#pods.delete(keyText(key));
+    this.#pods.delete(recordFileName(key));
   }
 
   has(pod: { readonly namespace: string; readonly name: string }): boolean {
     const wanted = podText(pod);
     return [...this.#pods.values()].includes(wanted);
   }
-}
-
-function keyText({ containerId, ifName }: RecordKey): string {
-  return `${containerId}@${ifName}`;
 }
 
 function podText({ namespace, name }: { namespace: string; name: string }): string {

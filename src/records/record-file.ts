@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
-/** The schema that this version writes; it reads this one only. */
-export const recordSchemaVersion = 1;
+/** The only schema that this version writes and reads. */
+const recordSchemaVersion = 1;
 
 const jsonObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
 
@@ -33,7 +33,7 @@ const recordSchema = z.strictObject({
 
 const headPattern = /^\{"schema":(\d+),"sha256":"([0-9a-f]{64})","record":/;
 
-/** The file's text: valid JSON whose checksum covers the record's bytes exactly as they stand. */
+/** The text of a record's file: JSON, with a checksum of the bytes of the member `record`. */
 export function formatRecord(record: AttachmentRecord): string {
   const body = JSON.stringify(record);
   return `{"schema":${recordSchemaVersion},"sha256":"${sha256(body)}","record":${body}}\n`;
@@ -41,12 +41,16 @@ export function formatRecord(record: AttachmentRecord): string {
 
 /**
  * The record in a file's text.
- * @throws CniError 6 naming the file when it is cut short, altered, or of another schema
+ * @throws CniError 6 naming the file when it is cut short, altered, has another schema, or belongs
+ *   to another sandbox
  */
-export function parseRecord(text: string, path: string): AttachmentRecord {
+export function parseRecord(
+  text: string,
+  { path, key }: { readonly path: string; readonly key: RecordKey },
+): AttachmentRecord {
   const head = headPattern.exec(text);
   if (head === null || !text.endsWith("}\n")) {
-    throw damaged(path, "it is no attachment record, or cut short");
+    throw damaged(path, "it is not an attachment record, or it is cut short");
   }
   if (Number(head[1]) !== recordSchemaVersion) {
     throw damaged(path, `it has schema ${head[1]}, this version reads ${recordSchemaVersion}`);
@@ -55,6 +59,10 @@ export function parseRecord(text: string, path: string): AttachmentRecord {
   if (sha256(body) !== head[2]) throw damaged(path, "its checksum does not match");
   const parsed = recordSchema.safeParse(JSON.parse(body));
   if (!parsed.success) throw damaged(path, z.prettifyError(parsed.error).replaceAll("\n", " "));
+  const { containerId, ifName } = parsed.data;
+  if (containerId !== key.containerId || ifName !== key.ifName) {
+    throw damaged(path, `it belongs to interface ${ifName} of container ${containerId}`);
+  }
   return parsed.data;
 }
 

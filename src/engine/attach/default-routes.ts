@@ -1,14 +1,14 @@
 import { formatResult } from "#cni/result/result.ts";
 import { applyDefaultRoute } from "#engine/attach/route/apply.ts";
-import type { RoutedAttachment } from "#engine/attach/route/plan.ts";
 import { withDefaultRoutes } from "#engine/attach/route/result-edit.ts";
+import type { RoutedAttachment } from "#engine/attach/route/route-state.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { asIoFailure, netlinkTransport } from "#engine/sandbox.ts";
 
 /**
- * Gives the default route to the attachment that the pod selected for it, if any, and brings the
- * results in line with what the kernel then has: the runtime, the status and later CHECKs go by
+ * Gives the default route to the attachment that the pod selected for it, if any, and returns the
+ * results with the routes that the kernel then has: the runtime, the status and later CHECKs use
  * them (multi-network specification v1.1 §4.1.2.1.9).
  * @throws RouteError when the request cannot be met; the routes are then as before
  */

@@ -11,40 +11,31 @@ import {
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
-/** Publishes what came of the attachments as the pod's network-status (multi-network specification v1.1 §5). */
+/** A sandbox whose networks are all attached. */
+export interface AttachedSandbox {
+  readonly record: AttachmentRecord;
+  /** Undefined for a sandbox that is not a pod. */
+  readonly pod: Pod | undefined;
+  readonly attached: readonly Attached[];
+  /** Why the pod's network annotation is ignored, when it is. */
+  readonly annotationError: string | undefined;
+}
+
+/** Publishes the attachments as the pod's network-status (multi-network specification v1.1 §5). */
 export async function publishStatus(
   ctx: CallContext,
-  done: {
-    readonly record: AttachmentRecord;
-    readonly pod: Pod | undefined;
-    readonly attached: readonly Attached[];
-    readonly annotationError: string | undefined;
-  },
+  { record, pod, attached, annotationError }: AttachedSandbox,
 ): Promise<void> {
-  if (done.pod === undefined) return;
-  const statuses: NetworkStatus[] = [];
-  for (const attached of done.attached) {
-    statuses.push(...(await statusOf(ctx, done.record.containerId, attached)));
-  }
-  const value = formatNetworkStatus(withAnnotationError(statuses, done.annotationError));
-  await ctx.deps.publisher.publish(done.pod, { [networkStatusAnnotation]: value });
-}
-
-/** Tells the pod's owner of each interface, in the words that Multus's users look for. */
-export function tellAdded(
-  ctx: CallContext,
-  pod: Pod | undefined,
-  attached: readonly Attached[],
-): void {
   if (pod === undefined) return;
-  for (const { planned, result } of attached) {
-    const addresses = result.ips.map((ip) => ip.address).join(" ");
-    const message = `Add ${planned.ifName} [${addresses}] from ${planned.displayName}`;
-    ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });
+  const statuses: NetworkStatus[] = [];
+  for (const attachment of attached) {
+    statuses.push(...(await networkStatus(ctx, record.containerId, attachment)));
   }
+  const value = formatNetworkStatus(withAnnotationError(statuses, annotationError));
+  await ctx.deps.publisher.publish(pod, { [networkStatusAnnotation]: value });
 }
 
-async function statusOf(
+async function networkStatus(
   ctx: CallContext,
   containerId: string,
   attached: Attached,
@@ -61,7 +52,7 @@ async function statusOf(
   });
 }
 
-/** What the attachment's plugins or the device plugin tell of its device; a bad file is no reason to fail a pod. */
+/** The device information that the attachment's plugins or the device plugin wrote; a bad file does not fail the pod. */
 async function deviceInfo(
   ctx: CallContext,
   containerId: string,
@@ -70,13 +61,13 @@ async function deviceInfo(
   const { displayName, ifName, resourceName } = planned;
   const deviceId = planned.selection?.deviceId;
   if (deviceId === undefined || resourceName === undefined) return undefined;
-  const places = [
+  const candidates = [
     () => cniDeviceInfoPath({ displayName, containerId, ifName }),
     () => dpDeviceInfoPath({ resourceName, deviceId }),
   ];
-  for (const place of places) {
+  for (const candidate of candidates) {
     try {
-      const path = place();
+      const path = candidate();
       const text = await ctx.deps.deviceInfo.read(path);
       if (text !== undefined) return parseDeviceInfo(text, path);
     } catch (error) {

@@ -53,7 +53,7 @@ test("add() keeps the failing delegate's code and details and names network and 
     msg: 'network default/a (net1): plugin type="bridge" failed (add): no address left',
     details: "range full",
   });
-  expect(lab.events.told.at(-1)).toMatchObject({ reason: "AttachFailed", message: json.msg });
+  expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "AttachFailed", message: json.msg });
 });
 
 test("add() answers with the first error when undoing fails as well, keeps the record and logs what stayed", async () => {
@@ -63,7 +63,8 @@ test("add() answers with the first error when undoing fails as well, keeps the r
   expect((await lab.add(web)).json).toMatchObject({ code: 110 });
   expect(new Set(lab.plugins.log("DEL"))).toEqual(new Set(["bridge DEL net1", "ptp DEL eth0"]));
   expect(lab.records.keys).toEqual(["c1@eth0"]);
-  const logged = lab.logger.lines.find((line) => line.message.includes("could not be undone"));
+  expect(lab.journal.at(-1)).toBe("update c1@eth0");
+  const logged = lab.logger.lines.find((line) => line.message.includes("could not be rolled back"));
   expect(logged).toMatchObject({
     level: "error",
     fields: { network: "default/a", containerId: "c1" },
@@ -118,7 +119,7 @@ test("add() undoes everything, the published status included, when the results c
   const gate = Promise.withResolvers<void>();
   lab.publisher.gate = gate.promise;
   setTimeout(gate.resolve, 20);
-  lab.records.failSave = { nth: 2, error: new Error("disk full") };
+  lab.records.failWrite = { nth: 2, error: new Error("disk full") };
   expect((await lab.add(web)).json).toMatchObject({ msg: "disk full" });
   expect(lab.plugins.log("DEL")).toHaveLength(4);
   expect(lab.records.keys).toEqual([]);
@@ -196,7 +197,7 @@ test.each([
   },
 );
 
-test("add() whose shim goes while it is being undone leaves the record", async () => {
+test("add() whose shim goes during the rollback leaves the record", async () => {
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", failed(110, "no address left"));
   const host = lab.host();
@@ -211,5 +212,7 @@ test("add() keeps the first error when the record cannot be removed after undoin
   lab.plugins.script("ptp ADD", failed(110, "no address left"));
   lab.records.failRemove = new Error("read-only file system");
   expect((await lab.add(web)).json).toMatchObject({ code: 110 });
-  expect(lab.logger.at("error")).toContain("the attachment record could not be brought up to date");
+  expect(lab.logger.at("error")).toContain(
+    "the attachment record could not be updated after a rollback",
+  );
 });

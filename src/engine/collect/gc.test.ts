@@ -28,8 +28,8 @@ async function pods(...containers: string[]): Promise<EngineLab> {
   return lab;
 }
 
-/** `container/interface` of the valid attachments that each plugin was told of. */
-function told(lab: EngineLab): Record<string, string[]> {
+/** The valid attachments that GC passed to each plugin, as `container/interface`. */
+function passedAsValid(lab: EngineLab): Record<string, string[]> {
   const calls = lab.plugins.calls.filter((call) => call.command === "GC");
   return Object.fromEntries(
     calls.map(({ type, conf }) => {
@@ -42,7 +42,7 @@ function told(lab: EngineLab): Record<string, string[]> {
 test("gc() takes every attachment of a listed container as valid, and each network gets its own list [R-1.1-32] [R-1.1-30]", async () => {
   const lab = await pods("c1", "c2");
   expect(await lab.gc(["c1", "c2"])).toMatchObject({ exitCode: 0, stdout: "" });
-  expect(told(lab)).toEqual({
+  expect(passedAsValid(lab)).toEqual({
     ptp: ["c1/eth0", "c2/eth0"],
     bridge: ["c1/net1", "c2/net1"],
     tuning: ["c1/net1", "c2/net1"],
@@ -68,7 +68,7 @@ test("gc() detaches the records of other containers first, last attachment first
     netns: "/run/netns/c1",
   });
   expect(lab.records.keys).toEqual(["c2@eth0"]);
-  expect(told(lab)).toMatchObject({ ptp: ["c2/eth0"], bridge: ["c2/net1"] });
+  expect(passedAsValid(lab)).toMatchObject({ ptp: ["c2/eth0"], bridge: ["c2/net1"] });
 });
 
 test.each([
@@ -78,21 +78,21 @@ test.each([
   const lab = await pods("c1");
   await lab.gc(list);
   expect(lab.records.keys).toEqual([]);
-  expect(told(lab)).toEqual({ ptp: [], bridge: [], tuning: [] });
+  expect(passedAsValid(lab)).toEqual({ ptp: [], bridge: [], tuning: [] });
 });
 
 test("gc() without a list detaches nothing and never collects in a default network, which pods of before Plexus may have", async () => {
   const lab = await pods("c1");
   expect(await lab.gc(undefined)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("DEL")).toEqual([]);
-  expect(told(lab)).toEqual({ bridge: ["c1/net1"], tuning: ["c1/net1"] });
+  expect(passedAsValid(lab)).toEqual({ bridge: ["c1/net1"], tuning: ["c1/net1"] });
 });
 
 test("gc() keeps the runtime's attachments without a record in the default network, today's and every recorded one", async () => {
   const lab = await pods("c1");
   lab.conf = { delegates: [v110("new-default", "ipvlan")] };
   await lab.gc(["c1", "before-plexus"]);
-  expect(told(lab)).toEqual({
+  expect(passedAsValid(lab)).toEqual({
     ptp: ["before-plexus/eth0", "c1/eth0"],
     ipvlan: ["before-plexus/eth0", "c1/eth0"],
     bridge: ["c1/net1"],
@@ -100,14 +100,17 @@ test("gc() keeps the runtime's attachments without a record in the default netwo
   });
 });
 
-test("gc() goes by the newest configuration of a network", async () => {
+test("gc() uses the newest configuration of a network", async () => {
   const lab = await pods("c1");
   lab.source.addNad("default/a", v110("net-a", "macvlan"));
   lab.kernel.addNamespace("/run/netns/c2");
   lab.source.addPod({ name: "c2", annotations: { [networksAnnotation]: "a" } });
   await lab.add({ pod: "default/c2", env: { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" } });
   await lab.gc(["c1", "c2"]);
-  expect(told(lab)).toEqual({ ptp: ["c1/eth0", "c2/eth0"], macvlan: ["c1/net1", "c2/net1"] });
+  expect(passedAsValid(lab)).toEqual({
+    ptp: ["c1/eth0", "c2/eth0"],
+    macvlan: ["c1/net1", "c2/net1"],
+  });
 });
 
 test("gc() passes over networks with disableGC and those below 1.1.0, but detaches their stale attachments [R-1.1-03]", async () => {
@@ -134,7 +137,7 @@ test("gc() goes on after failures and returns all of them; what failed stays rec
     msg: expect.stringMatching(/2 things.*c1 busy.*no bridge/),
   });
   expect(lab.records.keys).toEqual(["c1@eth0", "c3@eth0"]);
-  expect(Object.keys(told(lab)).sort()).toEqual(["bridge", "ptp", "tuning"]);
+  expect(Object.keys(passedAsValid(lab)).sort()).toEqual(["bridge", "ptp", "tuning"]);
 });
 
 test("gc() returns a single failure with its own code", async () => {
@@ -143,14 +146,14 @@ test("gc() returns a single failure with its own code", async () => {
   expect((await lab.gc(["c1"])).json).toMatchObject({ code: 130 });
 });
 
-test("gc() tells of a default network that cannot be found, and collects in the others", async () => {
+test("gc() reports a default network that cannot be found, and collects the others", async () => {
   const lab = await pods("c1");
   lab.conf = { clusterNetwork: "gone" };
   expect((await lab.gc(["c1"])).json).toMatchObject({
     code: 7,
     msg: expect.stringContaining("gone"),
   });
-  expect(told(lab)).toMatchObject({ bridge: ["c1/net1"], ptp: ["c1/eth0"] });
+  expect(passedAsValid(lab)).toMatchObject({ bridge: ["c1/net1"], ptp: ["c1/eth0"] });
 });
 
 test("gc() never enters a stale sandbox by a process number, which may be another's by now", async () => {
@@ -186,33 +189,36 @@ test("gc() puts stale files aside that cannot be used at all, and is done with t
   expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
 });
 
-test("gc() keeps the attachments of a running container whose record is damaged, as its teardown plan tells", async () => {
+test("gc() keeps the attachments of a running container whose record is damaged, as its teardown plan names them", async () => {
   const lab = await pods("c1", "c2");
   lab.records.damage(eth0("c1"), "record");
   expect(await lab.gc(["c1", "c2"])).toMatchObject({ exitCode: 0 });
-  expect(told(lab)).toMatchObject({ bridge: ["c1/net1", "c2/net1"], ptp: ["c1/eth0", "c2/eth0"] });
+  expect(passedAsValid(lab)).toMatchObject({
+    bridge: ["c1/net1", "c2/net1"],
+    ptp: ["c1/eth0", "c2/eth0"],
+  });
   expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
 });
 
 test.each(["both", "plan lost"])(
-  "gc() calls no plugin while it cannot tell what a running container has (%s)",
+  "gc() calls no plugin while it does not know the attachments of a running container (%s)",
   async (state) => {
     const lab = await pods("c1", "c2", "c3");
     lab.records.damage(eth0("c1"), state === "both" ? "both" : "record");
     if (state === "plan lost") lab.records.lose(eth0("c1"), "plan");
     const { json } = await lab.gc(["c1", "c2"]);
     expect(json).toMatchObject({ code: 6, msg: expect.stringContaining("c1@eth0") });
-    expect(told(lab)).toEqual({});
+    expect(passedAsValid(lab)).toEqual({});
     expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
   },
 );
 
 test("gc() calls no plugin while a running container's recorded configuration cannot be read any more", async () => {
   const lab = await pods("c1");
-  const { record, plan } = lab.records.saves.at(-1)!;
+  const { record, plan } = lab.records.writes.at(-1)!;
   const [first, ...others] = record.attachments;
   const attachments = [{ ...first!, conf: { name: "default-net" } }, ...others];
-  await lab.records.save({ ...record, attachments }, plan);
+  await lab.records.update({ ...record, attachments }, plan);
   expect((await lab.gc(["c1"])).json).toMatchObject({ code: 7 });
-  expect(told(lab)).toEqual({});
+  expect(passedAsValid(lab)).toEqual({});
 });

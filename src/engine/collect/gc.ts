@@ -4,10 +4,20 @@ import { gcNetwork } from "#cni/runtime/chain.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { detachRecord } from "#engine/detach/detach.ts";
 import { detachUnrecorded } from "#engine/detach/recover.ts";
+import { loadStored } from "#engine/detach/stored.ts";
+import { collectErrors, combineErrors } from "#engine/failures.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
-import { type DamagedRecord, HostGoneError } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
-import { NetworksToCollect, type NetworkToCollect, type ValidAttachment } from "./networks.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
+import type { DamagedRecord } from "#engine/record-store.ts";
+import { delegateSearchPath } from "#engine/search-path.ts";
+import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
+
+/** What the state directory holds, and which of it the runtime still uses. */
+interface Inventory {
+  readonly records: readonly AttachmentRecord[];
+  readonly damaged: readonly DamagedRecord[];
+  readonly isValid: (record: RecordKey) => boolean;
+}
 
 /**
  * GC. The runtime knows only (containerID, its own interface), so an attachment is valid when its
@@ -15,53 +25,81 @@ import { NetworksToCollect, type NetworkToCollect, type ValidAttachment } from "
  * the default network, collects with its own complete list. Errors do not stop it.
  *
  * The default network's list holds the runtime's attachments as well: a pod that was attached
- * before Plexus came has no record and must not be collected. Without a list from the runtime (a
- * null or empty one says that nothing is valid) we cannot know of those pods: then no record is
- * torn down and default networks are passed over. Where a valid container's record is unusable,
- * its teardown plan says what it has; without that no list is complete and no plugin is called.
+ * before Plexus was installed has no record and must not be collected. Without a list from the
+ * runtime (a null or empty one says that nothing is valid) those pods are unknown: then no record
+ * is torn down and default networks are passed over. Where a valid container's record is unusable,
+ * its teardown plan names its attachments; without that no list is complete and no plugin is called.
  * @throws CniError with every failure
  */
 export async function gc(ctx: CallContext, request: GcRequest): Promise<void> {
   const { validAttachments } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
-  const isValid = ({ containerId }: { containerId: string }): boolean =>
-    fromRuntime === undefined || containers.has(containerId);
-  const { records, damaged } = await ctx.deps.records.list();
-  const errors: CniError[] = [];
-  for (const record of records.filter((each) => !isValid(each))) {
-    await collect(errors, () => detachRecord(ctx, record, staleNetns(record)));
-  }
-  for (const stale of damaged.filter((each) => !isValid(each))) {
-    await collect(errors, () => recoverStale(ctx, request, stale));
-  }
+  const inventory = {
+    ...(await ctx.deps.records.list()),
+    isValid: ({ containerId }: RecordKey) =>
+      fromRuntime === undefined || containers.has(containerId),
+  };
   const networks = new NetworksToCollect();
-  for (const record of byAge(records)) {
-    await collect(errors, async () => networks.addRecord(record, isValid(record)));
-  }
-  for (const valid of damaged.filter(isValid)) {
-    await collect(errors, () => addByPlan(ctx, networks, valid));
-  }
-  if (fromRuntime !== undefined) {
-    await collect(errors, () => addDefaultNetwork(ctx, request, networks));
-  }
-  for (const network of networks.complete(fromRuntime))
-    await collectNetwork(ctx, { network, errors });
-  if (errors.length > 0) throw joined(errors);
+  const detachErrors = await detachStale(ctx, request, inventory);
+  const addErrors = [
+    ...(await addRecorded(ctx, networks, inventory)),
+    ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
+  ];
+  const gcErrors = await collectNetworks(ctx, networks.complete(fromRuntime));
+  const errors = [...detachErrors, ...addErrors, ...gcErrors];
+  if (errors.length === 0) return;
+  throw combineErrors(errors, `garbage collection left ${errors.length} things behind`);
 }
 
-/** The process of a `/proc` path is gone with its sandbox, and its number may be another's by now. */
+/** Tears down what belongs to containers that are no longer valid. */
+async function detachStale(
+  ctx: CallContext,
+  request: GcRequest,
+  { records, damaged, isValid }: Inventory,
+): Promise<CniError[]> {
+  const staleRecords = records.filter((record) => !isValid(record));
+  const staleDamaged = damaged.filter((record) => !isValid(record));
+  return [
+    ...(await collectErrors(staleRecords, (record) =>
+      detachRecord(ctx, record, staleNetns(record)),
+    )),
+    ...(await collectErrors(staleDamaged, (record) => detachDamaged(ctx, request, record))),
+  ];
+}
+
+/** The process of a `/proc` path has ended with its sandbox, and another one may have its number by now. */
 function staleNetns({ netns }: AttachmentRecord): string {
   return netns.startsWith("/proc/") ? "" : netns;
 }
 
-async function recoverStale(
+async function detachDamaged(
   ctx: CallContext,
   request: GcRequest,
   { containerId, ifName, reason }: DamagedRecord,
 ): Promise<void> {
   const sandbox = { containerId, ifName, netns: "", path: request.path, cniArgs: [] };
-  await detachUnrecorded(ctx, sandbox, new CniError(CniErrorCode.DecodingFailure, reason));
+  const error = new CniError(CniErrorCode.DecodingFailure, reason);
+  await detachUnrecorded(ctx, sandbox, { state: "unusable", error });
+}
+
+/** Adds every recorded network, and the attachments of valid containers to those that must stay. */
+async function addRecorded(
+  ctx: CallContext,
+  networks: NetworksToCollect,
+  { records, damaged, isValid }: Inventory,
+): Promise<CniError[]> {
+  return [
+    ...(await collectErrors(oldestFirst(records), async (record) =>
+      networks.addRecord(record, isValid(record)),
+    )),
+    ...(await collectErrors(damaged.filter(isValid), (record) => addByPlan(ctx, networks, record))),
+  ];
+}
+
+/** A network is collected with its newest configuration, which is the one that is added last. */
+function oldestFirst(records: readonly AttachmentRecord[]): AttachmentRecord[] {
+  return records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
 }
 
 /** @throws CniError when there is no usable plan either; then no list can be complete */
@@ -70,62 +108,35 @@ async function addByPlan(
   networks: NetworksToCollect,
   damaged: DamagedRecord,
 ): Promise<void> {
-  try {
-    const plan = await ctx.deps.records.loadPlan(damaged);
-    if (plan !== undefined) return networks.addPlan(damaged.containerId, plan);
-  } catch (error) {
-    networks.markIncomplete();
-    throw error;
-  }
+  const plan = await loadStored(() => ctx.deps.records.loadPlan(damaged));
+  if (plan.state === "usable") return networks.addPlan(damaged.containerId, plan.value);
   networks.markIncomplete();
+  if (plan.state === "unusable") throw plan.error;
   throw new CniError(CniErrorCode.DecodingFailure, damaged.reason);
 }
 
-async function addDefaultNetwork(
+function addDefaultNetwork(
   ctx: CallContext,
-  request: GcRequest,
   networks: NetworksToCollect,
-): Promise<void> {
-  const { list, displayName } = await defaultNetwork(ctx, {});
-  const { binDir } = ctx.config;
-  const searchPath = [...(binDir === undefined ? [] : [binDir]), ...request.path];
-  networks.add({ list, displayName, searchPath, isDefault: true });
+  cniPath: readonly string[],
+): Promise<CniError[]> {
+  return collectErrors([networks], async () => {
+    const { list, displayName } = await defaultNetwork(ctx, {});
+    const searchPath = delegateSearchPath(ctx.config, cniPath);
+    networks.add({ list, displayName, searchPath, isDefault: true });
+  });
 }
 
-async function collectNetwork(
+async function collectNetworks(
   ctx: CallContext,
-  work: { network: NetworkToCollect & { valid: readonly ValidAttachment[] }; errors: CniError[] },
-): Promise<void> {
-  const { list, displayName, searchPath, valid } = work.network;
-  const options = {
-    searchPath,
-    timeoutMs: ctx.config.delegateTimeoutMs,
-    run: ctx.run(displayName),
-  };
-  const failures = await gcNetwork(list, valid, options);
-  work.errors.push(...failures.map(asCniError));
-}
-
-/** Oldest first: the newest configuration of a network counts. */
-function byAge(records: readonly AttachmentRecord[]): AttachmentRecord[] {
-  return records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
-}
-
-async function collect(errors: CniError[], step: () => Promise<void>): Promise<void> {
-  try {
-    await step();
-  } catch (error) {
-    if (error instanceof HostGoneError) throw error;
-    errors.push(asCniError(error));
+  networks: readonly CompleteNetwork[],
+): Promise<CniError[]> {
+  const errors: CniError[] = [];
+  for (const { list, displayName, searchPath, valid } of networks) {
+    const run = ctx.delegateRunner(displayName);
+    const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs, run };
+    const failures = await gcNetwork(list, valid, options);
+    errors.push(...failures.map(asCniError));
   }
-}
-
-function joined(errors: readonly CniError[]): CniError {
-  const [first] = errors;
-  if (errors.length === 1 && first !== undefined) return first;
-  return new CniError(
-    CniErrorCode.TeardownIncomplete,
-    `garbage collection left ${errors.length} things behind: ${errors.map((e) => e.message).join("; ")}`,
-    { cause: new AggregateError(errors) },
-  );
+  return errors;
 }

@@ -1,27 +1,26 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
+import type { ValidAttachment } from "#cni/runtime/chain.ts";
 import { recordedList } from "#engine/planned-attachment.ts";
-import type { TeardownPlan } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
-import { plannedNetwork } from "#engine/teardown-plan.ts";
+import { plannedNetwork, type TeardownPlan } from "#engine/teardown-plan.ts";
 
-/** An attachment that GC must leave alone; keys as the specification spells them. */
-export interface ValidAttachment {
-  readonly containerID: string;
-  readonly ifname: string;
-}
-
-/** A network to collect in. */
-export interface NetworkToCollect {
+/** A network for which GC is called. */
+interface NetworkToCollect {
   readonly list: NetConfList;
   readonly displayName: string;
   readonly searchPath: readonly string[];
-  /** Whether pods may have it as their default network, with or without a record of ours. */
+  /** Whether pods may have it as their default network, recorded or not. */
   readonly isDefault: boolean;
 }
 
+/** A network with every attachment that it may still have. */
+export interface CompleteNetwork extends NetworkToCollect {
+  readonly valid: readonly ValidAttachment[];
+}
+
 /**
- * Networks with every attachment that they may still have, by CNI network name: that is what plugins keep
- * their state by. The configuration that is added last counts.
+ * Networks with every attachment that they may still have, by CNI network name, under which plugins keep
+ * their state. Of one network, the configuration that is added last is used.
  */
 export class NetworksToCollect {
   readonly #networks = new Map<string, NetworkToCollect>();
@@ -43,7 +42,7 @@ export class NetworksToCollect {
     }
   }
 
-  /** Adds what a teardown plan tells of attachments that must stay. */
+  /** Adds the attachments of a teardown plan to those that must stay. */
   addPlan(containerId: string, plan: TeardownPlan): void {
     for (const { call } of plan) {
       const { name, ifName } = plannedNetwork(call);
@@ -51,18 +50,16 @@ export class NetworksToCollect {
     }
   }
 
-  /** Something that must stay cannot be named: nothing may be collected. */
+  /** An attachment that must stay is unknown, so no network may be collected. */
   markIncomplete(): void {
     this.#isComplete = false;
   }
 
   /**
-   * The networks that can be collected in, with their complete lists; those that pods may have as
-   * their default network only where the runtime says which containers there are.
+   * The networks that can be collected, with their complete lists; networks that pods may have as
+   * their default network only if the runtime listed its containers.
    */
-  complete(
-    fromRuntime: readonly ValidAttachment[] | undefined,
-  ): (NetworkToCollect & { valid: ValidAttachment[] })[] {
+  complete(fromRuntime: readonly ValidAttachment[] | undefined): CompleteNetwork[] {
     if (!this.#isComplete) return [];
     return [...this.#networks.values()]
       .filter(({ isDefault }) => !isDefault || fromRuntime !== undefined)

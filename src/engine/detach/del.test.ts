@@ -27,9 +27,9 @@ test("del() detaches what was attached in reverse order, then forgets it [R-0.3-
   expect(lab.kernel.linkNames(netns)).toEqual([]);
 });
 
-test("del() goes by the record, not by what annotation, definition and configuration say today, and asks for nothing", async () => {
+test("del() uses the record, not the present annotation, definition and configuration, and queries nothing", async () => {
   const lab = await attached();
-  const before = [...lab.records.saves.at(-1)!.plan.map(({ call }) => call.stdin)];
+  const before = [...lab.records.writes.at(-1)!.plan.map(({ call }) => call.stdin)];
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "b" } });
   lab.source.addNad("default/a", network("other", "ipvlan"));
   lab.source.removeNad("default/b");
@@ -117,7 +117,7 @@ test("del() reports a record that cannot be removed, for the runtime to try agai
   expect((await lab.del(web)).json).toMatchObject({ code: 999, msg: "read-only file system" });
 });
 
-test("del() twice succeeds; the second tells the default network alone [R-1.0-15] [R-0.4-03]", async () => {
+test("del() twice succeeds; the second calls the default network only [R-1.0-15] [R-0.4-03]", async () => {
   const lab = await attached();
   await lab.del(web);
   lab.plugins.calls.length = 0;
@@ -125,7 +125,7 @@ test("del() twice succeeds; the second tells the default network alone [R-1.0-15
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
 
-test("del() without a record tells the default network of today, never the pod's other networks", async () => {
+test("del() without a record calls the present default network, never the pod's other networks", async () => {
   const lab = await attached();
   const env = { CNI_CONTAINERID: "from-before" };
   expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
@@ -151,20 +151,20 @@ test("del() without a record and without a default network that can be found suc
   const lab = new EngineLab({ conf: { clusterNetwork: "gone" } });
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual([]);
-  expect(lab.logger.at("warn")).toEqual(["no record, and no default network to tell of the DEL"]);
+  expect(lab.logger.at("warn")).toEqual(["no record, and no default network that could get a DEL"]);
 });
 
 test.each([
   ["cannot be entered", netns],
   ["is not given", ""],
-])("del() tells delegates of no namespace when it %s [R-0.4-13] [R-0.3-17]", async (_, path) => {
+])("del() passes delegates no namespace when it %s [R-0.4-13] [R-0.3-17]", async (_, path) => {
   const lab = await attached();
   lab.kernel.removeNamespace(netns);
   expect(await lab.del({ ...web, env: { CNI_NETNS: path } })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.calls.map((call) => call.netns)).toEqual(["", "", "", ""]);
 });
 
-test("del() goes by the namespace of today's call, not by the record's", async () => {
+test("del() uses the namespace of the call, not the record's", async () => {
   const lab = await attached();
   lab.kernel.addNamespace("/run/netns/moved");
   await lab.del({ ...web, env: { CNI_NETNS: "/run/netns/moved" } });
@@ -202,7 +202,7 @@ test("del() is repeated without a namespace when that vanishes meanwhile", async
 
 test("del() tries every attachment although the kernel lists no interfaces", async () => {
   const lab = await attached();
-  lab.kernel.refuses = 1;
+  lab.kernel.refuse = () => 1;
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   expect((await lab.del(web)).json).toMatchObject({
     code: 5,

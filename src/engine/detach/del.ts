@@ -1,35 +1,26 @@
-import { asCniError, type CniError } from "#cni/error.ts";
 import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { podIdentity } from "#engine/plan/pod.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
 import { detachRecord } from "./detach.ts";
 import { detachUnrecorded } from "./recover.ts";
+import { loadStored } from "./stored.ts";
 
 /**
- * DEL: detaches what the record says, never what annotation or definition say today; no pod is
- * asked for.
- * @throws CniError when something could not be detached; it stays recorded and can be tried again
+ * DEL: detaches what the record says, never what the annotation or the definitions say by now; the
+ * pod is not resolved.
+ * @throws CniError when something could not be detached; it stays recorded and DEL can be repeated
  */
 export async function del(ctx: CallContext, request: DelRequest): Promise<void> {
-  const { record, problem } = await ctx.trace.phase("record", () => loadRecord(ctx, request));
-  if (record === undefined) await detachUnrecorded(ctx, request, problem);
-  else await detachRecord(ctx, record, request.netns);
-  await withdrawStatus(ctx, record?.pod ?? podIdentity(request.cniArgs));
+  const record = await ctx.trace.phase("record", () =>
+    loadStored(() => ctx.deps.records.load(request)),
+  );
+  if (record.state === "usable") await detachRecord(ctx, record.value, request.netns);
+  else await detachUnrecorded(ctx, request, record);
+  const recordedPod = record.state === "usable" ? record.value.pod : undefined;
+  await withdrawStatus(ctx, recordedPod ?? podIdentity(request.cniArgs));
 }
 
-async function loadRecord(
-  ctx: CallContext,
-  request: DelRequest,
-): Promise<{ record?: AttachmentRecord | undefined; problem?: CniError }> {
-  try {
-    return { record: await ctx.deps.records.load(request) };
-  } catch (error) {
-    return { problem: asCniError(error) };
-  }
-}
-
-/** A pod that has got another sandbox meanwhile keeps its status: after a reboot the old one is deleted last. */
+/** A pod that has another sandbox by now keeps its status: after a reboot the old one is deleted last. */
 async function withdrawStatus(
   ctx: CallContext,
   pod: { readonly namespace: string; readonly name: string } | undefined,

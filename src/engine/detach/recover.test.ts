@@ -61,7 +61,7 @@ test("del() by the teardown plan returns several failures as one error", async (
   });
 });
 
-test("del() by the teardown plan goes by today's namespace, and by none where that is gone", async () => {
+test("del() by the teardown plan uses the namespace of the call, and none when that is gone", async () => {
   const lab = await attached();
   lab.records.damage(sandbox, "record");
   lab.kernel.removeNamespace(netns);
@@ -90,7 +90,7 @@ test("del() by the teardown plan whose shim goes keeps both files", async () => 
 });
 
 test.each([["both"], ["record and no plan"], ["plan and no record"]])(
-  "del() puts damaged files aside (%s), says so, and tells the default network",
+  "del() puts damaged files aside (%s), logs it, and calls the default network only",
   async (state) => {
     const lab = await attached();
     lab.records.damage(

@@ -110,7 +110,7 @@ test("delegates without a name are refused and named by their position", async (
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("no default network at all is an error that says what to set", async () => {
+test("no default network at all is an error that names the keys to set", async () => {
   const { json } = await labWith({}).add(web);
   expect(json).toMatchObject({
     code: 7,
@@ -215,5 +215,5 @@ test("the runtime's runtimeConfig reaches the default network's plugins by capab
     ["bridge", undefined],
     ["macvlan", undefined],
   ]);
-  expect(lab.records.saves[0]?.record.attachments[0]?.capabilityArgs).toEqual(runtimeConfig);
+  expect(lab.records.writes[0]?.record.attachments[0]?.capabilityArgs).toEqual(runtimeConfig);
 });

@@ -4,7 +4,9 @@ import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
@@ -53,24 +55,24 @@ export async function defaultNetwork(
 
 /** A network as configuration names it: a definition, a CNI name, a file or a directory. */
 async function networkByReference(ctx: CallContext, reference: string): Promise<ResolvedNetwork> {
-  if (reference.includes("/")) return fromList(await listAtPath(ctx, reference));
+  if (reference.includes("/")) return networkFromList(await listAtPath(ctx, reference));
   const ref = { namespace: ctx.config.plexusNamespace, name: reference };
   const nad = await ctx.deps.source?.getNad(ref, { signal: ctx.signal });
-  if (nad !== undefined) return networkOfNad(ctx, nad);
+  if (nad !== undefined) return networkFromNad(ctx, nad);
   try {
-    return fromList(await listByName(ctx, reference));
+    return networkFromList(await listByName(ctx, reference));
   } catch (error) {
     throw new CniError(
       CniErrorCode.InvalidNetworkConfig,
       `cannot use network ${JSON.stringify(reference)}: there is no NetworkAttachmentDefinition ` +
-        `${ref.namespace}/${reference}, and ${error instanceof Error ? error.message : String(error)}`,
+        `${ref.namespace}/${reference}, and ${errorMessage(error)}`,
       { cause: error },
     );
   }
 }
 
 /** The network of a definition: its own configuration, or the one on disk of its name (§3.4.1). */
-export async function networkOfNad(
+export async function networkFromNad(
   ctx: CallContext,
   nad: NetworkAttachmentDefinition,
 ): Promise<ResolvedNetwork> {
@@ -78,20 +80,16 @@ export async function networkOfNad(
   const displayName = `${nad.namespace}/${nad.name}`;
   checkNotMetaPlugin(list, displayName);
   const resourceName = nad.annotations[resourceNameAnnotation];
-  return {
-    displayName,
-    isDefault: false,
-    list,
-    capabilityArgs: {},
-    ...(resourceName === undefined ? {} : { resourceName }),
-  };
+  return omitUndefined({ displayName, isDefault: false, list, capabilityArgs: {}, resourceName });
 }
 
 function inlineNetwork(conf: JsonObject, index: number): ResolvedNetwork {
-  return fromList(parseNetConfList(conf, { source: `delegates[${index}]`, requireName: true }));
+  return networkFromList(
+    parseNetConfList(conf, { source: `delegates[${index}]`, requireName: true }),
+  );
 }
 
-function fromList(list: NetConfList): ResolvedNetwork {
+function networkFromList(list: NetConfList): ResolvedNetwork {
   checkNotMetaPlugin(list, list.name);
   return { displayName: list.name, isDefault: false, list, capabilityArgs: {} };
 }
@@ -108,7 +106,7 @@ async function listAtPath(ctx: CallContext, path: string): Promise<NetConfList> 
   );
 }
 
-/** In the runtime's own directory our configuration comes first; it is not what is looked for. */
+/** The runtime's own directory has the configuration of Plexus first, which cannot be a delegate. */
 function isDelegable(list: NetConfList): boolean {
   return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
 }

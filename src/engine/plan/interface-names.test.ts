@@ -50,14 +50,14 @@ test("assignInterfaceNames() refuses a name that two networks want [N-4.1.2.1.5b
   expect(() => assign([main, named("a", "data"), named("b", "data")])).toThrow(
     expect.objectContaining({
       code: 100,
-      message: "interface data is wanted by network a and by network b",
+      message: "interface data is requested by network a and by network b",
     }),
   );
 });
 
 test("assignInterfaceNames() refuses the runtime's name for another network", () => {
   expect(() => assign([main, named("a", "eth0")])).toThrow(
-    /eth0 is wanted by network main and by network a/,
+    /eth0 is requested by network main and by network a/,
   );
 });
 
@@ -70,7 +70,7 @@ test.each([
     expect(() => assign([...networks], ["lo", taken])).toThrow(
       expect.objectContaining({
         code: 100,
-        message: expect.stringContaining(`interface ${taken}, wanted by`),
+        message: expect.stringContaining(`interface ${taken}, requested by`),
       }),
     );
   },

@@ -6,7 +6,7 @@ import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
  * default network, else `net1`, `net2` … by position. Generated names step aside for requested and
  * existing ones; a requested name that is taken fails the pod (multi-network specification v1.1
  * §4.1.2.1.5, §4.2.1).
- * @throws CniError 100 naming the interface and the networks that want it
+ * @throws CniError 100 naming the interface and the networks that request it
  */
 export function assignInterfaceNames(
   networks: readonly ResolvedNetwork[],
@@ -25,14 +25,14 @@ export function assignInterfaceNames(
   );
 }
 
-/** The runtime finds the default network by the name that it gave (CNI 0.3.0 "Result": that name or an error). */
+/** The runtime finds the default network under the name that it passed (CNI 0.3.0 "Result": that name or an error). */
 function runtimeName({ selection, displayName }: ResolvedNetwork, runtimeIfName: string): string {
   const wanted = selection?.ifName ?? runtimeIfName;
   if (wanted === runtimeIfName) return wanted;
   throw new CniError(
     CniErrorCode.InvalidRequest,
-    `network ${displayName} takes the default network's place and must be on interface ` +
-      `${runtimeIfName}, which the runtime asks for, not on ${wanted}`,
+    `network ${displayName} replaces the default network and must be on interface ` +
+      `${runtimeIfName}, which the runtime requests, not on ${wanted}`,
   );
 }
 
@@ -41,21 +41,21 @@ interface Claims {
   readonly existing: ReadonlySet<string>;
 }
 
-function claim(name: string, by: Claims & { owner: string }): void {
-  const other = by.owners.get(name);
+function claim(name: string, { owner, owners, existing }: Claims & { owner: string }): void {
+  const other = owners.get(name);
   if (other !== undefined) {
     throw new CniError(
       CniErrorCode.InvalidRequest,
-      `interface ${name} is wanted by network ${other} and by network ${by.owner}`,
+      `interface ${name} is requested by network ${other} and by network ${owner}`,
     );
   }
-  if (by.existing.has(name)) {
+  if (existing.has(name)) {
     throw new CniError(
       CniErrorCode.InvalidRequest,
-      `interface ${name}, wanted by network ${by.owner}, exists already in the pod's network namespace`,
+      `interface ${name}, requested by network ${owner}, already exists in the pod's network namespace`,
     );
   }
-  by.owners.set(name, by.owner);
+  owners.set(name, owner);
 }
 
 function generate(position: number, claims: Claims): string {

@@ -4,45 +4,44 @@ import type { CallContext } from "#engine/deps.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
+import { delegateSearchPath } from "#engine/search-path.ts";
 import { isJsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
 
-/** Everything that an ADD will do, decided and validated before anything is attached. */
+/** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {
   readonly attachments: readonly PlannedAttachment[];
   /** Why the pod's network annotation is ignored, when it is. */
   readonly annotationError?: string;
 }
 
-/** Decides what to attach to a sandbox. @throws CniError when any of it cannot be attached as asked */
+/** Decides the attachments of a sandbox. @throws CniError when one of them cannot be made as requested */
 export async function planAttachments(
   ctx: CallContext,
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
-  const { networks, annotationError } = await wantedNetworks(ctx, request, pod);
+  const { networks, annotationError } = await selectNetworks(ctx, request, pod);
   checkRepeatedNetworks(networks);
   const names = assignInterfaceNames(networks, {
     runtimeIfName: request.ifName,
     existing: await existingInterfaces(ctx, request.netns),
   });
-  const searchPath = [
-    ...(ctx.config.binDir === undefined ? [] : [ctx.config.binDir]),
-    ...request.path,
-  ];
+  const searchPath = delegateSearchPath(ctx.config, request.path);
   const attachments = networks.map((network, i) => ({
     ...network,
     ifName: names[i] as string,
     cniArgs: delegateArgs(request.cniArgs, network.isDefault),
     searchPath,
   }));
-  return { attachments, ...(annotationError === undefined ? {} : { annotationError }) };
+  return omitUndefined({ attachments, annotationError });
 }
 
-async function wantedNetworks(
+async function selectNetworks(
   ctx: CallContext,
   request: AddRequest,
   pod: Pod | undefined,
@@ -61,10 +60,10 @@ async function wantedNetworks(
     capabilityArgs: { ...first.capabilityArgs, ...defaultNetwork.capabilityArgs },
   };
   const networks = [override ?? first, ...others, ...secondaries];
-  return { networks, ...(annotationError === undefined ? {} : { annotationError }) };
+  return omitUndefined({ networks, annotationError });
 }
 
-/** CNI_ARGS that name an address are meant for the runtime's own interface, which is the default network's. */
+/** CNI_ARGS that name an address apply to the interface that the runtime requests, the default network's. */
 const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
 
 function delegateArgs(

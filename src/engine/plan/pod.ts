@@ -1,8 +1,9 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Pod, PodIdentity } from "#engine/ports.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** Who a call is for: the K8S_* keys of CNI_ARGS; undefined for sandboxes that are no pods (podman). */
+/** The pod that CNI_ARGS name with their K8S_* keys; undefined for sandboxes that are not pods (podman). */
 export function podIdentity(
   cniArgs: readonly (readonly [string, string])[],
 ): PodIdentity | undefined {
@@ -13,15 +14,15 @@ export function podIdentity(
     return undefined;
   }
   const uid = args.get("K8S_POD_UID");
-  return { namespace, name, ...(uid === undefined || uid === "" ? {} : { uid }) };
+  return omitUndefined({ namespace, name, uid: uid || undefined });
 }
 
 /**
- * The pod to attach; undefined where the sandbox is no pod or there is no source of pods.
- * @throws CniError 11 when the pod is gone: nothing says that the runtime no longer wants it, and
- *   inventing a result would start it without its networks
+ * The pod to attach; undefined if the sandbox is not a pod or there is no source of pods.
+ * @throws CniError 11 when there is no such pod: the runtime may still want it, and an invented
+ *   result would start it without its networks
  */
-export async function podOfCall(
+export async function resolvePod(
   ctx: CallContext,
   identity: PodIdentity | undefined,
 ): Promise<Pod | undefined> {

@@ -30,27 +30,27 @@ test("checkRepeatedNetworks() lets a network be attached as often as wanted [N-4
 
 test.each([
   {
-    what: "masquerades",
+    problem: "masquerades",
     network: withPlugin({ type: "ptp", ipMasq: true }),
     reason: /ptp.*its masquerading rules/,
   },
   {
-    what: "maps ports",
+    problem: "maps ports",
     network: withPlugin(portmap, mapped),
     reason: /portmap.*its port mapping rules/,
   },
   {
-    what: "is limited by request",
+    problem: "is limited by request",
     network: withPlugin(bandwidth, { capabilityArgs: { bandwidth: { ingressRate: 1 } } }),
     reason: /bandwidth.*its shaping device/,
   },
   {
-    what: "is limited by its configuration",
+    problem: "is limited by its configuration",
     network: withPlugin({ type: "bandwidth", egressRate: 1 }),
     reason: /bandwidth.*its shaping device/,
   },
 ])(
-  "checkRepeatedNetworks() refuses a second attachment that $what and says why",
+  "checkRepeatedNetworks() refuses a second attachment that $problem and says why",
   ({ network, reason }) => {
     expect(() => checkRepeatedNetworks([network])).not.toThrow();
     const refuse = (): void => checkRepeatedNetworks([plain, network]);
@@ -60,7 +60,7 @@ test.each([
   },
 );
 
-test("checkRepeatedNetworks() goes by the CNI network's name, not by the definition's", () => {
+test("checkRepeatedNetworks() compares the names of the CNI networks, not of the definitions", () => {
   const masquerading = { type: "ptp", ipMasq: true };
   const one = withPlugin(masquerading, { display: "default/a" });
   const other = withPlugin(masquerading, { display: "default/b" });

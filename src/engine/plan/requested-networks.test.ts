@@ -19,14 +19,14 @@ function capable(name: string, type: string, ...capabilities: string[]): JsonObj
   return { ...network(name), plugins: [{ type, capabilities: declared }] };
 }
 
-test("a missing definition fails the pod before anything runs or is recorded, and tells the owner [N-3.4.1d]", async () => {
+test("a missing definition fails the pod before anything runs or is recorded, with an event [N-3.4.1d]", async () => {
   const lab = asking("gone");
   expect((await lab.add(web)).json).toMatchObject({
     code: 100,
     msg: expect.stringContaining("default/gone"),
   });
   expect(lab.journal).toEqual([]);
-  expect(lab.events.told[0]).toMatchObject({
+  expect(lab.events.recorded[0]).toMatchObject({
     pod: "default/web",
     type: "Warning",
     reason: "NoNetworkFound",
@@ -78,7 +78,7 @@ test("an invalid annotation is ignored loudly: event, log line and status entry 
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
   const saysWhat = expect.stringMatching(/element 2.*mac.*zz/);
-  expect(lab.events.told[0]).toMatchObject({
+  expect(lab.events.recorded[0]).toMatchObject({
     reason: "InvalidNetworkAnnotation",
     message: saysWhat,
   });
@@ -88,7 +88,7 @@ test("an invalid annotation is ignored loudly: event, log line and status entry 
   ]);
 });
 
-test("an invalid annotation fails the pod where the configuration says so", async () => {
+test("an invalid annotation fails the pod when configured", async () => {
   const lab = asking("a b,,", { invalidAnnotation: "fail" });
   expect((await lab.add(web)).json).toMatchObject({ code: 100 });
   expect(lab.journal).toEqual([]);
@@ -261,7 +261,7 @@ test("an interface that is wanted twice, or is there already, fails the pod befo
   other.kernel.addLink("/run/netns/c1", "data");
   expect((await other.add(web)).json).toMatchObject({
     code: 100,
-    msg: expect.stringContaining("exists already"),
+    msg: expect.stringContaining("already exists"),
   });
   expect([lab.journal, other.journal]).toEqual([[], []]);
 });

@@ -2,6 +2,8 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
 import {
@@ -12,10 +14,10 @@ import {
   parseNetworkSelections,
 } from "#npwg/selection/selection.ts";
 import { SelectionError } from "#npwg/selection/selection-error.ts";
-import { networkOfNad } from "./default-network.ts";
+import { networkFromNad } from "./default-network.ts";
 
-/** What a pod asks for; `annotationError` when its annotation is invalid and therefore ignored. */
-export interface PodRequests {
+/** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
+interface PodRequests {
   readonly secondaries: readonly ResolvedNetwork[];
   /** Replaces the cluster default network for this pod. */
   readonly defaultNetwork?: ResolvedNetwork;
@@ -24,44 +26,36 @@ export interface PodRequests {
 
 /**
  * Resolves the annotations of a pod into networks (multi-network specification v1.1 §4).
- * @throws CniError when a network may not be used, is not there or cannot take what is asked of it
+ * @throws CniError when a network may not be used, does not exist or lacks a requested capability
  */
 export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<PodRequests> {
-  const override = await defaultOverride(ctx, pod);
-  const common = override === undefined ? {} : { defaultNetwork: override };
+  const defaultNetwork = await defaultOverride(ctx, pod);
   const annotation = pod.annotations[networksAnnotation] ?? "";
   let selections: NetworkSelection[];
   try {
-    selections = parseSelections(ctx, { annotation, pod });
+    selections = parseNetworkSelections(annotation, {
+      podNamespace: pod.namespace,
+      onWarning: (message) => ctx.logger.warn({}, message),
+    });
   } catch (error) {
     if (!(error instanceof SelectionError)) throw error;
-    invalidAnnotation(ctx, pod, error);
-    return { ...common, secondaries: [], annotationError: error.message };
+    emitInvalidAnnotation(ctx, pod, error);
+    if (ctx.config.invalidAnnotation === "fail") throw error;
+    ctx.logger.warn({}, `${error.message}; the pod gets its default network only`);
+    return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
   }
   const secondaries: ResolvedNetwork[] = [];
   for (const selection of selections) secondaries.push(await resolve(ctx, pod, selection));
-  return { ...common, secondaries };
+  return omitUndefined({ secondaries, defaultNetwork });
 }
 
-function parseSelections(
-  ctx: CallContext,
-  from: { annotation: string; pod: Pod },
-): NetworkSelection[] {
-  return parseNetworkSelections(from.annotation, {
-    podNamespace: from.pod.namespace,
-    onWarning: (message) => ctx.logger.warn({}, message),
-  });
-}
-
-/** An invalid annotation is ignored (§4.1.2.1), but never silently. */
-function invalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError): void {
+/** An invalid annotation may be ignored (§4.1.2.1), but never silently. */
+function emitInvalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError): void {
   ctx.deps.events.record(pod, {
     type: "Warning",
     reason: "InvalidNetworkAnnotation",
     message: error.message,
   });
-  if (ctx.config.invalidAnnotation === "fail") throw error;
-  ctx.logger.warn({}, `${error.message}; the pod gets its default network only`);
 }
 
 async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
@@ -72,12 +66,7 @@ async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetw
     const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
     return { ...(await resolve(ctx, pod, selection)), isDefault: true };
   } catch (error) {
-    if (error instanceof SelectionError)
-      invalidAnnotation(
-        { ...ctx, config: { ...ctx.config, invalidAnnotation: "fail" } },
-        pod,
-        error,
-      );
+    if (error instanceof SelectionError) emitInvalidAnnotation(ctx, pod, error);
     throw error;
   }
 }
@@ -91,7 +80,7 @@ async function resolve(
   checkAccess(ctx, pod, selection);
   const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
   if (nad === undefined) throw noSuchNetwork(ctx, pod, displayName);
-  const network = await networkOfNad(ctx, nad);
+  const network = await networkFromNad(ctx, nad);
   const requested = requestedCapabilities(selection);
   checkCapabilities(network.list, requested, displayName);
   const list =
@@ -110,7 +99,7 @@ function checkAccess(ctx: CallContext, pod: Pod, selection: NetworkSelection): v
       globalNamespaces,
     });
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorMessage(error);
     ctx.deps.events.record(pod, { type: "Warning", reason: "NetworkAccessDenied", message });
     throw error;
   }

@@ -1,6 +1,7 @@
+import type { CallAnswer } from "#engine/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { EngineMetrics } from "#engine/deps.ts";
-import { type CallAnswer, Engine } from "#engine/engine.ts";
+import { Engine } from "#engine/engine.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { FakeConfFiles, FakeDeviceInfoFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";
@@ -11,7 +12,7 @@ import { FakeEvents, FakePublisher } from "./fake-publisher.ts";
 import { FakeRecords } from "./fake-records.ts";
 import { FakeSource } from "./fake-source.ts";
 
-/** The sandbox that calls are for unless they say otherwise. */
+/** The sandbox of calls that name no other. */
 export const sandbox = { containerId: "c1", ifName: "eth0" };
 /** Its network namespace. */
 export const netns = "/run/netns/c1";
@@ -26,7 +27,7 @@ export interface LabOptions {
 }
 
 /** How one call differs from a plain one. */
-export interface CallOptions {
+interface CallOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Merged over the lab's conf. */
   readonly conf?: JsonObject;
@@ -37,8 +38,8 @@ export interface CallOptions {
   readonly host?: FakeHost;
 }
 
-/** What a call answered, with its stdout decoded. */
-export interface LabAnswer extends CallAnswer {
+/** The answer of a call, with its stdout decoded. */
+interface LabAnswer extends CallAnswer {
   readonly json: JsonObject;
 }
 
@@ -83,7 +84,7 @@ export class EngineLab {
       logger,
       metrics: this.#metrics(),
       clock: () => ++this.#milliseconds,
-      now: () => `2026-01-01T00:00:${String(this.records.saves.length).padStart(2, "0")}Z`,
+      now: () => `2026-01-01T00:00:${String(this.records.writes.length).padStart(2, "0")}Z`,
     });
   }
 

@@ -1,10 +1,10 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import type { CallHost } from "#engine/engine.ts";
+import type { CallHost } from "#engine/call.ts";
 import { HostGoneError } from "#engine/ports.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import type { FakePlugins } from "./fake-plugins.ts";
 
-/** The host of one call: runs fake plugins and asks a fake kernel, until it goes. */
+/** The shim of one call: executes fake plugins and reaches a fake kernel, until it goes. */
 export class FakeHost implements CallHost {
   readonly #world: { readonly plugins: FakePlugins; readonly kernel: FakeKernel };
   readonly #gone = new AbortController();
@@ -28,7 +28,7 @@ export class FakeHost implements CallHost {
 
   async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
     this.#order();
-    return this.#world.kernel.request(netnsPath, messages);
+    return this.#world.kernel.transport(netnsPath, messages);
   }
 
   #order(): void {

@@ -1,7 +1,7 @@
 import type { Logger } from "#engine/ports.ts";
 
 /** One logged line. */
-export interface LogLine {
+interface LogLine {
   readonly level: "debug" | "info" | "warn" | "error";
   readonly message: string;
   readonly fields: Readonly<Record<string, unknown>>;

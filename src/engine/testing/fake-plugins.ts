@@ -2,13 +2,13 @@ import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 
-/** What a scripted plugin does when it is called; undefined = what every fake plugin does. */
-export type PluginScript = (
+/** What a scripted plugin does when it is executed; undefined = what every fake plugin does. */
+type PluginScript = (
   call: FakePluginCall,
 ) => DelegateOutcome | undefined | Promise<DelegateOutcome | undefined>;
 
 /** A call as the plugin sees it. */
-export interface FakePluginCall extends DelegateCall {
+interface FakePluginCall extends DelegateCall {
   readonly command: string;
   readonly containerId: string;
   readonly ifName: string;
@@ -27,7 +27,7 @@ export function failed(code: number, msg: string): DelegateOutcome {
   return exited(1, { cniVersion: "1.0.0", code, msg });
 }
 
-/** A plugin that had no say. */
+/** An execution that the plugin did not end by itself. */
 export function ended(outcome: DelegateOutcome["outcome"], message = ""): DelegateOutcome {
   return { ...exited(0), outcome, message };
 }

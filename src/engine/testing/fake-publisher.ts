@@ -30,18 +30,18 @@ export class FakePublisher implements StatusPublisher {
   }
 }
 
-/** Keeps the events that are told. */
+/** Keeps the events that are recorded. */
 export class FakeEvents implements EventRecorder {
-  readonly told: { pod: string; type: string; reason: EventReason; message: string }[] = [];
+  readonly recorded: { pod: string; type: string; reason: EventReason; message: string }[] = [];
 
   record(
     pod: Pod,
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void {
-    this.told.push({ pod: `${pod.namespace}/${pod.name}`, ...event });
+    this.recorded.push({ pod: `${pod.namespace}/${pod.name}`, ...event });
   }
 
   get reasons(): EventReason[] {
-    return this.told.map((event) => event.reason);
+    return this.recorded.map((event) => event.reason);
   }
 }

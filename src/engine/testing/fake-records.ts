@@ -1,6 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { DamagedRecord, RecordKey, RecordStore, TeardownPlan } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
+import type { DamagedRecord, RecordStore } from "#engine/record-store.ts";
+import type { TeardownPlan } from "#engine/teardown-plan.ts";
 
 interface Entry {
   readonly key: RecordKey;
@@ -14,12 +15,12 @@ export class FakeRecords implements RecordStore {
   readonly #journal: string[];
   readonly #damagedRecords = new Set<string>();
   readonly #damagedPlans = new Set<string>();
-  /** Every save, in order. */
-  readonly saves: { record: AttachmentRecord; plan: TeardownPlan }[] = [];
+  /** Every create and update, in order. */
+  readonly writes: { record: AttachmentRecord; plan: TeardownPlan }[] = [];
   /** Keys whose files were put aside. */
   readonly quarantined: string[] = [];
-  /** Thrown by the n-th save (from 1), when set. */
-  failSave: { nth: number; error: Error } | undefined;
+  /** Thrown by the n-th write (from 1), when set. */
+  failWrite: { nth: number; error: Error } | undefined;
   /** Thrown by every removal, when set. */
   failRemove: Error | undefined;
   /** Thrown by every load and every loadPlan, when set. */
@@ -41,16 +42,18 @@ export class FakeRecords implements RecordStore {
     return structuredClone(this.#entries.get(name(key))?.plan);
   }
 
-  async save(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
-    this.saves.push(structuredClone({ record, plan }));
-    if (this.failSave?.nth === this.saves.length) throw this.failSave.error;
-    const { containerId, ifName } = record;
-    this.#entries.set(
-      name(record),
-      structuredClone({ key: { containerId, ifName }, record, plan }),
-    );
-    this.#journal.push(`save ${name(record)}`);
+  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
+    this.#write(record, plan);
+    this.#journal.push(`create ${name(record)}`);
   }
+
+  async update(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
+    if (!this.#entries.has(name(record))) throw new Error(`${name(record)} was not created`);
+    this.#write(record, plan);
+    this.#journal.push(`update ${name(record)}`);
+  }
+
+  async flush(): Promise<void> {}
 
   async remove(key: RecordKey): Promise<void> {
     if (this.failRemove !== undefined) throw this.failRemove;
@@ -78,20 +81,30 @@ export class FakeRecords implements RecordStore {
   }
 
   /** Makes what is kept for a sandbox unusable. */
-  damage(key: RecordKey, what: "record" | "plan" | "both"): void {
-    if (what !== "plan") this.#damagedRecords.add(name(key));
-    if (what !== "record") this.#damagedPlans.add(name(key));
+  damage(key: RecordKey, files: "record" | "plan" | "both"): void {
+    if (files !== "plan") this.#damagedRecords.add(name(key));
+    if (files !== "record") this.#damagedPlans.add(name(key));
   }
 
   /** Loses one of the two files. */
-  lose(key: RecordKey, what: "record" | "plan"): void {
+  lose(key: RecordKey, file: "record" | "plan"): void {
     const entry = this.#entries.get(name(key));
-    if (entry !== undefined) delete entry[what];
+    if (entry !== undefined) delete entry[file];
   }
 
   /** `containerId@ifName` of everything that is kept. */
   get keys(): string[] {
     return [...this.#entries.keys()];
+  }
+
+  #write(record: AttachmentRecord, plan: TeardownPlan): void {
+    this.writes.push(structuredClone({ record, plan }));
+    if (this.failWrite?.nth === this.writes.length) throw this.failWrite.error;
+    const { containerId, ifName } = record;
+    this.#entries.set(
+      name(record),
+      structuredClone({ key: { containerId, ifName }, record, plan }),
+    );
   }
 
   #forget(key: RecordKey): boolean {
@@ -105,9 +118,9 @@ function name({ containerId, ifName }: RecordKey): string {
   return `${containerId}@${ifName}`;
 }
 
-function unusable(what: string): CniError {
+function unusable(file: string): CniError {
   return new CniError(
     CniErrorCode.DecodingFailure,
-    `${what} is unusable: its checksum does not match`,
+    `${file} is unusable: its checksum does not match`,
   );
 }

@@ -1,5 +1,6 @@
 import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 
 /** Pods and definitions in memory, with a list of what was asked. */
@@ -32,8 +33,7 @@ export class FakeSource implements ClusterSource {
   addNad(path: string, conf?: JsonObject | string, annotations: Record<string, string> = {}): void {
     const [namespace = "", name = ""] = path.split("/");
     const config = typeof conf === "object" ? JSON.stringify(conf) : conf;
-    const nad = { namespace, name, annotations, ...(config === undefined ? {} : { config }) };
-    this.#nads.set(path, nad);
+    this.#nads.set(path, omitUndefined({ namespace, name, annotations, config }));
   }
 
   removeNad(path: string): void {

@@ -28,7 +28,7 @@ test("check() asks every plugin of every attachment, in order, right after ADD [
 
 test("check() gives plugins the final result and the ADD's parameters [R-0.4-24] [R-1.0-25]", async () => {
   const lab = await attached();
-  const added = lab.records.saves.at(-1)!.record.attachments[1]!.result;
+  const added = lab.records.writes.at(-1)!.record.attachments[1]!.result;
   await lab.check(web);
   for (const call of lab.plugins.calls.filter((each) => each.ifName === "net1")) {
     expect(call).toMatchObject({
@@ -112,7 +112,7 @@ test("check() of an attachment whose ADD did not come to its end fails", async (
   lab.plugins.calls.length = 0;
   expect((await lab.check(web)).json).toMatchObject({
     code: 999,
-    msg: "network default-net (eth0): its ADD never came to its end",
+    msg: "network default-net (eth0): its ADD was not completed",
   });
   expect(lab.plugins.log()).toEqual([]);
 });

@@ -9,23 +9,29 @@ import {
 import { checkNetwork } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/deps.ts";
-import { namingNetwork, recordedList, runtimeConf } from "#engine/planned-attachment.ts";
+import { recordedList, runtimeConf, withNetworkContext } from "#engine/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/sandbox.ts";
 import { parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type InterfaceAddress, type Link, listAddresses } from "#netlink/links.ts";
 
-/** What the kernel has in the sandbox. */
+/** The interfaces and addresses that the kernel has in the sandbox. */
 interface SandboxState {
   readonly links: readonly Link[];
   readonly addresses: readonly InterfaceAddress[];
 }
 
+interface AttachmentCheck {
+  readonly request: CheckRequest;
+  readonly state: SandboxState;
+  readonly attachment: RecordedAttachment;
+}
+
 /**
- * CHECK: every attachment's plugins, from the record, and what Plexus itself vouches for: each
- * interface is there with its addresses. Networks that cannot be checked (older than 0.4.0, or
- * `disableCheck`) are passed over. Stops at the first thing that is wrong.
+ * CHECK: runs every recorded attachment's plugins, after verifying that its interfaces exist and
+ * have their addresses. Networks that cannot be checked (older than 0.4.0, or `disableCheck`) are
+ * passed over. Stops at the first problem.
  * @throws CniError 3 when nothing is recorded for the sandbox
  */
 export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {
@@ -36,47 +42,40 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
       `container ${request.containerId} has no recorded attachment for interface ${request.ifName}`,
     );
   }
-  const sandbox = { containerId: record.containerId, netns: request.netns };
   const state = await sandboxState(ctx, request.netns);
   for (const attachment of record.attachments) {
-    await checkAttachment(ctx, { sandbox, state, attachment, request });
+    await checkAttachment(ctx, { request, state, attachment });
   }
 }
 
 async function checkAttachment(
   ctx: CallContext,
-  what: {
-    sandbox: { containerId: string; netns: string };
-    state: SandboxState;
-    attachment: RecordedAttachment;
-    request: CheckRequest;
-  },
+  { request, state, attachment }: AttachmentCheck,
 ): Promise<void> {
-  const { sandbox, attachment } = what;
   const list = recordedList(attachment);
   if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
   if (attachment.result === undefined) {
-    throw failed(attachment, "its ADD never came to its end");
+    throw failed(attachment, "its ADD was not completed");
   }
   const prevResult = attachment.isDefault
-    ? asLeftByLaterPlugins(attachment.result, what.request)
+    ? afterLaterPlugins(attachment.result, request)
     : attachment.result;
   const result = parseResult(prevResult, { fallbackVersion: list.cniVersion });
-  checkOwnState(attachment, result, what.state);
-  const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
-  const run = ctx.run(attachment.displayName);
+  checkOwnState(attachment, result, state);
+  const rt = runtimeConf(request, attachment, ctx.config.delegateTimeoutMs);
+  const run = ctx.delegateRunner(attachment.displayName);
   try {
     await checkNetwork(list, rt, { prevResult, run });
   } catch (error) {
-    throw namingNetwork(error, attachment);
+    throw withNetworkContext(error, attachment);
   }
 }
 
 /**
- * What CHECK goes by for the default network: the recorded result, unless later plugins of the
- * runtime's list have made another one of it (CNI 0.4.0 §3 "CHECK").
+ * The default network's `prevResult`: the recorded result, unless later plugins of the runtime's
+ * list have changed it (CNI 0.4.0 §3 "CHECK").
  */
-function asLeftByLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObject {
+function afterLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObject {
   const { prevResult, conf } = request;
   const asPrinted = (raw: JsonObject): string =>
     JSON.stringify(
@@ -100,7 +99,7 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
   }
 }
 
-/** Devices that user space drives (vhost-user, DPDK) are in the result but not in the kernel's list. */
+/** Whether user space drives the device (vhost-user, DPDK), so that the kernel does not list it. */
 function hasNoNetdev(wanted: ResultInterface): boolean {
   return wanted.socketPath !== undefined || wanted.pciID !== undefined;
 }

@@ -5,6 +5,7 @@ import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { readinessFileProblem } from "#engine/plan/readiness.ts";
+import { delegateSearchPath } from "#engine/search-path.ts";
 
 /**
  * STATUS: ready only when pods can be resolved and the default network's configuration is found
@@ -31,12 +32,11 @@ export async function status(ctx: CallContext, request: StatusRequest): Promise<
 
 async function checkDefaultNetwork(ctx: CallContext, request: StatusRequest): Promise<void> {
   const { list, displayName } = await defaultNetwork(ctx, {});
-  const { binDir, delegateTimeoutMs } = ctx.config;
   const options = {
-    searchPath: [...(binDir === undefined ? [] : [binDir]), ...request.path],
-    timeoutMs: delegateTimeoutMs,
+    searchPath: delegateSearchPath(ctx.config, request.path),
+    timeoutMs: ctx.config.delegateTimeoutMs,
   };
-  const run = ctx.run(displayName);
+  const run = ctx.delegateRunner(displayName);
   if (isAtLeast(list.cniVersion, "1.1.0")) return statusNetwork(list, options, run);
   for (const plugin of list.plugins) await versionOf(plugin.type, options, run);
 }

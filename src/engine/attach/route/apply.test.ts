@@ -1,36 +1,37 @@
 import { MessageType } from "netlink/dist/rt/gen_structs.js";
 import { beforeEach, describe, expect, test } from "vitest";
-import { FakeKernel } from "#engine/attach/route/testing/fake-kernel.ts";
+import { FakeKernel } from "#engine/testing/fake-kernel.ts";
 import { applyDefaultRoute } from "./apply.ts";
 
+const netns = "/run/netns/x";
 const eth0 = ["via 10.0.0.1 dev eth0 metric 0", "via fd00::1 dev eth0 metric 1024"];
 let kernel: FakeKernel;
 
 beforeEach(() => {
   kernel = new FakeKernel();
-  kernel.addLink("lo");
-  kernel.addLink("eth0", ["10.0.0.2/24", "fd00::2/64"]);
-  kernel.addLink("net1", ["10.1.0.2/24", "fd01::2/64"]);
-  kernel.addLink("net2", ["10.2.0.2/24"]);
-  kernel.addDefault("eth0", "10.0.0.1");
-  kernel.addDefault("eth0", "fd00::1");
+  kernel.addNamespace(netns);
+  kernel.addLink(netns, "eth0", ["10.0.0.2/24", "fd00::2/64"]);
+  kernel.addLink(netns, "net1", ["10.1.0.2/24", "fd01::2/64"]);
+  kernel.addLink(netns, "net2", ["10.2.0.2/24"]);
+  kernel.addDefaultRoute(netns, { dev: "eth0", gateway: "10.0.0.1" });
+  kernel.addDefaultRoute(netns, { dev: "eth0", gateway: "fd00::1" });
 });
 
 function apply(requested: readonly string[] | undefined): ReturnType<typeof applyDefaultRoute> {
   const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested }, { ifName: "net2" }];
-  return applyDefaultRoute({ netns: "/run/netns/x", attachments, transport: kernel.transport });
+  return applyDefaultRoute({ netns, attachments, transport: kernel.transport });
 }
 
 describe("applyDefaultRoute()", () => {
-  test("does not ask the kernel where nobody asks for the default route", async () => {
+  test("does not query the kernel when no attachment requests the default route", async () => {
     expect(await apply(undefined)).toEqual(new Map());
     expect(kernel.datagrams).toBe(0);
   });
 
   test("moves the families of which a gateway is named [N-4.1.2.1.9c]", async () => {
-    kernel.addDefault("net2", "10.2.0.1", 7);
+    kernel.addDefaultRoute(netns, { dev: "net2", gateway: "10.2.0.1", metric: 7 });
     const after = await apply(["10.1.0.1"]);
-    expect(await kernel.defaults()).toEqual(["via 10.1.0.1 dev net1 metric 0", eth0[1]]);
+    expect(await kernel.defaultRoutes(netns)).toEqual(["via 10.1.0.1 dev net1 metric 0", eth0[1]]);
     expect(Object.fromEntries(after)).toEqual({
       eth0: { families: [4], routes: [] },
       net1: { families: [4], routes: [{ family: 4, gateway: "10.1.0.1", metric: 0 }] },
@@ -50,15 +51,18 @@ describe("applyDefaultRoute()", () => {
   });
 
   test("keeps the attachment's own with an empty list [N-4.1.2.1.9b]", async () => {
-    kernel.addDefault("net1", "fd01::7");
+    kernel.addDefaultRoute(netns, { dev: "net1", gateway: "fd01::7" });
     const after = await apply([]);
-    expect(await kernel.defaults()).toEqual([eth0[0], "via fd01::7 dev net1 metric 1024"]);
+    expect(await kernel.defaultRoutes(netns)).toEqual([
+      eth0[0],
+      "via fd01::7 dev net1 metric 1024",
+    ]);
     expect(after.get("eth0")).toEqual({ families: [6], routes: [] });
   });
 
   test("changes nothing for an empty list where the attachment has no default route", async () => {
     expect((await apply([])).get("eth0")).toEqual({ families: [], routes: [] });
-    expect(await kernel.defaults()).toEqual(eth0);
+    expect(await kernel.defaultRoutes(netns)).toEqual(eth0);
   });
 
   test("takes a route that is gone already as removed", async () => {
@@ -77,10 +81,10 @@ describe("applyDefaultRoute()", () => {
       errno: "ENETUNREACH",
       message: "cannot add the IPv6 default route via fd01::1 dev net1: ENETUNREACH",
     });
-    expect(await kernel.defaults()).toEqual(eth0);
+    expect(await kernel.defaultRoutes(netns)).toEqual(eth0);
   });
 
-  test("says so when the routes cannot be put back", async () => {
+  test("reports that the routes cannot be put back", async () => {
     kernel.refuse = ({ type }): number | undefined =>
       type === MessageType.NEWROUTE ? 12 : undefined;
     await expect(apply(["10.1.0.1"])).rejects.toThrow(
@@ -90,8 +94,8 @@ describe("applyDefaultRoute()", () => {
 
   test("puts the routes back when the answer to the edits is lost", async () => {
     const lost = new Error("lost");
-    const transport: typeof kernel.transport = async (netns, bytes) => {
-      const answer = await kernel.transport(netns, bytes);
+    const transport: typeof kernel.transport = async (path, bytes) => {
+      const answer = await kernel.transport(path, bytes);
       if (kernel.datagrams === 5) throw lost;
       return answer;
     };
@@ -99,7 +103,7 @@ describe("applyDefaultRoute()", () => {
       { ifName: "eth0" },
       { ifName: "net1", requested: ["10.1.0.1", "fd01::1"] },
     ];
-    await expect(applyDefaultRoute({ netns: "", attachments, transport })).rejects.toBe(lost);
-    expect(await kernel.defaults()).toEqual(eth0);
+    await expect(applyDefaultRoute({ netns, attachments, transport })).rejects.toBe(lost);
+    expect(await kernel.defaultRoutes(netns)).toEqual(eth0);
   });
 });

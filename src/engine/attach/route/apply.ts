@@ -1,16 +1,13 @@
-import type { IpFamily } from "#lib/ip.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { execute, type NetlinkTransport, type Request } from "#netlink/codec.ts";
 import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
-import { addRoute, deleteRoute, isDefault, type KernelRoute, listRoutes } from "#netlink/routes.ts";
-import {
-  planDefaultRoute,
-  type RoutedAttachment,
-  type RouteEdit,
-  selectedAttachment,
-} from "./plan.ts";
+import { addRoute, deleteRoute, type KernelRoute, listRoutes } from "#netlink/routes.ts";
+import { planDefaultRoute, type RouteEdit, selectedAttachment } from "./plan.ts";
 import { RouteError } from "./route-error.ts";
+import type { RoutedAttachment } from "./route-state.ts";
+import { type DefaultRoutesAfter, routesAfter } from "./routes-after.ts";
 
-/** Where to set the default route, for which attachments, and how to reach the kernel. */
+/** The sandbox whose default route is to be set, its attachments, and how to reach the kernel. */
 export interface DefaultRouteRequest {
   readonly netns: string;
   /** All attachments of the pod. */
@@ -18,26 +15,10 @@ export interface DefaultRouteRequest {
   readonly transport: NetlinkTransport;
 }
 
-/** A default route that an attachment has in the kernel. */
-export interface DefaultRoute {
-  readonly family: IpFamily;
-  /** Absent when everything is on the link. */
-  readonly gateway?: string;
-  readonly metric: number;
-}
-
-/** The default routes of one attachment after all edits. */
-export interface DefaultRoutesAfter {
-  /** The families whose default routes were decided on; of the others `routes` says nothing. */
-  readonly families: readonly IpFamily[];
-  /** In the order in which the kernel prefers them. */
-  readonly routes: readonly DefaultRoute[];
-}
-
 /**
- * Gives the pod's default route to the attachment that asks for it, as {@link planDefaultRoute} decides,
- * and returns by interface name what each attachment then has in the kernel. Where no attachment asks, nothing is
- * done and the kernel is not asked. On failure the routes are as they were before.
+ * Gives the pod's default route to the attachment that requests it, as {@link planDefaultRoute}
+ * decides, and returns the default routes that each attachment then has in the kernel, by interface
+ * name. Without such a request the kernel is not queried. On failure the routes are as before.
  *
  * @throws RouteError 100 when the request cannot be met, before anything is changed; 5 when the kernel refuses
  */
@@ -68,20 +49,20 @@ interface EditContext {
   readonly links: readonly Link[];
 }
 
-/** All edits in one datagram: the kernel tries each whatever became of those before it. */
+/** Sends all edits in one datagram: the kernel tries each one even if an earlier one failed. */
 async function carryOut(edits: readonly RouteEdit[], context: EditContext): Promise<void> {
   let outcomes: (string | undefined)[];
   try {
     outcomes = await execute(context.transport, context.netns, edits.map(editRequest));
   } catch (cause) {
-    await undo(edits, context).catch(() => undefined);
+    await restore(edits, context).catch(() => undefined);
     throw cause;
   }
   const failed = edits.findIndex(({ op }, i) => !isSuccess(op, outcomes[i]));
   const edit = edits[failed];
   if (edit === undefined) return;
   const done = edits.filter((_, i) => outcomes[i] === undefined);
-  const reason = `${outcomes[failed]}${await undoNote(done, context)}`;
+  const reason = `${outcomes[failed]}${await restoreNote(done, context)}`;
   throw new RouteError(`cannot ${describe(edit, context.links)}: ${reason}`, {
     errno: outcomes[failed] ?? "",
   });
@@ -98,7 +79,7 @@ function editRequest({ op, route, append }: RouteEdit): Request {
 }
 
 /** Removes what was added, then puts back what was removed, in the order it had. @throws RouteError */
-async function undo(done: readonly RouteEdit[], context: EditContext): Promise<void> {
+async function restore(done: readonly RouteEdit[], context: EditContext): Promise<void> {
   const added = done.filter(({ op }) => op === "add").toReversed();
   const removed = done.filter(({ op }) => op === "del");
   const edits: RouteEdit[] = [
@@ -115,13 +96,13 @@ async function undo(done: readonly RouteEdit[], context: EditContext): Promise<v
     throw new RouteError(`cannot ${describe(edit, context.links)}: ${outcomes[failed]}`);
 }
 
-/** What the message says when the undoing failed as well. */
-async function undoNote(done: readonly RouteEdit[], context: EditContext): Promise<string> {
+/** The end of the error message when the routes could not be restored either. */
+async function restoreNote(done: readonly RouteEdit[], context: EditContext): Promise<string> {
   try {
-    await undo(done, context);
+    await restore(done, context);
     return "";
   } catch (error) {
-    return `; and the routes could not be put back: ${error instanceof Error ? error.message : String(error)}`;
+    return `; and the routes could not be put back: ${errorMessage(error)}`;
   }
 }
 
@@ -132,35 +113,4 @@ function describe({ op, route }: RouteEdit, links: readonly Link[]): string {
   });
   const verb = op === "add" ? "add" : "remove";
   return `${verb} the IPv${route.family} default route ${hops.join(", ")}`;
-}
-
-interface StateAfter {
-  readonly routes: readonly KernelRoute[];
-  readonly links: readonly Link[];
-  readonly families: readonly IpFamily[];
-}
-
-function routesAfter(
-  { routes, links, families }: StateAfter,
-  attachments: readonly RoutedAttachment[],
-): Map<string, DefaultRoutesAfter> {
-  const defaults = routes.filter((route) => isDefault(route) && families.includes(route.family));
-  const sorted = defaults.toSorted((a, b) => a.family - b.family || a.metric - b.metric);
-  return new Map(
-    attachments.map(({ ifName, otherIfNames = [] }) => {
-      const indexes = links
-        .filter(({ name }) => name === ifName || otherIfNames.includes(name))
-        .map(({ index }) => index);
-      const own = sorted.flatMap(({ family, metric, hops }) =>
-        hops
-          .filter(({ ifIndex }) => indexes.includes(ifIndex))
-          .map(({ gateway }) => ({
-            family,
-            metric,
-            ...(gateway === undefined ? {} : { gateway }),
-          })),
-      );
-      return [ifName, { families, routes: own }];
-    }),
-  );
 }

@@ -1,12 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ipFamily } from "#lib/ip.ts";
 import { type Hop, type KernelRoute, newDefaultRoute } from "#netlink/routes.ts";
-import {
-  planDefaultRoute,
-  type RoutedAttachment,
-  type RouteEdit,
-  type RouteState,
-} from "./plan.ts";
+import { planDefaultRoute, type RouteEdit } from "./plan.ts";
+import type { RoutedAttachment, RouteState } from "./route-state.ts";
 
 const links = ["lo", "eth0", "net1", "net2", "wg0"].map((name, i) => ({
   index: i + 1,
@@ -107,7 +103,7 @@ describe("planDefaultRoute()", () => {
   test("refuses gateways that the kernel would refuse", () => {
     const current = state(byDefault("eth0", "10.0.0.1"), onLink("net1", "0.0.0.0/0"));
     const message = (gateway: string): string =>
-      `default route by net1: gateway ${gateway} is not in any network of the interface`;
+      `default route through net1: gateway ${gateway} is not in any network of the interface`;
     for (const gateway of ["10.9.0.1", "10.0.0.1", "fd02::1"]) {
       expect(() => plan(current, ["10.1.0.1", gateway])).toThrow(message(gateway));
     }
@@ -129,10 +125,10 @@ describe("planDefaultRoute()", () => {
         { ifName, requested },
       ]);
     expect(() => select("net9", ["10.1.0.1"])).toThrow(
-      "default route by net9: the pod has no such interface",
+      "default route through net9: the pod has no such interface",
     );
     expect(() => select("net1", ["10.1.0.1"])).toThrow(
-      "default route by net1: the interface is down",
+      "default route through net1: the interface is down",
     );
     expect(select("net9", [])).toEqual({ edits: [], families: [] });
   });

@@ -1,31 +1,20 @@
 import { type IpFamily, ipFamily, parseIp } from "#lib/ip.ts";
-import { covers } from "#netlink/ip-bytes.ts";
-import { type InterfaceAddress, type Link, linkUp } from "#netlink/links.ts";
+import { linkUp } from "#netlink/links.ts";
 import {
   type Hop,
-  isDefault,
   type KernelRoute,
   kernelMetric,
   newDefaultRoute,
   withHops,
 } from "#netlink/routes.ts";
+import { checkUnowned, needsOnlink } from "./route-checks.ts";
 import { invalidRoute } from "./route-error.ts";
-
-/** What one attachment has to do with the pod's default route. */
-export interface RoutedAttachment {
-  readonly ifName: string;
-  /** Its other interfaces in the pod, where it has several. */
-  readonly otherIfNames?: readonly string[];
-  /** The gateways of its `default-route` key; absent when the attachment has none. */
-  readonly requested?: readonly string[] | undefined;
-}
-
-/** What the kernel has; routes of the main table only. */
-export interface RouteState {
-  readonly links: readonly Link[];
-  readonly addresses: readonly InterfaceAddress[];
-  readonly routes: readonly KernelRoute[];
-}
+import {
+  defaultsOf,
+  type FamilyContext,
+  type RoutedAttachment,
+  type RouteState,
+} from "./route-state.ts";
 
 /** One change of the routes. */
 export interface RouteEdit {
@@ -35,13 +24,13 @@ export interface RouteEdit {
   readonly append?: boolean;
 }
 
-/** The changes, and the families whose default route they are about. */
-export interface RoutePlan {
+/** The changes, and the families whose default route they decide. */
+interface RoutePlan {
   readonly edits: readonly RouteEdit[];
   readonly families: readonly IpFamily[];
 }
 
-/** The one attachment that asks for the default route. @throws RouteError 100 when there are several */
+/** The attachment that requests the default route. @throws RouteError 100 when there are several */
 export function selectedAttachment(
   attachments: readonly RoutedAttachment[],
 ): RoutedAttachment | undefined {
@@ -53,11 +42,11 @@ export function selectedAttachment(
 }
 
 /**
- * Decides how the default route gets to the attachment that the pod selected for it
+ * Decides how the default route moves to the attachment that the pod selected for it
  * (multi-network specification v1.1 §4.1.2.1.9). Each family by itself:
  *
  * - Named gateways replace the attachment's own default routes, in the order of their metrics; the other
- *   attachments lose theirs. A family of which none is named stays as it is.
+ *   attachments lose theirs. A family without a named gateway is not changed.
  * - An empty list keeps the attachment's own default routes; the other attachments lose theirs of
  *   the families in which this one has any. (Multus takes them from every interface.)
  *
@@ -104,16 +93,6 @@ function indexesOf(
   return new Set(state.links.filter(({ name }) => names.includes(name)).map(({ index }) => index));
 }
 
-interface FamilyContext {
-  readonly state: RouteState;
-  readonly family: IpFamily;
-  /** The selected attachment's interface; undefined when it has none in the pod. */
-  readonly link: Link | undefined;
-  readonly ifName: string;
-  /** The interfaces of the other attachments. */
-  readonly losing: ReadonlySet<number>;
-}
-
 function keepOwn({ state, family, link, losing }: FamilyContext): RouteEdit[] | undefined {
   const defaults = defaultsOf(state, family);
   const hasOwn = defaults.some(({ hops }) => hops.some(({ ifIndex }) => ifIndex === link?.index));
@@ -124,9 +103,9 @@ function keepOwn({ state, family, link, losing }: FamilyContext): RouteEdit[] | 
 function useGateways(context: FamilyContext, gateways: readonly string[]): RouteEdit[] {
   const { state, family, link, ifName, losing } = context;
   if (link === undefined)
-    throw invalidRoute(`default route by ${ifName}: the pod has no such interface`);
+    throw invalidRoute(`default route through ${ifName}: the pod has no such interface`);
   if ((link.flags & linkUp) === 0)
-    throw invalidRoute(`default route by ${ifName}: the interface is down`);
+    throw invalidRoute(`default route through ${ifName}: the interface is down`);
   const wanted = gateways.map((gateway, order) => {
     const onlink = needsOnlink(state, { link, gateway });
     const metric = kernelMetric[family] + order;
@@ -144,11 +123,7 @@ function useGateways(context: FamilyContext, gateways: readonly string[]): Route
   return [...removed, ...missing.map((route) => ({ op: "add", route }) as const)];
 }
 
-function defaultsOf(state: RouteState, family: IpFamily): KernelRoute[] {
-  return state.routes.filter((route) => route.family === family && isDefault(route));
-}
-
-/** The edits that take the chosen hops from a route: none, its removal, or its replacement by the rest. */
+/** The edits that remove hops from a route: none, its removal, or its replacement by the other hops. */
 function withoutHops(route: KernelRoute, isRemoved: (hop: Hop) => boolean): RouteEdit[] {
   const kept = route.hops.filter((hop) => !isRemoved(hop));
   if (kept.length === route.hops.length) return [];
@@ -163,45 +138,4 @@ function sameWay(a: KernelRoute, b: KernelRoute): boolean {
   const [other] = b.hops;
   if (hop === undefined || other === undefined || more.length > 0) return false;
   return a.metric === b.metric && hop.ifIndex === other.ifIndex && hop.gateway === other.gateway;
-}
-
-/**
- * Whether the route needs `onlink` for the kernel to take its gateway; refuses one that it would
- * not take. The kernel looks for a route of this interface that has no gateway itself and is no default
- * route; link-local IPv6 is on every link; the gateway of an `onlink` route of the attachment's own needs none.
- */
-function needsOnlink(
-  state: RouteState,
-  { link, gateway }: { link: Link; gateway: string },
-): boolean {
-  if (state.addresses.some(({ address }) => address === gateway)) {
-    throw invalidRoute(
-      `default route by ${link.name}: gateway ${gateway} is the pod's own address`,
-    );
-  }
-  if (covers({ address: "fe80::", prefix: 10 }, gateway)) return false;
-  const own = state.routes.flatMap(({ dst, hops }) =>
-    hops.filter(({ ifIndex }) => ifIndex === link.index).map((hop) => ({ dst, hop })),
-  );
-  const isOnLink = own.some(
-    ({ dst, hop }) => hop.gateway === undefined && dst.prefix > 0 && covers(dst, gateway),
-  );
-  if (isOnLink) return false;
-  if (own.some(({ hop }) => hop.onlink && hop.gateway === gateway)) return true;
-  throw invalidRoute(
-    `default route by ${link.name}: gateway ${gateway} is not in any network of the interface`,
-  );
-}
-
-/** A default route that belongs to no attachment stays, and must not win over those that are to be set. */
-function checkUnowned({ state, family, link, losing }: FamilyContext, count: number): void {
-  const worst = kernelMetric[family] + count - 1;
-  for (const route of defaultsOf(state, family)) {
-    const hop = route.hops.find(({ ifIndex }) => !losing.has(ifIndex) && ifIndex !== link?.index);
-    if (hop === undefined || route.metric > worst) continue;
-    const name = state.links.find(({ index }) => index === hop.ifIndex)?.name ?? `#${hop.ifIndex}`;
-    throw invalidRoute(
-      `default route by ${link?.name}: interface ${name}, which belongs to no attachment, has the pod's IPv${family} default route`,
-    );
-  }
 }

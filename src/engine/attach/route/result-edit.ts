@@ -1,15 +1,16 @@
 import type { Result, ResultRoute } from "#cni/result/result.ts";
 import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";
-import type { DefaultRoute, DefaultRoutesAfter } from "./apply.ts";
+import type { DefaultRoute, DefaultRoutesAfter } from "./routes-after.ts";
 
 const defaultDst: Readonly<Record<IpFamily, string>> = { 4: "0.0.0.0/0", 6: "::/0" };
 
 /**
- * The result with the default routes that its attachment has in the kernel, in place of those
- * that its plugins reported; so the runtime, the record and the pod's status tell the truth. Other routes, routes of other
- * tables, and families that were not decided on stay, and so do the gateways of the addresses: those say
- * what the network has, not what the pod uses.
+ * The result with the default routes that its attachment has in the kernel, in place of those that
+ * its plugins reported, so that the runtime, the record and the pod's status are correct. Other
+ * routes, routes of other tables, and families that were not decided on stay, and so do the
+ * gateways of the addresses: they describe the network, not what the pod uses.
  */
 export function withDefaultRoutes(result: Result, after: DefaultRoutesAfter | undefined): Result {
   if (after === undefined || after.families.length === 0) return result;
@@ -28,9 +29,11 @@ function isMainTable({ table }: ResultRoute): boolean {
   return table === undefined || table === 0 || table === 254;
 }
 
-/** Whether the plugins reported this very route; one without a gateway goes by that of an address of its family. */
-function isSame(entry: ResultRoute, by: { route: DefaultRoute; result: Result }): boolean {
-  const { route, result } = by;
+/** Whether the plugins reported this very route; one without a gateway has that of an address of its family. */
+function isSame(
+  entry: ResultRoute,
+  { route, result }: { route: DefaultRoute; result: Result },
+): boolean {
   if (ipFamily(entry.dst) !== route.family || metricOf(entry) !== route.metric) return false;
   const gateways = result.ips
     .filter(({ address }) => ipFamily(address) === route.family)
@@ -43,9 +46,9 @@ function metricOf(entry: ResultRoute): number {
 }
 
 function toResultRoute({ family, gateway, metric }: DefaultRoute): ResultRoute {
-  return {
+  return omitUndefined({
     dst: defaultDst[family],
-    ...(gateway === undefined ? {} : { gw: gateway }),
-    ...(metric === kernelMetric[family] ? {} : { priority: metric }),
-  };
+    gw: gateway,
+    priority: metric === kernelMetric[family] ? undefined : metric,
+  });
 }

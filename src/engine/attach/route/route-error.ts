@@ -1,6 +1,6 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 
-/** A default route that cannot be set as asked; `errno` is the kernel's where the kernel refused, e.g. `ENETUNREACH`. */
+/** A default route that cannot be set as requested; `errno` is the kernel's when it refused, e.g. `ENETUNREACH`. */
 export class RouteError extends CniError {
   override readonly name = "RouteError";
   readonly errno: string | undefined;
@@ -11,7 +11,7 @@ export class RouteError extends CniError {
   }
 }
 
-/** A request that the pod's annotation must be changed for: CNI code 100. */
+/** A request that cannot be met unless the pod's annotation is changed: CNI code 100. */
 export function invalidRoute(message: string): RouteError {
   return new RouteError(message, { code: CniErrorCode.InvalidRequest });
 }

@@ -1,0 +1,28 @@
+import type { CallContext } from "#engine/deps.ts";
+import type { Attached } from "#engine/planned-attachment.ts";
+import { HostGoneError, type Pod } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
+
+/** The longest message of an event; the error object of the call has all of it. */
+const messageMax = 300;
+
+/** Emits an event for each interface that the pod got, worded as Multus words it. */
+export function emitAddedInterfaces(
+  ctx: CallContext,
+  pod: Pod | undefined,
+  attached: readonly Attached[],
+): void {
+  if (pod === undefined) return;
+  for (const { planned, result } of attached) {
+    const addresses = result.ips.map((ip) => ip.address).join(" ");
+    const message = `Add ${planned.ifName} [${addresses}] from ${planned.displayName}`;
+    ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });
+  }
+}
+
+/** Emits an event saying why the pod could not be attached; none when only its shim has gone. */
+export function emitAttachFailed(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
+  if (pod === undefined || error instanceof HostGoneError) return;
+  const message = errorMessage(error).slice(0, messageMax);
+  ctx.deps.events.record(pod, { type: "Warning", reason: "AttachFailed", message });
+}

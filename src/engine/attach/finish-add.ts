@@ -1,0 +1,50 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { formatResult } from "#cni/result/result.ts";
+import type { CallContext } from "#engine/deps.ts";
+import type { Attached } from "#engine/planned-attachment.ts";
+import { teardownPlan } from "#engine/teardown-plan.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { withResults } from "./attachment-record.ts";
+import { applyDefaultRoutes } from "./default-routes.ts";
+import { emitAddedInterfaces } from "./events.ts";
+import { type AttachedSandbox, publishStatus } from "./publish-status.ts";
+
+/**
+ * Finishes an ADD whose networks are all attached: sets the default route, records the results,
+ * and publishes network-status.
+ * @returns the default network's result in the version of the runtime's conf
+ * @throws CniError when one of these steps fails; nothing is published then
+ */
+export async function finishAdd(ctx: CallContext, sandbox: AttachedSandbox): Promise<JsonObject> {
+  const attached = await ctx.trace.phase("route", () =>
+    applyDefaultRoutes(ctx, sandbox.record.netns, sandbox.attached),
+  );
+  const result = defaultNetworkResult(attached, sandbox.record.cniVersion);
+  await recordAndPublish(ctx, { ...sandbox, attached });
+  emitAddedInterfaces(ctx, sandbox.pod, attached);
+  return result;
+}
+
+/**
+ * Updates the record while the status is published: neither has to wait for the other. When one
+ * fails, the other has ended as well before the rollback starts.
+ */
+async function recordAndPublish(ctx: CallContext, sandbox: AttachedSandbox): Promise<void> {
+  const record = withResults(sandbox.record, sandbox.attached);
+  const plan = teardownPlan(record, ctx.config.delegateTimeoutMs);
+  const updated = ctx.trace.phase("record", () => ctx.deps.records.update(record, plan));
+  const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));
+  const ended = await Promise.allSettled([updated, published]);
+  const failed = ended.find((each) => each.status === "rejected");
+  if (failed === undefined) return;
+  if (sandbox.pod !== undefined) await ctx.deps.publisher.withdraw(sandbox.pod);
+  throw failed.reason;
+}
+
+function defaultNetworkResult(attached: readonly Attached[], version: string): JsonObject {
+  const main = attached.find((each) => each.planned.isDefault) ?? attached[0];
+  if (main === undefined) {
+    throw new CniError(CniErrorCode.Internal, "no network was attached");
+  }
+  return formatResult(main.result, version);
+}

@@ -1,0 +1,35 @@
+import type { IpFamily } from "#lib/ip.ts";
+import type { InterfaceAddress, Link } from "#netlink/links.ts";
+import { isDefault, type KernelRoute } from "#netlink/routes.ts";
+
+/** An attachment, as far as it matters for the pod's default route. */
+export interface RoutedAttachment {
+  readonly ifName: string;
+  /** Its other interfaces in the pod, where it has several. */
+  readonly otherIfNames?: readonly string[];
+  /** The gateways of its `default-route` key; absent when the attachment has none. */
+  readonly requested?: readonly string[] | undefined;
+}
+
+/** The state of the kernel; routes of the main table only. */
+export interface RouteState {
+  readonly links: readonly Link[];
+  readonly addresses: readonly InterfaceAddress[];
+  readonly routes: readonly KernelRoute[];
+}
+
+/** One address family of a default route that is to be decided. */
+export interface FamilyContext {
+  readonly state: RouteState;
+  readonly family: IpFamily;
+  /** The selected attachment's interface; undefined when it has none in the pod. */
+  readonly link: Link | undefined;
+  readonly ifName: string;
+  /** The interfaces of the other attachments. */
+  readonly losing: ReadonlySet<number>;
+}
+
+/** The default routes of one family. */
+export function defaultsOf(state: RouteState, family: IpFamily): KernelRoute[] {
+  return state.routes.filter((route) => route.family === family && isDefault(route));
+}

@@ -1,0 +1,23 @@
+import { asCniError, type CniError } from "#cni/error.ts";
+
+/** What the state directory has under a key. */
+export type Stored<T> =
+  | { readonly state: "usable"; readonly value: T }
+  | { readonly state: "absent" }
+  | Unusable;
+
+/** A file that exists, but is damaged (CniError 6) or cannot be read (CniError 5). */
+export interface Unusable {
+  readonly state: "unusable";
+  readonly error: CniError;
+}
+
+/** Loads a record or plan; a failure is part of the answer, as DEL must go on without it. */
+export async function loadStored<T>(load: () => Promise<T | undefined>): Promise<Stored<T>> {
+  try {
+    const value = await load();
+    return value === undefined ? { state: "absent" } : { state: "usable", value };
+  } catch (error) {
+    return { state: "unusable", error: asCniError(error) };
+  }
+}

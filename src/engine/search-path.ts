@@ -1,0 +1,9 @@
+import type { EngineConfig } from "./config.ts";
+
+/** The directories searched for delegates: the configured `binDir`, then the call's CNI_PATH. */
+export function delegateSearchPath(
+  { binDir }: Pick<EngineConfig, "binDir">,
+  cniPath: readonly string[],
+): string[] {
+  return binDir === undefined ? [...cniPath] : [binDir, ...cniPath];
+}
