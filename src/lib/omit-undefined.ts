@@ -1,0 +1,16 @@
+/** An object type whose members that may be undefined are optional instead, and never undefined. */
+export type WithoutUndefined<T extends object> = {
+  [K in keyof (DefinedMembers<T> & OptionalMembers<T>)]: (DefinedMembers<T> &
+    OptionalMembers<T>)[K];
+};
+
+type DefinedMembers<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] };
+type OptionalMembers<T> = {
+  [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
+};
+
+/** A copy of an object without the members that are undefined; null, "" and 0 stay. */
+export function omitUndefined<T extends object>(object: T): WithoutUndefined<T> {
+  const members = Object.entries(object).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(members) as WithoutUndefined<T>;
+}
