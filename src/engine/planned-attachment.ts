@@ -1,9 +1,9 @@
 import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result/result.ts";
-import type { RuntimeConf } from "#cni/runtime/chain.ts";
+import type { RuntimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { JsonObject } from "#lib/json.ts";
-import type { NetworkSelection } from "#npwg/selection/selection.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
 
 /** An attachment that is decided on but has no interface name yet. */

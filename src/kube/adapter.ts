@@ -4,6 +4,7 @@ import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { untilAborted } from "#lib/deadline.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
 import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
@@ -42,7 +43,7 @@ export interface KubeAdapter {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
-  /** Tells of this node's configuration by an event on the Node. Never waits, never throws. */
+  /** Records an event about this node's configuration on the Node. Never waits, never throws. */
   recordOnNode(event: {
     type: "Normal" | "Warning";
     reason: NodeEventReason;
@@ -62,8 +63,8 @@ export interface KubeAdapter {
  * @throws Error when the kubeconfig cannot be used
  */
 export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
-  const client = new ApiClient(await credentialsOf(options));
-  const { pods, nads } = cachesOf(client, options);
+  const client = new ApiClient(await credentialsFor(options));
+  const { pods, nads } = newCaches(client, options);
   const metrics = options.metrics ?? {};
   const live = new LiveGetter(client, options.apiTimeoutMs);
   const publisher = new ApiStatusPublisher({
@@ -97,7 +98,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   };
 }
 
-async function credentialsOf(options: KubeOptions): Promise<Credentials> {
+async function credentialsFor(options: KubeOptions): Promise<Credentials> {
   if (options.kubeconfig !== undefined) return kubeconfigCredentials(options.kubeconfig);
   if (options.inCluster !== undefined) return inClusterCredentials(options.inCluster);
   throw new Error(
@@ -105,21 +106,24 @@ async function credentialsOf(options: KubeOptions): Promise<Credentials> {
   );
 }
 
-function cachesOf(
+function newCaches(
   client: ApiClient,
   options: KubeOptions,
 ): { pods: WatchCache<Pod>; nads: WatchCache<NetworkAttachmentDefinition> } {
   const { logger, metrics } = options;
+  const { timings } = options;
   const common = (resource: string) => ({
     resource,
     client,
     logger,
     onSynced: (synced: boolean): void => metrics?.cacheSynced?.(resource, synced),
     onRestart: (reason: RestartReason): void => metrics?.watchRestarted?.(resource, reason),
-    ...(options.timings === undefined ? {} : { timings: options.timings }),
+    ...omitUndefined({ timings }),
   });
-  const keyed = <T extends { namespace: string; name: string }>(value: T | undefined) =>
-    value === undefined ? undefined : { key: keyOf(value.namespace, value.name), value };
+  const keyed = <T extends { namespace: string; name: string }>(value: T) => ({
+    key: keyOf(value.namespace, value.name),
+    value,
+  });
   return {
     pods: new WatchCache<Pod>({
       ...common("pods"),

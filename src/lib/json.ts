@@ -18,8 +18,14 @@ export function jsonTypeName(value: unknown): string {
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-/** A short, one-line rendering of a value for error messages: at most `max` characters. */
+/**
+ * A value in one line for error messages, as JSON: a text of which more than `max` characters would
+ * be shown is cut, anything else as large is only named by its type.
+ */
 export function quoteValue(value: unknown, max = 80): string {
+  if (typeof value === "string" && value.length > max) {
+    return JSON.stringify(`${value.slice(0, max)}…`);
+  }
   const text = JSON.stringify(value) ?? String(value);
-  return text.length <= max ? text : `${text.slice(0, max)}…`;
+  return typeof value === "string" || text.length <= max ? text : jsonTypeName(value);
 }

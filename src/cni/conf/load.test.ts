@@ -108,7 +108,7 @@ test.each([
   [{ "/net/d.conflist/10.conf": conf("n") }, 'no net configuration with name "n" in /net'],
   [
     { "/net/10.conf": "[]" },
-    'no net configuration with name "n" in /net; passed over: invalid network configuration in /net/10.conf: must be an object, got an array',
+    'no net configuration with name "n" in /net; passed over: invalid network configuration in /net/10.conf: must be an object, got []',
   ],
 ])("loadNetworkByName() with %j finds nothing [L-03]", async (files, message) => {
   await expect(byName(files)).rejects.toMatchObject({ code: 7, message });

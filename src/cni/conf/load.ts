@@ -1,5 +1,6 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { validateNetworkName } from "#cni/names.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 import { type ConfOptions, type NetConfList, parseNetConfList, withSideLoaded } from "./conf.ts";
@@ -121,7 +122,7 @@ async function readText(path: string, files: ConfReader): Promise<string> {
   try {
     return await files.read(path);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = errorMessage(cause);
     throw new CniError(CniErrorCode.IoFailure, `error reading ${path}: ${reason}`, { cause });
   }
 }

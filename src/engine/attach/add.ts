@@ -1,6 +1,6 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
-import { formatResult } from "#cni/result/result.ts";
+import { formatResult } from "#cni/result/format.ts";
 import { addNetwork } from "#cni/runtime/chain.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/deps.ts";

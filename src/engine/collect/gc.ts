@@ -1,13 +1,14 @@
 import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import { gcNetwork } from "#cni/runtime/chain.ts";
+import type { ValidAttachment } from "#cni/valid-attachments.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { detachRecord } from "#engine/detach/detach.ts";
 import { detachUnrecorded } from "#engine/detach/recover.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { type DamagedRecord, HostGoneError } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
-import { NetworksToCollect, type NetworkToCollect, type ValidAttachment } from "./networks.ts";
+import { NetworksToCollect, type NetworkToCollect } from "./networks.ts";
 
 /**
  * GC. The runtime knows only (containerID, its own interface), so an attachment is valid when its

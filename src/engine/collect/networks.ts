@@ -1,14 +1,9 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
+import type { ValidAttachment } from "#cni/valid-attachments.ts";
 import { recordedList } from "#engine/planned-attachment.ts";
 import type { TeardownPlan } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { plannedNetwork } from "#engine/teardown-plan.ts";
-
-/** An attachment that GC must leave alone; keys as the specification spells them. */
-export interface ValidAttachment {
-  readonly containerID: string;
-  readonly ifname: string;
-}
 
 /** A network to collect in. */
 export interface NetworkToCollect {

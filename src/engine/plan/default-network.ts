@@ -88,7 +88,7 @@ export async function networkOfNad(
 }
 
 function inlineNetwork(conf: JsonObject, index: number): ResolvedNetwork {
-  return fromList(parseNetConfList(conf, { source: `delegates[${index}]`, requireName: true }));
+  return fromList(parseNetConfList(conf, { source: `delegates[${index}]` }));
 }
 
 function fromList(list: NetConfList): ResolvedNetwork {

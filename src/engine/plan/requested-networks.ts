@@ -4,9 +4,9 @@ import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
-  type NetworkSelection,
   networksAnnotation,
   parseDefaultNetworkSelection,
   parseNetworkSelections,
