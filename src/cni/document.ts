@@ -5,7 +5,7 @@ import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 
 /** How a document is read, and how its error is given. */
-export interface DocumentOptions extends ReadingRules {
+interface DocumentOptions extends ReadingRules {
   /** What the message begins with, e.g. `cannot decode result`. */
   readonly subject: string;
   /** The code of a document that is not what it must be. */

@@ -30,7 +30,7 @@ export const CniErrorCode = {
 } as const;
 
 /** The error object that a plugin prints: CNI 1.1.0 §5 "Error". */
-export interface CniErrorJson {
+interface CniErrorJson {
   readonly cniVersion?: string;
   readonly code: number;
   readonly msg: string;

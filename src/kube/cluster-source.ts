@@ -23,7 +23,7 @@ export interface ObjectCache<T> {
 }
 
 /** What an {@link ApiClusterSource} reads from. */
-export interface ApiClusterSourceOptions {
+interface ApiClusterSourceOptions {
   readonly pods: ObjectCache<Pod>;
   readonly nads: ObjectCache<NetworkAttachmentDefinition>;
   readonly live: LiveGetter;

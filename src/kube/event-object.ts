@@ -15,7 +15,7 @@ export interface EventContent {
 }
 
 /** The other fields of an event, but for those that are always the same. */
-export interface EventOrigin {
+interface EventOrigin {
   readonly name: string;
   readonly namespace: string;
   readonly nodeName: string;

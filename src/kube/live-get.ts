@@ -7,7 +7,7 @@ import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** One object to be read from the API server itself. */
-export interface LiveGetRequest {
+interface LiveGetRequest {
   /** Kind and name for messages: `pod default/web`. */
   readonly object: string;
   readonly path: string;

@@ -13,7 +13,7 @@ const hurriedPauseMs = 100;
 export type StatusWriteResult = "written" | "retried" | "gone" | "invalid" | "dropped";
 
 /** Options of an {@link ApiStatusPublisher}. */
-export interface StatusPublisherOptions {
+interface StatusPublisherOptions {
   readonly client: ApiClient;
   readonly logger: Logger;
   /** How long a caller waits for its write. */

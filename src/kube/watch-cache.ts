@@ -35,7 +35,7 @@ export type RestartReason =
   | "absent";
 
 /** Which resource type is kept, and how. */
-export interface WatchCacheOptions<T> extends ListWatchTarget {
+interface WatchCacheOptions<T> extends ListWatchTarget {
   /** Plural name, for logs and metrics. */
   readonly resource: string;
   /** The part of an object that is used. @throws CniError when it cannot be used */

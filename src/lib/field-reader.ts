@@ -10,10 +10,10 @@ export interface ReadingRules {
 }
 
 /** Why a text will not do, in words such as `must not be empty`; undefined when it will. */
-export type StringCheck = (text: string) => string | undefined;
+type StringCheck = (text: string) => string | undefined;
 
 /** Where a {@link FieldReader} is in its document, and how it reads. */
-export interface FieldReaderOptions extends ReadingRules {
+interface FieldReaderOptions extends ReadingRules {
   /** "" for the document itself. */
   readonly path: string;
   readonly problems: Problems;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isJsonObject, jsonTypeName, quoteValue } from "./json.ts";
+import { isJsonObject, quoteValue } from "./json.ts";
 
 test.each([
   [{}, true],
@@ -11,18 +11,6 @@ test.each([
   [undefined, false],
 ])("isJsonObject(%j)", (value, expected) => {
   expect(isJsonObject(value)).toBe(expected);
-});
-
-test.each([
-  [null, "null"],
-  [[], "an array"],
-  [{}, "an object"],
-  ["", "a string"],
-  [0, "a number"],
-  [false, "a boolean"],
-  [undefined, "a undefined"],
-])("jsonTypeName(%j) is %s", (value, expected) => {
-  expect(jsonTypeName(value)).toBe(expected);
 });
 
 test("quoteValue() renders a value as JSON in one line, at most so long", () => {

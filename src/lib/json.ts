@@ -11,13 +11,6 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value's JSON type in words, for messages that name what was given. */
-export function jsonTypeName(value: unknown): string {
-  if (value === null) return "null";
-  if (Array.isArray(value)) return "an array";
-  return typeof value === "object" ? "an object" : `a ${typeof value}`;
-}
-
 /**
  * A value in one line for error messages, as JSON: a text of which more than `max` characters would
  * be shown is cut, anything else as large is only named by its type.
@@ -27,5 +20,6 @@ export function quoteValue(value: unknown, max = 80): string {
     return JSON.stringify(`${value.slice(0, max)}…`);
   }
   const text = JSON.stringify(value) ?? String(value);
-  return typeof value === "string" || text.length <= max ? text : jsonTypeName(value);
+  if (typeof value === "string" || text.length <= max) return text;
+  return Array.isArray(value) ? "an array" : "an object";
 }

@@ -1,5 +1,5 @@
 /** An object type whose members that may be undefined are optional instead, and never undefined. */
-export type WithoutUndefined<T extends object> = {
+type WithoutUndefined<T extends object> = {
   [K in keyof (DefinedMembers<T> & OptionalMembers<T>)]: (DefinedMembers<T> &
     OptionalMembers<T>)[K];
 };

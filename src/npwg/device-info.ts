@@ -32,7 +32,7 @@ function flatName(part: string, text: string): string {
 }
 
 /** What the status shows of a device: the file's content, other implementations' keys included. */
-export type DeviceInfo = JsonObject;
+type DeviceInfo = JsonObject;
 
 /** The kinds of device that the specification knows; each has its details under a key of its name. */
 const deviceKinds = ["pci", "vdpa", "vhost-user", "memif"];

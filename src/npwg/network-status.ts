@@ -28,7 +28,7 @@ export interface NetworkStatus {
 }
 
 /** DNS settings that came of the attachment (§5.3.6); `options` is Multus' addition. */
-export interface NetworkStatusDns {
+interface NetworkStatusDns {
   readonly nameservers?: readonly string[];
   readonly domain?: string;
   readonly search?: readonly string[];

@@ -15,7 +15,7 @@ export interface ConfReader {
 }
 
 /** What loading needs. */
-export interface LoadOptions {
+interface LoadOptions {
   readonly files: ConfReader;
   /** Is told, in one line each, of files that cannot be used and keys that are ignored. */
   onWarning(message: string): void;

@@ -23,7 +23,7 @@ import {
 } from "./delegate-output.ts";
 
 /** What an ADD of a list gave. */
-export interface AddedNetwork {
+interface AddedNetwork {
   /** In the list's version, with the fields that plugins printed beyond the specification. */
   readonly raw: JsonObject;
   readonly result: Result;

@@ -8,7 +8,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
 /** Which attachment's delegate failed. */
-export interface DelegateErrorOptions extends CniErrorOptions {
+interface DelegateErrorOptions extends CniErrorOptions {
   readonly network: string;
   /** "" for STATUS and GC, which concern no interface. */
   readonly ifName: string;

@@ -4,7 +4,7 @@ import { type ValidAttachment, validAttachmentsKeys } from "#cni/valid-attachmen
 import type { Json, JsonObject } from "#lib/json.ts";
 
 /** What goes into a delegate's configuration beside its own keys. */
-export interface DelegateInput {
+interface DelegateInput {
   /** Capability arguments; those that the delegate has enabled become its `runtimeConfig`. */
   readonly capabilityArgs?: JsonObject;
   readonly prevResult?: JsonObject;

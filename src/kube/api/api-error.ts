@@ -3,7 +3,7 @@ import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** The API server's answer, or that there was none. */
-export interface ApiErrorOptions {
+interface ApiErrorOptions {
   /** HTTP status; 0 when there was no answer. */
   readonly status: number;
   /** `reason` of the Status object, e.g. `NotFound`, `Expired`. */

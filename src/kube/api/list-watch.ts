@@ -23,7 +23,7 @@ export interface ListWatchTimings {
 }
 
 /** One page of a LIST. */
-export interface ListPage {
+interface ListPage {
   readonly items: readonly unknown[];
   readonly version: string;
   /** The token of the next page; absent on the last one. */
@@ -31,7 +31,7 @@ export interface ListPage {
 }
 
 /** A version that the LIST is to be no older than ("" = the newest), or the token of a next page. */
-export type ListStart = { readonly resourceVersion: string } | { readonly continue: string };
+type ListStart = { readonly resourceVersion: string } | { readonly continue: string };
 
 const pageLimit = 500;
 
@@ -97,7 +97,7 @@ function atLeast(from: ListStart): { resourceVersionMatch?: "NotOlderThan" } {
 }
 
 /** One line of a watch. */
-export interface WatchEvent {
+interface WatchEvent {
   /** `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, or what a later server may send. */
   readonly type: string;
   readonly object: JsonObject;
