@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
-/** A test as `vitest list --json` has it, of a table of tests the name as it is written. */
+/** A test as `vitest list --json` has it: its name as it is written, be it that of a table of tests. */
 export interface ListedTest {
   /** With the names of its suites before it. */
   readonly name: string;
@@ -47,7 +47,11 @@ export function provingTests(root: string, listed: readonly ListedTest[]): Provi
     .toSorted((a, b) => compare(a.file, b.file) || a.location.line - b.location.line)
     .map(({ file, name }) => ({
       file: relative(root, file),
-      name: name.replaceAll(anyIdentifier, "").replaceAll(/\s+/g, " ").trim(),
+      name: name
+        .replaceAll(anyIdentifier, "")
+        .replaceAll(/\\(.)/g, "$1")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
       ids: identifiers(name),
     }));
 }

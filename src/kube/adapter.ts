@@ -28,7 +28,7 @@ export interface KubeOptions {
   readonly inCluster?: InClusterOptions;
   /** The node whose pods are watched. */
   readonly nodeName: string;
-  /** How long a live read may take before a call is told to come again. */
+  /** How long a live read may take before the call fails with code 11, to be repeated. */
   readonly apiTimeoutMs: number;
   /** How long a call waits for its status annotation. */
   readonly statusWaitMs: number;

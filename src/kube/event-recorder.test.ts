@@ -141,7 +141,7 @@ test("record() cuts a message to what the API server takes, at a character's end
   expect(message).toMatch(/^é+…$/);
 });
 
-test("recordOnNode() tells of the node in namespace default", async () => {
+test("recordOnNode() records an event about the node in namespace default", async () => {
   await using api = await FakeApiServer.start();
   await using started = await start(api);
   started.recorder.recordOnNode({ type: "Warning", reason: "PlexusConfShadowed", message: "m" });

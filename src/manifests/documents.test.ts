@@ -107,7 +107,7 @@ test.each([
   expect(() => parseManifestFile(text, "f.yaml")).toThrow(message);
 });
 
-test("parseManifestFile() tells everything that is wrong with an object", () => {
+test("parseManifestFile() names everything that is wrong with an object", () => {
   expect(() => parseManifestFile("{apiVersion: v2, kind: Pod, metadata: {name: A}}", "f")).toThrow(
     /apiVersion: .*; metadata\.name: /,
   );

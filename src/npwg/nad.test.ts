@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type NetworkAttachmentDefinition, nadConf, parseNad } from "./nad.ts";
 
 const object = {
@@ -91,7 +92,7 @@ const nad = (config?: string): NetworkAttachmentDefinition => ({
   namespace: "ns",
   name: "net-a",
   annotations: {},
-  ...(config === undefined ? {} : { config }),
+  ...omitUndefined({ config }),
 });
 const notCalled = (): Promise<NetConfList> => Promise.reject(new Error("not to be called"));
 

@@ -57,7 +57,7 @@ test("parseNetConfList() makes a list of a single plugin's configuration [L-09] 
   expect(list.raw).toEqual({ cniVersion: "0.1.0", name: "old", plugins: [conf] });
 });
 
-test("parseNetConfList() gives a configuration without a name the one it is told [L-05]", () => {
+test("parseNetConfList() gives a configuration without a name the given one [L-05]", () => {
   const { name: _none, ...nameless } = base;
   expect(() => parse(nameless)).toThrow(
     `invalid network configuration in ${source}: name: is missing`,

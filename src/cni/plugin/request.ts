@@ -27,22 +27,27 @@ interface AttachmentRequest extends Request {
   readonly netnsOverride: boolean;
 }
 
+/** Attaching a container: CNI 1.1.0 §2 "ADD". */
 export interface AddRequest extends AttachmentRequest {
   readonly command: "ADD";
 }
 
+/** Detaching it: CNI 1.1.0 §2 "DEL". */
 export interface DelRequest extends AttachmentRequest {
   readonly command: "DEL";
 }
 
+/** Checking what ADD did: CNI 1.1.0 §2 "CHECK". */
 export interface CheckRequest extends AttachmentRequest {
   readonly command: "CHECK";
 }
 
+/** Whether ADDs would be served: CNI 1.1.0 §2 "STATUS". */
 export interface StatusRequest extends Request {
   readonly command: "STATUS";
 }
 
+/** Removing what no valid attachment needs: CNI 1.1.0 §2 "GC". */
 export interface GcRequest extends Request {
   readonly command: "GC";
   readonly validAttachments: ValidAttachments;
