@@ -4,6 +4,8 @@ import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { untilAborted } from "#lib/deadline.ts";
+import { dnsSubdomainProblem } from "#lib/dns-name.ts";
+import { withValue } from "#lib/document-error.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
@@ -60,9 +62,13 @@ export interface KubeAdapter {
 /**
  * Starts watching this node's pods and all NetworkAttachmentDefinitions. Does not wait for an
  * answer: an API server that is away is a state, not a failure to start.
- * @throws Error when the kubeconfig cannot be used
+ * @throws Error when the kubeconfig cannot be used, or no node can have the name
  */
 export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
+  const problem = dnsSubdomainProblem(options.nodeName);
+  if (problem !== undefined) {
+    throw new Error(`the node's name ${withValue(problem, options.nodeName)}`);
+  }
   const client = new ApiClient(await credentialsFor(options));
   const { pods, nads } = newCaches(client, options);
   const metrics = options.metrics ?? {};

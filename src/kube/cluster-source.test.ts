@@ -23,6 +23,13 @@ async function start(
 
 const web = { namespace: "default", name: "web" };
 
+test("startKube() refuses a name that no node can have, by which it would find no pods", async () => {
+  await using api = await FakeApiServer.start();
+  await expect(start(api, { nodeName: "Node_1" })).rejects.toThrow(
+    "the node's name must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got \"Node_1\"",
+  );
+});
+
 test("getPod() and getNad() answer from the caches, without a request", async () => {
   await using api = await FakeApiServer.start();
   const annotations = { "k8s.v1.cni.cncf.io/networks": "net-a", "example.com/other": "x" };

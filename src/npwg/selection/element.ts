@@ -1,7 +1,7 @@
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { type Problems, withValue } from "#lib/document-error.ts";
 import { FieldReader } from "#lib/field-reader.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ifNameProblem } from "#npwg/if-names.ts";
 import type { NetworkSelection } from "./network-selection.ts";
@@ -93,7 +93,8 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
   const found = new Map<string, Json>();
   for (const [written, value] of Object.entries(element)) {
     const key = knownKeys.find((name) => name.toLowerCase() === written.toLowerCase());
-    const warn = (reason: string): void => context.onWarning(written, withValue(reason, value));
+    const warn = (reason: string): void =>
+      context.onWarning(written, `${reason}, its value being ${quoteValue(value)}`);
     if (key === undefined) {
       if (!written.includes(".")) warn("unknown key, passed over");
     } else if (key === written) found.set(key, value);

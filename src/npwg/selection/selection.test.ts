@@ -175,8 +175,8 @@ describe("JSON list format", () => {
       mac: "02:00:00:00:00:02",
     });
     expect(warnings).toEqual([
-      'network selection annotation: element 1, key "Name": read as "name", got "a"',
-      'network selection annotation: element 1, key "MAC": passed over for "mac", got "02:00:00:00:00:01"',
+      'network selection annotation: element 1, key "Name": read as "name", its value being "a"',
+      'network selection annotation: element 1, key "MAC": passed over for "mac", its value being "02:00:00:00:00:01"',
     ]);
   });
 
@@ -369,7 +369,7 @@ describe("values", () => {
     const text =
       '[{"name": "a", "default-route": []}, {"name": "b"}, {"name": "c", "default-route": ["10.0.0.1"]}]';
     expect(() => parse(text)).toThrow(
-      'network selection annotation is invalid: element 3, key "default-route": only one element may have this key, and element 1 has it already, got ["10.0.0.1"]',
+      'network selection annotation is invalid: element 3, key "default-route": only one element may have this key: element 1 has it already, this one with ["10.0.0.1"]',
     );
   });
 });

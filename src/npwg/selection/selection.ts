@@ -1,5 +1,5 @@
 import { Problems, withValue } from "#lib/document-error.ts";
-import type { Json } from "#lib/json.ts";
+import { type Json, quoteValue } from "#lib/json.ts";
 import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseSelectionElement } from "./element.ts";
@@ -66,8 +66,7 @@ export function parseDefaultNetworkSelection(
   const parsed = parseAnnotation(annotation, omitUndefined({ name, namespace, onWarning }));
   const [selection, ...rest] = parsed;
   if (selection !== undefined && rest.length === 0) return selection;
-  const reason = `names ${parsed.length} networks, must name exactly one`;
-  throw wholeError(name, withValue(reason, annotation));
+  throw wholeError(name, withValue("must name exactly one network", annotation));
 }
 
 interface AnnotationOptions extends ParseOptions {
@@ -130,10 +129,10 @@ function parseList(annotation: string, name: string): Json[] {
 /** Only one attachment may have the `default-route` key (§4.1.2.1.9). */
 function defaultRouteProblems(selections: readonly NetworkSelection[]): SelectionProblem[] {
   const [first, ...others] = selections.filter((selection) => selection.defaultRoute !== undefined);
-  const reason = `only one element may have this key, and element ${first?.position} has it already`;
+  const reason = `only one element may have this key: element ${first?.position} has it already`;
   return others.map(({ position, defaultRoute }) => ({
     position,
     key: "default-route",
-    reason: withValue(reason, defaultRoute),
+    reason: `${reason}, this one with ${quoteValue(defaultRoute)}`,
   }));
 }
