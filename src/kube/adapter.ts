@@ -12,8 +12,9 @@ import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
 import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
+import type { RestartReason } from "./restart-reason.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
-import { type RestartReason, WatchCache, type WatchTimings } from "./watch-cache.ts";
+import { WatchCache, type WatchTimings } from "./watch-cache.ts";
 
 /** What is measured of the API; every label has few values. */
 export interface KubeMetrics {

@@ -6,10 +6,11 @@ import { pause } from "#lib/deadline.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { apiPaths } from "./cluster-source.ts";
 import { podOf } from "./objects.ts";
+import type { RestartReason } from "./restart-reason.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { podObject } from "./testing/objects.ts";
 import { isList, isWatch } from "./testing/requests.ts";
-import { type RestartReason, WatchCache, type WatchTimings } from "./watch-cache.ts";
+import { WatchCache, type WatchTimings } from "./watch-cache.ts";
 
 const quick: Partial<WatchTimings> = {
   backoff: { initialMs: 5, maxMs: 20 },

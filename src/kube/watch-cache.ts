@@ -9,6 +9,7 @@ import {
 } from "#kube/api/list-watch.ts";
 import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
 import { pause, untilAborted } from "#lib/deadline.ts";
+import { type RestartReason, restartReason } from "./restart-reason.ts";
 
 /** Times of a {@link WatchCache}; the defaults are for production. */
 export interface WatchTimings extends ListWatchTimings {
@@ -24,15 +25,6 @@ const defaultWatchTimings: WatchTimings = {
   watchSeconds: 300,
   absentMs: 15_000,
 };
-
-/** Why a watch had to be started again; a label of a metric, so there are few. */
-export type RestartReason =
-  | "expired"
-  | "disconnected"
-  | "throttled"
-  | "refused"
-  | "error"
-  | "absent";
 
 /** Which resource type is kept, and how. */
 interface WatchCacheOptions<T> extends ListWatchTarget {
@@ -245,11 +237,4 @@ export class WatchCache<T> {
       this.#options.logger.info(all, "API watch interrupted");
     } else this.#options.logger.warn(all, "API watch keeps failing");
   }
-}
-
-function restartReason(error: ApiError): RestartReason {
-  if (error.status === 410 || error.reason === "Expired") return "expired";
-  if (error.status === 429) return "throttled";
-  if (error.refused) return "refused";
-  return error.status === 0 ? "disconnected" : "error";
 }
