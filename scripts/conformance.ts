@@ -7,7 +7,7 @@ import {
   type Specification,
   specifications,
 } from "./conformance/specifications.ts";
-import { scanTests } from "./conformance/test-names.ts";
+import { listTests, provingTests, strayIdentifiers } from "./conformance/test-names.ts";
 
 /**
  * Writes docs/conformance-*.md: which tests prove which requirement of the specifications. Fails
@@ -16,10 +16,11 @@ import { scanTests } from "./conformance/test-names.ts";
  */
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 const root = join(import.meta.dirname, "..");
-const scan = scanTests(root, ["src", "e2e"]);
+const listed = listTests(root);
+const tests = provingTests(root, listed);
 const problems = [
-  ...scan.stray,
-  ...specifications.flatMap((specification) => problemsOf(root, specification, scan.tests)),
+  ...strayIdentifiers(root, listed),
+  ...specifications.flatMap((specification) => problemsOf(root, specification, tests)),
   ...specifications.flatMap((specification) => publish(specification)),
 ];
 for (const problem of problems) console.error(problem);
@@ -27,7 +28,7 @@ if (problems.length > 0) process.exit(1);
 
 function publish(specification: Specification): string[] {
   const path = join(root, specification.page);
-  const table = renderTable(root, specification, scan.tests);
+  const table = renderTable(root, specification, tests);
   if (!values.check) writeFileSync(path, table);
   else if (read(path) !== table) return [`${specification.page} is stale: run \`make docs\``];
   return [];

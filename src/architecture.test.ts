@@ -1,5 +1,5 @@
 import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
 
 const engine = ["lib", "netlink", "cni", "npwg", "engine"];
@@ -44,6 +44,9 @@ interface SourceFile {
 const isTest = (path: string): boolean => /\.test\.ts$|\/testing\//.test(path);
 const folderOf = (path: string): string => path.split("/")[1] ?? "";
 
+/** What is exported elsewhere is imported from there: one place for each name, and no cycles. */
+const reExport = /\bexport\s+(?:type\s+)?(?:\{[^}]*\}|\*(?:\s+as\s+\w+)?)\s*from\b/;
+
 function importsOf(text: string): string[] {
   const pattern = /(?:\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\1/g;
   return [...text.matchAll(pattern)].map((match) => match[2] as string);
@@ -56,6 +59,7 @@ function violations(files: readonly SourceFile[]): string[] {
     const imports = importsOf(withoutComments(text));
     return [
       ...(path.endsWith("/index.ts") ? ["is a barrel"] : []),
+      ...(reExport.test(withoutComments(text)) ? ["re-exports"] : []),
       ...(isTest(path) || path.endsWith("/main.ts") ? [] : processUses(withoutComments(text))),
       ...imports.flatMap((specifier) => importProblem(path, specifier) ?? []),
     ].map((problem) => `${path} ${problem}`);
@@ -84,6 +88,29 @@ function folderProblem(path: string, specifier: string): boolean {
   const forTests = isTest(path) ? (testsMayImport[own] ?? []) : [];
   const allowed = [own, ...(mayImport[own] ?? []), ...forTests];
   return !allowed.some((folder) => specifier.startsWith(`#${folder}/`));
+}
+
+/** Files that import each other, by way of others or not, types included: `a.ts → b.ts → a.ts`. */
+function cycles(files: readonly SourceFile[]): string[] {
+  const imports = new Map(files.map(({ path, text }) => [path, importedFiles(path, text)]));
+  const found: string[] = [];
+  const seen = new Set<string>();
+  const visit = (path: string, above: readonly string[]): void => {
+    const start = above.indexOf(path);
+    if (start >= 0) found.push([...above.slice(start), path].join(" → "));
+    if (seen.has(path)) return;
+    seen.add(path);
+    for (const imported of imports.get(path) ?? []) visit(imported, [...above, path]);
+  };
+  for (const path of imports.keys()) visit(path, []);
+  return found;
+}
+
+function importedFiles(path: string, text: string): string[] {
+  return importsOf(withoutComments(text)).flatMap((specifier) => {
+    if (specifier.startsWith("#")) return [`src/${specifier.slice(1)}`];
+    return specifier.startsWith(".") ? [normalize(join(dirname(path), specifier))] : [];
+  });
 }
 
 /** The process's environment, arguments, streams and exit are for `main.ts` files alone. */
@@ -118,6 +145,25 @@ test("every file keeps to the rule of who may import whom and of who does I/O", 
   expect(violations(files)).toEqual([]);
 });
 
+test("no file can, by way of others, import itself, be it only for a type", async () => {
+  expect(cycles(await sources())).toEqual([]);
+});
+
+test("cycles() finds files that import each other, each cycle once", () => {
+  const file = (path: string, ...imported: string[]): SourceFile => ({
+    path,
+    text: imported.map((specifier) => `import type { x } from "${specifier}";`).join("\n"),
+  });
+  expect(
+    cycles([
+      file("src/cni/main.ts", "./a.ts", "#lib/c.ts"),
+      file("src/cni/a.ts", "./b.ts", "node:path"),
+      file("src/cni/b.ts", "#cni/a.ts", "#lib/c.ts"),
+      file("src/lib/c.ts"),
+    ]),
+  ).toEqual(["src/cni/a.ts → src/cni/b.ts → src/cni/a.ts"]);
+});
+
 test("every folder of src/ has its place in the table", async () => {
   const entries = await readdir(join(root, "src"), { withFileTypes: true });
   const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
@@ -149,7 +195,11 @@ test.each([
     "imports #standalone/serve.ts",
   ],
   ["src/cli/status.ts", 'import { x } from "#daemon/start.ts";', "imports #daemon/start.ts"],
-  ["src/lib/a.ts", 'export { x } from "#cni/names.ts";', "imports #cni/names.ts"],
+  ["src/lib/a.ts", 'import { x } from "#cni/names.ts";', "imports #cni/names.ts"],
+  ["src/cni/a.ts", 'export { x } from "#cni/names.ts";', "re-exports"],
+  ["src/cni/a.ts", 'export type {\n  X,\n} from "./names.ts";', "re-exports"],
+  ["src/cni/a.test.ts", 'export * from "./names.ts";', "re-exports"],
+  ["src/cni/a.ts", 'export * as names from "./names.ts";', "re-exports"],
   ["src/unheard-of/a.ts", 'import "#lib/json.ts";', "imports #lib/json.ts"],
   ["src/cni/a.test.ts", 'import { x } from "#engine/engine.ts";', "imports #engine/engine.ts"],
   [
@@ -205,6 +255,7 @@ test.each([
     '/** Like process.env. */\n// import { x } from "#kube/client.ts";\nimport "node:path/posix";',
   ],
   ["src/daemon/server.ts", "const own = path + process.pid;"],
+  ["src/cni/a.ts", 'import { x } from "./names.ts";\nexport const y = [x];'],
 ])("%s may have: %s", (path, text) => {
   expect(violations([{ path, text }])).toEqual([]);
 });

@@ -1,91 +1,76 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join, relative } from "node:path";
+
+/** A test as `vitest list --json` has it: its name as it is written, be it that of a table of tests. */
+export interface ListedTest {
+  /** With the names of its suites before it. */
+  readonly name: string;
+  /** Absolute. */
+  readonly file: string;
+  readonly location: { readonly line: number };
+}
 
 /** A test that says which requirements it proves. */
 export interface ProvingTest {
-  /** Below the repository, with slashes. */
+  /** Below the repository. */
   readonly file: string;
-  /** Without the identifiers; of a table of tests, as it is written. */
+  /** Without the identifiers. */
   readonly name: string;
   readonly ids: readonly string[];
-}
-
-/** What the test files say. */
-export interface TestScan {
-  readonly tests: readonly ProvingTest[];
-  /** Identifiers that are in no test's name, where they would prove nothing: one line each. */
-  readonly stray: readonly string[];
 }
 
 const identifier = /\[([RN]-[^\]\s]+)\]/g;
 
 /** Identifiers of whatever list, which names carry at their end. */
-const anyIdentifier = /\[[A-Z]-[\w.]+\]/g;
+const anyIdentifier = /\[[A-Z]-[^\]\s]+\]/g;
 
-/** A string literal that is the first argument of a call; the callee's last part is before it. */
-const firstArgument = /([\w.]*|\))\(\s*(["'`])((?:\\.|(?!\2)[^\\])*)\2\s*,/gs;
-
-const plainTest = /^(?:test|it)(?:\.(?:concurrent|sequential))*$/;
-
-/** The beginning of `test.each(table)(name, …)`, whose table may hold anything. */
-const tableTest = /^\s*(?:test|it)(?:\.concurrent)?\.(?:each|for|skipIf|runIf)[(`<]/gm;
-
-/** Reads the names of all tests in the folders. */
-export function scanTests(root: string, folders: readonly string[]): TestScan {
-  const files = folders.flatMap((folder) => testFiles(root, folder));
-  const scans = files.map((file) => scanFile(file, readFileSync(join(root, file), "utf8")));
-  return {
-    tests: scans.flatMap((scan) => scan.tests),
-    stray: scans.flatMap((scan) => scan.stray),
-  };
+/**
+ * All tests of all projects. Vitest parses their files to list them and runs none of their code;
+ * of what runs this it gets the PATH alone, as that may be a test itself.
+ */
+export function listTests(root: string): ListedTest[] {
+  const vitest = join(root, "node_modules/vitest/vitest.mjs");
+  const output = execFileSync(process.execPath, [vitest, "list", "--json"], {
+    cwd: root,
+    encoding: "utf8",
+    env: { PATH: process.env.PATH },
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  return JSON.parse(output);
 }
 
-function testFiles(root: string, folder: string): string[] {
-  return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".test.ts"))
-    .map((name) => `${folder}/${name}`)
-    .sort();
+/** The tests that name requirements, in the order of their files and lines. */
+export function provingTests(root: string, listed: readonly ListedTest[]): ProvingTest[] {
+  return listed
+    .filter(({ name }) => identifiers(name).length > 0)
+    .toSorted((a, b) => compare(a.file, b.file) || a.location.line - b.location.line)
+    .map(({ file, name }) => ({
+      file: relative(root, file),
+      name: name
+        .replaceAll(anyIdentifier, "")
+        .replaceAll(/\\(.)/g, "$1")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
+      ids: identifiers(name),
+    }));
 }
 
-/** Reads the tests of one file. */
-export function scanFile(file: string, source: string): TestScan {
-  const all = [...source.matchAll(firstArgument)].flatMap((match) =>
-    provingTest(file, match, source),
-  );
-  const tests = all.filter(({ ids }) => ids.length > 0);
-  const proven = new Set(tests.flatMap(({ ids }) => ids));
-  const stray = new Set(identifiers(source).filter((id) => !proven.has(id)));
-  return {
-    tests,
-    stray: [...stray].map((id) => `${file}: [${id}] stands where no test has its name`),
-  };
-}
-
-/** The test that a call makes; none for the call of something else. */
-function provingTest(file: string, match: RegExpExecArray, source: string): ProvingTest[] {
-  const [, callee = "", , name = ""] = match;
-  const table = callee === ")" ? tableBefore(source.slice(0, match.index + 1)) : "";
-  if (table === undefined || (callee !== ")" && !plainTest.test(callee))) return [];
-  const plain = name.replaceAll(anyIdentifier, "").replaceAll(/\s+/g, " ").trim();
-  // Where rows have identifiers of their own, the name has a place for them.
-  return [{ file, name: plain.replaceAll(/\\(.)/g, "$1"), ids: identifiers(`${name} ${table}`) }];
-}
-
-/** The text of `test.each(table)` when that is what ends here. */
-function tableBefore(before: string): string | undefined {
-  const start = [...before.matchAll(tableTest)].at(-1)?.index;
-  const text = before.slice(start);
-  if (start === undefined || /^\}\);$/m.test(text)) return undefined;
-  const variable = /\.(?:each|for)\((\w+)\)$/.exec(text)?.[1];
-  return variable === undefined ? text : declaration(variable, before);
-}
-
-/** The text of a table that is declared before its use, at the beginning of a line. */
-function declaration(variable: string, source: string): string {
-  const [, rest = ""] = source.split(new RegExp(`^const ${variable}\\b`, "m"));
-  return rest.slice(0, rest.search(/^\]/m));
+/** Identifiers that are in no test's name, where they would prove nothing: one line each. */
+export function strayIdentifiers(root: string, listed: readonly ListedTest[]): string[] {
+  const byFile = Map.groupBy(listed, ({ file }) => file);
+  return [...byFile].flatMap(([file, tests]) => {
+    const named = new Set(tests.flatMap(({ name }) => identifiers(name)));
+    return identifiers(readFileSync(file, "utf8"))
+      .filter((id) => !named.has(id))
+      .map((id) => `${relative(root, file)}: [${id}] stands where no test has its name`);
+  });
 }
 
 function identifiers(text: string): string[] {
   return [...new Set([...text.matchAll(identifier)].map((match) => match[1] ?? ""))];
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
 }

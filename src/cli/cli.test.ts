@@ -196,7 +196,7 @@ test("uninstall removes the files of a crash and of damaged records, and leaves 
     "state/c-1@eth0.json.damaged",
     "state/c-1@eth0.teardown.damaged",
     "state/.c-1@eth0.json.0123456789ab.tmp",
-    "state/c-1@eth0.teardown.tmp",
+    "state/.c-1@eth0.teardown.0123456789ab.tmp",
     "state/.gc.lock",
   ]) {
     await writeFile(node.at(name), "");

@@ -34,7 +34,7 @@ test.each([
   expect(() => formatCniArgs([pair])).toThrow(expect.objectContaining({ code: 4, message }));
 });
 
-test("mergeCniArgs() lets later pairs win in the place of the first, and tells delegates to ignore unknown keys", () => {
+test("mergeCniArgs() lets later pairs win in the place of the first, and makes delegates ignore unknown keys", () => {
   expect(mergeCniArgs([])).toEqual([["IgnoreUnknown", "1"]]);
   expect(
     mergeCniArgs(

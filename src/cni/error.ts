@@ -1,3 +1,6 @@
+import { errorMessage } from "#lib/error-message.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+
 /**
  * The error codes of the CNI specification (1.1.0 §5 "Error") and the library's own 0, 8 and 999.
  * Codes from 100 on are Plexus's own; README.md lists them.
@@ -27,7 +30,7 @@ export const CniErrorCode = {
 } as const;
 
 /** The error object that a plugin prints: CNI 1.1.0 §5 "Error". */
-export interface CniErrorJson {
+interface CniErrorJson {
   readonly cniVersion?: string;
   readonly code: number;
   readonly msg: string;
@@ -41,7 +44,7 @@ export interface CniErrorOptions {
 }
 
 /**
- * An error that a container runtime can be told: a CNI code, one line that a node operator can act
+ * An error for a container runtime: a CNI code, one line that a node operator can act
  * on, and the cause.
  */
 export class CniError extends Error {
@@ -50,18 +53,18 @@ export class CniError extends Error {
   readonly details: string | undefined;
 
   constructor(code: number, message: string, options: CniErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(message, omitUndefined({ cause: options.cause }));
     this.code = code;
     this.details = options.details;
   }
 
   /** The wire form; `details` only when there are any. */
   toJSON(): CniErrorJson {
-    return {
+    return omitUndefined({
       code: this.code,
       msg: this.message,
-      ...(this.details === undefined || this.details === "" ? {} : { details: this.details }),
-    };
+      details: this.details || undefined,
+    });
   }
 }
 
@@ -75,7 +78,7 @@ export function asCniError(error: unknown): CniError {
 export function flattenCauses(error: unknown): string {
   const parts: string[] = [];
   for (let e: unknown = error, depth = 0; e !== undefined && depth < 8; depth++) {
-    const text = e instanceof Error ? e.message : String(e);
+    const text = errorMessage(e);
     if (!parts.some((part) => part.includes(text))) parts.push(text);
     e = e instanceof Error ? e.cause : undefined;
   }

@@ -1,6 +1,6 @@
 import { CniError, CniErrorCode } from "./error.ts";
 
-/** The characters of container IDs and network names: CNI 1.0.0 §1 and §2. */
+/** The characters of container IDs, network names and plugin types: CNI 1.0.0 §1 and §2. */
 const plainName = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
 
 /** What Go's unicode.IsSpace holds for white space: JavaScript's \s, and U+0085; U+FEFF is harmless to add. */
@@ -40,6 +40,11 @@ export function validateNetworkName(name: string): void {
 /** Whether the specification allows the text as a network's name. */
 export function isNetworkName(name: string): boolean {
   return plainName.test(name);
+}
+
+/** Whether the text is a plain file name, as a plugin's `type` becomes one: CNI 1.0.0 §1. */
+export function isPluginType(type: string): boolean {
+  return plainName.test(type);
 }
 
 /** @throws CniError 4 when Linux would not take it as an interface's name. */

@@ -15,7 +15,7 @@ export const supportedVersions = [
 export const currentVersion = "1.1.0";
 
 /** A version as numbers: major, minor, micro. */
-export type VersionParts = readonly [number, number, number];
+type VersionParts = readonly [number, number, number];
 
 /**
  * Splits a version; "" is 0.1.0, as the specification's first version had no such field, and
@@ -47,7 +47,7 @@ export function isAtLeast(version: string, minimum: string): boolean {
 }
 
 /** Whether results and confs of this very version are understood; "" is 0.1.0. */
-export function isSupportedVersion(version: string): boolean {
+function isSupportedVersion(version: string): boolean {
   return version === "" || supportedVersions.some((supported) => supported === version);
 }
 

@@ -1,7 +1,8 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import { formatErrorOutput } from "#cni/plugin/error-output.ts";
-import { type PluginRequest, parsePluginRequest, sameNetnsError } from "#cni/plugin/request.ts";
-import { printResult } from "#cni/result/result.ts";
+import { parsePluginRequest, sameNetnsError } from "#cni/plugin/parse-request.ts";
+import type { PluginRequest } from "#cni/plugin/request.ts";
+import { printResult } from "#cni/result/format.ts";
 import { rewordForDel } from "#cni/runtime/delegate-error.ts";
 import { add } from "#engine/attach/add.ts";
 import { gc } from "#engine/collect/gc.ts";

@@ -1,10 +1,10 @@
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result/result.ts";
-import type { RuntimeConf } from "#cni/runtime/chain.ts";
+import type { RuntimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { NetworkSelection } from "#npwg/selection/selection.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import type { RecordedAttachment } from "./record.ts";
 
 /** A network to attach, before its interface has a name. */

@@ -4,13 +4,17 @@ import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { untilAborted } from "#lib/deadline.ts";
+import { dnsSubdomainProblem } from "#lib/dns-name.ts";
+import { withValue } from "#lib/document-error.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
 import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
+import type { RestartReason } from "./restart-reason.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
-import { type RestartReason, WatchCache, type WatchTimings } from "./watch-cache.ts";
+import { WatchCache, type WatchTimings } from "./watch-cache.ts";
 
 /** What is measured of the API; every label has few values. */
 export interface KubeMetrics {
@@ -27,7 +31,7 @@ export interface KubeOptions {
   readonly inCluster?: InClusterOptions;
   /** The node whose pods are watched. */
   readonly nodeName: string;
-  /** How long a live read may take before a call is told to come again. */
+  /** How long a live read may take before the call fails with code 11, to be repeated. */
   readonly apiTimeoutMs: number;
   /** How long a call waits for its status annotation. */
   readonly statusWaitMs: number;
@@ -42,7 +46,7 @@ export interface KubeAdapter {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
-  /** Tells of this node's configuration by an event on the Node. Never waits, never throws. */
+  /** Records an event about this node's configuration on the Node. Never waits, never throws. */
   recordOnNode(event: {
     type: "Normal" | "Warning";
     reason: NodeEventReason;
@@ -59,11 +63,15 @@ export interface KubeAdapter {
 /**
  * Starts watching this node's pods and all NetworkAttachmentDefinitions. Does not wait for an
  * answer: an API server that is away is a state, not a failure to start.
- * @throws Error when the kubeconfig cannot be used
+ * @throws Error when the kubeconfig cannot be used, or no node can have the name
  */
 export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
-  const client = new ApiClient(await credentialsOf(options));
-  const { pods, nads } = cachesOf(client, options);
+  const problem = dnsSubdomainProblem(options.nodeName);
+  if (problem !== undefined) {
+    throw new Error(`the node's name ${withValue(problem, options.nodeName)}`);
+  }
+  const client = new ApiClient(await credentialsFor(options));
+  const { pods, nads } = newCaches(client, options);
   const metrics = options.metrics ?? {};
   const live = new LiveGetter(client, options.apiTimeoutMs);
   const publisher = new ApiStatusPublisher({
@@ -97,7 +105,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   };
 }
 
-async function credentialsOf(options: KubeOptions): Promise<Credentials> {
+async function credentialsFor(options: KubeOptions): Promise<Credentials> {
   if (options.kubeconfig !== undefined) return kubeconfigCredentials(options.kubeconfig);
   if (options.inCluster !== undefined) return inClusterCredentials(options.inCluster);
   throw new Error(
@@ -105,21 +113,24 @@ async function credentialsOf(options: KubeOptions): Promise<Credentials> {
   );
 }
 
-function cachesOf(
+function newCaches(
   client: ApiClient,
   options: KubeOptions,
 ): { pods: WatchCache<Pod>; nads: WatchCache<NetworkAttachmentDefinition> } {
   const { logger, metrics } = options;
+  const { timings } = options;
   const common = (resource: string) => ({
     resource,
     client,
     logger,
     onSynced: (synced: boolean): void => metrics?.cacheSynced?.(resource, synced),
     onRestart: (reason: RestartReason): void => metrics?.watchRestarted?.(resource, reason),
-    ...(options.timings === undefined ? {} : { timings: options.timings }),
+    ...omitUndefined({ timings }),
   });
-  const keyed = <T extends { namespace: string; name: string }>(value: T | undefined) =>
-    value === undefined ? undefined : { key: keyOf(value.namespace, value.name), value };
+  const keyed = <T extends { namespace: string; name: string }>(value: T) => ({
+    key: keyOf(value.namespace, value.name),
+    value,
+  });
   return {
     pods: new WatchCache<Pod>({
       ...common("pods"),

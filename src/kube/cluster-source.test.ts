@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "./adapter.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
-import { MemoryLogger } from "./testing/memory-logger.ts";
 import { nadObject, podObject } from "./testing/objects.ts";
 import { isGet, isList, isWatch } from "./testing/requests.ts";
 
@@ -14,7 +14,7 @@ async function start(
     nodeName: "node-1",
     apiTimeoutMs: 1000,
     statusWaitMs: 200,
-    logger: new MemoryLogger(),
+    logger: new FakeLogger(),
     timings: { backoff: { initialMs: 5, maxMs: 20 } },
     ...options,
   });
@@ -22,6 +22,13 @@ async function start(
 }
 
 const web = { namespace: "default", name: "web" };
+
+test("startKube() refuses a name that no node can have, by which it would find no pods", async () => {
+  await using api = await FakeApiServer.start();
+  await expect(start(api, { nodeName: "Node_1" })).rejects.toThrow(
+    "the node's name must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got \"Node_1\"",
+  );
+});
 
 test("getPod() and getNad() answer from the caches, without a request", async () => {
   await using api = await FakeApiServer.start();
@@ -196,6 +203,21 @@ test("getNad() finds one that was created a moment ago, or says that there is no
   api.objects.set("network-attachment-definitions/default/net-a", nadObject("net-a"));
   expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toMatchObject({
     name: "net-a",
+  });
+});
+
+test("getNad() names what is wrong with a definition that cannot be used", async () => {
+  await using api = await FakeApiServer.start();
+  const { metadata = {} } = nadObject("net-a");
+  api.put("network-attachment-definitions", { metadata, spec: { config: { type: "macvlan" } } });
+  await using kube = await start(api);
+  await kube.whenSynced();
+  await expect(
+    kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
+  ).rejects.toMatchObject({
+    code: 7,
+    message:
+      'NetworkAttachmentDefinition "default/net-a": spec.config: must be a string, got {"type":"macvlan"}',
   });
 });
 

@@ -1,5 +1,4 @@
 import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
-import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataOnly, nadOf, podOf } from "./objects.ts";
@@ -16,7 +15,7 @@ export const apiPaths = {
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/events`,
 } as const;
 
-/** What is asked of a cache; the watch caches are some. */
+/** What an {@link ApiClusterSource} needs of a cache. */
 export interface ObjectCache<T> {
   get(key: string): T | undefined;
   readonly synced: boolean;
@@ -24,15 +23,15 @@ export interface ObjectCache<T> {
 }
 
 /** What an {@link ApiClusterSource} reads from. */
-export interface ApiClusterSourceOptions {
+interface ApiClusterSourceOptions {
   readonly pods: ObjectCache<Pod>;
   readonly nads: ObjectCache<NetworkAttachmentDefinition>;
   readonly live: LiveGetter;
 }
 
 /**
- * Pods and definitions from the watch caches; what a cache does not have is asked for live, as the
- * kubelet may start a pod before the watch has told of it.
+ * Pods and definitions from the watch caches; what a cache does not have is read live, as the
+ * kubelet may start a pod before the watch has delivered it.
  */
 export class ApiClusterSource implements ClusterSource {
   readonly #pods: ObjectCache<Pod>;
@@ -45,7 +44,7 @@ export class ApiClusterSource implements ClusterSource {
     this.#live = options.live;
   }
 
-  /** @throws CniError 11 when the API server cannot say in time whether there is such a pod */
+  /** @throws CniError 11 when the API server does not say in time whether there is such a pod */
   async getPod(
     identity: PodIdentity,
     options: { signal?: AbortSignal } = {},
@@ -55,17 +54,17 @@ export class ApiClusterSource implements ClusterSource {
     if (cached !== undefined && isThePod(cached, identity)) return cached;
     const object = await this.#live.get(
       {
-        what: `pod ${namespace}/${name}`,
+        object: `pod ${namespace}/${name}`,
         path: apiPaths.pod(namespace, name),
         accept: metadataOnly,
       },
       options.signal,
     );
-    const pod = decoded(object, podOf);
+    const pod = object === undefined ? undefined : podOf(object);
     return pod !== undefined && isThePod(pod, identity) ? pod : undefined;
   }
 
-  /** @throws CniError 11 when the API server cannot say in time whether there is such a definition */
+  /** @throws CniError 7 when it is invalid, 11 when the API server does not answer in time */
   async getNad(
     { namespace, name }: { namespace: string; name: string },
     options: { signal?: AbortSignal } = {},
@@ -74,26 +73,26 @@ export class ApiClusterSource implements ClusterSource {
     if (cached !== undefined) return cached;
     const object = await this.#live.get(
       {
-        what: `NetworkAttachmentDefinition ${namespace}/${name}`,
+        object: `NetworkAttachmentDefinition ${namespace}/${name}`,
         path: apiPaths.nad(namespace, name),
       },
       options.signal,
     );
-    return decoded(object, nadOf);
+    return object === undefined ? undefined : nadOf(object);
   }
 
   /**
    * Only until the first LIST: later, an API server that is away does not make this node unfit. The
-   * kubelet starts only pods that it was told of, which the cache was told of as well.
+   * kubelet starts only pods that its own watch has delivered, as ours has or soon will.
    */
   notReadyReason(): string | undefined {
-    for (const [what, cache] of [
+    for (const [objects, cache] of [
       ["pods of this node", this.#pods],
       ["NetworkAttachmentDefinitions", this.#nads],
     ] as const) {
       if (cache.synced) continue;
-      const why = cache.failure === undefined ? "" : `: ${cache.failure.message}`;
-      return `the ${what} have not been listed yet${why}`;
+      const reason = cache.failure === undefined ? "" : `: ${cache.failure.message}`;
+      return `the ${objects} have not been listed yet${reason}`;
     }
     return undefined;
   }
@@ -102,11 +101,4 @@ export class ApiClusterSource implements ClusterSource {
 /** A static pod's mirror has a UID of its own; the kubelet's sandbox carries another one. */
 function isThePod(pod: Pod, identity: PodIdentity): boolean {
   return identity.uid === undefined || pod.isStatic || pod.uid === identity.uid;
-}
-
-function decoded<T>(
-  object: JsonObject | undefined,
-  decode: (object: JsonObject) => T | undefined,
-): T | undefined {
-  return object === undefined ? undefined : decode(object);
 }

@@ -1,8 +1,8 @@
 const maxMessageBytes = 1024;
 
-/** What an event is about, what happened and in which words. */
-export interface Told {
-  readonly involved: {
+/** The fields of an event that say what happened, and to which object. */
+export interface EventContent {
+  readonly involvedObject: {
     readonly apiVersion: "v1";
     readonly kind: "Pod" | "Node";
     readonly namespace?: string;
@@ -14,30 +14,33 @@ export interface Told {
   readonly message: string;
 }
 
-/** An Event of core/v1, for a POST. */
-export function eventObject(event: {
+/** The other fields of an event, but for those that are always the same. */
+interface EventOrigin {
   readonly name: string;
   readonly namespace: string;
   readonly nodeName: string;
   readonly count: number;
-  readonly firstAt: string;
-  readonly told: Told;
-}): object {
-  const { involved, type, reason, message } = event.told;
+  readonly firstTimestamp: string;
+}
+
+/** An Event of core/v1, for a POST. */
+export function eventObject(content: EventContent, origin: EventOrigin): object {
+  const { involvedObject, type, reason, message } = content;
+  const { name, namespace, nodeName, count, firstTimestamp } = origin;
   return {
     apiVersion: "v1",
     kind: "Event",
-    metadata: { name: event.name, namespace: event.namespace },
-    involvedObject: involved,
+    metadata: { name, namespace },
+    involvedObject,
     type,
     reason,
     message,
-    source: { component: "plexus", host: event.nodeName },
+    source: { component: "plexus", host: nodeName },
     reportingComponent: "plexus",
-    reportingInstance: event.nodeName,
-    firstTimestamp: event.firstAt,
+    reportingInstance: nodeName,
+    firstTimestamp,
     lastTimestamp: eventTime(),
-    count: event.count,
+    count,
   };
 }
 

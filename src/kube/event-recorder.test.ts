@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
 import type { Pod } from "#engine/ports.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -9,7 +10,6 @@ import {
   type EventRecorderOptions,
 } from "./event-recorder.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
-import { MemoryLogger } from "./testing/memory-logger.ts";
 import type { SeenRequest } from "./testing/requests.ts";
 
 const pod: Pod = { namespace: "default", name: "web", uid: "u1", annotations: {}, isStatic: false };
@@ -24,7 +24,7 @@ async function start(api: FakeApiServer, options: Partial<EventRecorderOptions> 
   const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   const recorder = new ApiEventRecorder({
     client,
-    logger: new MemoryLogger(),
+    logger: new FakeLogger(),
     nodeName: "node-1",
     retryMs: 10,
     onDrop: (reason) => drops.push(reason),
@@ -141,7 +141,7 @@ test("record() cuts a message to what the API server takes, at a character's end
   expect(message).toMatch(/^é+…$/);
 });
 
-test("recordOnNode() tells of the node in namespace default", async () => {
+test("recordOnNode() records an event about the node in namespace default", async () => {
   await using api = await FakeApiServer.start();
   await using started = await start(api);
   started.recorder.recordOnNode({ type: "Warning", reason: "PlexusConfShadowed", message: "m" });

@@ -4,7 +4,13 @@ import type { ApiClient } from "#kube/api/client.ts";
 import { pause } from "#lib/deadline.ts";
 import { TokenBucket } from "#lib/token-bucket.ts";
 import { apiPaths } from "./cluster-source.ts";
-import { cutMessage, eventObject, eventTime, newEventName, type Told } from "./event-object.ts";
+import {
+  cutMessage,
+  type EventContent,
+  eventObject,
+  eventTime,
+  newEventName,
+} from "./event-object.ts";
 
 /** Events about the node itself: its configuration, not a pod. */
 export type NodeEventReason =
@@ -15,14 +21,14 @@ export type NodeEventReason =
   | "PrimaryNetworkChanged"
   | "InvalidConfiguration";
 
-/** An event that has been told, so that its repetition is a count and not another object. */
+/** An event that was recorded, so that its repetition is a count and not another object. */
 interface Series {
   name: string;
   count: number;
-  firstAt: string;
+  firstTimestamp: string;
   /** In the queue: another occurrence only raises the count. */
   queued: boolean;
-  readonly told: Told;
+  readonly content: EventContent;
 }
 
 /** Why an event did not reach the API; a label of a metric. */
@@ -48,7 +54,7 @@ const maxSeries = 1024;
 const attempts = 3;
 
 /**
- * Sends core/v1 events one after the other behind everybody's back. Nobody waits for it and nothing
+ * Sends core/v1 events one after the other in the background. Nothing waits for it and nothing
  * fails because of it: it drops what is too much, and counts what it drops.
  */
 export class ApiEventRecorder implements EventRecorder {
@@ -57,7 +63,7 @@ export class ApiEventRecorder implements EventRecorder {
   readonly #stop = new AbortController();
   readonly #global: TokenBucket;
   readonly #buckets = new Map<string, TokenBucket>();
-  /** Least recently told first. */
+  /** Least recently recorded first. */
   readonly #series = new Map<string, Series>();
   readonly #queue: Series[] = [];
   #sending: Promise<void> | undefined;
@@ -80,7 +86,10 @@ export class ApiEventRecorder implements EventRecorder {
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void {
     const { namespace, name, uid } = pod;
-    this.#tell({ involved: { apiVersion: "v1", kind: "Pod", namespace, name, uid }, ...event });
+    this.#enqueue({
+      involvedObject: { apiVersion: "v1", kind: "Pod", namespace, name, uid },
+      ...event,
+    });
   }
 
   /** An event of this node, as `kubectl describe node` shows it. */
@@ -91,7 +100,10 @@ export class ApiEventRecorder implements EventRecorder {
   }): void {
     // The kubelet puts the node's name where its UID would be; `kubectl describe` looks for that.
     const name = this.#options.nodeName;
-    this.#tell({ involved: { apiVersion: "v1", kind: "Node", name, uid: name }, ...event });
+    this.#enqueue({
+      involvedObject: { apiVersion: "v1", kind: "Node", name, uid: name },
+      ...event,
+    });
   }
 
   /** Lets queued events go out, at most `graceMs` long. */
@@ -103,13 +115,13 @@ export class ApiEventRecorder implements EventRecorder {
     this.#stop.abort();
   }
 
-  #tell(told: Told): void {
+  #enqueue(content: EventContent): void {
     if (this.#stop.signal.aborted) return;
-    if (!this.#bucketOf(told).tryTake() || !this.#global.tryTake()) {
+    if (!this.#bucketFor(content).tryTake() || !this.#global.tryTake()) {
       this.#onDrop("rate");
       return;
     }
-    const series = this.#seriesOf({ ...told, message: cutMessage(told.message) });
+    const series = this.#seriesFor({ ...content, message: cutMessage(content.message) });
     series.count += 1;
     if (series.queued) return;
     if (this.#queue.length >= this.#options.maxQueued) {
@@ -121,8 +133,8 @@ export class ApiEventRecorder implements EventRecorder {
     this.#sending ??= this.#drain();
   }
 
-  #bucketOf(told: Told): TokenBucket {
-    const key = told.involved.uid;
+  #bucketFor(content: EventContent): TokenBucket {
+    const key = content.involvedObject.uid;
     let bucket = this.#buckets.get(key);
     if (bucket === undefined) {
       if (this.#buckets.size >= maxSeries) forgetFull(this.#buckets);
@@ -132,10 +144,13 @@ export class ApiEventRecorder implements EventRecorder {
     return bucket;
   }
 
-  #seriesOf(told: Told): Series {
-    const key = [told.involved.uid, told.type, told.reason, told.message].join("\0");
+  #seriesFor(content: EventContent): Series {
+    const key = [content.involvedObject.uid, content.type, content.reason, content.message].join(
+      "\0",
+    );
     const known = this.#series.get(key);
-    const series = known ?? { name: "", count: 0, firstAt: eventTime(), queued: false, told };
+    const fresh = { name: "", count: 0, firstTimestamp: eventTime(), queued: false, content };
+    const series = known ?? fresh;
     this.#series.delete(key);
     this.#series.set(key, series);
     if (this.#series.size > maxSeries) {
@@ -164,7 +179,7 @@ export class ApiEventRecorder implements EventRecorder {
         continue;
       }
       if (!error.transient || this.#stop.signal.aborted) {
-        this.#options.logger.debug({ error: error.message, ...series.told }, "event not sent");
+        this.#options.logger.debug({ error: error.message, ...series.content }, "event not sent");
         return false;
       }
       await pause(Math.max(error.retryAfterMs, this.#options.retryMs), this.#stop.signal);
@@ -173,10 +188,10 @@ export class ApiEventRecorder implements EventRecorder {
   }
 
   async #sendOnce(series: Series): Promise<ApiError | undefined> {
-    const { involved } = series.told;
-    const namespace = involved.namespace ?? "default";
+    const { involvedObject } = series.content;
+    const namespace = involvedObject.namespace ?? "default";
     const known = series.name !== "";
-    const name = known ? series.name : newEventName(involved.name);
+    const name = known ? series.name : newEventName(involvedObject.name);
     const common = { timeoutMs: 10_000, signal: this.#stop.signal };
     try {
       if (known) {
@@ -188,7 +203,8 @@ export class ApiEventRecorder implements EventRecorder {
           ...common,
         });
       } else {
-        const body = eventObject({ ...series, name, namespace, nodeName: this.#options.nodeName });
+        const { nodeName } = this.#options;
+        const body = eventObject(series.content, { ...series, name, namespace, nodeName });
         const path = apiPaths.events(namespace);
         await this.#options.client.json({ method: "POST", path, body, ...common });
         series.name = name;

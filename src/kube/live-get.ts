@@ -4,11 +4,12 @@ import type { ApiClient } from "#kube/api/client.ts";
 import { Backoff } from "#lib/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** One object to be read from the API server itself. */
-export interface LiveGetRequest {
-  /** In an error's message: `pod default/web`. */
-  readonly what: string;
+interface LiveGetRequest {
+  /** Kind and name for messages: `pod default/web`. */
+  readonly object: string;
   readonly path: string;
   readonly accept?: string;
 }
@@ -28,8 +29,8 @@ export class LiveGetter {
   }
 
   /**
-   * The object, or undefined when the API server says that there is none.
-   * @throws CniError 11 when it cannot be told within the deadline; the signal's reason
+   * The object, or undefined when the API server answers that there is none.
+   * @throws CniError 11 when there is no answer within the deadline; the signal's reason
    */
   get(request: LiveGetRequest, signal?: AbortSignal): Promise<JsonObject | undefined> {
     let running = this.#running.get(request.path);
@@ -55,7 +56,7 @@ export class LiveGetter {
         if (error.status === 404) return undefined;
         const delayMs = Math.max(error.retryAfterMs, backoff.next());
         const outOfTime = performance.now() + delayMs >= endsAt;
-        if (!error.transient || outOfTime) throw this.#cannotTell(request, error);
+        if (!error.transient || outOfTime) throw this.#timeoutError(request, error);
         await pause(delayMs, limit.signal);
       }
     }
@@ -66,23 +67,20 @@ export class LiveGetter {
     request: LiveGetRequest,
     { signal, leftMs }: { signal: AbortSignal; leftMs: number },
   ): Promise<JsonObject> {
-    const answer = await this.#client.json({
-      path: request.path,
-      ...(request.accept === undefined ? {} : { accept: request.accept }),
-      timeoutMs: Math.max(250, Math.ceil(leftMs / 2)),
-      signal,
-    });
+    const { path, accept } = request;
+    const timeoutMs = Math.max(250, Math.ceil(leftMs / 2));
+    const answer = await this.#client.json(omitUndefined({ path, accept, timeoutMs, signal }));
     if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
     return answer;
   }
 
-  #cannotTell(request: LiveGetRequest, error: ApiError): CniError {
+  #timeoutError(request: LiveGetRequest, error: ApiError): CniError {
     const advice = error.refused
       ? "check the ClusterRole and the token of Plexus's service account"
       : `check that this node reaches the API server at ${this.#client.server}`;
     return new CniError(
       CniErrorCode.TryAgainLater,
-      `cannot read ${request.what} from the API server within ${this.#timeoutMs} ms (${error.message}); ${advice}`,
+      `cannot read ${request.object} from the API server within ${this.#timeoutMs} ms (${error.message}); ${advice}`,
       { cause: error },
     );
   }

@@ -1,11 +1,11 @@
 import { expect, test, vi } from "vitest";
 import type { Pod } from "#engine/ports.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
-import { MemoryLogger } from "./testing/memory-logger.ts";
 import { podObject } from "./testing/objects.ts";
 import { isGet, isStatusPatch } from "./testing/requests.ts";
 
@@ -26,7 +26,7 @@ async function start(
   const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   const publisher = new ApiStatusPublisher({
     client,
-    logger: new MemoryLogger(),
+    logger: new FakeLogger(),
     waitMs: options.waitMs ?? 2000,
     requestTimeoutMs: options.requestTimeoutMs ?? 1000,
     backoff: { initialMs: 10, maxMs: 20 },

@@ -13,7 +13,7 @@ const hurriedPauseMs = 100;
 export type StatusWriteResult = "written" | "retried" | "gone" | "invalid" | "dropped";
 
 /** Options of an {@link ApiStatusPublisher}. */
-export interface StatusPublisherOptions {
+interface StatusPublisherOptions {
   readonly client: ApiClient;
   readonly logger: Logger;
   /** How long a caller waits for its write. */
@@ -33,8 +33,8 @@ interface Pending {
   readonly done: Promise<void>;
   /** Fires when nothing more is to be written for it. */
   readonly cancel: AbortController;
-  /** A failure has been logged; what follows is only repetition. */
-  told: boolean;
+  /** A failure has been logged as a warning; further ones are only repetition. */
+  hasWarned: boolean;
 }
 
 /**
@@ -68,7 +68,10 @@ export class ApiStatusPublisher implements StatusPublisher {
       await untilAborted(done, limit.signal);
     } catch {
       const fields = { podNamespace: pod.namespace, podName: pod.name };
-      this.#options.logger.warn(fields, "status annotation not written in time, going on behind");
+      this.#options.logger.warn(
+        fields,
+        "status annotation not written in time; it is retried in the background",
+      );
     }
   }
 
@@ -105,7 +108,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       annotations: { ...annotations },
       done: finished.promise,
       cancel,
-      told: false,
+      hasWarned: false,
     };
     this.#pending.set(key, pending);
     void this.#write(pending, key).finally(finished.resolve);
@@ -152,7 +155,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       const error = asApiError(thrown);
       const result = cancel.signal.aborted ? "dropped" : await this.#classify(pod, error);
       this.#onWrite(result);
-      this.#tell(pending, { result, error });
+      this.#logFailure(pending, { result, error });
       return { result, retryAfterMs: error.retryAfterMs };
     }
   }
@@ -197,12 +200,12 @@ export class ApiStatusPublisher implements StatusPublisher {
     }
   }
 
-  #tell(pending: Pending, outcome: { result: StatusWriteResult; error: ApiError }): void {
+  #logFailure(pending: Pending, outcome: { result: StatusWriteResult; error: ApiError }): void {
     const { result, error } = outcome;
     const { namespace: podNamespace, name: podName } = pending.pod;
     const fields = { podNamespace, podName, result, error: error.message };
-    const isNews = result === "invalid" || (result === "retried" && !pending.told);
-    this.#options.logger[isNews ? "warn" : "debug"](fields, "status annotation not written");
-    pending.told = true;
+    const isNew = result === "invalid" || (result === "retried" && !pending.hasWarned);
+    this.#options.logger[isNew ? "warn" : "debug"](fields, "status annotation not written");
+    pending.hasWarned = true;
   }
 }

@@ -1,14 +1,16 @@
 import { expect, test, vi } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { pause } from "#lib/deadline.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { apiPaths } from "./cluster-source.ts";
 import { podOf } from "./objects.ts";
+import type { RestartReason } from "./restart-reason.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
-import { MemoryLogger } from "./testing/memory-logger.ts";
 import { podObject } from "./testing/objects.ts";
 import { isList, isWatch } from "./testing/requests.ts";
-import { type RestartReason, WatchCache, type WatchTimings } from "./watch-cache.ts";
+import { WatchCache, type WatchTimings } from "./watch-cache.ts";
 
 const quick: Partial<WatchTimings> = {
   backoff: { initialMs: 5, maxMs: 20 },
@@ -22,7 +24,7 @@ async function startCache(
   options: { timings?: Partial<WatchTimings>; mayBeAbsent?: boolean } = {},
 ) {
   const restarts: RestartReason[] = [];
-  const logger = new MemoryLogger();
+  const logger = new FakeLogger();
   const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   const cache = new WatchCache<string>({
     resource: "pods",
@@ -30,12 +32,12 @@ async function startCache(
     query: { fieldSelector: "spec.nodeName=node-1" },
     decode: (object) => {
       const pod = podOf(object);
-      return pod && { key: pod.name, value: pod.uid };
+      return { key: pod.name, value: pod.uid };
     },
     client,
     logger,
     timings: { ...quick, ...options.timings },
-    ...(options.mayBeAbsent === undefined ? {} : { mayBeAbsent: options.mayBeAbsent }),
+    ...omitUndefined({ mayBeAbsent: options.mayBeAbsent }),
     onRestart: (reason) => restarts.push(reason),
   });
   const running = cache.run();
@@ -160,7 +162,7 @@ test("WatchCache notices a half-dead connection by its silence", async () => {
   await using started = await startCache(api, { timings: { idleMs: 60 } });
   await vi.waitFor(() => expect(watches(api).length).toBeGreaterThan(1));
   expect(started.restarts).toContain("disconnected");
-  expect(started.logger.lines.join()).toContain("nothing received for 60 ms");
+  expect(JSON.stringify(started.logger.lines)).toContain("nothing received for 60 ms");
 });
 
 test("WatchCache gives up a LIST and a WATCH that never answer", async () => {
@@ -233,18 +235,32 @@ test("WatchCache leaves out objects that it cannot use and keeps the others", as
   expect(started.cache.size).toBe(1);
 });
 
+test("WatchCache passes over an object that cannot be used, and says which", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  api.put("pods", podObject("b", { uid: "" }));
+  await using started = await startCache(api);
+  await started.cache.whenSynced();
+  expect(started.cache.size).toBe(1);
+  expect(started.logger.at("warn")).toEqual(["API object cannot be used"]);
+  expect(started.logger.lines[0]?.fields).toEqual({
+    resource: "pods",
+    error: 'Pod "default/b": metadata.uid: is missing',
+  });
+});
+
 test("WatchCache puts together events that arrive in pieces", async () => {
   await using api = await FakeApiServer.start();
   await using started = await startCache(api);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
-  const line = `${JSON.stringify({ type: "ADDED", object: podObject("pièce") })}\n`;
+  const line = `${JSON.stringify({ type: "ADDED", object: podObject("a", { uid: "uid-of-pièce" }) })}\n`;
   for (const byte of Buffer.from(line)
     .toString("latin1")
     .match(/.{1,40}/gs) ?? []) {
     api.emit("pods", Buffer.from(byte, "latin1"));
     await pause(1);
   }
-  await vi.waitFor(() => expect(started.cache.get("pièce")).toBe("uid-of-pièce"));
+  await vi.waitFor(() => expect(started.cache.get("a")).toBe("uid-of-pièce"));
 });
 
 test("WatchCache of an optional resource is empty while its type is unknown, and finds it later", async () => {
@@ -253,7 +269,7 @@ test("WatchCache of an optional resource is empty while its type is unknown, and
   await using started = await startCache(api, { mayBeAbsent: true });
   await started.cache.whenSynced();
   expect(started.cache.size).toBe(0);
-  expect(started.logger.lines.join()).toContain("apply its CRD");
+  expect(JSON.stringify(started.logger.lines)).toContain("apply its CRD");
   api.absent.clear();
   api.put("pods", podObject("a"));
   await vi.waitFor(() => expect(started.cache.get("a")).toBe("uid-of-a"));

@@ -1,3 +1,4 @@
+import { CniError } from "#cni/error.ts";
 import type { Logger } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import {
@@ -8,7 +9,7 @@ import {
 } from "#kube/api/list-watch.ts";
 import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
 import { pause, untilAborted } from "#lib/deadline.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type RestartReason, restartReason } from "./restart-reason.ts";
 
 /** Times of a {@link WatchCache}; the defaults are for production. */
 export interface WatchTimings extends ListWatchTimings {
@@ -17,7 +18,7 @@ export interface WatchTimings extends ListWatchTimings {
   readonly absentMs: number;
 }
 
-export const defaultWatchTimings: WatchTimings = {
+const defaultWatchTimings: WatchTimings = {
   backoff: { initialMs: 500, maxMs: 30_000 },
   requestTimeoutMs: 30_000,
   idleMs: 90_000,
@@ -25,21 +26,12 @@ export const defaultWatchTimings: WatchTimings = {
   absentMs: 15_000,
 };
 
-/** Why a watch had to be started again; a label of a metric, so there are few. */
-export type RestartReason =
-  | "expired"
-  | "disconnected"
-  | "throttled"
-  | "refused"
-  | "error"
-  | "absent";
-
-/** What is kept of one resource type, and how it is told. */
-export interface WatchCacheOptions<T> extends ListWatchTarget {
+/** Which resource type is kept, and how. */
+interface WatchCacheOptions<T> extends ListWatchTarget {
   /** Plural name, for logs and metrics. */
   readonly resource: string;
-  /** The part of an object that is used, or undefined when it is none that can be used. */
-  readonly decode: (object: JsonObject) => { key: string; value: T } | undefined;
+  /** The part of an object that is used. @throws CniError when it cannot be used */
+  readonly decode: (object: unknown) => { key: string; value: T };
   /** Whether HTTP 404 means "none of them" rather than an error: for custom resources. */
   readonly mayBeAbsent?: boolean;
   readonly logger: Logger;
@@ -175,13 +167,25 @@ export class WatchCache<T> {
   }
 
   #put(objects: Map<string, T>, object: unknown): void {
-    const entry = isJsonObject(object) ? this.#options.decode(object) : undefined;
+    const entry = this.#decode(object);
     if (entry !== undefined) objects.set(entry.key, entry.value);
   }
 
-  #remove(object: JsonObject): void {
-    const entry = this.#options.decode(object);
+  #remove(object: unknown): void {
+    const entry = this.#decode(object);
     if (entry !== undefined) this.#objects.delete(entry.key);
+  }
+
+  /** One object that cannot be used must not keep the others away: whoever asks for it reads it live. */
+  #decode(object: unknown): { key: string; value: T } | undefined {
+    try {
+      return this.#options.decode(object);
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error;
+      const { resource, logger } = this.#options;
+      logger.warn({ resource, error: error.message }, "API object cannot be used");
+      return undefined;
+    }
   }
 
   #setSynced(): void {
@@ -209,7 +213,7 @@ export class WatchCache<T> {
     const wanted =
       this.#expiries === 1 ? Math.random() * this.#timings.backoff.initialMs : this.#backoff.next();
     const delayMs = Math.max(error.retryAfterMs, Math.round(wanted));
-    this.#tell(error, { reason, delayMs });
+    this.#logRestart(error, { reason, delayMs });
     return delayMs;
   }
 
@@ -227,17 +231,10 @@ export class WatchCache<T> {
     return this.#timings.absentMs;
   }
 
-  #tell(error: ApiError, fields: { reason: RestartReason; delayMs: number }): void {
+  #logRestart(error: ApiError, fields: { reason: RestartReason; delayMs: number }): void {
     const all = { resource: this.#options.resource, ...fields, error: error.message };
     if (fields.reason === "expired" || this.#backoff.attempts < 3) {
       this.#options.logger.info(all, "API watch interrupted");
     } else this.#options.logger.warn(all, "API watch keeps failing");
   }
-}
-
-function restartReason(error: ApiError): RestartReason {
-  if (error.status === 410 || error.reason === "Expired") return "expired";
-  if (error.status === 429) return "throttled";
-  if (error.refused) return "refused";
-  return error.status === 0 ? "disconnected" : "error";
 }

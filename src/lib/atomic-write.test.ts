@@ -23,7 +23,7 @@ test("atomicWrite() writes text and bytes, over what was there, and leaves nothi
   expect(await readdir(dir)).toEqual(["file"]);
 });
 
-test("atomicWrite() gives the file its mode whatever the umask, 0600 unless told", async () => {
+test("atomicWrite() gives the file its mode whatever the umask, 0600 by default", async () => {
   const before = process.umask(0o077);
   try {
     await atomicWrite(join(dir, "own"), "");

@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import { temporaryName } from "./temporary-name.ts";
 
 /** How a file is written. */
-export interface AtomicWriteOptions {
+interface AtomicWriteOptions {
   /** @default 0o600 */
   readonly mode?: number;
 }
@@ -23,7 +23,7 @@ export async function atomicWrite(
 }
 
 /** How a file is put in place. */
-export interface SwapInOptions extends AtomicWriteOptions {
+interface SwapInOptions extends AtomicWriteOptions {
   /** What has to be done with the written file before it has its name. */
   readonly beforeRename?: (handle: FileHandle) => Promise<void>;
 }

@@ -1,5 +1,5 @@
 /** What this build is; the bundler puts the values in. */
-export interface BuildInfo {
+interface BuildInfo {
   readonly version: string;
   readonly commit: string;
 }

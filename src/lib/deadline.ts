@@ -1,5 +1,5 @@
 /** A signal for the length of one piece of work; dispose it when the work has ended. */
-export interface Deadline extends Disposable {
+interface Deadline extends Disposable {
   /** Aborted with a `TimeoutError` after the time given, or with the parent's reason. */
   readonly signal: AbortSignal;
 }

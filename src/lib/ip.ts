@@ -2,7 +2,7 @@
 export type IpFamily = 4 | 6;
 
 /** An address with its prefix length; the address keeps its host bits. */
-export interface Cidr {
+interface Cidr {
   /** As {@link parseIp} writes it. */
   readonly address: string;
   readonly prefix: number;

@@ -11,15 +11,15 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value's JSON type in words, for messages that name what was given. */
-export function jsonTypeName(value: unknown): string {
-  if (value === null) return "null";
-  if (Array.isArray(value)) return "an array";
-  return typeof value === "object" ? "an object" : `a ${typeof value}`;
-}
-
-/** A short, one-line rendering of a value for error messages: at most `max` characters. */
+/**
+ * A value in one line for error messages, as JSON: a text of which more than `max` characters would
+ * be shown is cut, anything else as large is only named by its type.
+ */
 export function quoteValue(value: unknown, max = 80): string {
+  if (typeof value === "string" && value.length > max) {
+    return JSON.stringify(`${value.slice(0, max)}…`);
+  }
   const text = JSON.stringify(value) ?? String(value);
-  return text.length <= max ? text : `${text.slice(0, max)}…`;
+  if (typeof value === "string" || text.length <= max) return text;
+  return Array.isArray(value) ? "an array" : "an object";
 }

@@ -9,7 +9,7 @@ async function scratch() {
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
-test("watchDirectory() tells of changes until it is closed", async () => {
+test("watchDirectory() reports changes until it is closed", async () => {
   await using dir = await scratch();
   const onEvent = vi.fn();
   const watched = await watchDirectory(dir.path, onEvent);

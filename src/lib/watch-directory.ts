@@ -5,7 +5,7 @@ import { stat } from "node:fs/promises";
 export interface DirectoryWatch {
   /**
    * Makes sure that it is the directory at this path that is watched: it may have been made, or
-   * replaced, since. To be called now and then, as a watch tells nothing of its own loss.
+   * replaced, since. To be called now and then, as a watch does not report its own loss.
    */
   rearm(): Promise<void>;
   close(): void;
@@ -46,7 +46,7 @@ export async function watchDirectory(dir: string, onEvent: () => void): Promise<
   };
 }
 
-/** Tells a directory from another one at its path, also when that got the inode number of the first. */
+/** Distinguishes a directory from another one at its path, also when that got the inode number of the first. */
 async function identityOf(dir: string): Promise<string | undefined> {
   const found = await stat(dir, { bigint: true }).catch(() => undefined);
   return found === undefined ? undefined : `${found.dev}:${found.ino}:${found.birthtimeNs}`;

@@ -36,7 +36,7 @@ async function opened(files: Record<string, string> = {}): Promise<ManifestDirec
   return source;
 }
 
-/** Waits until the source says so: a watch tells of changes in its own time. */
+/** Waits until the source says so: a watch reports changes in its own time. */
 async function eventually(expectation: () => Promise<void>): Promise<void> {
   await expect
     .poll(
@@ -133,7 +133,7 @@ test("of an object that is in two files the first by name counts", async () => {
   expect(await networksOf(from)).toBe("a");
 });
 
-test("a directory that goes makes the source not ready; what it cannot tell is for another try", async () => {
+test("a directory that goes makes the source not ready; what it does not know yet is for another try", async () => {
   const from = await opened({ "a.yaml": podYaml("a") });
   await rename(dir, `${dir}.away`);
   await eventually(async () => {

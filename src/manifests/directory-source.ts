@@ -3,6 +3,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { ClusterSource, Logger, Pod, PodIdentity } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { type ManifestObjects, parseManifestFile } from "./documents.ts";
 
@@ -119,8 +120,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
       this.#unreadable = undefined;
     } catch (cause) {
       this.#dirty = true;
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      this.#unreadable = `cannot read the directory ${this.#dir}: ${reason}`;
+      this.#unreadable = `cannot read the directory ${this.#dir}: ${errorMessage(cause)}`;
       throw new CniError(CniErrorCode.TryAgainLater, `manifests: ${this.#unreadable}`, { cause });
     }
   }
@@ -191,7 +191,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     error: unknown;
   }): LoadedFile {
     const { version, before, error } = file;
-    const problem = error instanceof Error ? error.message : String(error);
+    const problem = errorMessage(error);
     if (problem !== before?.problem)
       this.#logger.error({ dir: this.#dir }, `manifests: ${problem}`);
     return { version, objects: before?.objects ?? { pods: [], nads: [] }, problem };
@@ -199,6 +199,5 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
 }
 
 function unreadable(name: string, cause: unknown): Error {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new Error(`${name}: cannot be read: ${reason}`, { cause });
+  return new Error(`${name}: cannot be read: ${errorMessage(cause)}`, { cause });
 }

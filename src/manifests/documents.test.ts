@@ -53,7 +53,7 @@ test("parseManifestFile() reads lists, in lists as well", () => {
   ]);
 });
 
-test("parseManifestFile() takes a pod's other fields as they come, and a definition without spec", () => {
+test("parseManifestFile() takes a pod's other fields as they come, and a definition without spec [N-3.2a] [N-3.3a]", () => {
   const text =
     "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {x: y}}, spec: {containers: []}, status: {}}";
   expect(parseManifestFile(text, "f").pods).toHaveLength(1);
@@ -70,26 +70,34 @@ test.each([
   ["another kind", "{apiVersion: v1, kind: Service}", /document 1: kind is "Service", not Pod/],
   ["no kind", "{apiVersion: v1}", /document 1: kind is undefined/],
   ["a text", "hello", /document 1: kind is undefined/],
-  ["another version of the definition", nad.replace("/v1\n", "/v2\n"), /document 1: apiVersion: /],
-  ["an unknown key in spec", nad.replace("config:", "conf:"), /document 1: spec: .*conf/],
-  ["an unknown key at the top", `${nad}extra: 1\n`, /document 1: the object: .*extra/],
+  [
+    "another version of the definition",
+    nad.replace("/v1\n", "/v2\n"),
+    /document 1: NetworkAttachmentDefinition "apps\/net": apiVersion: must be "k8s.cni.cncf.io\/v1"/,
+  ],
+  [
+    "an unknown key in spec",
+    nad.replace("config:", "conf:"),
+    /document 1: .*: spec\.conf: is no key/,
+  ],
+  ["an unknown key at the top", `${nad}extra: 1\n`, /document 1: .*: extra: is no key/],
   ["a config that is no text", nad.replace(`'{"type":"ptp"}'`, "{type: ptp}"), /spec\.config: /],
   ["no name", "{apiVersion: v1, kind: Pod, metadata: {}}", /metadata\.name: /],
   ["no metadata", "{apiVersion: v1, kind: Pod}", /metadata: /],
   [
     "a name with a slash",
     pod.replace("web", "../web"),
-    /metadata\.name: must be a DNS-1123 subdomain/,
+    /metadata\.name: must be a DNS-1123 subdomain .*, got "..\/web"/,
   ],
   [
     "a namespace with a dot",
     nad.replace("apps", "a.b"),
-    /metadata\.namespace: must be a DNS-1123 label/,
+    /metadata\.namespace: must be a DNS-1123 label .*, got "a.b"/,
   ],
   [
     "an annotation that is no text",
     pod.replace("a/b: c", "a/b: 7"),
-    /metadata\.annotations\.a\/b: /,
+    /Pod "web": metadata\.annotations\["a\/b"\]: must be a string, got 7/,
   ],
   ["a bad item of a list", "{kind: List, items: [{kind: X}]}", /document 1, item 1: kind is "X"/],
   ["a list without items", "{kind: List}", /items: /],
@@ -99,7 +107,7 @@ test.each([
   expect(() => parseManifestFile(text, "f.yaml")).toThrow(message);
 });
 
-test("parseManifestFile() tells everything that is wrong with an object", () => {
+test("parseManifestFile() names everything that is wrong with an object", () => {
   expect(() => parseManifestFile("{apiVersion: v2, kind: Pod, metadata: {name: A}}", "f")).toThrow(
     /apiVersion: .*; metadata\.name: /,
   );

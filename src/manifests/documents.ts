@@ -1,7 +1,12 @@
 import { type Document, parseAllDocuments } from "yaml";
-import * as z from "zod";
+import { CniError } from "#cni/error.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import { DocumentError } from "#lib/document-error.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { readFields } from "#lib/field-reader.ts";
+import { isJsonObject, quoteValue } from "#lib/json.ts";
+import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
+import { describeObject, readObjectMeta } from "#npwg/object-meta.ts";
 
 /** What one manifest file holds. */
 export interface ManifestObjects {
@@ -13,34 +18,6 @@ export interface ManifestObjects {
 export class ManifestError extends Error {
   override readonly name = "ManifestError";
 }
-
-const dnsLabel = z.string().regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must be a DNS-1123 label");
-const dnsName = z
-  .string()
-  .max(253)
-  .regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/, "must be a DNS-1123 subdomain");
-const annotations = z.record(z.string(), z.string()).default({});
-const metadata = z.looseObject({
-  name: dnsName,
-  namespace: dnsLabel.default("default"),
-  uid: z.string().default(""),
-  annotations,
-});
-
-const podSchema = z.looseObject({
-  apiVersion: z.literal("v1"),
-  kind: z.literal("Pod"),
-  metadata,
-});
-
-const nadSchema = z.strictObject({
-  apiVersion: z.literal("k8s.cni.cncf.io/v1"),
-  kind: z.literal("NetworkAttachmentDefinition"),
-  metadata,
-  spec: z.strictObject({ config: z.string().exactOptional() }).default({}),
-});
-
-const listSchema = z.looseObject({ kind: z.literal("List"), items: z.array(z.unknown()) });
 
 /**
  * Reads the documents of one YAML or JSON file.
@@ -66,47 +43,51 @@ function toValue(document: Document.Parsed, where: string): unknown {
   try {
     return document.toJS();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ManifestError(`${where}: ${reason}`, { cause });
+    throw new ManifestError(`${where}: ${errorMessage(cause)}`, { cause });
   }
 }
 
 function addObject(value: unknown, into: { objects: ManifestObjects; where: string }): void {
   const { objects, where } = into;
-  const kind =
-    typeof value === "object" && value !== null && "kind" in value ? value.kind : undefined;
+  const kind = isJsonObject(value) ? value.kind : undefined;
   if (kind === "List") {
-    const { items } = check(listSchema, value, where);
-    for (const [index, item] of items.entries()) {
+    for (const [index, item] of check(where, () => parseList(value)).entries()) {
       addObject(item, { objects, where: `${where}, item ${index + 1}` });
     }
   } else if (kind === "Pod") {
-    const { metadata: meta } = check(podSchema, value, where);
-    objects.pods.push({ ...pick(meta), uid: meta.uid, isStatic: false });
+    objects.pods.push(check(where, () => parsePod(value)));
   } else if (kind === "NetworkAttachmentDefinition") {
-    const nad = check(nadSchema, value, where);
-    const config = nad.spec.config === undefined ? {} : { config: nad.spec.config };
-    objects.nads.push({ ...pick(nad.metadata), ...config });
+    objects.nads.push(check(where, () => parseNad(value, { isManifest: true })));
   } else {
     throw new ManifestError(
-      `${where}: kind is ${JSON.stringify(kind)}, not Pod, NetworkAttachmentDefinition or List`,
+      `${where}: kind is ${quoteValue(kind)}, not Pod, NetworkAttachmentDefinition or List`,
     );
   }
 }
 
-function pick(meta: z.infer<typeof metadata>): {
-  namespace: string;
-  name: string;
-  annotations: Record<string, string>;
-} {
-  return { namespace: meta.namespace, name: meta.name, annotations: meta.annotations };
+function parseList(value: unknown): readonly unknown[] {
+  return readFields(value, { subject: "List" }, (fields) => {
+    if (!fields.has("items")) fields.problem("items", "is missing");
+    return fields.elements("items");
+  });
 }
 
-function check<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(
-    (issue) => `${issue.path.join(".") || "the object"}: ${issue.message}`,
-  );
-  throw new ManifestError(`${where}: ${problems.join("; ")}`, { cause: parsed.error });
+/** Of a pod only the metadata is used; a pod without UID is any pod of its name. */
+function parsePod(value: unknown): Pod {
+  return readFields(value, { subject: describeObject("Pod", value) }, (fields) => {
+    if (fields.value("apiVersion") !== "v1") fields.mismatch("apiVersion", '"v1"');
+    const metadata = readObjectMeta(fields, { isManifest: true });
+    const uid = fields.object("metadata")?.string("uid") ?? "";
+    return { ...metadata, uid, isStatic: false };
+  });
+}
+
+/** @throws ManifestError that says where the object is that cannot be used */
+function check<T>(where: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof DocumentError || error instanceof CniError)) throw error;
+    throw new ManifestError(`${where}: ${error.message}`, { cause: error });
+  }
 }

@@ -2,9 +2,8 @@ import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Logger, Pod, StatusPublisher } from "#engine/ports.ts";
 import { swapIn } from "#lib/atomic-write.ts";
+import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
-
-const plainName = /^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/;
 
 /** Writes the network-status value of each pod to `<dir>/.status/<namespace>/<pod>.json`. */
 export class StatusFiles implements StatusPublisher {
@@ -50,9 +49,9 @@ export class StatusFiles implements StatusPublisher {
     await using _file = await swapIn(path, value, { mode: 0o644 });
   }
 
-  /** Undefined for what is no pod's name: on DEL it may be whatever CNI_ARGS say. */
+  /** Undefined for what is no pod's name: on DEL it is taken from CNI_ARGS as they are. */
   #path(pod: { namespace: string; name: string }): string | undefined {
-    const isPlain = [pod.namespace, pod.name].every((name) => plainName.test(name));
-    return isPlain ? join(this.#dir, pod.namespace, `${pod.name}.json`) : undefined;
+    const problem = dnsLabelProblem(pod.namespace) ?? dnsSubdomainProblem(pod.name);
+    return problem === undefined ? join(this.#dir, pod.namespace, `${pod.name}.json`) : undefined;
   }
 }

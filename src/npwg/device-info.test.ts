@@ -38,12 +38,13 @@ test.each([
     "",
     "device information /f: not valid JSON: unexpected end, expected a value at line 1, column 1",
   ],
-  ["[]", "is an array, must be an object"],
-  ["{}", "type: must be a non-empty string"],
-  ['{"type": 1}', "type: must be a non-empty string"],
-  ['{"type": "pci", "version": 1}', "version: must be a string"],
-  ['{"type": "pci", "pci": "0000:04:00.5"}', "pci: must be an object"],
-  ['{"type": "vdpa", "vhost-user": []}', "vhost-user: must be an object"],
+  ["[]", "must be an object, got []"],
+  ["{}", "type: is missing"],
+  ['{"type": ""}', "type: is missing"],
+  ['{"type": 1}', "type: must be a string, got 1"],
+  ['{"type": "pci", "version": 1}', "version: must be a string, got 1"],
+  ['{"type": "pci", "pci": "0000:04:00.5"}', 'pci: must be an object, got "0000:04:00.5"'],
+  ['{"type": "vdpa", "vhost-user": []}', "vhost-user: must be an object, got []"],
 ])("parseDeviceInfo(%j) is refused", (text, message) => {
   expect(() => parseDeviceInfo(text, "/f")).toThrow(message);
   expect(() => parseDeviceInfo(text, "/f")).toThrow(expect.objectContaining({ code: 6 }));

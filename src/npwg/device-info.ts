@@ -1,6 +1,6 @@
+import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { isJsonObject, type JsonObject, jsonTypeName } from "#lib/json.ts";
-import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
+import { type JsonObject, quoteValue } from "#lib/json.ts";
 
 /** Where device plugins and CNI plugins leave device information (NPWG device-info specification). */
 const deviceInfoDir = "/var/run/k8s.cni.cncf.io/devinfo";
@@ -23,16 +23,16 @@ export function cniDeviceInfoPath(attachment: {
 }
 
 /** One component of a file name; slashes become hyphens, as in Multus. */
-function flatName(what: string, text: string): string {
+function flatName(part: string, text: string): string {
   if (text !== "" && !text.includes("\0")) return text.replaceAll("/", "-");
   throw new CniError(
     CniErrorCode.InvalidNetworkConfig,
-    `device information: ${what} ${JSON.stringify(text)} is unusable`,
+    `device information: ${part} ${quoteValue(text)} is unusable`,
   );
 }
 
 /** What the status shows of a device: the file's content, other implementations' keys included. */
-export type DeviceInfo = JsonObject;
+type DeviceInfo = JsonObject;
 
 /** The kinds of device that the specification knows; each has its details under a key of its name. */
 const deviceKinds = ["pci", "vdpa", "vhost-user", "memif"];
@@ -44,27 +44,12 @@ const deviceKinds = ["pci", "vdpa", "vhost-user", "memif"];
  * @throws CniError 6 naming the field.
  */
 export function parseDeviceInfo(text: string, source: string): DeviceInfo {
-  const fail = (reason: string): never => {
-    throw new CniError(CniErrorCode.DecodingFailure, `device information ${source}: ${reason}`);
-  };
-  const info = parseText(text, fail);
-  if (!isJsonObject(info)) return fail(`is ${jsonTypeName(info)}, must be an object`);
-  if (typeof info.type !== "string" || info.type === "")
-    return fail("type: must be a non-empty string");
-  if (info.version !== undefined && typeof info.version !== "string")
-    return fail("version: must be a string");
-  for (const kind of deviceKinds) {
-    const details = info[kind];
-    if (details !== undefined && !isJsonObject(details)) return fail(`${kind}: must be an object`);
-  }
-  return info;
-}
-
-function parseText(text: string, fail: (reason: string) => never): unknown {
-  try {
-    return parseJsonText(text);
-  } catch (error) {
-    if (error instanceof JsonTextError) return fail(`not valid JSON: ${error.message}`);
-    throw error;
-  }
+  const subject = `device information ${source}`;
+  const code = CniErrorCode.DecodingFailure;
+  return readDocument(parseJson(text, subject), { subject, code }, (fields) => {
+    fields.required("type");
+    fields.string("version");
+    for (const kind of deviceKinds) fields.object(kind);
+    return fields.raw;
+  });
 }

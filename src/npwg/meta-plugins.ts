@@ -3,7 +3,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 
 /**
  * Types of plugins that delegate to networks of their own choosing. As a delegate each of them would
- * attach the default network once more, or call its caller without end. Told by type: names of
+ * attach the default network once more, or call its caller without end. Recognized by type: names of
  * configuration files say nothing (Multus looks at those, and wraps itself).
  */
 const metaPluginTypes: ReadonlySet<string> = new Set([

@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type NetworkAttachmentDefinition, nadConf, parseNad } from "./nad.ts";
 
 const object = {
@@ -10,9 +11,12 @@ const object = {
   spec: { config: '{"cniVersion": "1.0.0", "type": "bridge"}' },
 };
 
+const api = { isManifest: false };
+const manifest = { isManifest: true };
+
 describe("parseNad()", () => {
   test("reads what is used", () => {
-    expect(parseNad(object)).toEqual({
+    expect(parseNad(object, api)).toEqual({
       namespace: "ns",
       name: "net-a",
       annotations: { a: "b" },
@@ -23,18 +27,27 @@ describe("parseNad()", () => {
   test.each([[undefined], [null], [{}], [{ config: null }]])(
     "takes spec %j as the network of the object's name [N-3.2a]",
     (spec) => {
-      expect(parseNad({ ...object, spec })).not.toHaveProperty("config");
+      expect(parseNad({ ...object, spec }, api)).not.toHaveProperty("config");
     },
   );
 
-  test("takes items of lists, and files, that leave things out", () => {
-    const bare = { metadata: { name: "a.b-c" } };
-    expect(parseNad(bare, { defaultNamespace: "default" })).toEqual({
-      namespace: "default",
-      name: "a.b-c",
-      annotations: {},
-    });
-    expect(() => parseNad(bare)).toThrow("metadata.namespace: is missing");
+  test("takes items of lists, which leave apiVersion and kind out", () => {
+    const item = { metadata: { name: "a.b-c", namespace: "ns", managedFields: [] }, status: {} };
+    expect(parseNad(item, api)).toEqual({ namespace: "ns", name: "a.b-c", annotations: {} });
+    const { namespace: _none, ...metadata } = item.metadata;
+    expect(() => parseNad({ metadata }, api)).toThrow("metadata.namespace: is missing");
+  });
+
+  test("takes a manifest without a namespace, and refuses its mistakes", () => {
+    const { apiVersion, kind } = object;
+    const bare = { apiVersion, kind, metadata: { name: "a" } };
+    expect(parseNad(bare, manifest)).toEqual({ namespace: "default", name: "a", annotations: {} });
+    expect(() => parseNad({ ...object, config: "", spec: { conf: "" } }, manifest)).toThrow(
+      'NetworkAttachmentDefinition "ns/net-a": config: is no key of this object; spec.conf: is no key of this object',
+    );
+    expect(() => parseNad({ kind, metadata: { name: "a" } }, manifest)).toThrow(
+      'NetworkAttachmentDefinition "a": apiVersion: is missing',
+    );
   });
 
   test("collects everything that is wrong, with its path [N-3.3a]", () => {
@@ -44,34 +57,34 @@ describe("parseNad()", () => {
       metadata: { name: "../a", namespace: "a.b", annotations: { x: 1 } },
       spec: { config: {} },
     };
-    expect(() => parseNad(wrong)).toThrow(
+    expect(() => parseNad(wrong, api)).toThrow(
       [
         'NetworkAttachmentDefinition "a.b/../a": apiVersion: must be "k8s.cni.cncf.io/v1", got "k8s.cni.cncf.io/v2"',
         'kind: must be "NetworkAttachmentDefinition", got "Pod"',
-        "metadata.name: not a lower-case DNS-1123 name (a-z, 0-9, '-' and '.')",
-        "metadata.namespace: not a lower-case DNS-1123 label (a-z, 0-9 and '-')",
-        'metadata.annotations["x"]: must be a string, got a number',
-        "spec.config: must be a string that holds JSON, got an object",
+        "spec.config: must be a string, got {}",
+        "metadata.namespace: must be a DNS-1123 label (a-z, 0-9 and '-'), got \"a.b\"",
+        "metadata.name: must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got \"../a\"",
+        'metadata.annotations["x"]: must be a string, got 1',
       ].join("; "),
     );
   });
 
   test.each([
-    [null, "is null, must be an object"],
-    [{}, "metadata: must be an object"],
+    [null, "must be an object, got null"],
+    [{}, "metadata: is missing"],
     [{ ...object, metadata: { namespace: "ns" } }, "metadata.name: is missing"],
     [
       { ...object, metadata: { name: 1, namespace: "ns" } },
-      "metadata.name: must be a string, got a number",
+      "metadata.name: must be a string, got 1",
     ],
-    [{ ...object, spec: [] }, "spec: must be an object, got an array"],
+    [{ ...object, spec: [] }, "spec: must be an object, got []"],
     [
       { ...object, metadata: { ...object.metadata, annotations: [] } },
-      "metadata.annotations: must be an object, got an array",
+      "metadata.annotations: must be an object, got []",
     ],
   ])("refuses %j", (value, message) => {
-    expect(() => parseNad(value)).toThrow(message);
-    expect(() => parseNad(value)).toThrow(expect.objectContaining({ code: 7 }));
+    expect(() => parseNad(value, api)).toThrow(message);
+    expect(() => parseNad(value, api)).toThrow(expect.objectContaining({ code: 7 }));
   });
 });
 
@@ -79,7 +92,7 @@ const nad = (config?: string): NetworkAttachmentDefinition => ({
   namespace: "ns",
   name: "net-a",
   annotations: {},
-  ...(config === undefined ? {} : { config }),
+  ...omitUndefined({ config }),
 });
 const notCalled = (): Promise<NetConfList> => Promise.reject(new Error("not to be called"));
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { parseResult, type Result } from "#cni/result/result.ts";
+import { parseResult } from "#cni/result/parse.ts";
+import type { Result } from "#cni/result/result.ts";
 import {
   type AttachmentOutcome,
   buildNetworkStatus,

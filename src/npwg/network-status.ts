@@ -2,6 +2,7 @@ import type { Result, ResultInterface } from "#cni/result/result.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { ipFamily, isDefaultRoute, parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /**
  * One element of the network-status annotation (multi-network specification v1.1 §5.3). `mtu`,
@@ -27,14 +28,14 @@ export interface NetworkStatus {
 }
 
 /** DNS settings that came of the attachment (§5.3.6); `options` is Multus' addition. */
-export interface NetworkStatusDns {
+interface NetworkStatusDns {
   readonly nameservers?: readonly string[];
   readonly domain?: string;
   readonly search?: readonly string[];
   readonly options?: readonly string[];
 }
 
-/** What is told of an attachment. */
+/** What came of an attachment. */
 export interface AttachmentOutcome {
   readonly displayName: string;
   /** Whether it is the cluster default network's. */
@@ -108,22 +109,22 @@ function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkSt
   const gateways = outcome.result === undefined ? [] : defaultGateways(outcome.result);
   const selected = outcome.defaultRoute?.length === 0 ? gateways : outcome.defaultRoute;
   const hasName = link !== undefined && link.name !== "";
-  return {
+  return omitUndefined({
     name: outcome.displayName,
-    ...(hasName ? { interface: link.name } : {}),
-    ...(ips.length === 0 ? {} : { ips }),
-    ...(hasName && link.mac !== undefined && link.mac !== "" ? { mac: link.mac } : {}),
-    ...(hasName && link.mtu !== undefined && link.mtu !== 0 ? { mtu: link.mtu } : {}),
+    interface: hasName ? link.name : undefined,
+    ips: nonEmpty(ips),
+    mac: hasName ? link.mac || undefined : undefined,
+    mtu: hasName ? link.mtu || undefined : undefined,
     default: outcome.isDefault,
     dns: formatDns(outcome.result),
-    ...(outcome.deviceInfo === undefined ? {} : { "device-info": outcome.deviceInfo }),
-    ...(gateways.length === 0 ? {} : { gateway: gateways }),
-    ...(selected === undefined || selected.length === 0 ? {} : { "default-route": selected }),
-  };
+    "device-info": outcome.deviceInfo,
+    gateway: nonEmpty(gateways),
+    "default-route": nonEmpty(selected),
+  });
 }
 
 /**
- * The gateways of the default routes of the main table, each once. A route without one goes by the
+ * The gateways of the default routes of the main table, each once. A route without one uses the
  * gateway of an address of its family (CNI 1.1.0 §5 "ADD Success", `routes`); where there is none
  * either, it is on-link and has nothing to show, where Multus writes `<nil>`.
  */
@@ -145,13 +146,18 @@ function isMainTable(table: number | undefined): boolean {
 }
 
 function formatDns(result: Result | undefined): NetworkStatusDns {
-  const { nameservers = [], domain = "", search = [], options = [] } = result?.dns ?? {};
-  return {
-    ...(nameservers.length === 0 ? {} : { nameservers }),
-    ...(domain === "" ? {} : { domain }),
-    ...(search.length === 0 ? {} : { search }),
-    ...(options.length === 0 ? {} : { options }),
-  };
+  const { nameservers, domain, search, options } = result?.dns ?? {};
+  return omitUndefined({
+    nameservers: nonEmpty(nameservers),
+    domain: domain || undefined,
+    search: nonEmpty(search),
+    options: nonEmpty(options),
+  });
+}
+
+/** Multus leaves out lists that are empty. */
+function nonEmpty(list: readonly string[] | undefined): readonly string[] | undefined {
+  return list?.length === 0 ? undefined : list;
 }
 
 function bareAddress(cidr: string): string {

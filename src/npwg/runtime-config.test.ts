@@ -70,29 +70,32 @@ describe("requestedCapabilities()", () => {
 
 describe("checkCapabilities()", () => {
   test.each([
-    ["ips", { ips: ["10.0.0.1"] }, "[N-4.1.2.1.3.2b]"],
-    ["mac", { mac: "02:00:00:00:00:01" }, "[N-4.1.2.1.4.2b]"],
-    ["portMappings", { portMappings: [{ hostPort: 1, containerPort: 1 }] }, "[N-4.1.2.1.7.2b]"],
-    ["bandwidth", { bandwidth: { ingressRate: 1 } }, "[N-4.1.2.1.8.2b]"],
-    ["infinibandGUID", { "infiniband-guid": "c2:11:22:33:44:55:66:77" }, ""],
-  ])("refuses %s that no plugin can do %s", (key, keys, _id) => {
-    const can = { type: "b", capabilities: { [key]: true } };
-    expect(() =>
-      checkCapabilities(network({ type: "a" }, can), requested(keys), "ns/net"),
-    ).not.toThrow();
-    for (const capabilities of [{ [key]: false }, { other: true }]) {
+    ["ips", { ips: ["10.0.0.1"] }],
+    ["mac", { mac: "02:00:00:00:00:01" }],
+    ["portMappings", { portMappings: [{ hostPort: 1, containerPort: 1 }] }],
+    ["bandwidth", { bandwidth: { ingressRate: 1 } }],
+    ["infinibandGUID", { "infiniband-guid": "c2:11:22:33:44:55:66:77" }],
+  ])(
+    "refuses %s that no plugin can do [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.7.2b] [N-4.1.2.1.8.2b]",
+    (key, keys) => {
+      const can = { type: "b", capabilities: { [key]: true } };
       expect(() =>
-        checkCapabilities(network({ type: "a", capabilities }), requested(keys), "ns/net"),
-      ).toThrow(
-        expect.objectContaining({
-          code: 100,
-          message: expect.stringContaining(
-            `network "ns/net": no plugin of it has the capability "${key}"`,
-          ),
-        }),
-      );
-    }
-  });
+        checkCapabilities(network({ type: "a" }, can), requested(keys), "ns/net"),
+      ).not.toThrow();
+      for (const capabilities of [{ [key]: false }, { other: true }]) {
+        expect(() =>
+          checkCapabilities(network({ type: "a", capabilities }), requested(keys), "ns/net"),
+        ).toThrow(
+          expect.objectContaining({
+            code: 100,
+            message: expect.stringContaining(
+              `network "ns/net": no plugin of it has the capability "${key}"`,
+            ),
+          }),
+        );
+      }
+    },
+  );
 
   test("names every key and leaves deviceID to the plugins", () => {
     const keys = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"], deviceID: "x" };
@@ -128,11 +131,11 @@ describe("withCniArgs()", () => {
     const list = network({ type: "a", args: [1] });
     expect(withCniArgs(list, undefined)).toBe(list);
     expect(() => withCniArgs(list, {})).toThrow(
-      'network "net": plugins[0].args: must be an object, got an array',
+      'network "net": plugins[0]: args: must be an object, got [1]',
     );
     const inner = network({ type: "a", args: { cni: "x" } });
     expect(() => withCniArgs(inner, {})).toThrow(
-      "plugins[0].args.cni: must be an object, got a string",
+      'plugins[0]: args.cni: must be an object, got "x"',
     );
   });
 });

@@ -1,8 +1,9 @@
 import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
+import { readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { isJsonObject, type Json, type JsonObject, jsonTypeName } from "#lib/json.ts";
-import type { NetworkSelection } from "#npwg/selection/selection.ts";
-import type { Bandwidth, PortMapping } from "#npwg/selection/values.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { Bandwidth, NetworkSelection } from "#npwg/selection/network-selection.ts";
 
 /**
  * The capability arguments that an element asks for, in the shapes of CNI's CONVENTIONS.md
@@ -10,30 +11,24 @@ import type { Bandwidth, PortMapping } from "#npwg/selection/values.ts";
  */
 export function requestedCapabilities(selection: NetworkSelection): JsonObject {
   const { ips, mac, portMappings, bandwidth, infinibandGuid, deviceId } = selection;
-  return {
-    ...(ips === undefined ? {} : { ips: [...ips] }),
-    ...(mac === undefined ? {} : { mac }),
-    ...(portMappings === undefined ? {} : { portMappings: portMappings.map(formatPortMapping) }),
-    ...(bandwidth === undefined ? {} : { bandwidth: formatBandwidth(bandwidth) }),
-    ...(infinibandGuid === undefined ? {} : { infinibandGUID: infinibandGuid }),
-    ...(deviceId === undefined ? {} : { deviceID: deviceId }),
-  };
+  return omitUndefined({
+    ips: ips === undefined ? undefined : [...ips],
+    mac,
+    portMappings: portMappings?.map((mapping): JsonObject => ({ ...mapping })),
+    bandwidth: bandwidth === undefined ? undefined : withBursts(bandwidth),
+    infinibandGUID: infinibandGuid,
+    deviceID: deviceId,
+  });
 }
 
-function formatPortMapping(mapping: PortMapping): JsonObject {
-  return { ...mapping };
-}
-
-function formatBandwidth(bandwidth: Bandwidth): JsonObject {
+function withBursts(bandwidth: Bandwidth): JsonObject {
   const { ingressRate, egressRate } = bandwidth;
-  return {
-    ...(ingressRate === undefined
-      ? {}
-      : { ingressRate, ingressBurst: bandwidth.ingressBurst ?? defaultBurst(ingressRate) }),
-    ...(egressRate === undefined
-      ? {}
-      : { egressRate, egressBurst: bandwidth.egressBurst ?? defaultBurst(egressRate) }),
-  };
+  return omitUndefined({
+    ingressRate,
+    ingressBurst: bandwidth.ingressBurst ?? defaultBurst(ingressRate),
+    egressRate,
+    egressBurst: bandwidth.egressBurst ?? defaultBurst(egressRate),
+  });
 }
 
 /** 64 KiB, the largest packet that segmentation offload hands to a queue; with less, none of them passes. */
@@ -47,7 +42,8 @@ const maxBurstBits = 2 ** 31 - 1;
  * (§4.1.2.1.8.2 leaves the value to us): a tenth of a second at the full rate, within bounds. The runtimes' own
  * default, 2³¹ bits and more, lets the first 256 MB pass unlimited.
  */
-function defaultBurst(rate: number): number {
+function defaultBurst(rate: number | undefined): number | undefined {
+  if (rate === undefined) return undefined;
   return Math.min(maxBurstBits, Math.max(minBurstBits, Math.ceil(rate / 10)));
 }
 
@@ -86,19 +82,13 @@ export function checkCapabilities(list: NetConfList, requested: JsonObject, disp
 export function withCniArgs(list: NetConfList, cniArgs: JsonObject | undefined): NetConfList {
   if (cniArgs === undefined) return list;
   const plugins = list.plugins.map((plugin, index) => {
-    const path = `network "${list.name}": plugins[${index}].args`;
-    const args = objectAt(plugin.raw.args, path);
-    const cni = { ...objectAt(args.cni, `${path}.cni`), ...cniArgs };
-    return { ...plugin, raw: { ...plugin.raw, args: { ...args, cni } } };
+    const subject = `network "${list.name}": plugins[${index}]`;
+    const code = CniErrorCode.InvalidNetworkConfig;
+    const args = readDocument(plugin.raw, { subject, code }, (fields) => {
+      const own = fields.object("args");
+      return { ...own?.raw, cni: { ...own?.object("cni")?.raw, ...cniArgs } };
+    });
+    return { ...plugin, raw: { ...plugin.raw, args } };
   });
   return { ...list, plugins, raw: { ...list.raw, plugins: plugins.map((plugin) => plugin.raw) } };
-}
-
-function objectAt(value: Json | undefined, path: string): JsonObject {
-  if (value === undefined || value === null) return {};
-  if (isJsonObject(value)) return value;
-  throw new CniError(
-    CniErrorCode.InvalidNetworkConfig,
-    `${path}: must be an object, got ${jsonTypeName(value)}`,
-  );
 }

@@ -1,11 +1,12 @@
+import { readDocument, readJsonObject } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
-import { FieldReader, Problems, readJsonObject } from "#cni/field-reader.ts";
 import { isNetworkName } from "#cni/names.ts";
 import { negotiateVersion, parseVersion } from "#cni/versions.ts";
-import { type JsonObject, quoteValue } from "#lib/json.ts";
+import { withValue } from "#lib/document-error.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { FieldReader } from "#lib/field-reader.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { type PluginConf, readPlugin } from "./plugin-conf.ts";
-
-export type { PluginConf } from "./plugin-conf.ts";
 
 /** A network configuration list: CNI 1.1.0 §1 "Configuration format". */
 export interface NetConfList {
@@ -26,8 +27,6 @@ export interface ConfOptions {
   readonly source: string;
   /** The name of a configuration that has none. */
   readonly name?: string;
-  /** Refuse a configuration without a name. @default true */
-  readonly requireName?: boolean;
   /** Accept a list without plugins, as others are to be appended. @default false */
   readonly allowNoPlugins?: boolean;
   /** Which of the two forms is wanted, where it is known. @default either */
@@ -42,22 +41,28 @@ export function parseNetConfList(value: unknown, options: ConfOptions): NetConfL
   const subject = `invalid network configuration in ${options.source}`;
   const written = readJsonObject(value, subject);
   const object = isSingle(written) ? upConvert(written) : written;
-  const problems = new Problems();
-  checkForm(written, { form: options.form, problems });
-  const fields = new FieldReader(object, { path: "", problems });
+  const code = CniErrorCode.InvalidNetworkConfig;
+  return readDocument(object, { subject, code }, (fields) => {
+    checkForm(fields, written, options.form);
+    return readList(fields, options);
+  });
+}
+
+function readList(fields: FieldReader, options: ConfOptions): NetConfList {
   const name = readName(fields, options);
   const cniVersion = readVersion(fields);
   const inlineOnly = readFlag(fields, "loadOnlyInlinedPlugins");
   const plugins = readPlugins(fields, !inlineOnly && options.allowNoPlugins === true);
-  const flags = {
+  const { cniVersions: _negotiated, ...kept } = fields.raw;
+  return {
+    name,
+    cniVersion,
     disableCheck: readFlag(fields, "disableCheck"),
     disableGC: readFlag(fields, "disableGC"),
     loadOnlyInlinedPlugins: inlineOnly,
+    plugins,
+    raw: { ...kept, cniVersion, name, plugins: plugins.map((plugin) => plugin.raw) },
   };
-  problems.throwIfAny(CniErrorCode.InvalidNetworkConfig, subject);
-  const { cniVersions: _negotiated, ...kept } = object;
-  const raw = { ...kept, cniVersion, name, plugins: plugins.map((plugin) => plugin.raw) };
-  return { name, cniVersion, ...flags, plugins, raw };
 }
 
 /** The list with more plugins at its end: CNI 1.1.0 §1 "loadOnlyInlinedPlugins". */
@@ -91,19 +96,16 @@ function isSingle(object: JsonObject): boolean {
 }
 
 /** Files say by their extension which form they hold. */
-function checkForm(
-  object: JsonObject,
-  expected: { form: ConfOptions["form"]; problems: Problems },
-): void {
-  if (expected.form === "plugin" && !isSingle(object)) {
-    const isList = Object.hasOwn(object, "plugins");
-    expected.problems.add(
+function checkForm(fields: FieldReader, written: JsonObject, form: ConfOptions["form"]): void {
+  if (form === "plugin" && !isSingle(written)) {
+    const isList = Object.hasOwn(written, "plugins");
+    fields.problem(
       "type",
       isList ? "is missing: a list belongs in a .conflist file" : "is missing",
     );
   }
-  if (expected.form === "list" && isSingle(object)) {
-    expected.problems.add("plugins", "is missing: a single plugin belongs in a .conf file");
+  if (form === "list" && isSingle(written)) {
+    fields.problem("plugins", "is missing: a single plugin belongs in a .conf file");
   }
 }
 
@@ -114,9 +116,10 @@ function upConvert(object: JsonObject): JsonObject {
 
 function readName(fields: FieldReader, options: ConfOptions): string {
   const name = fields.string("name") || options.name || "";
-  if (name === "" && options.requireName !== false) fields.problem("name", "is missing");
+  const isMissing = name === "" && typeof (fields.value("name") ?? "") === "string";
+  if (isMissing) fields.problem("name", "is missing");
   if (name !== "" && !isNetworkName(name)) {
-    fields.problem("name", `invalid characters found in network name ${quoteValue(name)}`);
+    fields.problem("name", withValue("invalid characters found in network name", name));
   }
   return name;
 }
@@ -129,7 +132,7 @@ function readVersion(fields: FieldReader): string {
       parseVersion(candidate);
     } catch (error) {
       const key = candidate === version ? "cniVersion" : "cniVersions";
-      fields.problem(key, error instanceof Error ? error.message : String(error));
+      fields.problem(key, errorMessage(error));
       return version;
     }
   }
@@ -141,16 +144,18 @@ function readFlag(fields: FieldReader, key: string): boolean {
   const value = fields.value(key) ?? false;
   const text = typeof value === "string" ? value.toLowerCase() : value;
   if (text !== true && text !== false && text !== "true" && text !== "false") {
-    fields.problem(key, `must be true or false, got ${quoteValue(value)}`);
+    fields.mismatch(key, "true or false");
   }
   return text === true || text === "true";
 }
 
 function readPlugins(fields: FieldReader, allowNone: boolean): PluginConf[] {
   const plugins = fields.objects("plugins").map(readPlugin);
-  const isMissing = fields.value("plugins") === undefined;
-  if (isMissing && !allowNone) fields.problem("plugins", "is missing, and so is type");
-  const isEmpty = Array.isArray(fields.value("plugins")) && fields.count("plugins") === 0;
-  if (isEmpty) fields.problem("plugins", "no plugins in list");
+  const written = fields.value("plugins");
+  if (written === undefined && !allowNone) {
+    fields.problem("plugins", "is missing, and so is type");
+  }
+  if (Array.isArray(written) && written.length === 0)
+    fields.problem("plugins", "no plugins in list");
   return plugins;
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { NetConfList } from "./conf.ts";
-import { type ConfReader, loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "./load.ts";
+import type { ConfReader } from "./conf-file.ts";
+import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "./load.ts";
 
 /** Files by path; a value that is no string cannot be read. */
 class MemoryFiles implements ConfReader {
@@ -108,7 +109,7 @@ test.each([
   [{ "/net/d.conflist/10.conf": conf("n") }, 'no net configuration with name "n" in /net'],
   [
     { "/net/10.conf": "[]" },
-    'no net configuration with name "n" in /net; passed over: invalid network configuration in /net/10.conf: must be an object, got an array',
+    'no net configuration with name "n" in /net; passed over: invalid network configuration in /net/10.conf: must be an object, got []',
   ],
 ])("loadNetworkByName() with %j finds nothing [L-03]", async (files, message) => {
   await expect(byName(files)).rejects.toMatchObject({ code: 7, message });
@@ -124,23 +125,23 @@ test.each(["../x", "", "a/b", "n\n"])(
 const inline = { plugins: [{ type: "inline" }] };
 
 test.each([
-  { what: "no inline plugins, one beside", body: {}, beside: ["a.conf"], types: ["a"] },
-  { what: "inline plugins, none beside", body: inline, beside: [], types: ["inline"] },
+  { name: "no inline plugins, one beside", body: {}, beside: ["a.conf"], types: ["a"] },
+  { name: "inline plugins, none beside", body: inline, beside: [], types: ["inline"] },
   {
-    what: "inline plugins, only other files beside",
+    name: "inline plugins, only other files beside",
     body: inline,
     beside: ["x.json"],
     types: ["inline"],
   },
-  { what: "both", body: inline, beside: ["b.conf", "a.conf"], types: ["inline", "a", "b"] },
+  { name: "both", body: inline, beside: ["b.conf", "a.conf"], types: ["inline", "a", "b"] },
   {
-    what: "both, but inline only",
+    name: "both, but inline only",
     body: { ...inline, loadOnlyInlinedPlugins: true },
     beside: ["a.conf"],
     types: ["inline"],
   },
 ])(
-  "loadNetworkByName() side-loads plugins: $what [R-1.1-04] [R-1.1-05] [L-08] [L-10]",
+  "loadNetworkByName() side-loads plugins: $name [R-1.1-04] [R-1.1-05] [L-08] [L-10]",
   async ({ body, beside, types }) => {
     const extra = beside.map((file) => [`/net/n/${file}`, JSON.stringify({ type: file[0] })]);
     const found = await byName({
@@ -168,7 +169,7 @@ test.each([
   await expect(byName(files)).rejects.toThrow(message);
 });
 
-test("loadNetworkByName() tells of keys that only a runtime may set [R-1.0-03]", async () => {
+test("loadNetworkByName() warns of keys that only a runtime may set [R-1.0-03]", async () => {
   const plugins = [{ type: "a" }, { type: "b", prevResult: {}, runtimeConfig: {} }];
   expect((await byName({ "/net/10.conflist": list("n", { plugins }) })).warnings).toEqual([
     "/net/10.conflist: plugins[1].prevResult is ignored: only a runtime may set it",

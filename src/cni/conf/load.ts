@@ -1,31 +1,14 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { validateNetworkName } from "#cni/names.ts";
-import { isJsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
-import { type ConfOptions, type NetConfList, parseNetConfList, withSideLoaded } from "./conf.ts";
-import { type PluginConf, parsePluginConf } from "./plugin-conf.ts";
-
-/** A directory of network configurations. */
-export interface ConfReader {
-  /** File names, sorted bytewise; an absent directory is an empty one. */
-  list(dir: string): Promise<string[]>;
-  read(path: string): Promise<string>;
-  kind(path: string): Promise<"file" | "directory" | "absent">;
-}
-
-/** What loading needs. */
-export interface LoadOptions {
-  readonly files: ConfReader;
-  /** Is told, in one line each, of files that cannot be used and keys that are ignored. */
-  onWarning(message: string): void;
-}
-
-/** A file that cannot be used, and the network that it claims to hold, where that can be told. */
-interface BrokenFile {
-  readonly path: string;
-  readonly name: string | undefined;
-  readonly error: CniError;
-}
+import type { NetConfList } from "./conf.ts";
+import {
+  type BrokenFile,
+  type LoadOptions,
+  readNetwork,
+  tryReadNetwork,
+  withExtension,
+  withPluginsBeside,
+} from "./conf-file.ts";
 
 /**
  * Finds a network by the `name` in its configuration: among the `.conflist` files, then among the
@@ -39,10 +22,13 @@ export async function loadNetworkByName(
   const { dir, name, files } = options;
   validateNetworkName(name);
   const names = await files.list(dir);
-  const candidates = [...ofExtension(names, ["conflist"]), ...ofExtension(names, ["conf", "json"])];
+  const candidates = [
+    ...withExtension(names, ["conflist"]),
+    ...withExtension(names, ["conf", "json"]),
+  ];
   const broken: BrokenFile[] = [];
   for (const file of candidates) {
-    const loaded = await tryRead(`${dir}/${file}`, options);
+    const loaded = await tryReadNetwork(`${dir}/${file}`, options);
     if (loaded === undefined) continue;
     if ("error" in loaded) {
       if (loaded.name === name) throw loaded.error;
@@ -68,109 +54,17 @@ export async function loadFirstNetwork(
   dir: string,
   options: LoadOptions & { accept?(list: NetConfList): boolean },
 ): Promise<NetConfList> {
-  const names = ofExtension(await options.files.list(dir), ["conflist", "conf", "json"]);
+  const names = withExtension(await options.files.list(dir), ["conflist", "conf", "json"]);
   const broken: BrokenFile[] = [];
   for (const file of names) {
     const path = `${dir}/${file}`;
-    const loaded = await tryRead(path, options);
+    const loaded = await tryReadNetwork(path, options);
     if (loaded === undefined) continue;
     if ("error" in loaded) broken.push(loaded);
     else if (options.accept?.(loaded) ?? true)
       return await withPluginsBeside(path, loaded, options);
   }
   throw nothingFound(dir, { broken, isEmpty: names.length === 0 });
-}
-
-/** The network of a file, or why there is none; undefined when the path is a directory. */
-async function tryRead(
-  path: string,
-  options: LoadOptions,
-): Promise<NetConfList | BrokenFile | undefined> {
-  if ((await options.files.kind(path)) === "directory") return undefined;
-  try {
-    return await readNetwork(path, options);
-  } catch (error) {
-    if (!(error instanceof CniError)) throw error;
-    options.onWarning(`network configuration passed over: ${error.message}`);
-    return { path, name: await claimedName(path, options.files), error };
-  }
-}
-
-async function readNetwork(path: string, { files, onWarning }: LoadOptions): Promise<NetConfList> {
-  const list = parseNetConfList(await readText(path, files), {
-    source: path,
-    allowNoPlugins: true,
-    ...formOf(path),
-  });
-  for (const [index, plugin] of list.plugins.entries()) {
-    for (const key of ["prevResult", "runtimeConfig"]) {
-      if (!Object.hasOwn(plugin.raw, key)) continue;
-      onWarning(`${path}: plugins[${index}].${key} is ignored: only a runtime may set it`);
-    }
-  }
-  return list;
-}
-
-/** The files' extensions say which form they have: CNI 1.1.0's library, `.conf` and `.json` one plugin. */
-function formOf(path: string): Pick<ConfOptions, "form"> {
-  if (path.endsWith(".conflist")) return { form: "list" };
-  return /\.(conf|json)$/.test(path) ? { form: "plugin" } : {};
-}
-
-async function readText(path: string, files: ConfReader): Promise<string> {
-  try {
-    return await files.read(path);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new CniError(CniErrorCode.IoFailure, `error reading ${path}: ${reason}`, { cause });
-  }
-}
-
-/** The name in a file that is otherwise broken. */
-async function claimedName(path: string, files: ConfReader): Promise<string | undefined> {
-  try {
-    const value = parseJsonText(await files.read(path));
-    return isJsonObject(value) && typeof value.name === "string" ? value.name : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * Appends the plugins of `<dir>/<network name>/*.conf` (CNI 1.1.0 §1 "loadOnlyInlinedPlugins").
- * The name was checked when it was read, so that it cannot lead out of the directory.
- * @throws CniError when one of them is broken, or no plugin is left at all
- */
-async function withPluginsBeside(
-  path: string,
-  list: NetConfList,
-  { files }: LoadOptions,
-): Promise<NetConfList> {
-  const dir = `${path.slice(0, path.lastIndexOf("/") + 1)}${list.name}`;
-  const isWanted = !list.loadOnlyInlinedPlugins && path.endsWith(".conflist");
-  const names =
-    isWanted && (await files.kind(dir)) === "directory"
-      ? ofExtension(await files.list(dir), ["conf"])
-      : [];
-  const plugins: PluginConf[] = [];
-  for (const name of names) {
-    const source = `${dir}/${name}`;
-    plugins.push(parsePluginConf(await readText(source, files), { source }));
-  }
-  const complete = withSideLoaded(list, plugins);
-  if (complete.plugins.length > 0) return complete;
-  throw new CniError(
-    CniErrorCode.InvalidNetworkConfig,
-    `no plugin configs found for network "${list.name}" in ${path} and ${dir}`,
-  );
-}
-
-/** Names by what is after the last dot, which must match exactly. */
-function ofExtension(names: readonly string[], extensions: readonly string[]): string[] {
-  return names.filter((name) => {
-    const dot = name.lastIndexOf(".");
-    return dot >= 0 && extensions.includes(name.slice(dot + 1));
-  });
 }
 
 /** In libcni's words, and what was passed over: that may be the network that was looked for. */
@@ -180,12 +74,12 @@ function nothingFound(
 ): CniError {
   const { broken, name, isEmpty } = search;
   const isNamed = !isEmpty && name !== undefined;
-  const what = isNamed
+  const reason = isNamed
     ? `no net configuration with name "${name}" in ${dir}`
     : `no net configurations found in ${dir}`;
   const passedOver = broken.map((file) => file.error.message).join("; ");
   return new CniError(
     CniErrorCode.InvalidNetworkConfig,
-    passedOver === "" ? what : `${what}; passed over: ${passedOver}`,
+    passedOver === "" ? reason : `${reason}; passed over: ${passedOver}`,
   );
 }

@@ -1,6 +1,10 @@
+import { readDocument, readJsonObject } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
-import { FieldReader, Problems, readJsonObject } from "#cni/field-reader.ts";
-import { type JsonObject, jsonTypeName, quoteValue } from "#lib/json.ts";
+import { isPluginType } from "#cni/names.ts";
+import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
+import { withValue } from "#lib/document-error.ts";
+import type { FieldReader } from "#lib/field-reader.ts";
+import { type JsonObject, quoteValue } from "#lib/json.ts";
 
 /** One plugin of a list: CNI 1.1.0 §1 "Plugin configuration objects". */
 export interface PluginConf {
@@ -11,21 +15,14 @@ export interface PluginConf {
   readonly raw: JsonObject;
 }
 
-/** Plain names only: a type becomes a file name. */
-const pluginType = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
-
 /**
  * Reads one plugin's configuration.
  * @throws CniError 6 when it is not JSON, 7 naming every field that is wrong.
  */
 export function parsePluginConf(value: unknown, options: { source: string }): PluginConf {
   const subject = `invalid plugin configuration in ${options.source}`;
-  const problems = new Problems();
-  const plugin = readPlugin(
-    new FieldReader(readJsonObject(value, subject), { path: "", problems }),
-  );
-  problems.throwIfAny(CniErrorCode.InvalidNetworkConfig, subject);
-  return plugin;
+  const code = CniErrorCode.InvalidNetworkConfig;
+  return readDocument(readJsonObject(value, subject), { subject, code }, readPlugin);
 }
 
 /** Reads a plugin's configuration from a document of which it may be a part. */
@@ -46,22 +43,15 @@ export function checkWellKnownKeys(fields: FieldReader): void {
   const dns = fields.object("dns");
   dns?.string("domain");
   for (const key of ["nameservers", "search", "options"]) dns?.strings(key);
-  const attachments = fields.value("cni.dev/valid-attachments") ?? [];
-  if (!Array.isArray(attachments)) {
-    fields.problem(
-      "cni.dev/valid-attachments",
-      `must be an array, got ${jsonTypeName(attachments)}`,
-    );
-  }
+  fields.elements(validAttachmentsKeys[0]);
 }
 
 function readType(fields: FieldReader): string {
-  const type = fields.string("type");
-  if (fields.value("type") === undefined || type === "") fields.problem("type", "is missing");
-  else if (type !== undefined && !pluginType.test(type)) {
+  const type = fields.required("type");
+  if (type !== "" && !isPluginType(type)) {
     fields.problem("type", `${quoteValue(type)} is not the name of an executable`);
   }
-  return type ?? "";
+  return type;
 }
 
 /** The `capabilities` of a plugin; those that are no booleans are a problem. */
@@ -72,7 +62,7 @@ export function readCapabilities(fields: FieldReader): Readonly<Record<string, b
     entries.filter((entry): entry is [string, boolean] => {
       const [key, value] = entry;
       if (typeof value === "boolean") return true;
-      capabilities?.problem(key, `must be true or false, got ${quoteValue(value)}`);
+      capabilities?.problem(key, withValue("must be true or false", value));
       return false;
     }),
   );

@@ -35,6 +35,7 @@ const variables: readonly { name: string; validate?: (value: string) => void }[]
   { name: "CNI_PATH" },
 ];
 
+/** Whether it is a command that the engine serves. */
 export function isCommand(name: string): name is Command {
   return Object.hasOwn(commands, name);
 }

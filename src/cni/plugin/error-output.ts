@@ -5,19 +5,14 @@ import { parseJsonText } from "#lib/json-text.ts";
 
 /**
  * The text that a plugin prints on stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's
- * plugins do. The error says the version of the configuration in `stdin`, supported or not; our
- * newest where there is no configuration.
+ * plugins do. Its version is that of the configuration in `stdin`, supported or not; our newest
+ * where there is no configuration.
  */
 export function formatErrorOutput(error: unknown, stdin: string): string {
   const { code, msg, details } = asCniError(error).toJSON();
   const isValid = Number.isSafeInteger(code) && code >= 0;
-  const output = {
-    cniVersion: versionIn(stdin),
-    code: isValid ? code : CniErrorCode.Internal,
-    msg,
-    ...(details === undefined ? {} : { details }),
-  };
-  return JSON.stringify(output, null, 4);
+  const validCode = isValid ? code : CniErrorCode.Internal;
+  return JSON.stringify({ cniVersion: versionIn(stdin), code: validCode, msg, details }, null, 4);
 }
 
 function versionIn(stdin: string): string {

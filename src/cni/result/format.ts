@@ -2,6 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { type IpFamily, ipFamily } from "#lib/ip.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Result, ResultDns, ResultInterface, ResultIp, ResultRoute } from "./result.ts";
 
 /**
@@ -32,10 +33,10 @@ export function printResult(result: JsonObject): string {
 /** 1.0.0 and newer: keys in alphabetical order, nothing empty. */
 function formatLists(result: Result, cniVersion: string): JsonObject {
   const { dns = {} } = result;
-  return compact({
+  return omitUndefined({
     cniVersion,
     dns: nonEmpty(
-      compact({
+      omitUndefined({
         domain: dns.domain,
         nameservers: list(dns.nameservers),
         options: list(dns.options),
@@ -45,7 +46,7 @@ function formatLists(result: Result, cniVersion: string): JsonObject {
     interfaces: list(result.interfaces.map(formatInterface)),
     ips: list(
       result.ips.map((ip) =>
-        compact({
+        omitUndefined({
           address: ip.address,
           gateway: ip.gateway,
           interface: interfaceIndex(ip, result),
@@ -54,7 +55,7 @@ function formatLists(result: Result, cniVersion: string): JsonObject {
     ),
     routes: list(
       result.routes.map(({ advmss, dst, gw, mtu, priority, scope, table }) =>
-        compact({ advmss, dst, gw, mtu, priority, scope, table }),
+        omitUndefined({ advmss, dst, gw, mtu, priority, scope, table }),
       ),
     ),
   });
@@ -62,19 +63,19 @@ function formatLists(result: Result, cniVersion: string): JsonObject {
 
 function formatInterface(entry: ResultInterface): JsonObject {
   const { mac, mtu, name, pciID, sandbox, socketPath } = entry;
-  return compact({ mac, mtu, name, pciID, sandbox, socketPath });
+  return omitUndefined({ mac, mtu, name, pciID, sandbox, socketPath });
 }
 
 /** 0.3.0 to 0.4.0: every address says its IP version, `dns` is always there. */
 function formatLegacyLists(result: Result, cniVersion: string): JsonObject {
-  return compact({
+  return omitUndefined({
     cniVersion,
     interfaces: list(
-      result.interfaces.map(({ name, mac, sandbox }) => compact({ name, mac, sandbox })),
+      result.interfaces.map(({ name, mac, sandbox }) => omitUndefined({ name, mac, sandbox })),
     ),
     ips: list(
       result.ips.map((ip) =>
-        compact({
+        omitUndefined({
           version: ip.version ?? String(ipFamily(ip.address)),
           interface: interfaceIndex(ip, result),
           address: ip.address,
@@ -100,7 +101,7 @@ function formatByFamily(
       "cannot convert: no valid IP addresses",
     );
   }
-  return compact({ cniVersion: options.cniVersion, ip4, ip6, dns: formatDns(result.dns) });
+  return omitUndefined({ cniVersion: options.cniVersion, ip4, ip6, dns: formatDns(result.dns) });
 }
 
 function formatIpConfig(
@@ -115,7 +116,7 @@ function formatIpConfig(
   const routes = result.routes
     .filter((route) => ipFamily(route.dst) === options.family)
     .map((route) => formatRoute(options.isSameFamily ? route : minimalRoute(route)));
-  return compact({ ip: ip.address, gateway: ip.gateway, routes: list(routes) });
+  return omitUndefined({ ip: ip.address, gateway: ip.gateway, routes: list(routes) });
 }
 
 function minimalRoute({ dst, gw }: ResultRoute): ResultRoute {
@@ -123,11 +124,11 @@ function minimalRoute({ dst, gw }: ResultRoute): ResultRoute {
 }
 
 function formatRoute({ dst, gw, mtu, advmss, priority, table, scope }: ResultRoute): JsonObject {
-  return compact({ dst, gw, mtu, advmss, priority, table, scope });
+  return omitUndefined({ dst, gw, mtu, advmss, priority, table, scope });
 }
 
 function formatDns(dns: ResultDns = {}): JsonObject {
-  return compact({
+  return omitUndefined({
     nameservers: list(dns.nameservers),
     domain: dns.domain,
     search: list(dns.search),
@@ -139,14 +140,6 @@ function formatDns(dns: ResultDns = {}): JsonObject {
 function interfaceIndex(ip: ResultIp, result: Result): number | undefined {
   const index = ip.interface;
   return index !== undefined && index >= 0 && index < result.interfaces.length ? index : undefined;
-}
-
-function compact(members: Readonly<Record<string, Json | undefined>>): JsonObject {
-  const kept: JsonObject = {};
-  for (const [key, value] of Object.entries(members)) {
-    if (value !== undefined) kept[key] = value;
-  }
-  return kept;
 }
 
 function list(items: readonly Json[] = []): Json | undefined {

@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { json, mutated, validResult } from "#cni/testing/arbitrary.ts";
 import { supportedVersions } from "#cni/versions.ts";
-import { formatResult, parseResult, printResult } from "./result.ts";
+import { formatResult, printResult } from "./format.ts";
+import { parseResult } from "./parse.ts";
 
 const version = fc.constantFrom(...supportedVersions);
 

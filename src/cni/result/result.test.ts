@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { supportedVersions } from "#cni/versions.ts";
-import { formatResult, parseResult, printResult, type Result } from "./result.ts";
+import { formatResult, printResult } from "./format.ts";
+import { parseResult } from "./parse.ts";
+import type { Result } from "./result.ts";
 
 const parse = (raw: unknown, fallbackVersion = "1.1.0"): Result =>
   parseResult(raw, { fallbackVersion });
@@ -72,12 +74,12 @@ test("parseResult() takes a negative interface index for none, as the upgrade gu
 
 test.each([
   [{ ips: [{ address: "10.0.0.5" }] }, 'ips[0].address: invalid CIDR address: "10.0.0.5"'],
-  [{ ips: [{ address: 5 }] }, "ips[0].address: must be a string, got a number"],
+  [{ ips: [{ address: 5 }] }, "ips[0].address: must be a string, got 5"],
   [{ ips: [{}] }, "ips[0].address: is missing"],
   [{ ips: [{ address: null }] }, "ips[0].address: is missing"],
   [{ ips: [{ address: "<nil>" }] }, 'ips[0].address: invalid CIDR address: "<nil>"'],
   [{ ips: [null] }, "ips[0]: must be an object, got null"],
-  [{ ips: {} }, "ips: must be an array, got an object"],
+  [{ ips: {} }, "ips: must be an array, got {}"],
   [
     { ips: [{ address: "1.2.3.4/8", gateway: "junk" }] },
     'ips[0].gateway: invalid IP address: "junk"',
@@ -105,14 +107,14 @@ test.each([
     "interfaces[0].mtu: must be a non-negative integer, got -1",
   ],
   [{ routes: [{}] }, "routes[0].dst: is missing"],
-  [{ routes: [{ dst: "::/0", gw: 1 }] }, "routes[0].gw: must be a string, got a number"],
+  [{ routes: [{ dst: "::/0", gw: 1 }] }, "routes[0].gw: must be a string, got 1"],
   [
     { routes: [{ dst: "::/0", table: 1.5 }] },
     "routes[0].table: must be a non-negative integer, got 1.5",
   ],
-  [{ dns: [] }, "dns: must be an object, got an array"],
-  [{ dns: { search: "a" } }, "dns.search: must be an array, got a string"],
-  [{ dns: { search: [1] } }, "dns.search[0]: must be a string, got a number"],
+  [{ dns: [] }, "dns: must be an object, got []"],
+  [{ dns: { search: "a" } }, 'dns.search: must be an array, got "a"'],
+  [{ dns: { search: [1] } }, "dns.search[0]: must be a string, got 1"],
   [{ cniVersion: "9.9.9" }, 'cniVersion: unsupported CNI result version "9.9.9"'],
   [{ cniVersion: "0.2.0", ip4: { ip: "abcd::1/64" } }, 'ip4.ip: "abcd::1/64" is not IPv4'],
   [{ cniVersion: "0.2.0", ip4: {} }, "ip4.ip: is missing"],
@@ -124,8 +126,8 @@ test.each([
     { cniVersion: "0.4.0", ips: [{ version: "4", address: "::1/64" }] },
     'ips[0].version: "4" is not the IP version of ::1/64',
   ],
-  [[], "must be an object, got an array"],
-  ["x", "must be an object, got a string"],
+  [[], "must be an object, got []"],
+  ["x", 'must be an object, got "x"'],
 ])("parseResult(%j) names the field [R-0.3-03] [R-0.3-04] [R-0.4-06]", (raw, problem) => {
   expect(() => parse(raw)).toThrow(
     expect.objectContaining({ code: 6, message: `cannot decode result: ${problem}` }),

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { supportedVersions } from "#cni/versions.ts";
-import { formatResult, parseResult } from "./result.ts";
+import { formatResult } from "./format.ts";
+import { parseResult } from "./parse.ts";
 
 /** What Go's library made of each input in each version: e2e/vectors/result-conversions.txt. */
 interface Vector {

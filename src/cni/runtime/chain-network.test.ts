@@ -139,12 +139,9 @@ test.each([
 });
 
 test.each([
-  [exited(0, {}), "decoding version info: missing field cniVersion"],
-  [exited(0, { cniVersion: "1.0.0" }), "decoding version info: missing field supportedVersions"],
-  [
-    exited(0, { cniVersion: 1 }),
-    "decoding version info: cniVersion: must be a string, got a number",
-  ],
+  [exited(0, {}), "decoding version info: cniVersion: is missing"],
+  [exited(0, { cniVersion: "1.0.0" }), "decoding version info: supportedVersions: has no version"],
+  [exited(0, { cniVersion: 1 }), "decoding version info: cniVersion: must be a string, got 1"],
   [exited(0, "x"), "decoding version info: not valid JSON"],
   [exited(1, { code: 9, msg: "broken" }), "broken"],
   [ended("missing", 2), 'failed to find plugin "a" in path [/a /b]'],

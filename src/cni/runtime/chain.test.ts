@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { ended, exited, FakeDelegates } from "#cni/testing/fake-delegates.ts";
-import { addNetwork, checkNetwork, delCalls, delNetwork, type RuntimeConf } from "./chain.ts";
+import { addNetwork, checkNetwork, delCalls, delNetwork } from "./chain.ts";
+import type { RuntimeConf } from "./delegate-calls.ts";
 
 const rt: RuntimeConf = {
   containerId: "cid",
@@ -164,8 +165,8 @@ test.each([
     "hello",
     'cannot decode result: not valid JSON: unexpected "h", expected a value at line 1, column 1',
   ],
-  ["[]", "cannot decode result: must be an object, got an array"],
-  ['"{}"', "cannot decode result: must be an object, got a string"],
+  ["[]", "cannot decode result: must be an object, got []"],
+  ['"{}"', 'cannot decode result: must be an object, got "{}"'],
   [
     '{"ips":[{"address":"1.2.3.4"}]}',
     'cannot decode result: ips[0].address: invalid CIDR address: "1.2.3.4"',

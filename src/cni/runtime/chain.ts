@@ -1,28 +1,29 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { validateContainerId, validateIfName, validateNetworkName } from "#cni/names.ts";
-import { parseResult, type Result } from "#cni/result/result.ts";
+import { parseResult } from "#cni/result/parse.ts";
+import type { Result } from "#cni/result/result.ts";
+import type { ValidAttachment } from "#cni/valid-attachments.ts";
 import { isAtLeast, requireSupportedVersion } from "#cni/versions.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { DelegateCall, DelegateOutcome, RunDelegate } from "./delegate.ts";
-import type { RuntimeConf } from "./delegate-calls.ts";
-import { attachmentCall, networkCall, type PluginLimits, versionCall } from "./delegate-calls.ts";
+import {
+  attachmentCall,
+  type DelegateLimits,
+  networkCall,
+  type RuntimeConf,
+  versionCall,
+} from "./delegate-calls.ts";
 import { type DelegateContext, type DelegateError, delegateFailure } from "./delegate-error.ts";
 import {
+  type DelegateVersions,
   inListVersion,
-  type PluginVersions,
   readAddOutput,
   readVersions,
 } from "./delegate-output.ts";
-import type { ValidAttachment } from "./delegate-stdin.ts";
-
-export type { PluginLimits, RuntimeConf } from "./delegate-calls.ts";
-export { DelegateError } from "./delegate-error.ts";
-export type { PluginVersions } from "./delegate-output.ts";
-export type { ValidAttachment } from "./delegate-stdin.ts";
 
 /** What an ADD of a list gave. */
-export interface AddedNetwork {
+interface AddedNetwork {
   /** In the list's version, with the fields that plugins printed beyond the specification. */
   readonly raw: JsonObject;
   readonly result: Result;
@@ -106,7 +107,7 @@ export async function checkNetwork(
  */
 export async function statusNetwork(
   list: NetConfList,
-  limits: PluginLimits,
+  limits: DelegateLimits,
   run: RunDelegate,
 ): Promise<void> {
   if (!isAtLeast(list.cniVersion, "1.1.0")) return;
@@ -124,7 +125,7 @@ export async function statusNetwork(
 export async function gcNetwork(
   list: NetConfList,
   valid: readonly ValidAttachment[],
-  options: PluginLimits & { run: RunDelegate },
+  options: DelegateLimits & { run: RunDelegate },
 ): Promise<DelegateError[]> {
   if (list.disableGC || !isAtLeast(list.cniVersion, "1.1.0")) return [];
   const errors: DelegateError[] = [];
@@ -143,9 +144,9 @@ export async function gcNetwork(
  */
 export async function versionOf(
   type: string,
-  limits: PluginLimits,
+  limits: DelegateLimits,
   run: RunDelegate,
-): Promise<PluginVersions> {
+): Promise<DelegateVersions> {
   const context = { call: versionCall(type, limits), network: "" };
   const outcome = await run(context.call);
   if (succeeded(outcome)) return readVersions(outcome.stdout, context);

@@ -1,9 +1,12 @@
 import { formatCniArgs, mergeCniArgs } from "#cni/args.ts";
-import type { NetConfList, PluginConf } from "#cni/conf/conf.ts";
+import type { NetConfList } from "#cni/conf/conf.ts";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
+import type { ValidAttachment } from "#cni/valid-attachments.ts";
 import { currentVersion } from "#cni/versions.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { DelegateCall } from "./delegate.ts";
-import { pluginStdin, type ValidAttachment } from "./delegate-stdin.ts";
+import { delegateStdin } from "./delegate-stdin.ts";
 
 /** The runtime's part of an attachment: CNI 1.1.0 §2 "Parameters". */
 export interface RuntimeConf {
@@ -19,8 +22,8 @@ export interface RuntimeConf {
   readonly timeoutMs: number;
 }
 
-/** Where plugins are and how long each may take, for commands that concern no attachment. */
-export interface PluginLimits {
+/** Where delegates are and how long each may take, for commands that concern no attachment. */
+export interface DelegateLimits {
   readonly searchPath: readonly string[];
   readonly timeoutMs: number;
 }
@@ -44,17 +47,14 @@ export function attachmentCall(
     type: plugin.type,
     searchPath: rt.searchPath,
     env: environment(command, parameters),
-    stdin: pluginStdin(list, plugin, {
-      capabilityArgs,
-      ...(prevResult === undefined ? {} : { prevResult }),
-    }),
+    stdin: delegateStdin(list, plugin, omitUndefined({ capabilityArgs, prevResult })),
     timeoutMs: rt.timeoutMs,
   };
 }
 
 /** The call that concerns a network as a whole; it has neither runtimeConfig nor prevResult. */
 export function networkCall(
-  subject: { list: NetConfList; plugin: PluginConf; limits: PluginLimits },
+  subject: { list: NetConfList; plugin: PluginConf; limits: DelegateLimits },
   command: "STATUS" | "GC",
   validAttachments?: readonly ValidAttachment[],
 ): DelegateCall {
@@ -63,13 +63,13 @@ export function networkCall(
     type: plugin.type,
     searchPath: limits.searchPath,
     env: environment(command, { CNI_PATH: limits.searchPath.join(":") }),
-    stdin: pluginStdin(list, plugin, validAttachments === undefined ? {} : { validAttachments }),
+    stdin: delegateStdin(list, plugin, omitUndefined({ validAttachments })),
     timeoutMs: limits.timeoutMs,
   };
 }
 
 /** The question for a plugin's versions, with libcni's placeholders for what old plugins require. */
-export function versionCall(type: string, limits: PluginLimits): DelegateCall {
+export function versionCall(type: string, limits: DelegateLimits): DelegateCall {
   return {
     type,
     searchPath: limits.searchPath,

@@ -13,8 +13,8 @@ const call: DelegateCall = {
 
 const del = { ...call, env: { ...call.env, CNI_COMMAND: "DEL" } };
 
-function failure(outcome: DelegateOutcome, of: DelegateCall = call): DelegateError {
-  return delegateFailure(outcome, { call: of, network: "n" });
+function failure(outcome: DelegateOutcome, context: DelegateCall = call): DelegateError {
+  return delegateFailure(outcome, { call: context, network: "n" });
 }
 
 test.each([

@@ -1,10 +1,14 @@
 import { CniError, CniErrorCode, type CniErrorOptions } from "#cni/error.ts";
+import { Problems } from "#lib/document-error.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, quoteValue } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
-/** Which attachment's plugin failed. */
-export interface DelegateErrorOptions extends CniErrorOptions {
+/** Which attachment's delegate failed. */
+interface DelegateErrorOptions extends CniErrorOptions {
   readonly network: string;
   /** "" for STATUS and GC, which concern no interface. */
   readonly ifName: string;
@@ -42,7 +46,7 @@ const verbs: Readonly<Record<string, string>> = {
   VERSION: "version",
 };
 
-/** What a delegate said of its failure. */
+/** Why a delegate failed, as far as it or its end shows. */
 interface Diagnosis {
   readonly code: number;
   readonly message: string;
@@ -57,8 +61,7 @@ export function delegateFailure(outcome: DelegateOutcome, context: DelegateConte
 /** The error of a delegate that succeeded but printed what is no result. */
 export function delegateOutputError(error: unknown, context: DelegateContext): DelegateError {
   const code = error instanceof CniError ? error.code : CniErrorCode.DecodingFailure;
-  const message = error instanceof Error ? error.message : String(error);
-  return delegateError({ code, message }, context, error);
+  return delegateError({ code, message: errorMessage(error) }, context, error);
 }
 
 function delegateError(
@@ -72,13 +75,13 @@ function delegateError(
   return new DelegateError(
     code,
     `plugin type="${call.type}" failed (${verb}): ${reword(message)}`,
-    {
+    omitUndefined({
       network,
       ifName: call.env.CNI_IFNAME ?? "",
       pluginType: call.type,
-      ...(details === undefined ? {} : { details: reword(details) }),
-      ...(cause === undefined ? {} : { cause }),
-    },
+      details: details === undefined ? undefined : reword(details),
+      cause,
+    }),
   );
 }
 
@@ -105,8 +108,8 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   if (outcome.outcome === "missing" || outcome.outcome === "refused")
     return { code, message: ending };
   const stderr = oneLine(outcome.stderr);
-  const said = stderr === "" ? " with no error message" : `: ${quoteValue(stderr, 500)}`;
-  return { code, message: `netplugin failed${said}: ${ending}` };
+  const reason = stderr === "" ? " with no error message" : `: ${quoteValue(stderr, 500)}`;
+  return { code, message: `netplugin failed${reason}: ${ending}` };
 }
 
 /** How an execution ended, when the plugin itself did not say. */
@@ -134,27 +137,17 @@ function decodeErrorOutput(stdout: string): Diagnosis {
       message: `netplugin failed but its diagnostic message is no error object: ${quoteValue(oneLine(stdout), 500)}`,
     };
   }
-  const members = new Map(
-    Object.entries(decoded).map(([key, value]) => [key.toLowerCase(), value]),
-  );
-  const msg = text(members.get("msg"));
-  const details = text(members.get("details"));
+  // What is wrong with an error object is no reason to lose the rest of it.
+  const ignored = new Problems();
+  const fields = new FieldReader(decoded, { path: "", problems: ignored, foldCase: true });
+  const msg = oneLine(fields.string("msg") ?? "");
+  const details = oneLine(fields.string("details") ?? "");
   return {
-    code: errorCode(members.get("code")),
+    // Codes are non-negative integers; libcni refuses a whole error for another one.
+    code: fields.integer("code") ?? CniErrorCode.Internal,
     message: msg === "" ? "netplugin failed with no error message" : msg,
     ...(details === "" ? {} : { details }),
   };
-}
-
-/** Codes are non-negative integers; libcni refuses a whole error for another one. */
-function errorCode(code: Json | undefined): number {
-  return typeof code === "number" && Number.isSafeInteger(code) && code >= 0
-    ? code
-    : CniErrorCode.Internal;
-}
-
-function text(value: Json | undefined): string {
-  return typeof value === "string" ? oneLine(value) : "";
 }
 
 function tryParseJson(json: string): Json | undefined {

@@ -1,19 +1,20 @@
+import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { FieldReader, Problems, parseJson, readJsonObject } from "#cni/field-reader.ts";
 import { withUnknownFields } from "#cni/result/extras.ts";
-import { formatResult, parseResult } from "#cni/result/result.ts";
+import { formatResult } from "#cni/result/format.ts";
+import { parseResult } from "#cni/result/parse.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { type DelegateContext, delegateOutputError } from "./delegate-error.ts";
 
-/** What a plugin answers to VERSION. */
-export interface PluginVersions {
+/** What a delegate answers to VERSION. */
+export interface DelegateVersions {
   readonly cniVersion: string;
   readonly supportedVersions: readonly string[];
 }
 
 /**
- * Reads what a plugin printed on ADD. A result must be in the configuration's version; one in
+ * Reads what a delegate printed on ADD. A result must be in the configuration's version; one in
  * another is converted rather than refused, as other runtimes take it.
  * @throws DelegateError 6 when it is no result: nothing printed is no result either.
  */
@@ -43,28 +44,22 @@ export function inListVersion(printed: unknown, cniVersion: string): JsonObject 
 }
 
 /** Reads the answer to VERSION; 0.2.0 plugins may leave out the list. @throws DelegateError 6 */
-export function readVersions(stdout: string, context: DelegateContext): PluginVersions {
-  return reading(context, () => {
-    const subject = "decoding version info";
-    const problems = new Problems();
-    const fields = new FieldReader(readJsonObject(stdout, subject), {
-      path: "",
-      problems,
-      foldCase: true,
-    });
-    const cniVersion = fields.string("cniVersion") ?? "";
-    const listed = fields.strings("supportedVersions");
-    problems.throwIfAny(CniErrorCode.DecodingFailure, subject);
-    const versions = listed.length === 0 && cniVersion === "0.2.0" ? ["0.1.0", "0.2.0"] : listed;
-    if (cniVersion === "" || versions.length === 0) {
-      const missing = cniVersion === "" ? "cniVersion" : "supportedVersions";
-      throw new CniError(CniErrorCode.DecodingFailure, `${subject}: missing field ${missing}`);
-    }
-    return { cniVersion, supportedVersions: versions };
-  });
+export function readVersions(stdout: string, context: DelegateContext): DelegateVersions {
+  const subject = "decoding version info";
+  const options = { subject, code: CniErrorCode.DecodingFailure, foldCase: true };
+  return reading(context, () =>
+    readDocument(parseJson(stdout, subject), options, (fields) => {
+      const cniVersion = fields.required("cniVersion");
+      const listed = fields.strings("supportedVersions");
+      const isOld = listed.length === 0 && cniVersion === "0.2.0";
+      const supportedVersions = isOld ? ["0.1.0", "0.2.0"] : listed;
+      if (supportedVersions.length === 0) fields.problem("supportedVersions", "has no version");
+      return { cniVersion, supportedVersions };
+    }),
+  );
 }
 
-/** Makes the errors of a reader those of its plugin. */
+/** Makes the errors of a reader those of its delegate. */
 function reading<T>(context: DelegateContext, read: () => T): T {
   try {
     return read();

@@ -1,41 +1,32 @@
-import type { NetConfList, PluginConf } from "#cni/conf/conf.ts";
+import type { NetConfList } from "#cni/conf/conf.ts";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
+import { type ValidAttachment, validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
-/** What goes into a plugin's configuration beside its own keys. */
-export interface PluginStdin {
-  /** Capability arguments; those that the plugin has enabled become its `runtimeConfig`. */
+/** What goes into a delegate's configuration beside its own keys. */
+interface DelegateInput {
+  /** Capability arguments; those that the delegate has enabled become its `runtimeConfig`. */
   readonly capabilityArgs?: JsonObject;
   readonly prevResult?: JsonObject;
   /** Attachments that GC must leave alone. */
   readonly validAttachments?: readonly ValidAttachment[];
 }
 
-/** One attachment in use: CNI 1.1.0 §2 "GC", keys as the specification spells them. */
-export interface ValidAttachment {
-  readonly containerID: string;
-  readonly ifname: string;
-}
-
 /**
  * Keys that only the runtime may set: what a file on disk says there is stale. `args` and other
  * `cni.dev/` keys are passed on, as libcni does.
  */
-const runtimeKeys = new Set([
-  "prevResult",
-  "runtimeConfig",
-  "cni.dev/valid-attachments",
-  "cni.dev/attachments",
-]);
+const runtimeKeys = new Set(["prevResult", "runtimeConfig", ...validAttachmentsKeys]);
 
 /**
- * Derives what a plugin reads on stdin: CNI 1.1.0 §3 "Deriving request configuration from plugin
+ * Derives what a delegate reads on stdin: CNI 1.1.0 §3 "Deriving request configuration from plugin
  * configuration". `capabilities` stays, against the letter of the specification, as libcni leaves
  * it there and plugins that delegate rely on it.
  */
-export function pluginStdin(
+export function delegateStdin(
   list: NetConfList,
   plugin: PluginConf,
-  { capabilityArgs = {}, prevResult, validAttachments }: PluginStdin = {},
+  { capabilityArgs = {}, prevResult, validAttachments }: DelegateInput = {},
 ): string {
   const runtimeConfig = enabledArgs(plugin, capabilityArgs);
   const members = new Map<string, Json>(
@@ -46,8 +37,7 @@ export function pluginStdin(
   if (Object.keys(runtimeConfig).length > 0) members.set("runtimeConfig", runtimeConfig);
   if (validAttachments !== undefined) {
     const items = validAttachments.map(({ containerID, ifname }) => ({ containerID, ifname }));
-    // The 1.1.0 tag of the specification had the second name; libcni sends both.
-    members.set("cni.dev/valid-attachments", items).set("cni.dev/attachments", items);
+    for (const key of validAttachmentsKeys) members.set(key, items);
   }
   return JSON.stringify(Object.fromEntries([...members].toSorted(byKey)));
 }

@@ -12,7 +12,7 @@ export interface DelegateCall {
   readonly timeoutMs: number;
 }
 
-/** How an execution ended; `exited` is the only one in which the plugin had its say. */
+/** How an execution ended; only after `exited` does the output come from a complete run. */
 export interface DelegateOutcome {
   readonly outcome:
     | "exited"

@@ -111,18 +111,21 @@ export function mutated(valid: fc.Arbitrary<JsonObject>): fc.Arbitrary<JsonObjec
     .record({
       value: valid,
       path: fc.array(fc.nat(5), { minLength: 1, maxLength: 4 }),
-      by: fc.option(json),
+      replacement: fc.option(json),
     })
-    .map(({ value, path, by }) => replaceAt(structuredClone(value), path, by) as JsonObject);
+    .map(
+      ({ value, path, replacement }) =>
+        replaceAt(structuredClone(value), path, replacement) as JsonObject,
+    );
 }
 
-function replaceAt(value: Json, [step = 0, ...rest]: readonly number[], by: Json): Json {
-  if (typeof value !== "object" || value === null) return by;
+function replaceAt(value: Json, [step = 0, ...rest]: readonly number[], replacement: Json): Json {
+  if (typeof value !== "object" || value === null) return replacement;
   const keys = Object.keys(value);
   const key = keys[step % Math.max(keys.length, 1)];
-  if (key === undefined) return by;
+  if (key === undefined) return replacement;
   const members = value as JsonObject;
-  const next = rest.length === 0 ? by : replaceAt(members[key] ?? null, rest, by);
+  const next = rest.length === 0 ? replacement : replaceAt(members[key] ?? null, rest, replacement);
   Object.defineProperty(members, key, {
     value: next,
     enumerable: true,

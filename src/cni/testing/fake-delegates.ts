@@ -7,7 +7,7 @@ export function exited(code: number, stdout: unknown = "", stderr = ""): Delegat
   return { outcome: "exited", code, stdout: printed, stderr, message: "", elapsedUs: 1 };
 }
 
-/** An outcome in which the plugin had no say. */
+/** An outcome in which the plugin did not run, or not to its end. */
 export function ended(
   outcome: DelegateOutcome["outcome"],
   code: number,

@@ -1,4 +1,4 @@
-import { formatResult } from "#cni/result/result.ts";
+import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoute } from "#engine/attach/route/apply.ts";
 import { withDefaultRoutes } from "#engine/attach/route/result-edit.ts";
 import type { RoutedAttachment } from "#engine/attach/route/route-state.ts";

@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { formatResult } from "#cni/result/result.ts";
+import { formatResult } from "#cni/result/format.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { teardownPlan } from "#engine/teardown-plan.ts";

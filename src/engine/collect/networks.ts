@@ -1,5 +1,5 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
-import type { ValidAttachment } from "#cni/runtime/chain.ts";
+import type { ValidAttachment } from "#cni/valid-attachments.ts";
 import { recordedList } from "#engine/planned-attachment.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { plannedNetwork, type TeardownPlan } from "#engine/teardown-plan.ts";

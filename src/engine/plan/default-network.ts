@@ -84,9 +84,7 @@ export async function networkFromNad(
 }
 
 function inlineNetwork(conf: JsonObject, index: number): ResolvedNetwork {
-  return networkFromList(
-    parseNetConfList(conf, { source: `delegates[${index}]`, requireName: true }),
-  );
+  return networkFromList(parseNetConfList(conf, { source: `delegates[${index}]` }));
 }
 
 function networkFromList(list: NetConfList): ResolvedNetwork {

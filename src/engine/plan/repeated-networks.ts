@@ -1,4 +1,4 @@
-import type { PluginConf } from "#cni/conf/conf.ts";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 

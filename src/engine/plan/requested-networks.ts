@@ -6,9 +6,9 @@ import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
-  type NetworkSelection,
   networksAnnotation,
   parseDefaultNetworkSelection,
   parseNetworkSelections,

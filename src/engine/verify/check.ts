@@ -1,11 +1,8 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CheckRequest } from "#cni/plugin/request.ts";
-import {
-  formatResult,
-  parseResult,
-  type Result,
-  type ResultInterface,
-} from "#cni/result/result.ts";
+import { formatResult } from "#cni/result/format.ts";
+import { parseResult } from "#cni/result/parse.ts";
+import type { Result, ResultInterface } from "#cni/result/result.ts";
 import { checkNetwork } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/deps.ts";

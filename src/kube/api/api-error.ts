@@ -1,7 +1,9 @@
+import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** What the API server said, or that it said nothing. */
-export interface ApiErrorOptions {
+/** The API server's answer, or that there was none. */
+interface ApiErrorOptions {
   /** HTTP status; 0 when there was no answer. */
   readonly status: number;
   /** `reason` of the Status object, e.g. `NotFound`, `Expired`. */
@@ -19,7 +21,7 @@ export class ApiError extends Error {
   readonly retryAfterMs: number;
 
   constructor(message: string, options: ApiErrorOptions) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(message, omitUndefined({ cause: options.cause }));
     this.status = options.status;
     this.reason = options.reason ?? "";
     this.retryAfterMs = options.retryAfterMs ?? 0;
@@ -42,9 +44,9 @@ export function apiErrorOf(
   answer: { status: number; body: unknown; retryAfter?: string | undefined },
 ): ApiError {
   const status = isJsonObject(answer.body) ? answer.body : {};
-  const said = typeof status.message === "string" ? status.message : "no further explanation";
+  const message = typeof status.message === "string" ? status.message : "no further explanation";
   const reason = typeof status.reason === "string" ? status.reason : "";
-  return new ApiError(`${request}: HTTP ${answer.status}${reason && ` ${reason}`}: ${said}`, {
+  return new ApiError(`${request}: HTTP ${answer.status}${reason && ` ${reason}`}: ${message}`, {
     status: answer.status,
     reason,
     retryAfterMs: retryAfterMs(answer.retryAfter, status),
@@ -54,8 +56,7 @@ export function apiErrorOf(
 /** Any error of a request as an {@link ApiError}. */
 export function asApiError(error: unknown, request = "API request"): ApiError {
   if (error instanceof ApiError) return error;
-  const text = error instanceof Error ? error.message : String(error);
-  return new ApiError(`${request}: ${text}`, { status: 0, cause: error });
+  return new ApiError(`${request}: ${errorMessage(error)}`, { status: 0, cause: error });
 }
 
 const longestRetryAfterMs = 120_000;

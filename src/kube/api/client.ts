@@ -7,7 +7,7 @@ import type { Credentials } from "./credentials.ts";
 import { linesOf } from "./lines.ts";
 
 /** One request to the API server. */
-export interface ApiRequest {
+interface ApiRequest {
   /** @default GET */
   readonly method?: "GET" | "POST" | "PATCH";
   /** With every part of it percent-encoded where need be. */
@@ -25,7 +25,7 @@ export interface ApiRequest {
 }
 
 /** A stream of lines is given up when nothing has arrived for this long. */
-export interface StreamOptions {
+interface StreamOptions {
   readonly idleMs: number;
 }
 

@@ -145,7 +145,7 @@ test("an IPv6 service address is put in brackets", () => {
   expect(credentials.server.origin).toBe("https://[fd00::1]");
 });
 
-test("a failed request names itself, the status and what the server said", async () => {
+test("a failed request names itself, the status and the server's message", async () => {
   await using api = await FakeApiServer.start();
   const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   api.script({ when: () => true, answer: 502, body: "<html>Bad gateway</html>" });

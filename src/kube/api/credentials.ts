@@ -20,7 +20,7 @@ export interface CredentialMaterial {
 }
 
 /** Options of {@link RereadCredentials}. */
-export interface RereadOptions {
+interface RereadOptions {
   readonly server: URL;
   /** Reads everything anew; called again when what was read is older than `maxAgeMs`. */
   readonly read: () => Promise<CredentialMaterial>;
@@ -93,7 +93,7 @@ function fingerprintOf(tls: CredentialMaterial["tls"]): string {
 }
 
 /** A connection pool for one API server: bounded, with TCP keep-alive so that dead peers are noticed. */
-export function newAgent(server: URL, tls: CredentialMaterial["tls"]): HttpAgent {
+function newAgent(server: URL, tls: CredentialMaterial["tls"]): HttpAgent {
   const pool = { keepAlive: true, keepAliveMsecs: 15_000, maxSockets: 32, maxFreeSockets: 4 };
   return server.protocol === "http:" ? new HttpAgent(pool) : new HttpsAgent({ ...pool, ...tls });
 }

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type Credentials, RereadCredentials } from "./credentials.ts";
 
 /** Where a pod finds its API server: the variables that the kubelet sets in every container. */
@@ -19,9 +20,10 @@ export interface InClusterOptions {
 export function inClusterCredentials(options: InClusterOptions): Credentials {
   const dir = options.serviceAccountDir ?? "/var/run/secrets/kubernetes.io/serviceaccount";
   const host = isIPv6(options.host) ? `[${options.host}]` : options.host;
+  const { maxAgeMs } = options;
   return new RereadCredentials({
     server: new URL(`https://${host}:${options.port}`),
-    ...(options.maxAgeMs === undefined ? {} : { maxAgeMs: options.maxAgeMs }),
+    ...omitUndefined({ maxAgeMs }),
     read: async () => {
       const [ca, token] = await Promise.all([
         readFile(join(dir, "ca.crt")),

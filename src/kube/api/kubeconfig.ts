@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { parse } from "yaml";
 import * as z from "zod";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type CredentialMaterial, type Credentials, RereadCredentials } from "./credentials.ts";
 
 const clusterSchema = z.looseObject({
@@ -89,15 +90,14 @@ async function materialOf(
     user.tokenFile === undefined
       ? user.token
       : (await readFile(resolve(baseDir, user.tokenFile), "utf8")).trim();
-  const servername = cluster["tls-server-name"];
   return {
-    tls: {
-      ...(ca && { ca }),
-      ...(cert && { cert }),
-      ...(key && { key }),
-      ...(servername !== undefined && { servername }),
-      ...(cluster["insecure-skip-tls-verify"] === true && { rejectUnauthorized: false }),
-    },
+    tls: omitUndefined({
+      ca,
+      cert,
+      key,
+      servername: cluster["tls-server-name"],
+      rejectUnauthorized: cluster["insecure-skip-tls-verify"] === true ? false : undefined,
+    }),
     headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
   };
 }

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { apiErrorOf } from "./api-error.ts";
 import type { ApiClient } from "./client.ts";
 
@@ -22,7 +23,7 @@ export interface ListWatchTimings {
 }
 
 /** One page of a LIST. */
-export interface ListPage {
+interface ListPage {
   readonly items: readonly unknown[];
   readonly version: string;
   /** The token of the next page; absent on the last one. */
@@ -30,7 +31,7 @@ export interface ListPage {
 }
 
 /** A version that the LIST is to be no older than ("" = the newest), or the token of a next page. */
-export type ListStart = { readonly resourceVersion: string } | { readonly continue: string };
+type ListStart = { readonly resourceVersion: string } | { readonly continue: string };
 
 const pageLimit = 500;
 
@@ -47,21 +48,23 @@ export class ListWatch {
   /** Reads one page. @throws ApiError */
   async list(from: ListStart, signal: AbortSignal): Promise<ListPage> {
     const { client, path, query, accept } = this.#target;
-    const answer = await client.json({
-      path,
-      query: { ...query, limit: pageLimit, ...from, ...atLeast(from) },
-      ...(accept === undefined ? {} : { accept: accept.list }),
-      timeoutMs: this.#timings.requestTimeoutMs,
-      signal,
-    });
+    const answer = await client.json(
+      omitUndefined({
+        path,
+        query: { ...query, limit: pageLimit, ...from, ...atLeast(from) },
+        accept: accept?.list,
+        timeoutMs: this.#timings.requestTimeoutMs,
+        signal,
+      }),
+    );
     const list = isJsonObject(answer) ? answer : {};
     const metadata = metadataOf(list);
     const next = metadata.continue;
-    return {
+    return omitUndefined({
       items: Array.isArray(list.items) ? list.items : [],
       version: String(metadata.resourceVersion ?? ""),
-      ...(typeof next === "string" && next !== "" && { next }),
-    };
+      next: typeof next === "string" && next !== "" ? next : undefined,
+    });
   }
 
   /** The lines of a watch from a version on. @throws ApiError */
@@ -69,7 +72,7 @@ export class ListWatch {
     const { client, path, query, accept } = this.#target;
     const { watchSeconds, requestTimeoutMs, idleMs } = this.#timings;
     return client.lines(
-      {
+      omitUndefined({
         path,
         query: {
           ...query,
@@ -78,10 +81,10 @@ export class ListWatch {
           resourceVersion,
           timeoutSeconds: Math.ceil(watchSeconds * (1 + Math.random())),
         },
-        ...(accept === undefined ? {} : { accept: accept.watch }),
+        accept: accept?.watch,
         timeoutMs: requestTimeoutMs,
         signal,
-      },
+      }),
       { idleMs },
     );
   }
@@ -94,7 +97,7 @@ function atLeast(from: ListStart): { resourceVersionMatch?: "NotOlderThan" } {
 }
 
 /** One line of a watch. */
-export interface WatchEvent {
+interface WatchEvent {
   /** `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, or what a later server may send. */
   readonly type: string;
   readonly object: JsonObject;
@@ -111,8 +114,9 @@ export function parseWatchEvent(line: string, resource: string): WatchEvent {
     const status = Number(object.code ?? 500);
     throw apiErrorOf(`watch ${resource}`, { status, body: object });
   }
-  const version = metadataOf(object).resourceVersion;
-  return { type: String(type), object, ...(typeof version === "string" && { version }) };
+  const { resourceVersion } = metadataOf(object);
+  const version = typeof resourceVersion === "string" ? resourceVersion : undefined;
+  return omitUndefined({ type: String(type), object, version });
 }
 
 function metadataOf(object: JsonObject): JsonObject {

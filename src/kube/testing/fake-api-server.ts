@@ -4,19 +4,10 @@ import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { mergePatch, metadataOf, namesOf } from "./merge-patch.ts";
 import type { SeenRequest } from "./requests.ts";
-
-/** What to do with the next matching requests instead of answering them. */
-export interface Script {
-  readonly when: (request: SeenRequest) => boolean;
-  /** @default 1 */
-  times?: number;
-  /** A status to answer with; `"hang"` = never answer; `"reset"` = close the connection. */
-  readonly answer: number | "hang" | "reset";
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: unknown;
-}
+import { play, type Script, send, sendStatus, statusObject } from "./responses.ts";
 
 interface OpenWatch {
   readonly collection: string;
@@ -32,7 +23,7 @@ export class FakeApiServer implements AsyncDisposable {
   readonly seen: SeenRequest[] = [];
   /** Objects by `<collection>/<namespace>/<name>`; collections are `pods`, `network-attachment-definitions`, `events`. */
   readonly objects = new Map<string, JsonObject>();
-  /** Objects per page of a LIST, whatever limit is asked for. */
+  /** Objects per page of a LIST, whatever its limit. */
   pageSize = Number.POSITIVE_INFINITY;
   /** Collections that answer 404: their CRD is not there. */
   readonly absent = new Set<string>();
@@ -90,7 +81,7 @@ export class FakeApiServer implements AsyncDisposable {
     this.#scripts.push(script);
   }
 
-  /** Creates or replaces an object and tells the watches. */
+  /** Creates or replaces an object and sends the event to the watches. */
   put(collection: string, object: JsonObject): void {
     const { namespace, name } = namesOf(object);
     const key = `${collection}/${namespace}/${name}`;
@@ -99,7 +90,7 @@ export class FakeApiServer implements AsyncDisposable {
     this.#broadcast(collection, type, this.objects.get(key) ?? {});
   }
 
-  /** Deletes an object; with `silently` no watch is told, as when they are all broken. */
+  /** Deletes an object; with `silently` no watch gets the event, as when they are all broken. */
   delete(collection: string, name: string, options: { silently?: boolean } = {}): void {
     const key = `${collection}/${name}`;
     const object = this.objects.get(key);
@@ -193,7 +184,7 @@ export class FakeApiServer implements AsyncDisposable {
     const items = all.slice(from, from + this.pageSize);
     const next = from + items.length < all.length ? `${from + items.length}` : undefined;
     const version = exactVersion(request.query) ?? `${this.#version}`;
-    const metadata = { resourceVersion: version, ...(next && { continue: next }) };
+    const metadata = omitUndefined({ resourceVersion: version, continue: next });
     send(to.response, 200, { body: { kind: "List", metadata, items } });
   }
 
@@ -255,7 +246,7 @@ export class FakeApiServer implements AsyncDisposable {
   }
 }
 
-/** A LIST with a limit and a version, and nothing said about how they match, is of that version. */
+/** A LIST with a limit and a version, but without resourceVersionMatch, gets that very version. */
 function exactVersion(query: URLSearchParams): string | undefined {
   const version = Number(query.get("resourceVersion"));
   const isExact = version > 0 && query.has("limit") && !query.has("resourceVersionMatch");
@@ -266,33 +257,4 @@ function isSelected(object: JsonObject, query: URLSearchParams): boolean {
   const node = query.get("fieldSelector")?.replace("spec.nodeName=", "");
   const spec = isJsonObject(object.spec) ? object.spec : {};
   return node === undefined || spec.nodeName === node;
-}
-
-function play(script: Script, response: ServerResponse): void {
-  script.times = (script.times ?? 1) - 1;
-  if (script.answer === "hang") return;
-  if (script.answer === "reset") {
-    response.socket?.resetAndDestroy();
-    return;
-  }
-  const body = script.body ?? statusObject(script.answer, "Scripted");
-  send(response, script.answer, { body, headers: script.headers ?? {} });
-}
-
-function send(
-  response: ServerResponse,
-  status: number,
-  content: { body: unknown; headers?: Readonly<Record<string, string>> },
-): void {
-  response.writeHead(status, { "content-type": "application/json", ...content.headers });
-  const { body } = content;
-  response.end(typeof body === "string" ? body : JSON.stringify(body));
-}
-
-function sendStatus(response: ServerResponse, code: number, reason: string): void {
-  send(response, code, { body: statusObject(code, reason) });
-}
-
-function statusObject(code: number, reason: string): JsonObject {
-  return { kind: "Status", status: "Failure", code, reason, message: `fake ${reason}` };
 }

@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { jsonTypeName, quoteValue } from "#lib/json.ts";
+import { type FieldProblem, summarize } from "#lib/document-error.ts";
 
 /** One thing that is wrong in a selection annotation. */
 export interface SelectionProblem {
@@ -7,8 +7,7 @@ export interface SelectionProblem {
   readonly position: number;
   /** The key within the element, e.g. `mac` or `portMappings[0].hostPort`; empty = the element itself. */
   readonly key: string;
-  /** What was written there, shortened. */
-  readonly value: string;
+  /** What is wrong, and the value that is. */
   readonly reason: string;
 }
 
@@ -23,29 +22,23 @@ export class SelectionError extends CniError {
   override readonly name = "SelectionError";
   readonly problems: readonly SelectionProblem[];
 
-  constructor(what: string, problems: readonly SelectionProblem[]) {
-    const shown = problems.slice(0, maxProblemsInMessage).map(formatProblem);
-    const rest = problems.length - shown.length;
-    const tail = rest === 0 ? "" : `; and ${rest} more`;
-    super(CniErrorCode.InvalidRequest, `${what} is invalid: ${shown.join("; ")}${tail}`);
+  constructor(annotation: string, problems: readonly SelectionProblem[]) {
+    const summary = summarize(problems.map(formatProblem), maxProblemsInMessage);
+    super(CniErrorCode.InvalidRequest, `${annotation} is invalid: ${summary}`);
     this.problems = problems;
   }
 }
 
-/** A problem in one line: `element 2, key "mac", value "zz": not a … hardware address`. */
-export function formatProblem(problem: SelectionProblem): string {
-  const parts = [
-    problem.position === 0 ? "" : `element ${problem.position}`,
-    problem.key === "" ? "" : `key "${problem.key}"`,
-    problem.value === "" ? "" : `value ${quoteValue(problem.value)}`,
-  ].filter((part) => part !== "");
-  return parts.length === 0 ? problem.reason : `${parts.join(", ")}: ${problem.reason}`;
+/** A problem with a field of an element as one of the annotation. */
+export function selectionProblem(position: number, problem: FieldProblem): SelectionProblem {
+  return { position, key: problem.path, reason: problem.reason };
 }
 
-/** A value as a problem shows it: strings as they are, everything else as JSON or, when large, its type. */
-export function describeValue(value: unknown): string {
-  if (value === undefined) return "";
-  if (typeof value === "string") return value.length <= 80 ? value : `${value.slice(0, 80)}…`;
-  const text = quoteValue(value);
-  return text.length <= 80 ? text : jsonTypeName(value);
+/** A problem in one line: `element 2, key "mac": must be a … hardware address, got "zz"`. */
+export function formatProblem({ position, key, reason }: SelectionProblem): string {
+  const parts = [
+    ...(position === 0 ? [] : [`element ${position}`]),
+    ...(key === "" ? [] : [`key "${key}"`]),
+  ];
+  return parts.length === 0 ? reason : `${parts.join(", ")}: ${reason}`;
 }

@@ -1,16 +1,16 @@
-import { type Json, type JsonObject, jsonTypeName } from "#lib/json.ts";
+import { Problems, withValue } from "#lib/document-error.ts";
+import { type Json, quoteValue } from "#lib/json.ts";
 import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseSelectionElement } from "./element.ts";
+import type { NetworkSelection } from "./network-selection.ts";
 import {
-  describeValue,
   formatProblem,
   SelectionError,
   type SelectionProblem,
+  selectionProblem,
 } from "./selection-error.ts";
 import { parseSelectionItem } from "./text.ts";
-import type { Bandwidth, PortMapping } from "./values.ts";
-
-export { SelectionError, type SelectionProblem } from "./selection-error.ts";
 
 /** On pods: the networks to attach besides the default one (multi-network specification v1.1 §4.1). */
 export const networksAnnotation = "k8s.v1.cni.cncf.io/networks";
@@ -23,29 +23,6 @@ export const annotationErrorAnnotation = "plexus.dev/annotation-error";
 /** On NetworkAttachmentDefinitions: the device plugin resource from which attachments take their device. */
 export const resourceNameAnnotation = "k8s.v1.cni.cncf.io/resourceName";
 
-/** One element of the annotation: a network that the pod asks for, and how (§4.1.2.1). */
-export interface NetworkSelection {
-  /** The pod's own where the annotation names none. */
-  readonly namespace: string;
-  readonly name: string;
-  readonly ifName?: string;
-  /** Addresses with or without a prefix length, as written; at least one. */
-  readonly ips?: readonly string[];
-  /** 6 or 20 bytes in lower-case colon form. */
-  readonly mac?: string;
-  /** 8 bytes in lower-case colon form. */
-  readonly infinibandGuid?: string;
-  readonly portMappings?: readonly PortMapping[];
-  readonly bandwidth?: Bandwidth;
-  readonly cniArgs?: JsonObject;
-  /** Gateways; empty = the attachment gets the default route by the gateways that its plugin set. */
-  readonly defaultRoute?: readonly string[];
-  readonly deviceId?: string;
-  readonly ipamClaimReference?: string;
-  /** The element's place in the annotation, counted from 1. */
-  readonly position: number;
-}
-
 /** The most networks that one annotation may name; a bound on what one pod can ask of its node. */
 export const maxSelections = 256;
 
@@ -53,7 +30,7 @@ export const maxSelections = 256;
 const maxWarnings = 20;
 
 interface ParseOptions {
-  /** Told, in one line each, of keys that are passed over or read in spite of their case; at most 20 times. */
+  /** Takes warnings, one line each: keys that are passed over, or read in spite of their case; at most 20. */
   readonly onWarning?: (message: string) => void;
 }
 
@@ -69,8 +46,9 @@ export function parseNetworkSelections(
   annotation: string,
   options: ParseOptions & { readonly podNamespace: string },
 ): NetworkSelection[] {
-  const what = "network selection annotation";
-  return parseAnnotation(annotation, { ...options, what, namespace: options.podNamespace });
+  const { podNamespace: namespace, onWarning } = options;
+  const name = "network selection annotation";
+  return parseAnnotation(annotation, omitUndefined({ name, namespace, onWarning }));
 }
 
 /**
@@ -83,78 +61,78 @@ export function parseDefaultNetworkSelection(
   annotation: string,
   options: ParseOptions & { readonly defaultNamespace: string },
 ): NetworkSelection {
-  const what = "default network annotation";
-  const parsed = parseAnnotation(annotation, {
-    ...options,
-    what,
-    namespace: options.defaultNamespace,
-  });
+  const { defaultNamespace: namespace, onWarning } = options;
+  const name = "default network annotation";
+  const parsed = parseAnnotation(annotation, omitUndefined({ name, namespace, onWarning }));
   const [selection, ...rest] = parsed;
-  if (selection === undefined || rest.length > 0) {
-    const reason = `names ${parsed.length} networks, must name exactly one`;
-    throw new SelectionError(what, [
-      { position: 0, key: "", value: describeValue(annotation), reason },
-    ]);
-  }
-  return selection;
+  if (selection !== undefined && rest.length === 0) return selection;
+  throw wholeError(name, withValue("must name exactly one network", annotation));
 }
 
 interface AnnotationOptions extends ParseOptions {
-  readonly what: string;
+  /** The annotation in messages. */
+  readonly name: string;
   readonly namespace: string;
 }
 
 function parseAnnotation(annotation: string, options: AnnotationOptions): NetworkSelection[] {
   if (annotation.trim() === "") return [];
   const isJson = /[[{"]/.test(annotation);
-  const elements: Json[] = isJson ? parseList(annotation, options.what) : annotation.split(",");
+  const elements: Json[] = isJson ? parseList(annotation, options.name) : annotation.split(",");
   if (elements.length > maxSelections) {
     const reason = `names ${elements.length} networks, more than ${maxSelections}`;
-    throw new SelectionError(options.what, [{ position: 0, key: "", value: "", reason }]);
+    throw wholeError(options.name, reason);
   }
-  const problems: SelectionProblem[] = [];
-  let warnings = 0;
-  const onWarning = (warning: SelectionProblem): void => {
-    if (warnings++ < maxWarnings) options.onWarning?.(`${options.what}: ${formatProblem(warning)}`);
-  };
-  const selections = elements.map((element, index) => {
-    const context = {
-      position: index + 1,
-      namespace: options.namespace,
-      onProblem: (problem: SelectionProblem): void => void problems.push(problem),
-      onWarning,
-    };
-    if (isJson) return parseSelectionElement(element, context);
-    return typeof element === "string" ? parseSelectionItem(element, context) : undefined;
+  const found: SelectionProblem[] = [];
+  const warn = limitedWarnings(options);
+  const selections = elements.flatMap((element, index) => {
+    const position = index + 1;
+    const problems = new Problems();
+    const onWarning = (key: string, reason: string): void => warn({ position, key, reason });
+    const context = { position, namespace: options.namespace, problems, onWarning };
+    const selection = isJson
+      ? parseSelectionElement(element, context)
+      : parseSelectionItem(String(element), context);
+    found.push(...problems.found.map((problem) => selectionProblem(position, problem)));
+    return selection === undefined || problems.found.length > 0 ? [] : [selection];
   });
-  const valid = selections.filter((selection) => selection !== undefined);
-  problems.push(...defaultRouteProblems(valid));
-  if (problems.length > 0) throw new SelectionError(options.what, problems);
-  return valid;
+  found.push(...defaultRouteProblems(selections));
+  if (found.length > 0) throw new SelectionError(options.name, found);
+  return selections;
 }
 
-function parseList(annotation: string, what: string): Json[] {
-  const fail = (reason: string): never => {
-    throw new SelectionError(what, [{ position: 0, key: "", value: "", reason }]);
+/** An error that concerns no single element. */
+function wholeError(name: string, reason: string): SelectionError {
+  return new SelectionError(name, [{ position: 0, key: "", reason }]);
+}
+
+function limitedWarnings({ name, onWarning }: AnnotationOptions): (w: SelectionProblem) => void {
+  let count = 0;
+  return ({ key, ...warning }) => {
+    const shortKey = key.length > 80 ? `${key.slice(0, 80)}…` : key;
+    if (count++ < maxWarnings)
+      onWarning?.(`${name}: ${formatProblem({ ...warning, key: shortKey })}`);
   };
+}
+
+function parseList(annotation: string, name: string): Json[] {
   try {
     const list = parseJsonText(annotation);
-    return Array.isArray(list)
-      ? list
-      : fail(`is ${jsonTypeName(list)}, must be a JSON list of objects`);
+    if (Array.isArray(list)) return list;
+    throw wholeError(name, withValue("must be a JSON list of objects", list));
   } catch (error) {
-    if (error instanceof JsonTextError) return fail(`not valid JSON: ${error.message}`);
-    throw error;
+    if (!(error instanceof JsonTextError)) throw error;
+    throw wholeError(name, `not valid JSON: ${error.message}`);
   }
 }
 
 /** Only one attachment may have the `default-route` key (§4.1.2.1.9). */
 function defaultRouteProblems(selections: readonly NetworkSelection[]): SelectionProblem[] {
   const [first, ...others] = selections.filter((selection) => selection.defaultRoute !== undefined);
-  return others.map((selection) => ({
-    position: selection.position,
+  const reason = `only one element may have this key: element ${first?.position} has it already`;
+  return others.map(({ position, defaultRoute }) => ({
+    position,
     key: "default-route",
-    value: describeValue([...(selection.defaultRoute ?? [])]),
-    reason: `element ${first?.position} has this key already; only one may`,
+    reason: `${reason}, this one with ${quoteValue(defaultRoute)}`,
   }));
 }

@@ -1,139 +1,103 @@
-import { isJsonObject, type Json, jsonTypeName } from "#lib/json.ts";
-import { isCidr, isIp } from "#npwg/address.ts";
-import { foldKeys, type Report, readArray, readInteger, readString, reportAt } from "./read.ts";
-
-/** A port of the host that leads to one of the pod (multi-network specification v1.1 §4.1.2.1.7). */
-export interface PortMapping {
-  readonly hostPort: number;
-  readonly containerPort: number;
-  /** As in CNI's conventions: lower case. */
-  readonly protocol: "tcp" | "udp" | "sctp";
-  /** Multus' addition: the host's address on which to accept. */
-  readonly hostIP?: string;
-}
-
-/** Bits per second, and bits (§4.1.2.1.8). */
-export interface Bandwidth {
-  readonly ingressRate?: number;
-  readonly ingressBurst?: number;
-  readonly egressRate?: number;
-  readonly egressBurst?: number;
-}
+import type { FieldReader } from "#lib/field-reader.ts";
+import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { parseHardwareAddress } from "#npwg/hardware-address.ts";
+import type { Bandwidth, PortMapping } from "./network-selection.ts";
 
 /** At least one address, each with or without a prefix length (§4.1.2.1.3). */
-export function readIps(value: Json, report: Report): string[] | undefined {
-  const list = readArray(value, { report, of: "addresses" });
-  if (list === undefined) return undefined;
-  if (list.length === 0) return report({ value, reason: "must contain at least one address" });
-  const valid = list.map((item, i) =>
-    readAddress(item, { report: reportAt(`[${i}]`, report), cidr: true }),
+export function readIps(fields: FieldReader): string[] | undefined {
+  const ips = fields.strings("ips", (text) =>
+    tryParseIp(text) === undefined && tryParseCidr(text) === undefined
+      ? "must be an IPv4 or IPv6 address with an optional prefix length"
+      : undefined,
   );
-  return allOf(valid);
+  refuseEmpty(fields, "ips", "address");
+  return fields.has("ips") ? ips : undefined;
 }
 
 /** Any number of gateways, none included (§4.1.2.1.9). */
-export function readGateways(value: Json, report: Report): string[] | undefined {
-  const list = readArray(value, { report, of: "addresses" });
-  return (
-    list &&
-    allOf(
-      list.map((item, i) => readAddress(item, { report: reportAt(`[${i}]`, report), cidr: false })),
-    )
-  );
+export function readGateways(fields: FieldReader): string[] | undefined {
+  const gateways = fields.strings("default-route", ipProblem);
+  return fields.has("default-route") ? gateways : undefined;
 }
 
-function readAddress(value: Json, options: { report: Report; cidr: boolean }): string | undefined {
-  const text = readString(value, options.report);
-  if (text === undefined || isIp(text) || (options.cidr && isCidr(text))) return text;
-  const reason = options.cidr
-    ? "not an IPv4 or IPv6 address with an optional prefix length"
-    : "not an IPv4 or IPv6 address";
-  return options.report({ value, reason });
+/** An Ethernet address, or one of IP over InfiniBand (§4.1.2.1.4). */
+export function readMac(fields: FieldReader): string | undefined {
+  const lengths = { bytes: [6, 20], name: "a 6-byte or 20-byte hardware address" };
+  return readHardwareAddress(fields, "mac", lengths);
+}
+
+/** An InfiniBand GUID: Multus' addition. */
+export function readGuid(fields: FieldReader): string | undefined {
+  const lengths = { bytes: [8], name: "an 8-byte InfiniBand GUID" };
+  return readHardwareAddress(fields, "infiniband-guid", lengths);
+}
+
+function readHardwareAddress(
+  fields: FieldReader,
+  key: string,
+  wanted: { bytes: readonly number[]; name: string },
+): string | undefined {
+  const text = fields.string(key);
+  if (text === undefined) return undefined;
+  const address = parseHardwareAddress(text, wanted.bytes);
+  if (address === undefined) fields.mismatch(key, wanted.name);
+  return address;
 }
 
 /** At least one mapping (§4.1.2.1.7). */
-export function readPortMappings(value: Json, report: Report): PortMapping[] | undefined {
-  const list = readArray(value, { report, of: "objects" });
-  if (list === undefined) return undefined;
-  if (list.length === 0) return report({ value, reason: "must contain at least one port mapping" });
-  return allOf(list.map((item, i) => readPortMapping(item, reportAt(`[${i}]`, report))));
+export function readPortMappings(fields: FieldReader): PortMapping[] | undefined {
+  const mappings = fields.objects("portMappings").map(readPortMapping);
+  refuseEmpty(fields, "portMappings", "port mapping");
+  return fields.has("portMappings") ? mappings : undefined;
 }
 
-function readPortMapping(value: Json, report: Report): PortMapping | undefined {
-  if (!isJsonObject(value))
-    return report({ value, reason: `${jsonTypeName(value)}, not an object` });
-  const known = ["hostPort", "containerPort", "protocol", "hostIP"];
-  const keys = foldKeys(value, { known, onWarning: () => {} });
-  const hostPort = readPort("hostPort", { keys, report });
-  const containerPort = readPort("containerPort", { keys, report });
-  const protocol = readProtocol(keys.get("protocol") ?? "TCP", reportAt(".protocol", report));
-  const hostIpValue = keys.get("hostIP");
-  const hostIP =
-    hostIpValue === undefined || hostIpValue === "" ? "" : readHostIp(hostIpValue, report);
-  if (
-    hostPort === undefined ||
-    containerPort === undefined ||
-    protocol === undefined ||
-    hostIP === undefined
-  ) {
-    return undefined;
-  }
-  return { hostPort, containerPort, protocol, ...(hostIP === "" ? {} : { hostIP }) };
+function readPortMapping(fields: FieldReader): PortMapping {
+  return omitUndefined({
+    hostPort: readPort(fields, "hostPort"),
+    containerPort: readPort(fields, "containerPort"),
+    protocol: readProtocol(fields),
+    hostIP: fields.value("hostIP") === "" ? undefined : fields.checked("hostIP", ipProblem),
+  });
 }
 
-function readPort(
-  key: string,
-  from: { keys: Map<string, Json>; report: Report },
-): number | undefined {
-  const report = reportAt(`.${key}`, from.report);
-  const value = from.keys.get(key);
-  if (value === undefined) return report({ value, reason: "is missing" });
-  return readInteger(value, { report, min: 1, max: 65_535 });
+function readPort(fields: FieldReader, key: string): number {
+  if (!fields.has(key)) fields.problem(key, "is missing");
+  return fields.integer(key, { min: 1, max: 65_535 }) ?? 0;
 }
 
-function readProtocol(value: Json, report: Report): PortMapping["protocol"] | undefined {
-  const protocol = readString(value, report)?.toLowerCase();
-  if (protocol === undefined) return undefined;
+function readProtocol(fields: FieldReader): PortMapping["protocol"] {
+  const protocol = (fields.string("protocol") ?? "tcp").toLowerCase();
   if (protocol === "tcp" || protocol === "udp" || protocol === "sctp") return protocol;
-  return report({ value, reason: "not one of TCP, UDP and SCTP" });
-}
-
-function readHostIp(value: Json, report: Report): string | undefined {
-  return readAddress(value, { report: reportAt(".hostIP", report), cidr: false });
+  fields.mismatch("protocol", "TCP, UDP or SCTP");
+  return "tcp";
 }
 
 const bandwidthKeys = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"] as const;
 
 /** At least one limit; a burst only with its rate (§4.1.2.1.8). */
-export function readBandwidth(value: Json, report: Report): Bandwidth | undefined {
-  if (!isJsonObject(value))
-    return report({ value, reason: `${jsonTypeName(value)}, not an object` });
-  const keys = foldKeys(value, { known: bandwidthKeys, onWarning: () => {} });
-  if (keys.size === 0)
-    return report({ value, reason: `must contain at least one of ${bandwidthKeys.join(", ")}` });
-  const limits = [...keys].map(([key, limit]) => {
-    const number = readInteger(limit, {
-      report: reportAt(`.${key}`, report),
-      min: 1,
-      max: Number.MAX_SAFE_INTEGER,
-    });
-    return number === undefined ? undefined : ([key, number] as const);
-  });
-  for (const direction of ["ingress", "egress"]) {
-    if (keys.has(`${direction}Burst`) && !keys.has(`${direction}Rate`)) {
-      return report({
-        path: `.${direction}Burst`,
-        value: keys.get(`${direction}Burst`),
-        reason: `needs ${direction}Rate`,
-      });
-    }
+export function readBandwidth(fields: FieldReader): Bandwidth | undefined {
+  const limits = fields.object("bandwidth");
+  if (limits === undefined) return undefined;
+  if (!bandwidthKeys.some((key) => limits.has(key))) {
+    fields.problem("bandwidth", `must have at least one of ${bandwidthKeys.join(", ")}`);
   }
-  const valid = allOf(limits);
-  return valid && Object.fromEntries(valid);
+  for (const direction of ["ingress", "egress"]) {
+    const needsRate = limits.has(`${direction}Burst`) && !limits.has(`${direction}Rate`);
+    if (needsRate) limits.problem(`${direction}Burst`, `needs ${direction}Rate`);
+  }
+  const [ingressRate, ingressBurst, egressRate, egressBurst] = bandwidthKeys.map((key) =>
+    limits.integer(key, { min: 1 }),
+  );
+  return omitUndefined({ ingressRate, ingressBurst, egressRate, egressBurst });
 }
 
-/** The elements when every one of them was read; undefined when any was not. */
-function allOf<T>(values: readonly (T | undefined)[]): T[] | undefined {
-  const read = values.filter((value) => value !== undefined);
-  return read.length === values.length ? read : undefined;
+function refuseEmpty(fields: FieldReader, key: string, element: string): void {
+  const value = fields.value(key);
+  const isEmpty = Array.isArray(value) && value.length === 0;
+  if (isEmpty) fields.problem(key, `must have at least one ${element}`);
+}
+
+function ipProblem(text: string): string | undefined {
+  return tryParseIp(text) === undefined ? "must be an IPv4 or IPv6 address" : undefined;
 }

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { formatResult, parseResult, type Result } from "#cni/result/result.ts";
+import { formatResult } from "#cni/result/format.ts";
+import { parseResult } from "#cni/result/parse.ts";
+import type { Result } from "#cni/result/result.ts";
 import { withDefaultRoutes } from "./result-edit.ts";
 
 function result(...routes: object[]): Result {

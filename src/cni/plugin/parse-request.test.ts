@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { json } from "#cni/testing/arbitrary.ts";
 import { supportedVersions } from "#cni/versions.ts";
-import { parsePluginRequest, sameNetnsError } from "./request.ts";
+import { parsePluginRequest, sameNetnsError } from "./parse-request.ts";
 
 const env = {
   CNI_COMMAND: "ADD",
@@ -123,13 +123,13 @@ test.each(["VERSION", "add", "FOO", "__proto__", "toString"])(
 );
 
 test.each([
-  ["", 6, "error unmarshall network config: unexpected end"],
-  ["{", 6, "error unmarshall network config: unexpected end"],
-  ["[]", 6, "error unmarshall network config: must be an object, got an array"],
+  ["", 6, "error unmarshall network config: not valid JSON: unexpected end"],
+  ["{", 6, "error unmarshall network config: not valid JSON: unexpected end"],
+  ["[]", 6, "error unmarshall network config: must be an object, got []"],
   ["null", 7, "missing network name"],
   [{ cniVersion: "1.1.0" }, 7, "missing network name"],
   [{ name: "" }, 7, "missing network name"],
-  [{ name: 3 }, 6, "error unmarshall network config: name: must be a string, got a number"],
+  [{ name: 3 }, 6, "error unmarshall network config: name: must be a string, got 3"],
   [{ name: "../x" }, 7, "invalid characters found in network name"],
   [
     { name: "n", cniVersion: 1 },
@@ -144,7 +144,7 @@ test.each([
   [
     { ...conf, prevResult: 1, dns: [] },
     7,
-    "invalid network configuration on stdin: prevResult: must be an object, got a number; dns: ",
+    "invalid network configuration on stdin: prevResult: must be an object, got 1; dns: ",
   ],
 ])("parsePluginRequest() refuses the configuration %j [S-05] [R-0.4-36]", (stdin, code, text) => {
   for (const command of ["ADD", "DEL", "CHECK", "STATUS", "GC"]) {
@@ -244,9 +244,9 @@ test.each([
   [[item, null], "cni.dev/attachments[1]: must be an object, got null"],
   [
     [{ containerID: 3, ifname: "e" }],
-    "cni.dev/attachments[0].containerID: must be a string, got a number",
+    "cni.dev/attachments[0].containerID: must be a string, got 3",
   ],
-  ["all", "cni.dev/attachments: must be an array, got a string"],
+  ["all", 'cni.dev/attachments: must be an array, got "all"'],
 ])(
   "parsePluginRequest() refuses GC's attachments %j rather than collect too much [R-1.1-30]",
   (list, problem) => {

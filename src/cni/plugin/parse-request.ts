@@ -1,0 +1,106 @@
+import { parseCniArgs } from "#cni/args.ts";
+import { checkWellKnownKeys, readCapabilities } from "#cni/conf/plugin-conf.ts";
+import { parseJson, readDocument } from "#cni/document.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { validateNetworkName } from "#cni/names.ts";
+import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
+import type { FieldReader } from "#lib/field-reader.ts";
+import type { Json, JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { type Command, checkVariables, checkVersion, type Env, isCommand } from "./commands.ts";
+import type { PluginRequest, RequestConf, ValidAttachments } from "./request.ts";
+
+/**
+ * Reads a call as Go's plugins do: variables, then configuration, then command, then versions,
+ * with their codes and words.
+ * @throws CniError 1, 3, 4, 6 or 7
+ */
+export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
+  const name = env.CNI_COMMAND ?? "";
+  const command = isCommand(name) ? name : undefined;
+  checkVariables(env, command);
+  const conf = parseJson(stdin, undecodable.subject) ?? {};
+  const known = readDocument(conf, undecodable, readIdentity);
+  if (known.name === "") {
+    throw new CniError(CniErrorCode.InvalidNetworkConfig, "missing network name");
+  }
+  validateNetworkName(known.name);
+  if (command === undefined) {
+    throw new CniError(CniErrorCode.InvalidEnvironmentVariables, `unknown CNI_COMMAND: ${name}`);
+  }
+  checkVersion(command, known.cniVersion);
+  return assemble(command, env, readRest(conf, known));
+}
+
+/** The error for a sandbox whose network namespace is the plugin's own. */
+export function sameNetnsError(): CniError {
+  return new CniError(
+    CniErrorCode.InvalidNetns,
+    "plugin's netns and netns from CNI_NETNS should not be the same",
+  );
+}
+
+/** Go's plugins read name and version before everything else, and say this when they cannot. */
+const undecodable = {
+  subject: "error unmarshall network config",
+  code: CniErrorCode.DecodingFailure,
+};
+
+function readIdentity(fields: FieldReader): Pick<RequestConf, "name" | "cniVersion"> {
+  return { name: fields.string("name") ?? "", cniVersion: fields.string("cniVersion") ?? "" };
+}
+
+/** What the configuration holds beyond name and version. */
+interface RequestBody {
+  readonly conf: RequestConf;
+  readonly prevResult: JsonObject | undefined;
+  readonly validAttachments: ValidAttachments;
+}
+
+/** @throws CniError 7 naming every field that is wrong */
+function readRest(conf: Json, known: Pick<RequestConf, "name" | "cniVersion">): RequestBody {
+  const subject = "invalid network configuration on stdin";
+  const options = { subject, code: CniErrorCode.InvalidNetworkConfig };
+  return readDocument(conf, options, (fields) => {
+    checkWellKnownKeys(fields);
+    const type = fields.string("type") ?? "";
+    const { raw } = fields;
+    return {
+      conf: { ...known, type, capabilities: readCapabilities(fields), raw },
+      prevResult: fields.object("prevResult")?.raw,
+      validAttachments: readValidAttachments(fields),
+    };
+  });
+}
+
+/**
+ * The list of CNI 1.1.0 §2 "GC", under the name of the specification or else of its 1.1.0 tag.
+ * libcni writes null for an empty one.
+ */
+function readValidAttachments(fields: FieldReader): ValidAttachments {
+  const key = validAttachmentsKeys.find((candidate) => fields.has(candidate));
+  if (key === undefined) return { kind: "absent" };
+  const items = fields.objects(key).map((item) => ({
+    containerID: item.required("containerID"),
+    ifname: item.required("ifname"),
+  }));
+  return { kind: "list", items };
+}
+
+function assemble(command: Command, env: Env, body: RequestBody): PluginRequest {
+  const path = (env.CNI_PATH ?? "").split(":").filter((dir) => dir !== "");
+  const { conf, prevResult, validAttachments } = body;
+  if (command === "STATUS") return { command, conf, path };
+  if (command === "GC") return { command, conf, path, validAttachments };
+  return omitUndefined({
+    command,
+    conf,
+    path,
+    containerId: env.CNI_CONTAINERID ?? "",
+    netns: env.CNI_NETNS ?? "",
+    ifName: env.CNI_IFNAME ?? "",
+    cniArgs: parseCniArgs(env.CNI_ARGS ?? ""),
+    prevResult,
+    netnsOverride: /^(true|1)$/i.test(env.CNI_NETNS_OVERRIDE ?? ""),
+  });
+}

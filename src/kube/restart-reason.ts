@@ -1,0 +1,18 @@
+import type { ApiError } from "#kube/api/api-error.ts";
+
+/** Why a watch had to be started again; a label of a metric, so there are few. */
+export type RestartReason =
+  | "expired"
+  | "disconnected"
+  | "throttled"
+  | "refused"
+  | "error"
+  | "absent";
+
+/** The reason that an error stands for. "absent" is not among them: only the cache knows which types may be. */
+export function restartReason(error: ApiError): RestartReason {
+  if (error.status === 410 || error.reason === "Expired") return "expired";
+  if (error.status === 429) return "throttled";
+  if (error.refused) return "refused";
+  return error.status === 0 ? "disconnected" : "error";
+}

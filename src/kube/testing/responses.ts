@@ -1,0 +1,47 @@
+import type { ServerResponse } from "node:http";
+import type { JsonObject } from "#lib/json.ts";
+import type { SeenRequest } from "./requests.ts";
+
+/** What to do with the next matching requests instead of answering them. */
+export interface Script {
+  readonly when: (request: SeenRequest) => boolean;
+  /** @default 1 */
+  times?: number;
+  /** A status to answer with; `"hang"` = never answer; `"reset"` = close the connection. */
+  readonly answer: number | "hang" | "reset";
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+/** Answers as a script says, and counts that down. */
+export function play(script: Script, response: ServerResponse): void {
+  script.times = (script.times ?? 1) - 1;
+  if (script.answer === "hang") return;
+  if (script.answer === "reset") {
+    response.socket?.resetAndDestroy();
+    return;
+  }
+  const body = script.body ?? statusObject(script.answer, "Scripted");
+  send(response, script.answer, { body, headers: script.headers ?? {} });
+}
+
+/** Answers with JSON, or with a text as it is. */
+export function send(
+  response: ServerResponse,
+  status: number,
+  content: { body: unknown; headers?: Readonly<Record<string, string>> },
+): void {
+  response.writeHead(status, { "content-type": "application/json", ...content.headers });
+  const { body } = content;
+  response.end(typeof body === "string" ? body : JSON.stringify(body));
+}
+
+/** Answers with a Status object. */
+export function sendStatus(response: ServerResponse, code: number, reason: string): void {
+  send(response, code, { body: statusObject(code, reason) });
+}
+
+/** A failure as the API server describes it. */
+export function statusObject(code: number, reason: string): JsonObject {
+  return { kind: "Status", status: "Failure", code, reason, message: `fake ${reason}` };
+}

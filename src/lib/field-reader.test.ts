@@ -1,0 +1,139 @@
+import { describe, expect, test } from "vitest";
+import { DocumentError, Problems } from "./document-error.ts";
+import { FieldReader, readFields } from "./field-reader.ts";
+import type { JsonObject } from "./json.ts";
+
+/** What a reading gives, and the problems that it notes, as `path: reason`. */
+function read<T>(
+  object: JsonObject,
+  reading: (fields: FieldReader) => T,
+  rules: { foldCase?: boolean; strictNull?: boolean } = {},
+): { value: T; problems: string[] } {
+  const problems = new Problems();
+  const value = reading(new FieldReader(object, { ...rules, path: "", problems }));
+  return { value, problems: problems.found.map(({ path, reason }) => `${path}: ${reason}`) };
+}
+
+describe("FieldReader", () => {
+  test("reads what is there and takes null for absent", () => {
+    const object = { text: "a", count: 3, list: ["b"], inner: { c: 1 }, none: null };
+    const { value, problems } = read(object, (fields) => [
+      fields.string("text"),
+      fields.integer("count"),
+      fields.strings("list"),
+      fields.object("inner")?.integer("c"),
+      fields.string("none"),
+      fields.object("absent"),
+      fields.elements("absent"),
+      fields.has("none"),
+    ]);
+    expect(value).toEqual(["a", 3, ["b"], 1, undefined, undefined, [], true]);
+    expect(problems).toEqual([]);
+  });
+
+  test("notes every problem with its path and value", () => {
+    const object = {
+      text: 1,
+      short: "",
+      list: ["a", 2],
+      map: { a: "b", c: 4 },
+      inner: { items: [{ n: 1.5 }, []] },
+    };
+    const { problems } = read(object, (fields) => {
+      fields.string("text");
+      fields.required("short");
+      fields.required("absent");
+      fields.strings("list");
+      fields.stringMap("map");
+      const items = fields.object("inner")?.objects("items");
+      items?.[0]?.integer("n");
+      fields.elements("inner");
+      fields.refuseOthers(["text", "short", "list", "inner"]);
+    });
+    expect(problems).toEqual([
+      "text: must be a string, got 1",
+      "short: is missing",
+      "absent: is missing",
+      "list[1]: must be a string, got 2",
+      'map["c"]: must be a string, got 4',
+      "inner.items[1]: must be an object, got []",
+      "inner.items[0].n: must be a non-negative integer, got 1.5",
+      'inner: must be an array, got {"items":[{"n":1.5},[]]}',
+      "map: is no key of this object",
+    ]);
+  });
+
+  test.each([
+    [{}, -1, "a non-negative integer"],
+    [{ min: 1 }, 0, "a positive integer"],
+    [{ min: 1, max: 5 }, 6, "an integer from 1 to 5"],
+    [{ min: Number.MIN_SAFE_INTEGER }, 0.5, "an integer"],
+  ])("names the range %j of an integer", (range, value, wanted) => {
+    const { problems } = read({ n: value }, (fields) => fields.integer("n", range));
+    expect(problems).toEqual([`n: must be ${wanted}, got ${value}`]);
+  });
+
+  test("applies checks to strings", () => {
+    const check = (text: string): string | undefined =>
+      text.startsWith("a") ? undefined : "must begin with a";
+    const object = { good: "ab", bad: "b", empty: "", list: ["a", "c"] };
+    const { value, problems } = read(object, (fields) => [
+      fields.checked("good", check),
+      fields.checked("bad", check),
+      fields.checked("empty", check),
+      fields.checked("absent", check),
+      fields.requiredChecked("absent", check),
+      fields.strings("list", check),
+    ]);
+    expect(value).toEqual(["ab", undefined, undefined, undefined, "", ["a"]]);
+    expect(problems).toEqual([
+      'bad: must begin with a, got "b"',
+      "empty: must begin with a",
+      "absent: is missing",
+      'list[1]: must begin with a, got "c"',
+    ]);
+  });
+
+  test("finds keys in any case where that is the rule, in what is below as well", () => {
+    const object = { HostPort: 1, hostport: 2, Inner: { KEY: "a" } };
+    const reading = (fields: FieldReader) => [
+      fields.integer("hostPort"),
+      fields.object("inner")?.string("key"),
+    ];
+    expect(read(object, reading, { foldCase: true }).value).toEqual([2, "a"]);
+    expect(read(object, reading).value).toEqual([undefined, undefined]);
+  });
+
+  test("takes null for a wrong value where that is the rule", () => {
+    const { problems } = read({ a: null }, (fields) => fields.string("a"), { strictNull: true });
+    expect(problems).toEqual(["a: must be a string, got null"]);
+  });
+
+  test("does not take a key of the prototype for a member", () => {
+    expect(read({}, (fields) => fields.value("constructor")).value).toBeUndefined();
+  });
+});
+
+describe("readFields()", () => {
+  test("gives what was read", () => {
+    expect(readFields({ a: "b" }, { subject: "x" }, (fields) => fields.string("a"))).toBe("b");
+  });
+
+  test("throws everything that is wrong, at most ten in words", () => {
+    const keys = Array.from({ length: 12 }, (_, i) => `k${i}`);
+    const reading = (): unknown =>
+      readFields({}, { subject: "cannot read x" }, (fields) => keys.map((k) => fields.required(k)));
+    expect(reading).toThrow(DocumentError);
+    expect(reading).toThrow(/^cannot read x: k0: is missing; .*; k9: is missing; and 2 more$/);
+  });
+
+  test.each([
+    [null, "null"],
+    [[], "[]"],
+    ["a", '"a"'],
+  ])("refuses %j, which is no object", (value, got) => {
+    expect(() => readFields(value, { subject: "x" }, () => 1)).toThrow(
+      `x: must be an object, got ${got}`,
+    );
+  });
+});

@@ -1,0 +1,189 @@
+import { DocumentError, Problems, withValue } from "./document-error.ts";
+import { isJsonObject, type JsonObject } from "./json.ts";
+
+/** How the members of an object are read. */
+export interface ReadingRules {
+  /** Find keys whatever their case, the last spelling winning, as Go's encoding/json does. */
+  readonly foldCase?: boolean;
+  /** Take null for a value, of a wrong type always. @default false: it is the same as absent, as in Go */
+  readonly strictNull?: boolean;
+}
+
+/** Why a text will not do, in words such as `must not be empty`; undefined when it will. */
+type StringCheck = (text: string) => string | undefined;
+
+/** Where a {@link FieldReader} is in its document, and how it reads. */
+interface FieldReaderOptions extends ReadingRules {
+  /** "" for the document itself. */
+  readonly path: string;
+  readonly problems: Problems;
+}
+
+/**
+ * Reads the members of a JSON object that has a specification. Every method notes what is wrong
+ * with the path of the field and goes on, so that one reading finds everything. This is how all
+ * documents of the specifications are validated; our own configuration has zod schemas.
+ */
+export class FieldReader {
+  /** The object as it is. */
+  readonly raw: JsonObject;
+  readonly #members: ReadonlyMap<string, unknown>;
+  readonly #options: FieldReaderOptions;
+
+  constructor(object: JsonObject, options: FieldReaderOptions) {
+    this.raw = object;
+    this.#options = options;
+    this.#members = new Map(Object.entries(object).map(([key, value]) => [this.#fold(key), value]));
+  }
+
+  #fold(key: string): string {
+    return this.#options.foldCase === true ? key.toLowerCase() : key;
+  }
+
+  /** Notes a problem with a member. */
+  problem(key: string, reason: string): void {
+    this.#options.problems.add(this.#pathOf(key), reason);
+  }
+
+  /** Notes that a member is not what it must be. */
+  mismatch(key: string, wanted: string): void {
+    this.problem(key, withValue(`must be ${wanted}`, this.value(key)));
+  }
+
+  #pathOf(key: string): string {
+    return this.#options.path === "" ? key : `${this.#options.path}.${key}`;
+  }
+
+  /** The member as it is; undefined for null as well, unless that is a value. */
+  value(key: string): unknown {
+    const value = this.#members.get(this.#fold(key));
+    return value === null && this.#options.strictNull !== true ? undefined : value;
+  }
+
+  /** Whether the member is there, even as null. */
+  has(key: string): boolean {
+    return this.#members.has(this.#fold(key));
+  }
+
+  string(key: string): string | undefined {
+    const value = this.value(key);
+    if (value === undefined || typeof value === "string") return value;
+    this.mismatch(key, "a string");
+    return undefined;
+  }
+
+  /** A string that must be there and not be empty; "" after noting a problem. */
+  required(key: string): string {
+    const value = this.string(key);
+    if (value === "" || this.value(key) === undefined) this.problem(key, "is missing");
+    return value ?? "";
+  }
+
+  /** A string that passes a check; undefined after noting a problem. */
+  checked(key: string, problem: StringCheck): string | undefined {
+    const value = this.string(key);
+    const reason = value === undefined ? undefined : problem(value);
+    if (reason === undefined) return value;
+    this.problem(key, value === "" ? reason : withValue(reason, value));
+    return undefined;
+  }
+
+  /** The same, of a string that must be there. */
+  requiredChecked(key: string, problem: StringCheck): string {
+    if (this.value(key) === undefined) this.problem(key, "is missing");
+    return this.checked(key, problem) ?? "";
+  }
+
+  /** A whole number within a range, both ends included. @default from 0 */
+  integer(key: string, range: { min?: number; max?: number } = {}): number | undefined {
+    const { min = 0, max = Number.MAX_SAFE_INTEGER } = range;
+    const value = this.value(key);
+    if (value === undefined) return undefined;
+    const isInteger = typeof value === "number" && Number.isSafeInteger(value);
+    if (isInteger && value >= min && value <= max) return value;
+    this.mismatch(key, integerName(min, max));
+    return undefined;
+  }
+
+  /** Elements that are no strings, or that will not do as `problem` says, are a problem and left out. */
+  strings(key: string, problem: StringCheck = () => undefined): string[] {
+    return this.elements(key).filter((value, index): value is string => {
+      const reason = typeof value === "string" ? problem(value) : "must be a string";
+      if (reason !== undefined) this.problem(`${key}[${index}]`, withValue(reason, value));
+      return reason === undefined;
+    });
+  }
+
+  /** The members of an object whose values are all strings; others are a problem, and left out. */
+  stringMap(key: string): Record<string, string> {
+    const entries = Object.entries(this.object(key)?.raw ?? {});
+    const strings = entries.filter((entry): entry is [string, string] => {
+      const [name, value] = entry;
+      if (typeof value === "string") return true;
+      this.problem(`${key}["${name}"]`, withValue("must be a string", value));
+      return false;
+    });
+    return Object.fromEntries(strings);
+  }
+
+  object(key: string): FieldReader | undefined {
+    const value = this.value(key);
+    return value === undefined ? undefined : this.#child(key, value);
+  }
+
+  /** A reader for each element; those that are no objects are a problem, and left out. */
+  objects(key: string): FieldReader[] {
+    return this.elements(key).flatMap(
+      (value, index) => this.#child(`${key}[${index}]`, value) ?? [],
+    );
+  }
+
+  /** The elements of an array as they are; none when it is absent, or no array. */
+  elements(key: string): readonly unknown[] {
+    const value = this.value(key);
+    if (value === undefined) return [];
+    if (Array.isArray(value)) return value;
+    this.mismatch(key, "an array");
+    return [];
+  }
+
+  /** Notes every member that is not among the given ones. */
+  refuseOthers(keys: readonly string[]): void {
+    for (const key of Object.keys(this.raw)) {
+      if (!keys.includes(key)) this.problem(key, "is no key of this object");
+    }
+  }
+
+  #child(key: string, value: unknown): FieldReader | undefined {
+    if (isJsonObject(value)) {
+      return new FieldReader(value, { ...this.#options, path: this.#pathOf(key) });
+    }
+    this.problem(key, withValue("must be an object", value));
+    return undefined;
+  }
+}
+
+function integerName(min: number, max: number): string {
+  if (max < Number.MAX_SAFE_INTEGER) return `an integer from ${min} to ${max}`;
+  if (min === 0) return "a non-negative integer";
+  return min === 1 ? "a positive integer" : "an integer";
+}
+
+/**
+ * Reads an object, field by field, with `read`.
+ * @throws DocumentError that begins with the subject and names every field that is wrong
+ */
+export function readFields<T>(
+  value: unknown,
+  rules: ReadingRules & { readonly subject: string },
+  read: (fields: FieldReader) => T,
+): T {
+  if (!isJsonObject(value)) {
+    const reason = withValue("must be an object", value);
+    throw new DocumentError(rules.subject, [{ path: "", reason }]);
+  }
+  const problems = new Problems();
+  const result = read(new FieldReader(value, { ...rules, path: "", problems }));
+  problems.throwIfAny(rules.subject);
+  return result;
+}
