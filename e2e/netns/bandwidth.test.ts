@@ -1,19 +1,15 @@
 import { execa } from "execa";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { chained, ptp } from "../support/networks.ts";
 import { nodeBinary } from "../support/paths.ts";
-import { errorOf, PlexusNode } from "../support/plexus-node.ts";
-import { snapshot } from "../support/snapshot.ts";
+import { errorOf } from "../support/plexus-node.ts";
+import { test } from "../support/test.ts";
 
-let node: PlexusNode;
-
-beforeAll(async () => {
-  node = await PlexusNode.create();
+test.beforeAll(async ({ node }) => {
   node.defaultNetwork = ptp("default", 50);
   const bandwidth = { type: "bandwidth", capabilities: { bandwidth: true } };
   await node.nad("shaped", chained(ptp("shaped", 51), bandwidth));
 });
-afterAll(async () => await node?.[Symbol.asyncDispose]());
 
 const rate = 8_000_000;
 const bytes = 2_000_000;
@@ -30,7 +26,9 @@ let began;
 socket.on("connect", () => { began = performance.now(); socket.end(Buffer.alloc(Number(process.argv[2]))); });
 socket.resume().on("end", () => console.log((performance.now() - began) / 1000));`;
 
-test("tc shows the requested rates, and a transfer into the pod is limited to them [N-4.1.2.1.8a] [N-4.1.2.1.8.2a]", async () => {
+test("tc shows the requested rates, and a transfer into the pod is limited to them [N-4.1.2.1.8a] [N-4.1.2.1.8.2a]", async ({
+  node,
+}) => {
   const limits = {
     ingressRate: rate,
     ingressBurst: 400_000,
@@ -40,7 +38,7 @@ test("tc shows the requested rates, and a transfer into the pod is limited to th
   const pod = await node.pod("limited", { networks: [{ name: "shaped", bandwidth: limits }] });
   await pod.mustAdd();
   await pod.mustDel();
-  const before = await snapshot(node);
+  const before = await node.hostState();
   await pod.mustAdd();
   const queues = await node.lab.run("tc", "qdisc", "show");
   expect(queues).toMatch(/tbf .* dev veth\w+ root .* rate 8Mbit/);
@@ -63,10 +61,10 @@ test("tc shows the requested rates, and a transfer into the pod is limited to th
   const ideal = (bytes * 8 - limits.ingressBurst) / rate;
   expect(seconds).toBeGreaterThan(0.6 * ideal);
   await pod.mustDel();
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
 });
 
-test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", async () => {
+test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", async ({ node }) => {
   const pod = await node.pod("no-burst", {
     networks: [{ name: "shaped", bandwidth: { ingressRate: 1e6 } }],
   });
@@ -75,17 +73,21 @@ test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", a
   await pod.mustDel();
 });
 
-test("the same shaped network twice is refused with its reason, before anything is attached [N-4.2a]", async () => {
+test("the same shaped network twice is refused with its reason, before anything is attached [N-4.2a]", async ({
+  node,
+}) => {
   const shaped = { name: "shaped", bandwidth: { ingressRate: 1e6 } };
   const pod = await node.pod("shaped-twice", { networks: [shaped, shaped] });
-  const before = await snapshot(node);
+  const before = await node.hostState();
   const error = errorOf(await pod.add());
   expect(error.code).toBe(100);
   expect(error.msg).toMatch(/network shaped cannot be attached twice.*bandwidth.*shaping device/);
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
 });
 
-test("the same network twice works where only one is shaped, and the first is undamaged [N-4.2a] [N-4.2b]", async () => {
+test("the same network twice works where only one is shaped, and the first is undamaged [N-4.2a] [N-4.2b]", async ({
+  node,
+}) => {
   const bandwidth = { ingressRate: 1e6 };
   const pod = await node.pod("shaped-once", { networks: [{ name: "shaped", bandwidth }] });
   await pod.mustAdd();

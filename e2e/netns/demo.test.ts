@@ -6,7 +6,7 @@ import { execa, type Options, type ResultPromise } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { requireRoot } from "../support/netns-lab.ts";
 import { cniPluginDir, repositoryRoot } from "../support/paths.ts";
-import { gone } from "../support/until.ts";
+import { waitForExit } from "../support/processes.ts";
 
 let scratch: string;
 const script = join(repositoryRoot, "scripts/demo.sh");
@@ -113,7 +113,7 @@ test.each(["SIGINT", "SIGTERM"] as const)(
     process.kill(-(run.pid as number), signal);
     const { exitCode } = await run;
     expect(exitCode).not.toBe(0);
-    await gone(run.pid as number);
+    await waitForExit(run.pid as number);
     expect(existsSync(dir)).toBe(false);
     expect(await host()).toBe(before);
   },

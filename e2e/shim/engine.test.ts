@@ -4,8 +4,9 @@ import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from "node
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { waitUntil } from "../support/wait.ts";
 import { encodeFrame, encodePlan, FrameType } from "./frames.ts";
-import { type Bench, cniError, eachBuild, until } from "./harness.ts";
+import { type Bench, cniError, eachBuild } from "./harness.ts";
 
 /** Installs an engine of our own kind as plexus-standalone, and returns its path. */
 function standalone(bench: Bench, script: string, mode = 0o755): string {
@@ -163,7 +164,7 @@ eachBuild("the conversation", (bench) => {
       stdio: "ignore",
     });
     try {
-      await until(() => existsSync(socket));
+      await waitUntil("the peer listens", () => existsSync(socket));
       const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: socket } }));
       expect(error.code).toBe(999);
       expect(error.msg).toBe(`refused to talk to ${socket}: its owner has uid 65534, not root's`);
@@ -216,7 +217,7 @@ eachBuild("a daemon that is not there yet", (bench) => {
       "-e",
       `require("net").createServer().listen(${JSON.stringify(bench().socket)})`,
     ]);
-    await until(() => existsSync(bench().socket));
+    await waitUntil("the owner listens", () => existsSync(bench().socket));
     owner.kill("SIGKILL");
     await new Promise((ended) => owner.on("close", ended));
     const error = cniError(await bench().run({ env: { CNI_COMMAND: "CHECK" } }));

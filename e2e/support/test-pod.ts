@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { Result } from "execa";
 import type { CallOutcome, CniCall, PlexusNode } from "./plexus-node.ts";
 
@@ -127,6 +129,26 @@ export class TestPod {
     must(await this.del(changes), "DEL");
   }
 
+  /** Path of the attachment record of `eth0`. */
+  get recordPath(): string {
+    return join(this.#node.stateDir, `${this.containerId}@eth0.json`);
+  }
+
+  /** Path of the teardown plan of `eth0`. */
+  get planPath(): string {
+    return join(this.#node.stateDir, `${this.containerId}@eth0.teardown`);
+  }
+
+  /** Those of the record and the teardown plan that exist. */
+  keptFiles(): string[] {
+    return [this.recordPath, this.planPath].filter((path) => existsSync(path));
+  }
+
+  /** Whether a call holds the lock of this pod's sandbox, or waits for it. */
+  isLocked(): boolean {
+    return existsSync(join(this.#node.stateDir, `${this.containerId}.lock`));
+  }
+
   /** Runs a command in the pod's network namespace; a failure throws. */
   run(...command: string[]): Promise<string> {
     return this.#node.lab.run("ip", "netns", "exec", this.netns, ...command);
@@ -161,8 +183,8 @@ export class TestPod {
 
   /** Pings an address, by an interface where one is given. @throws Error when no answer comes */
   async ping(address: string, ifName?: string): Promise<void> {
-    const by = ifName === undefined ? [] : ["-I", ifName];
-    await this.run("ping", "-n", "-c", "1", "-w", "20", ...by, address);
+    const source = ifName === undefined ? [] : ["-I", ifName];
+    await this.run("ping", "-n", "-c", "1", "-w", "20", ...source, address);
   }
 
   status(): Promise<Record<string, unknown>[] | undefined> {

@@ -11,16 +11,6 @@ export const elsewhere = "plexus-e2e-elsewhere";
 export const networksKey = "k8s.v1.cni.cncf.io/networks";
 export const statusKey = "k8s.v1.cni.cncf.io/network-status";
 
-/** A network definition. */
-export function nad(name: string, config: object, namespace = home): object {
-  return {
-    apiVersion: "k8s.cni.cncf.io/v1",
-    kind: "NetworkAttachmentDefinition",
-    metadata: { name, namespace },
-    spec: { config: JSON.stringify(config) },
-  };
-}
-
 /** The networks of the scenarios, by the names that pods use. */
 export const networks = {
   red: bridge("red", 161),
