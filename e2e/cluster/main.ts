@@ -20,7 +20,7 @@ const usage = `usage: node e2e/cluster/main.ts COMMAND
   down           stops the cluster and removes all that is left of it
 `;
 
-/** What the process that holds the cluster tells the other commands. */
+/** What the process that holds the cluster writes down for the other commands. */
 interface State {
   readonly pid: number;
   readonly directory: string;
@@ -60,7 +60,7 @@ async function up(): Promise<void> {
   console.log("The cluster is up. Next: node e2e/cluster/main.ts kubectl get nodes");
 }
 
-/** Starts the cluster and holds it until it is told to stop: the cluster ends with this process. */
+/** Starts the cluster and holds it until a SIGTERM: the cluster ends with this process. */
 async function hold(): Promise<void> {
   await using cluster = await startCluster();
   const state: State = {

@@ -81,7 +81,7 @@ test.for(["cni.dev/valid-attachments", "cni.dev/attachments"])(
       expect(list).toEqual(expect.arrayContaining([attachmentOf(kept, "eth0"), unknown]));
       return true;
     });
-    // net-beta is of 1.0.0, which has no GC, and net-gamma does not want it.
+    // net-beta has version 1.0.0, which has no GC, and net-gamma disables it.
     expect(validByType(executions)).toEqual({
       "default-first": ofDefault,
       "default-second": ofDefault,

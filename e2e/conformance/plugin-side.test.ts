@@ -10,7 +10,7 @@ import { cniVersions } from "./tools.ts";
 /** Here the pod has its default network alone. */
 const test = scriptedTest.extend("pod", ({ node }) => node.newPod());
 
-/** A conf whose default network is of one scripted plugin. */
+/** A conf whose default network has one scripted plugin. */
 function confOf(cniVersion: string, delegateVersion: string, keys: object = {}): object {
   const delegate = { cniVersion: delegateVersion, name: "default", type: "alpha", ...keys };
   return { cniVersion, name: "plexus", type: "plexus", delegates: [delegate] };

@@ -110,7 +110,7 @@ test.for(recorded("GC").map(({ stdin }, index) => ({ index, stdin })))(
       exitCode: 0,
       stdout: "",
     });
-    // Null says that nothing is in use; without the key the runtime does not say.
+    // Null means that nothing is in use; without the key the runtime leaves it open.
     const whatItDoes = valid === undefined ? [] : ["GC delegate/"];
     expect(await plugins.order()).toEqual([
       ...(valid === null ? ["DEL delegate/eth0"] : []),

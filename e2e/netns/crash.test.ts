@@ -23,7 +23,7 @@ const points = [
 ];
 
 test.for(points)(
-  "the daemon is killed while $type runs: the shim detaches all and says code 11",
+  "the daemon is killed while $type runs: the shim detaches all and reports code 11",
   async ({ type, ran }, { node, plugins }) => {
     const pod = await node.pod(`during-${type}`, { networks: "alpha,beta" });
     await plugins.script(type, "ADD", { hold: true });

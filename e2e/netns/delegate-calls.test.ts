@@ -108,7 +108,7 @@ test("each plugin of a chain reads its own configuration with name, cniVersion, 
   await plugins.clear();
   await pod.mustDel({ conf: '{"cniVersion":"1.0.0","name":"plexus","type":"plexus"}' });
   const deleted = (await plugins.executions()).map((execution) => execution.stdin);
-  expect(deleted, "DEL goes by the record, and every plugin gets the final result").toEqual([
+  expect(deleted, "DEL uses the record, and every plugin gets the final result").toEqual([
     sortedJson({ ...second, ...common, prevResult: result }),
     sortedJson({ ...first, ...common, prevResult: result, runtimeConfig: mappings }),
   ]);

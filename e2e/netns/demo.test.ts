@@ -50,7 +50,7 @@ test("make demo attaches two pods to three networks, pings over each and leaves 
   expect(await host()).toBe(before);
 });
 
-test("without root it says so in one line", async () => {
+test("without root it fails with one line that names the reason", async () => {
   const nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-s"];
   // Read from stdin, as the checkout may be in a directory that only root can read.
   const { exitCode, stdout, stderr } = await execa("setpriv", nobody, {

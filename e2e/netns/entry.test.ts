@@ -12,7 +12,7 @@ test("VERSION names every version, and answers in that of its input [R-0.2-01] [
   expect(outcome.json).toEqual({ cniVersion: "0.4.0", supportedVersions: versions });
 });
 
-test("without a command the shim says on stderr what it is", async ({ node }) => {
+test("without a command the shim prints on stderr what it is", async ({ node }) => {
   const { stdout, stderr, exitCode } = await node.lab.try([node.shim], {
     env: {},
     extendEnv: false,

@@ -21,7 +21,7 @@ socket.pipe(process.stdout);
 socket.on("error", (e) => { console.log(e.code); process.exit(1); });
 socket.setTimeout(5000, () => { console.log("TIMEOUT"); process.exit(1); });`;
 
-/** A TCP server in the pod that says its name. */
+/** A TCP server in the pod that answers with its name. */
 async function serve({ lab }: PlexusNode, pod: TestPod): Promise<AsyncDisposable> {
   const [file, ...args] = lab.command(
     "ip",

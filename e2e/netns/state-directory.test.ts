@@ -8,7 +8,7 @@ test.beforeAll(async ({ idleNode: { lab, stateDir } }) => {
   await lab.run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", stateDir);
 });
 
-/** Fills the state directory; the file that does. */
+/** Fills the state directory with a file and returns its path. */
 async function fill({ lab, stateDir }: PlexusNode): Promise<string> {
   const file = join(stateDir, "filler");
   await lab.try(["dd", "if=/dev/zero", `of=${file}`, "bs=4k", "count=16", "status=none"]);
@@ -60,7 +60,7 @@ test("a read-only state directory refuses ADD and DEL with their reason; both wo
   await pod.mustDel();
 });
 
-test("a daemon whose state directory cannot be made says so in one line and does not start", async ({
+test("a daemon whose state directory cannot be made does not start and names the reason in one line", async ({
   node,
 }) => {
   await node.stopDaemon();

@@ -114,7 +114,7 @@ test("an ADD whose undoing fails keeps its record; the runtime's DEL completes i
   expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("DEL goes by the record: changed annotation, changed definition, removed manifests do not matter", async ({
+test("DEL uses the record: changed annotation, changed definition, removed manifests do not matter", async ({
   node,
   plugins,
 }) => {
@@ -161,7 +161,7 @@ test("a second ADD is refused with code 103 and changes nothing [R-1.0-14]", asy
   expect(await plugins.order()).toEqual(["DEL alpha/net1", ...dels.slice(2)]);
 });
 
-test("DEL without a namespace, or with one that is gone, tells the plugins that there is none", async ({
+test("DEL without a namespace, or with one that is gone, gives the plugins an empty CNI_NETNS", async ({
   node,
   plugins,
 }) => {
@@ -177,10 +177,7 @@ test("DEL without a namespace, or with one that is gone, tells the plugins that 
   }
 });
 
-test("a damaged record: DEL goes by the teardown plan and forgets both", async ({
-  node,
-  plugins,
-}) => {
+test("a damaged record: DEL uses the teardown plan and removes both", async ({ node, plugins }) => {
   const pod = await node.pod("damaged", { networks: "alpha,beta" });
   await pod.mustAdd();
   await damage(pod.recordPath);
@@ -190,7 +187,7 @@ test("a damaged record: DEL goes by the teardown plan and forgets both", async (
   expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("record and plan damaged: the default network is told, the files are put aside, the pod can go", async ({
+test("record and plan damaged: the default network gets its DEL, the files are put aside, the pod can be deleted", async ({
   node,
   plugins,
 }) => {

@@ -15,7 +15,7 @@ const dels = [
   "DEL default-second/eth0",
   "DEL default-first/eth0",
 ];
-/** Tells the oldest daemon to go; returns when it takes no more calls, with the promise of its end. */
+/** Sends the oldest daemon a SIGTERM; returns when it takes no more calls, with the promise of its end. */
 async function drain(node: PlexusNode): Promise<{ ended: Promise<void> }> {
   const logged = node.log.length;
   const ended = node.stopDaemon("SIGTERM");

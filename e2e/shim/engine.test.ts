@@ -8,12 +8,15 @@ import { waitUntil } from "../support/wait.ts";
 import { encodeFrame, encodePlan, FrameType } from "./frames.ts";
 import { type Bench, cniError, eachBuild } from "./harness.ts";
 
-/** Installs an engine of our own kind as plexus-standalone, and returns its path. */
+/**
+ * Installs an engine of our own kind as plexus-standalone, and returns its path. The script runs as either kind of
+ * module, which a package.json in a directory above decides.
+ */
 function standalone(bench: Bench, script: string, mode = 0o755): string {
   const path = join(bench.dir, "plexus-standalone");
   const codec = encodeFrame.toString();
   const text = `#!${process.execPath}
-const net = require("node:net"); const fs = require("node:fs");
+const [net, fs] = ["node:net", "node:fs"].map(process.getBuiltinModule);
 const encodeFrame = ${codec};
 const socket = new net.Socket({ fd: 3 });
 ${script}`;
@@ -67,7 +70,7 @@ eachBuild("the conversation", (bench) => {
     ["/nonexistent/netns", false],
     ["/proc/self/ns/mnt", false],
     ["/dev/null", false],
-  ])("the request tells whether CNI_NETNS %j is the shim's own", async (path, isOwn) => {
+  ])("the request states whether CNI_NETNS %j is the shim's own", async (path, isOwn) => {
     const pinned = join(bench().dir, "netns");
     if (path === "another") {
       writeFileSync(pinned, "");

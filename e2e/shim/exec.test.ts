@@ -43,7 +43,7 @@ eachBuild("a delegate", (bench) => {
     expect(result).toMatchObject({ outcome: "exited", code: 3, stdout: "out", stderr: "err" });
   });
 
-  test("killed by a signal: the signal is told", async () => {
+  test("killed by a signal: the signal is reported", async () => {
     bench().plugin("p", "kill -SEGV $$");
     const result = await bench().order({ type: "p" });
     expect(result).toMatchObject({ outcome: "signaled", code: 11, message: "killed by signal 11" });

@@ -41,7 +41,7 @@ export class Daemon {
     child.unref();
   }
 
-  /** Starts the program; {@link waitUntil} tells when it is ready. */
+  /** Starts the program, which need not be ready yet: see {@link waitUntil}. */
   static start(options: DaemonOptions): Daemon {
     const [file, ...args] = options.command;
     const log = openSync(options.logFile, "a");
@@ -77,7 +77,7 @@ export class Daemon {
       const message = cause instanceof Error ? cause.message : String(cause);
       throw new Error(`${message}\n${this.#lastLines()}`, { cause });
     }
-    if (!this.running) throw new Error(`${this.name} ended by itself\n${this.#lastLines()}`);
+    if (!this.running) throw new Error(`${this.name} ended unexpectedly\n${this.#lastLines()}`);
   }
 
   /** Sends a signal and waits until the program has ended. Does nothing when it has ended already. */

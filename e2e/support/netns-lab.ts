@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { execa, type Options, type Result } from "execa";
 import { waitUntil } from "./wait.ts";
 
-/** Says why real namespaces cannot be used here; the tests that need them fail with it. */
+/** @throws Error when real namespaces cannot be used here; the tests that need them fail with it */
 export function requireRoot(): void {
   if (process.getuid?.() !== 0)
     throw new Error("network namespaces need root: run the tests as root");

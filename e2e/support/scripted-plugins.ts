@@ -19,11 +19,11 @@ export interface Execution {
   readonly stdin: string | undefined;
   readonly pid: number;
   readonly grandchild: number | undefined;
-  /** Whether the plugin came to its end by itself. */
+  /** Whether the plugin ended of its own accord. */
   readonly ended: boolean;
 }
 
-/** What a plugin does on a command; e2e/fixtures/fake-plugin.c says what each key means. */
+/** What a plugin does on a command; e2e/fixtures/fake-plugin.c describes each key. */
 export interface Script {
   readonly grandchild?: true;
   readonly nostdin?: true;
@@ -44,7 +44,7 @@ export function errorScript(code: number, msg: string, details = ""): Script {
   return { stdout: JSON.stringify(error), exit: 1 };
 }
 
-/** Small real executables that do what a test says and remember how they were called. */
+/** Small real executables that follow a test's script and record how they were called. */
 export class ScriptedPlugins {
   readonly #root: string;
 

@@ -186,7 +186,7 @@ function apiServerCommand(tools: Tools, files: ControlPlaneFiles): Command {
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
     `--service-account-key-file=${files.serviceAccountKey}`,
     `--service-account-signing-key-file=${files.serviceAccountKey}`,
-    // Without it a server that is told to stop waits a minute for its clients to close their watches.
+    // Without it a server that gets a SIGTERM waits a minute for its clients to close their watches.
     "--shutdown-watch-termination-grace-period=1s",
     "--profiling=false",
   ];

@@ -119,7 +119,7 @@ export function attachScenarios(scene: () => Scene): void {
       await scene().kubectl("delete", "network-attachment-definition", "late");
     });
 
-    test("with an annotation that cannot be read starts, and is told so", async () => {
+    test("with an annotation that cannot be read starts, with the error in its status and an event", async () => {
       const pod = await scene().startPod("confused", { networks: "red@@net1" });
       expect(Object.keys(await scene().interfaces("confused"))).toEqual(["lo", "eth0"]);
       const [only, ...more] = networkStatus(pod);

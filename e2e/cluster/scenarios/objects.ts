@@ -16,7 +16,7 @@ export const networks = {
   red: bridge("red", 161),
   blue: bridge("blue", 162),
   green: bridge("green", 163),
-  /** Addresses and hardware addresses are the pods' to say. */
+  /** Pods choose addresses and hardware addresses themselves. */
   fixed: list("fixed", {
     type: "bridge",
     bridge: "br164",

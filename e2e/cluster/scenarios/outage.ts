@@ -35,7 +35,7 @@ export function outageScenarios(scene: () => Scene): void {
         container: ends,
       });
       expect(await recordsOf(scene().target)).toHaveLength(3);
-      // The kubelet has been told of this one, and has its grace period to wait for.
+      // The kubelet knows of this deletion already, and waits for the grace period.
       await scene().kubectl("delete", "pod", "deleted", "--wait=false");
       await controlPlane.stopApiServer("SIGKILL");
       onTestFinished(async () => restartApiServer(scene()));
@@ -90,7 +90,7 @@ export function outageScenarios(scene: () => Scene): void {
       await scene().createPod("waits", both);
       const event = await scene().waitForEvent("waits", "FailedCreatePodSandBox");
       expect(event.message).toMatch(/plexus/);
-      // The primary's configuration is of CNI 1.0.0: the runtime has no STATUS to ask.
+      // The primary's configuration has cniVersion 1.0.0, which has no STATUS for the runtime to call.
       expect(await nodeReady(scene())).toBe("True");
       await scene().deletePods("before");
       await waitUntil(
@@ -109,14 +109,14 @@ export function outageScenarios(scene: () => Scene): void {
       const { target } = scene();
       await usePrimaryVersion(scene(), "1.1.0");
       onTestFinished(async () => usePrimaryVersion(scene(), "1.0.0"));
-      await scene().startPod("of-1.1", both);
+      await scene().startPod("with-1.1", both);
       await parkPlexus(target);
       onTestFinished(async () => unparkPlexus(target));
       await waitForReady(scene(), "False");
       await unparkPlexus(target);
       await waitForPlexus(target);
       await waitForReady(scene(), "True");
-      await scene().startPod("of-1.1-again", both);
+      await scene().startPod("with-1.1-again", both);
     });
 
     test("of the node: pods come back with their networks, and nothing else", {
@@ -201,7 +201,7 @@ async function usePrimaryVersion(scene: Scene, cniVersion: string): Promise<void
   await writeFile(primary, JSON.stringify({ ...conf, cniVersion }, undefined, 2));
   const own = join(node.cniConfDir, "00-plexus.conflist");
   await waitUntil(
-    `00-plexus.conflist is of CNI ${cniVersion}`,
+    `00-plexus.conflist has cniVersion ${cniVersion}`,
     async () => JSON.parse(await readFile(own, "utf8")).cniVersion === cniVersion,
   );
 }

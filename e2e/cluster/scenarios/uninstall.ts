@@ -87,14 +87,14 @@ async function deleteManifests(target: Target): Promise<void> {
 }
 
 async function waitForRollout(target: Target): Promise<void> {
-  const what = ["rollout", "status", "daemonset/plexus-uninstall", "--timeout=400s"];
-  await target.kubectl(system, ...what);
+  const daemonset = "daemonset/plexus-uninstall";
+  await target.kubectl(system, "rollout", "status", daemonset, "--timeout=400s");
 }
 
 async function waitForLog(target: Target, expected: RegExp): Promise<void> {
   const read = ["logs", uninstallPods, "--container=uninstall"];
   await waitUntil(
-    `the uninstalling pod says ${expected}`,
+    `the uninstalling pod logs ${expected}`,
     async () => expected.test((await target.tryKubectl(system, ...read)).stdout),
     { timeoutMs: 120_000, intervalMs: 500 },
   );
