@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { join } from "node:path";
-import type { CallOutcome, PlexusNode, PrintedError } from "../support/plexus-node.ts";
+import type { CallOutcome, PrintedError } from "../support/cni-call.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
 
 /** The commands that a runtime may ask of the engine. */
 export type Command = "ADD" | "DEL" | "CHECK" | "STATUS" | "GC";

@@ -28,8 +28,7 @@ test("CHECK runs every network's plugins but those of disableCheck and of versio
   await node.nad("old", { cniVersion: "0.3.1", name: "net-old", type: "beta" });
   const checked = await node.newPod({ networks: "alpha,unchecked,old" });
   await checked.mustAdd();
-  for (const name of ["eth0", "net1"])
-    await checked.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}x`);
+  for (const name of ["eth0", "net1"]) await checked.addLink(name);
   await plugins.clear();
   expect(await checked.check()).toMatchObject({ exitCode: 0, stdout: "" });
   expect(await plugins.order()).toEqual([
@@ -60,7 +59,7 @@ test("CHECK goes by the runtime's prevResult where later plugins have changed ou
     await plugins.script(type, "ADD", { stdout: JSON.stringify(printed) });
   const { own: _, ...result } = printed;
   expect(await plain.mustAdd()).toEqual(result);
-  await plain.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0x");
+  await plain.addLink("eth0");
   await plain.run("ip", "address", "add", "10.9.0.5/24", "dev", "eth0");
   const given = async (prevResult?: object): Promise<unknown> => {
     await plugins.clear();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { expect } from "vitest";
-import type { CallOutcome } from "../support/plexus-node.ts";
+import type { CallOutcome } from "../support/cni-call.ts";
 import { scriptedTest } from "../support/test.ts";
 import { fullEnvironment, type RawCall, rawCall, specifiedError } from "./calls.ts";
 import { cniVersions } from "./tools.ts";

@@ -2,9 +2,9 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import type { CallOutcome } from "../support/plexus-node.ts";
+import type { CallOutcome } from "../support/cni-call.ts";
 import { type Execution, errorScript } from "../support/scripted-plugins.ts";
-import { scriptedTest } from "../support/test.ts";
+import { detachOrder, scriptedTest } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
 import { specifiedError } from "./calls.ts";
 
@@ -54,13 +54,7 @@ function validByType(executions: readonly Execution[]): Record<string, unknown> 
   );
 }
 
-const teardown = [
-  "DEL gamma/net3",
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
+const teardown = detachOrder("alpha", "beta", "gamma");
 
 test.for(["cni.dev/valid-attachments", "cni.dev/attachments"])(
   "a container that is not in %s is torn down, and every network collects with its complete list [R-1.1-30] [R-1.1-31] [R-1.1-32]",

@@ -5,21 +5,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { list } from "../support/networks.ts";
 import { errorScript } from "../support/scripted-plugins.ts";
-import { scriptedTest as test } from "../support/test.ts";
+import { attachOrder, detachOrder, scriptedTest as test } from "../support/test.ts";
 import { specifiedError } from "./calls.ts";
 
-const added = [
-  "ADD default-first/eth0",
-  "ADD default-second/eth0",
-  "ADD alpha/net1",
-  "ADD beta/net2",
-];
-const deleted = [
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
+const added = attachOrder("alpha", "beta");
+const deleted = detachOrder("alpha", "beta");
 
 /** Long enough that what does not wait would have begun. */
 const pauseMs = 300;

@@ -91,7 +91,7 @@ describe("a delegate's error", () => {
       await plugins.unscript("alpha", "ADD");
       await pod.mustAdd({ conf });
       // CHECK asks for the interface first, which a scripted plugin does not make.
-      await pod.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0peer");
+      await pod.addLink("eth0");
       await pod.mustCheck({ conf });
       await plugins.script("alpha", "CHECK", script);
       expect(specifiedError(await pod.check({ conf }))).toEqual(wanted);
@@ -237,7 +237,7 @@ test("an interface of the requested name that is there already fails ADD before 
   plugins,
   pod,
 }) => {
-  await pod.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "x");
+  await pod.addLink("eth0");
   const error = specifiedError(await pod.add({ conf: confOf("1.0.0", "1.0.0") }));
   expect(error.msg).toMatch(/interface eth0.* exists already/);
   expect(await plugins.order()).toEqual([]);

@@ -3,9 +3,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
+import type { CallOutcome } from "../support/cni-call.ts";
 import { list } from "../support/networks.ts";
 import { repositoryRoot } from "../support/paths.ts";
-import type { CallOutcome } from "../support/plexus-node.ts";
 import { ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { test as nodeTest } from "../support/test.ts";
 import { specifiedError } from "./calls.ts";

@@ -1,8 +1,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { bridge, macvlan, ptp } from "../support/networks.ts";
-import { errorOf } from "../support/plexus-node.ts";
 import { test } from "../support/test.ts";
 
 test.beforeAll(async ({ node }) => {
@@ -80,7 +80,7 @@ test("a generated name steps aside for requested ones and for what is in the pod
   node,
 }) => {
   const pod = await node.pod("aside", { networks: "macvlan,bridge@net1" });
-  await pod.run("ip", "link", "add", "net2", "type", "veth", "peer", "name", "net2p");
+  await pod.addLink("net2");
   await pod.mustAdd();
   const status = await statusNames(pod);
   expect(status[1]).toEqual(["default/macvlan", "net3", false]);

@@ -1,9 +1,10 @@
-import { execa } from "execa";
 import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { chained, ptp } from "../support/networks.ts";
 import { nodeBinary } from "../support/paths.ts";
-import { errorOf } from "../support/plexus-node.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
 import { test } from "../support/test.ts";
+import type { TestPod } from "../support/test-pod.ts";
 
 test.beforeAll(async ({ node }) => {
   node.defaultNetwork = ptp("default", 50);
@@ -26,6 +27,16 @@ let began;
 socket.on("connect", () => { began = performance.now(); socket.end(Buffer.alloc(Number(process.argv[2]))); });
 socket.resume().on("end", () => console.log((performance.now() - began) / 1000));`;
 
+/** How long it takes until everything has arrived in the pod. */
+async function transferSeconds(
+  { lab }: PlexusNode,
+  pod: TestPod,
+  address: string,
+): Promise<number> {
+  await using _sink = await pod.startProgram(nodeBinary(), "-e", sink);
+  return Number(await lab.run(nodeBinary(), "-e", source, address, String(bytes)));
+}
+
 test("tc shows the requested rates, and a transfer into the pod is limited to them [N-4.1.2.1.8a] [N-4.1.2.1.8.2a]", async ({
   node,
 }) => {
@@ -44,20 +55,7 @@ test("tc shows the requested rates, and a transfer into the pod is limited to th
   expect(queues).toMatch(/tbf .* dev veth\w+ root .* rate 8Mbit/);
   expect(queues).toMatch(/tbf .* dev bwp\w+ root .* rate 4Mbit/);
   const address = (await pod.addresses("net1"))[0]?.split("/")[0] ?? "";
-  const [file, ...args] = node.lab.command(
-    "ip",
-    "netns",
-    "exec",
-    pod.netns,
-    nodeBinary(),
-    "-e",
-    sink,
-  );
-  const serving = execa(file, args, { reject: false, buffer: false });
-  await new Promise((resolve) => serving.stdout?.once("data", resolve));
-  const seconds = Number(await node.lab.run(nodeBinary(), "-e", source, address, String(bytes)));
-  serving.kill("SIGKILL");
-  await serving;
+  const seconds = await transferSeconds(node, pod, address);
   const ideal = (bytes * 8 - limits.ingressBurst) / rate;
   expect(seconds).toBeGreaterThan(0.6 * ideal);
   await pod.mustDel();

@@ -1,19 +1,14 @@
 import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { bridge, macvlan } from "../support/networks.ts";
 import { cniPluginDir } from "../support/paths.ts";
-import { errorOf } from "../support/plexus-node.ts";
 import { isRunning, waitForExit } from "../support/processes.ts";
 import { errorScript } from "../support/scripted-plugins.ts";
-import { scriptedTest as test } from "../support/test.ts";
+import { attachOrder, detachOrder, scriptedTest as test } from "../support/test.ts";
 import { waitUntil } from "../support/wait.ts";
 
-const chain = ["ADD default-first/eth0", "ADD default-second/eth0"];
-const dels = [
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
+const chain = attachOrder();
+const dels = detachOrder("alpha", "beta");
 
 const points = [
   { type: "default-first", ran: [] },

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { fileKinds } from "../support/host-state.ts";
 import { bridge, defaultRoutes, hostLocal, list, macvlan } from "../support/networks.ts";
-import { errorOf } from "../support/plexus-node.ts";
 import { test } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
 

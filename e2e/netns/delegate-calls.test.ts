@@ -1,9 +1,9 @@
 import { expect } from "vitest";
 import { list } from "../support/networks.ts";
 import type { Execution } from "../support/scripted-plugins.ts";
-import { scriptedTest as test } from "../support/test.ts";
+import { attachOrder, scriptedTest as test } from "../support/test.ts";
 
-const chain = ["ADD default-first/eth0", "ADD default-second/eth0"];
+const chain = attachOrder();
 
 test("the default network comes first, then each requested one, one at a time; DEL reverses it all [N-6.2] [N-7.3] [R-0.4-01] [R-1.0-24]", async ({
   node,

@@ -1,9 +1,9 @@
 import { describe, expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { hostKinds } from "../support/host-state.ts";
-import { errorOf } from "../support/plexus-node.ts";
 import { waitForExit } from "../support/processes.ts";
 import { errorScript, type Script } from "../support/scripted-plugins.ts";
-import { scriptedTest } from "../support/test.ts";
+import { attachOrder, detachOrder, scriptedTest } from "../support/test.ts";
 
 /** Whatever fails, the node has in the end what it had before, but for the namespaces of the test's pods. */
 const test = scriptedTest.extend("unchanged", { auto: true }, async ({ node }, { onCleanup }) => {
@@ -12,20 +12,8 @@ const test = scriptedTest.extend("unchanged", { auto: true }, async ({ node }, {
 });
 
 const networks = "alpha,beta,gamma";
-const adds = [
-  "ADD default-first/eth0",
-  "ADD default-second/eth0",
-  "ADD alpha/net1",
-  "ADD beta/net2",
-  "ADD gamma/net3",
-];
-const dels = [
-  "DEL gamma/net3",
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
+const adds = attachOrder("alpha", "beta", "gamma");
+const dels = detachOrder("alpha", "beta", "gamma");
 
 /** Where an ADD can fail, and which DELs then undo what was attempted: whole chains, last network first. */
 const positions = [

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { errorOf } from "../support/plexus-node.ts";
+import { errorOf } from "../support/cni-call.ts";
 import { waitForExit } from "../support/processes.ts";
 import { scriptedTest } from "../support/test.ts";
 
@@ -36,7 +36,7 @@ test("a DEL that hangs is killed, the others are done, and the next DEL complete
 }) => {
   const pod = await node.pod("hangs-del", { networks: "alpha,beta" });
   await pod.mustAdd();
-  await pod.run("ip", "link", "add", "net2", "type", "veth", "peer", "name", "net2p");
+  await pod.addLink("net2");
   await plugins.clear();
   await plugins.script("beta", "DEL", { hang: true });
   expect(errorOf(await pod.del()).msg).toContain("timed out");

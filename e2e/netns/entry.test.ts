@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { errorOf } from "../support/plexus-node.ts";
+import { errorOf } from "../support/cni-call.ts";
 import { scriptedTest as test } from "../support/test.ts";
 
 const versions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];

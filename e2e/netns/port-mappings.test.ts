@@ -1,4 +1,3 @@
-import { execa } from "execa";
 import { expect } from "vitest";
 import { bridge, chained, ptp } from "../support/networks.ts";
 import { nodeBinary } from "../support/paths.ts";
@@ -14,34 +13,13 @@ test.beforeAll(async ({ node }) => {
   await node.nad("mapped", chained(ptp("mapped", 47), portmap));
 });
 
+/** A TCP server that answers with its name. */
 const server = `require("node:net").createServer((s) => s.end("hello from " + process.argv[1])).listen(80, "0.0.0.0", () => console.log("up"))`;
 const client = `
 const socket = require("node:net").connect(Number(process.argv[2]), process.argv[1]);
 socket.pipe(process.stdout);
 socket.on("error", (e) => { console.log(e.code); process.exit(1); });
 socket.setTimeout(5000, () => { console.log("TIMEOUT"); process.exit(1); });`;
-
-/** A TCP server in the pod that answers with its name. */
-async function serve({ lab }: PlexusNode, pod: TestPod): Promise<AsyncDisposable> {
-  const [file, ...args] = lab.command(
-    "ip",
-    "netns",
-    "exec",
-    pod.netns,
-    nodeBinary(),
-    "-e",
-    server,
-    pod.name,
-  );
-  const process = execa(file, args, { reject: false, buffer: false });
-  await new Promise((resolve) => process.stdout?.once("data", resolve));
-  return {
-    async [Symbol.asyncDispose]() {
-      process.kill("SIGKILL");
-      await process;
-    },
-  };
-}
 
 async function fetch(from: TestPod, address: string, port: number): Promise<string> {
   return String((await from.try(nodeBinary(), "-e", client, address, String(port))).stdout);
@@ -93,7 +71,7 @@ test("a connection to the host port arrives in the pod, by the further network a
   await cycle(async () => {});
   const before = await node.hostState();
   await cycle(async () => {
-    await using _serving = await serve(node, pod);
+    await using _server = await pod.startProgram(nodeBinary(), "-e", server, pod.name);
     await served(client, 9090);
     await pod.run("ip", "route", "replace", "192.0.2.0/24", "via", "10.47.0.1");
     await served(client, 8080);

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { hostKinds } from "../support/host-state.ts";
 import { bridge, list, macvlan, ptp } from "../support/networks.ts";
-import { errorOf } from "../support/plexus-node.ts";
 import { test } from "../support/test.ts";
 
 test.beforeAll(async ({ node }) => {

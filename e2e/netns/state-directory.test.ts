@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { expect } from "vitest";
-import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
+import { errorOf } from "../support/cni-call.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
 import { scriptedTest as test } from "../support/test.ts";
 
 test.beforeAll(async ({ idleNode: { lab, stateDir } }) => {

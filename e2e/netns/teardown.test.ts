@@ -2,23 +2,12 @@ import { existsSync } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { list } from "../support/networks.ts";
-import { errorOf } from "../support/plexus-node.ts";
 import { errorScript } from "../support/scripted-plugins.ts";
-import { scriptedTest as test } from "../support/test.ts";
-import type { TestPod } from "../support/test-pod.ts";
+import { detachOrder, scriptedTest as test } from "../support/test.ts";
 
-const dels = [
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
-
-/** A link in the pod with the attachment's name, as a plugin that failed its DEL leaves it. */
-async function leaveLink(pod: TestPod, name: string): Promise<void> {
-  await pod.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}-p`);
-}
+const dels = detachOrder("alpha", "beta");
 
 test("a failing DEL stops neither the other networks nor hides: error, record and a second DEL [N-7.2b] [N-7.2c]", async ({
   node,
@@ -26,7 +15,8 @@ test("a failing DEL stops neither the other networks nor hides: error, record an
 }) => {
   const pod = await node.pod("one-fails", { networks: "alpha,beta" });
   await pod.mustAdd();
-  await leaveLink(pod, "net1");
+  // The interface that a plugin with a failing DEL leaves.
+  await pod.addLink("net1");
   await plugins.clear();
   await plugins.script("alpha", "DEL", errorScript(77, "the switch is busy"));
   const error = errorOf(await pod.del());
@@ -45,7 +35,8 @@ test("within a chain the first failing DEL stops the chain alone [R-1.0-24]", as
 }) => {
   const pod = await node.pod("chain-stops", { networks: "alpha" });
   await pod.mustAdd();
-  await leaveLink(pod, "eth0");
+  // The interface that a plugin with a failing DEL leaves.
+  await pod.addLink("eth0");
   await plugins.clear();
   await plugins.script("default-second", "DEL", errorScript(55, "busy"));
   expect(errorOf(await pod.del()).code).toBe(55);

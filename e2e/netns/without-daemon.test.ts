@@ -2,19 +2,15 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { fileKinds } from "../support/host-state.ts";
 import { bridge, macvlan, ptp } from "../support/networks.ts";
-import { errorOf, PlexusNode } from "../support/plexus-node.ts";
+import { PlexusNode } from "../support/plexus-node.ts";
 import { errorScript } from "../support/scripted-plugins.ts";
-import { scriptedTest as test } from "../support/test.ts";
+import { detachOrder, scriptedTest as test } from "../support/test.ts";
 import { waitUntil } from "../support/wait.ts";
 
-const dels = [
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
+const dels = detachOrder("alpha", "beta");
 /** Sends the oldest daemon a SIGTERM; returns when it takes no more calls, with the promise of its end. */
 async function drain(node: PlexusNode): Promise<{ ended: Promise<void> }> {
   const logged = node.log.length;

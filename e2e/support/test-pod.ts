@@ -1,7 +1,9 @@
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Result } from "execa";
-import type { CallOutcome, CniCall, PlexusNode } from "./plexus-node.ts";
+import { execa, type Result } from "execa";
+import type { CallOutcome, CniCall } from "./cni-call.ts";
+import type { PlexusNode } from "./plexus-node.ts";
 
 /** How a test's pod is made. */
 export interface PodOptions {
@@ -157,6 +159,24 @@ export class TestPod {
   /** Runs a command in the pod's network namespace. */
   try(...command: string[]): Promise<Result> {
     return this.#node.lab.try(["ip", "netns", "exec", this.netns, ...command]);
+  }
+
+  /** Makes an interface in the pod; scripted plugins make none. */
+  async addLink(name: string): Promise<void> {
+    await this.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}peer`);
+  }
+
+  /** Starts a program in the pod's network namespace; returns once it has printed something. It ends with the scope. */
+  async startProgram(...command: string[]): Promise<AsyncDisposable> {
+    const [file, ...args] = this.#node.lab.command("ip", "netns", "exec", this.netns, ...command);
+    const program = execa(file, args, { reject: false, buffer: false });
+    await once(program.stdout, "data");
+    return {
+      async [Symbol.asyncDispose]() {
+        program.kill("SIGKILL");
+        await program;
+      },
+    };
   }
 
   /** The pod's interfaces but the loopback, by name. */
