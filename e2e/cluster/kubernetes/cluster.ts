@@ -100,16 +100,6 @@ export class Cluster {
     );
   }
 
-  /** Waits until pods can be made in a namespace: they need its default service account. */
-  async waitForServiceAccount(namespace = "default"): Promise<void> {
-    const read = ["get", "serviceaccount", "default", `--namespace=${namespace}`];
-    await waitUntil(
-      `namespace ${namespace} has its default service account`,
-      async () => (await this.tryKubectl(...read)).exitCode === 0,
-      { intervalMs: 200 },
-    );
-  }
-
   /** Ends everything on the node at once and boots it again, with the files that it had. */
   async rebootNode(): Promise<void> {
     await this.node.kill();
@@ -127,6 +117,19 @@ export class Cluster {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
   }
+}
+
+/** Waits until pods can be made in a namespace: they need its default service account. */
+export async function waitForServiceAccount(
+  cluster: Pick<Cluster, "tryKubectl">,
+  namespace: string,
+): Promise<void> {
+  const read = ["get", "serviceaccount", "default", `--namespace=${namespace}`];
+  await waitUntil(
+    `namespace ${namespace} has its default service account`,
+    async () => (await cluster.tryKubectl(...read)).exitCode === 0,
+    { intervalMs: 200 },
+  );
 }
 
 /** How a cluster is started. */
@@ -167,7 +170,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     const cluster = new Cluster({ directory, tools, controlPlane, node, reaper });
     await node.start();
     await cluster.waitForNode();
-    await cluster.waitForServiceAccount();
+    await waitForServiceAccount(cluster, "default");
     return cluster;
   } catch (error) {
     await hosts.disposeAsync();

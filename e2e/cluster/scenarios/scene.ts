@@ -3,6 +3,7 @@
 import { type HostState, type HostStateKind, linesAdded } from "../../support/host-state.ts";
 import { nad } from "../../support/manifests.ts";
 import { waitUntil } from "../../support/wait.ts";
+import { waitForServiceAccount } from "../kubernetes/cluster.ts";
 import { nodeState, waitForNodeState } from "./node-state.ts";
 import {
   elsewhere,
@@ -55,8 +56,8 @@ export class Scene {
       nad("green", networks.green, { namespace: elsewhere }),
     ];
     await this.target.apply({ apiVersion: "v1", kind: "List", items: objects });
-    await this.waitForServiceAccount(home);
-    await this.waitForServiceAccount(elsewhere);
+    await waitForServiceAccount(this.target, home);
+    await waitForServiceAccount(this.target, elsewhere);
     await this.remember();
   }
 
@@ -150,15 +151,6 @@ export class Scene {
 
   async get<T>(...args: string[]): Promise<T> {
     return JSON.parse(await this.kubectl("get", ...args, "--output=json")) as T;
-  }
-
-  async waitForServiceAccount(namespace: string): Promise<void> {
-    const read = ["get", "serviceaccount", "default", `--namespace=${namespace}`];
-    await waitUntil(
-      `namespace ${namespace} has its default service account`,
-      async () => (await this.target.tryKubectl(...read)).exitCode === 0,
-      { intervalMs: 200 },
-    );
   }
 
   podManifest(name: string, options: PodOptions = {}): object {
