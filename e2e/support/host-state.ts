@@ -47,7 +47,7 @@ export const hostStateKinds = Object.keys(listings) as readonly HostStateKind[];
 
 const podKinds: readonly HostStateKind[] = ["netns", "links in pods", "routes in pods"];
 
-/** The kinds that nobody changes who makes a pod's network namespace: all but the namespaces and what is in them. */
+/** All kinds but pods' network namespaces and what is in them, which change when a test makes a pod. */
 export const hostKinds = hostStateKinds.filter((kind) => !podKinds.includes(kind));
 
 /** The kinds that are files: what outlives a reboot. */

@@ -22,19 +22,6 @@ export const test = plainTest
     return idleNode;
   });
 
-/** The calls that attach the scripted default network and then these networks, as net1, net2 and so on. */
-export function attachOrder(...networks: string[]): string[] {
-  const chain = ["default-first", "default-second"].map((type) => `ADD ${type}/eth0`);
-  return [...chain, ...networks.map((type, index) => `ADD ${type}/net${index + 1}`)];
-}
-
-/** The calls that detach them again. */
-export function detachOrder(...networks: string[]): string[] {
-  return attachOrder(...networks)
-    .map((line) => line.replace("ADD", "DEL"))
-    .toReversed();
-}
-
 /**
  * The same with scripted plugins: the default network `default` (default-first, then default-second) and definitions
  * `alpha`, `beta` and `gamma`, of one plugin each. After every test all plugins are well-behaved again and have
@@ -55,3 +42,16 @@ export const scriptedTest = test
   })
   /** A pod of the test's own that asks for the networks `alpha` and `beta`. */
   .extend("pod", ({ node }) => node.newPod({ networks: "alpha,beta" }));
+
+/** The calls that attach the scripted default network and then these networks, as net1, net2 and so on. */
+export function attachOrder(...networks: string[]): string[] {
+  const chain = ["default-first", "default-second"].map((type) => `ADD ${type}/eth0`);
+  return [...chain, ...networks.map((type, index) => `ADD ${type}/net${index + 1}`)];
+}
+
+/** The calls that detach them again. */
+export function detachOrder(...networks: string[]): string[] {
+  return attachOrder(...networks)
+    .map((line) => line.replace("ADD", "DEL"))
+    .toReversed();
+}
