@@ -4,12 +4,13 @@ import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from "node
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { waitUntil } from "../support/wait.ts";
 import { encodeFrame, encodePlan, FrameType } from "./frames.ts";
-import { type Bench, cniError, eachBuild, until } from "./harness.ts";
+import { type Bench, cniError, eachBuild } from "./harness.ts";
 
 /**
- * Installs a small engine as plexus-standalone, and returns its path. It runs as either kind of
- * module: which one is up to a package.json above the temporary directory.
+ * Installs an engine of our own kind as plexus-standalone, and returns its path. The script runs as either kind of
+ * module, which a package.json in a directory above decides.
  */
 function standalone(bench: Bench, script: string, mode = 0o755): string {
   const path = join(bench.dir, "plexus-standalone");
@@ -69,7 +70,7 @@ eachBuild("the conversation", (bench) => {
     ["/nonexistent/netns", false],
     ["/proc/self/ns/mnt", false],
     ["/dev/null", false],
-  ])("the request tells whether CNI_NETNS %j is the shim's own", async (path, isOwn) => {
+  ])("the request states whether CNI_NETNS %j is the shim's own", async (path, isOwn) => {
     const pinned = join(bench().dir, "netns");
     if (path === "another") {
       writeFileSync(pinned, "");
@@ -166,7 +167,7 @@ eachBuild("the conversation", (bench) => {
       stdio: "ignore",
     });
     try {
-      await until(() => existsSync(socket));
+      await waitUntil("the peer listens", () => existsSync(socket));
       const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: socket } }));
       expect(error.code).toBe(999);
       expect(error.msg).toBe(`refused to talk to ${socket}: its owner has uid 65534, not root's`);
@@ -219,7 +220,7 @@ eachBuild("a daemon that is not there yet", (bench) => {
       "-e",
       `require("net").createServer().listen(${JSON.stringify(bench().socket)})`,
     ]);
-    await until(() => existsSync(bench().socket));
+    await waitUntil("the owner listens", () => existsSync(bench().socket));
     owner.kill("SIGKILL");
     await new Promise((ended) => owner.on("close", ended));
     const error = cniError(await bench().run({ env: { CNI_COMMAND: "CHECK" } }));

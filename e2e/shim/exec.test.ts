@@ -13,7 +13,9 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { eachBuild, isRunning, until } from "./harness.ts";
+import { isRunning, waitForExit } from "../support/processes.ts";
+import { waitUntil } from "../support/wait.ts";
+import { eachBuild } from "./harness.ts";
 
 eachBuild("a delegate", (bench) => {
   test("gets the order's stdin, the overlaid environment, and its own path as argv[0]", async () => {
@@ -144,10 +146,10 @@ eachBuild("a delegate", (bench) => {
       async (engine) => void (await engine.exec({ type: "p", path: bench().bin })),
     );
     const call = bench().start();
-    await until(() => Number(read(pid)) > 0);
+    await waitUntil("the delegate runs", () => Number(read(pid)) > 0);
     call.child.kill("SIGKILL");
     await call.ended;
-    await until(() => !isRunning(Number(read(pid))));
+    await waitForExit(Number(read(pid)));
     await sleep(50);
     bench().forgiveEngine();
   });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isUtf8 } from "node:buffer";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect } from "vitest";
+import { waitUntil } from "../support/wait.ts";
 import {
   decodeFrame,
   type ExecOrder,
@@ -87,7 +87,7 @@ export class Conversation {
   }
 
   async ended(): Promise<void> {
-    while (!this.#ended) await sleep(5);
+    await waitUntil("the shim has closed the connection", () => this.#ended);
   }
 
   async exec(order: ExecOrder): Promise<ExecResult> {
@@ -257,28 +257,6 @@ export function cniError(answer: Answer): { cniVersion: string; code: number; ms
   expect(answer.code).toBe(1);
   expect(answer.stdout.split("\n")).toHaveLength(2);
   return JSON.parse(answer.stdout);
-}
-
-/** Waits until the condition holds, at most five seconds. */
-export async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; !condition(); tries++) {
-    if (tries > 500) throw new Error(`never true: ${condition}`);
-    await sleep(10);
-  }
-}
-
-/** True as long as the process exists and is no zombie. */
-export function isRunning(pid: number): boolean {
-  if (!existsSync(`/proc/${pid}/stat`)) return false;
-  try {
-    return !/\) Z /.test(
-      execFileSync("cat", [`/proc/${pid}/stat`], {
-        stdio: ["ignore", "pipe", "ignore"],
-      }).toString(),
-    );
-  } catch {
-    return false;
-  }
 }
 
 /** Declares the tests twice: for the shipped executable and for the one with sanitizers. */

@@ -12,11 +12,12 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { type Bench, type Call, cniError, eachBuild, until } from "./harness.ts";
+import { waitUntil } from "../support/wait.ts";
+import { type Bench, type Call, cniError, eachBuild } from "./harness.ts";
 
 /** Holds a lock with util-linux's flock until it is killed. */
-async function hold(path: string, how: "-x" | "-s"): Promise<ChildProcess> {
-  const child = spawn("flock", [how, path, "sh", "-c", "echo held; exec sleep 60"], {
+async function hold(path: string, kind: "-x" | "-s"): Promise<ChildProcess> {
+  const child = spawn("flock", [kind, path, "sh", "-c", "echo held; exec sleep 60"], {
     detached: true,
   });
   await new Promise((held) => child.stdout.once("data", held));
@@ -49,7 +50,7 @@ eachBuild("the sandbox's lock", (bench) => {
   test("calls of one sandbox wait for each other; the lock file goes with the last", async () => {
     const { inside, open } = await gate(bench());
     const first = start("ADD");
-    await until(() => inside() === 1);
+    await waitUntil("the call is under way", () => inside() === 1);
     expect(statSync(join(bench().state, "c1.lock")).mode & 0o777).toBe(0o600);
     const rest = [start("DEL"), start("CHECK"), start("ADD", { CNI_IFNAME: "eth1" })];
     await sleep(300);
@@ -63,7 +64,7 @@ eachBuild("the sandbox's lock", (bench) => {
     const { inside, open } = await gate(bench());
     const calls = ["c1", "c2", "c3"].map((id) => start("ADD", { CNI_CONTAINERID: id }));
     calls.push(start("STATUS"));
-    await until(() => inside() === 4);
+    await waitUntil("all four calls are under way", () => inside() === 4);
     open();
     for (const call of calls) expect(await call.ended).toMatchObject({ code: 0 });
   });
@@ -105,7 +106,7 @@ eachBuild("the sandbox's lock", (bench) => {
     await sleep(200);
     rmSync(path);
     release(holder);
-    await until(() => inside() === 1);
+    await waitUntil("the call is under way", () => inside() === 1);
     expect(existsSync(path)).toBe(true);
     const other = await start("DEL", { PLEXUS_LOCK_MS: "100" }).ended;
     expect(cniError(other).msg).toMatch(/^another operation on this sandbox is still running/);
@@ -116,10 +117,10 @@ eachBuild("the sandbox's lock", (bench) => {
   test("a killed call leaves no lock behind", async () => {
     const { inside, open } = await gate(bench());
     const first = start("ADD");
-    await until(() => inside() === 1);
+    await waitUntil("the call is under way", () => inside() === 1);
     first.child.kill("SIGKILL");
     const second = start("DEL");
-    await until(() => inside() === 2);
+    await waitUntil("the second call is under way", () => inside() === 2);
     open();
     expect(await second.ended).toMatchObject({ code: 0 });
   });
@@ -128,7 +129,7 @@ eachBuild("the sandbox's lock", (bench) => {
     const state = join(bench().dir, "later");
     const { inside, open } = await gate(bench());
     const call = start("ADD", { PLEXUS_STATE_DIR: state });
-    await until(() => inside() === 1);
+    await waitUntil("the call is under way", () => inside() === 1);
     mkdirSync(state);
     writeFileSync(join(state, "c1.lock"), "");
     open();

@@ -28,7 +28,7 @@ function linkMessage(type: number, { flags = 0, seq = 1, name = "" }): Buffer {
   return bytes;
 }
 
-/** The types and sequence numbers of a reply, and the names of the links it tells of. */
+/** The types and sequence numbers of a reply, and the names of the links in it. */
 function readReply(bytes: Buffer): { types: number[]; names: string[]; errors: number[] } {
   const reply = { types: [] as number[], names: [] as string[], errors: [] as number[] };
   for (let at = 0; at < bytes.length; at += (bytes.readUInt32LE(at) + 3) & ~3) {
@@ -97,7 +97,7 @@ eachBuild("netlink", (bench) => {
     expect(after).toBe(readlinkSync("/proc/self/ns/net"));
   });
 
-  test("a change is acknowledged, a refused one tells the kernel's error", async () => {
+  test("a change is acknowledged, a refused one gives the kernel's error", async () => {
     const remove = linkMessage(RTM_DELLINK, { flags: ACK, seq: 7, name: "inside0" });
     const answers = await pass([netns, remove], [netns, remove]);
     expect(answers.map(({ errno }) => errno)).toEqual([0, 0]);

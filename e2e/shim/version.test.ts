@@ -5,7 +5,7 @@ import { cniError, eachBuild } from "./harness.ts";
 const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 eachBuild("without an engine", (bench) => {
-  test("no CNI_COMMAND: says what it is on stderr and succeeds", async () => {
+  test("no CNI_COMMAND: prints what it is on stderr and succeeds", async () => {
     const answer = await bench().run({ env: { CNI_COMMAND: "" }, stdin: "" });
     expect(answer).toMatchObject({ code: 0, stdout: "" });
     expect(answer.stderr).toMatch(/^plexus \S+: .*\n/);
