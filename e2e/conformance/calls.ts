@@ -6,7 +6,7 @@ import { cniEnvironment } from "../support/cni-environment.ts";
 import type { PlexusNode } from "../support/plexus-node.ts";
 
 /** The commands that a runtime may ask of the engine. */
-export type Command = "ADD" | "DEL" | "CHECK" | "STATUS" | "GC";
+type Command = "ADD" | "DEL" | "CHECK" | "STATUS" | "GC";
 
 /** A call by its whole CNI environment; an empty value is a missing one. */
 export interface RawCall {

@@ -52,7 +52,7 @@ export interface ExecResult {
 }
 
 /** One connection of the shim to a scripted engine. */
-export class Conversation {
+class Conversation {
   request: Frame = { type: 0, fields: [] };
   #bytes: Buffer = Buffer.alloc(0);
   #wake = (): void => undefined;

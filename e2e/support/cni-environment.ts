@@ -8,7 +8,7 @@ export interface PodIdentity {
 }
 
 /** A sandbox that a call is for. */
-export interface Sandbox {
+interface Sandbox {
   readonly containerId: string;
   /** Path of the network namespace; empty when there is none any more. */
   readonly netns: string;

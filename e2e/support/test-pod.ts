@@ -15,7 +15,7 @@ export interface PodOptions {
 }
 
 /** An interface of a result. */
-export interface ResultInterface {
+interface ResultInterface {
   readonly name: string;
   readonly mac?: string;
   readonly sandbox?: string;

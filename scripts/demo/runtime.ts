@@ -31,7 +31,7 @@ function environment(
 }
 
 /** What a runtime writes on stdin: the plugin's own configuration with the list's name and version. */
-export function confOnStdin(): string {
+function confOnStdin(): string {
   const { cniVersion, name, plugins } = JSON.parse(
     readFileSync("examples/00-plexus.conflist", "utf8"),
   ) as {
