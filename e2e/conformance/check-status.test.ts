@@ -41,7 +41,7 @@ test("CHECK runs every network's plugins but those of disableCheck and of versio
   await checked.mustDel();
 });
 
-test("CHECK goes by the runtime's prevResult where later plugins have changed ours [R-0.4-20] [R-0.4-30] [R-1.0-16]", async ({
+test("CHECK uses the runtime's prevResult where later plugins have changed ours [R-0.4-20] [R-0.4-30] [R-1.0-16]", async ({
   node,
   plugins,
 }) => {

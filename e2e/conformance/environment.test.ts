@@ -175,7 +175,7 @@ test("without CNI_COMMAND the shim says on stderr what it is [R-0.1-11]", async 
 });
 
 test.for(["ADD", "DEL"])(
-  "%s refuses a sandbox that is the runtime's own namespace with code 8, unless it is told otherwise [R-0.4-36]",
+  "%s refuses a sandbox that is the runtime's own namespace with code 8, unless CNI_NETNS_OVERRIDE is set [R-0.4-36]",
   async (command, { node, plugins, call }) => {
     const own = { CNI_NETNS: `/proc/${node.lab.pid}/ns/net`, CNI_CONTAINERID: "c-own" };
     const error = specifiedError(await call(command, own));

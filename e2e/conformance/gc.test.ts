@@ -100,7 +100,7 @@ test.for([
   },
 );
 
-test("without any list nothing is torn down, and no network is told less than it has [R-1.1-30]", async ({
+test("without any list nothing is torn down, and no network gets a list that lacks one of its attachments [R-1.1-30]", async ({
   plugins,
   kept,
   stale,

@@ -116,7 +116,7 @@ test("after a delegate's failure everything attempted is deleted again in revers
   ]);
 });
 
-test("DEL goes by what ADD was given, though the configuration has changed since [R-0.1-15] [R-0.4-10] [R-1.0-22]", async ({
+test("DEL uses the configuration of the ADD, though it has changed since [R-0.1-15] [R-0.4-10] [R-1.0-22]", async ({
   node,
   plugins,
 }) => {

@@ -122,7 +122,7 @@ test("DEL uses the record: changed annotation, changed definition, removed manif
   await node.nad("alpha", list("net-alpha", { type: "alpha" }));
 });
 
-test("DEL without an ADD and a second DEL succeed; the default network is told [R-1.0-15] [R-0.4-13]", async ({
+test("DEL without an ADD and a second DEL succeed; the default network gets its DEL [R-1.0-15] [R-0.4-13]", async ({
   node,
   plugins,
 }) => {
