@@ -232,7 +232,10 @@ eachBuild("a daemon that is not there yet", (bench) => {
 
   test("GC does not wait", async () => {
     const answer = await bench().run({ env: { CNI_COMMAND: "GC", PLEXUS_WAIT_MS: "20000" } });
-    expect(cniError(answer)).toMatchObject({ code: 11, msg: expect.stringMatching(/after 0 ms: /) });
+    expect(cniError(answer)).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/after 0 ms: /),
+    });
   });
 
   test.each(["CHECK", "STATUS"])("%s waits for it as ADD does", async (command) => {
@@ -243,7 +246,10 @@ eachBuild("a daemon that is not there yet", (bench) => {
 
   test("STATUS waits for five seconds at most", async () => {
     const answer = await bench().run({ env: { CNI_COMMAND: "STATUS", PLEXUS_WAIT_MS: "60000" } });
-    expect(cniError(answer)).toMatchObject({ code: 50, msg: expect.stringMatching(/after 5000 ms: /) });
+    expect(cniError(answer)).toMatchObject({
+      code: 50,
+      msg: expect.stringMatching(/after 5000 ms: /),
+    });
     expect(answer.ms).toBeGreaterThan(4900);
   });
 
@@ -318,7 +324,10 @@ eachBuild("an engine that hangs", (bench) => {
     const mark = plan(bench());
     await bench().engine(() => undefined);
     const error = cniError(await bench().run({ env: silent }));
-    expect(error).toMatchObject({ code: 11, msg: expect.stringMatching(/: it did not answer in time; is/) });
+    expect(error).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/: it did not answer in time; is/),
+    });
     expect(existsSync(mark)).toBe(false);
   });
 
@@ -331,7 +340,9 @@ eachBuild("an engine that hangs", (bench) => {
   test("before its first order: DEL replays the plan", async () => {
     const mark = plan(bench());
     await bench().engine(() => undefined);
-    expect(await bench().run({ env: { CNI_COMMAND: "DEL", ...silent } })).toMatchObject({ code: 0 });
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL", ...silent } })).toMatchObject({
+      code: 0,
+    });
     expect(readFileSync(mark, "utf8")).toBe("DEL\n");
   });
 
@@ -342,23 +353,29 @@ eachBuild("an engine that hangs", (bench) => {
     expect((await bench().run({ env })).stdout).toBe("standalone");
   });
 
-  test.each(["ADD", "DEL"])("between orders: %s detaches, without plexus-standalone", async (command) => {
-    const mark = plan(bench());
-    bench().plugin("noop", "");
-    await bench().engine(async (engine) => {
-      await engine.exec({ type: "noop", path: bench().bin });
-    });
-    const script = 'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';
-    const PLEXUS_STANDALONE = standalone(bench(), script);
-    const answer = await bench().run({ env: { CNI_COMMAND: command, PLEXUS_STANDALONE, ...silent } });
-    if (command === "ADD")
-      expect(cniError(answer)).toMatchObject({
-        code: 11,
-        msg: "plexusd fell silent during the call; what was attached has been detached again",
+  test.each(["ADD", "DEL"])(
+    "between orders: %s detaches, without plexus-standalone",
+    async (command) => {
+      const mark = plan(bench());
+      bench().plugin("noop", "");
+      await bench().engine(async (engine) => {
+        await engine.exec({ type: "noop", path: bench().bin });
       });
-    else expect(answer).toMatchObject({ code: 0, stdout: "" });
-    expect(readFileSync(mark, "utf8")).toBe("DEL\n");
-  });
+      const script =
+        'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';
+      const PLEXUS_STANDALONE = standalone(bench(), script);
+      const answer = await bench().run({
+        env: { CNI_COMMAND: command, PLEXUS_STANDALONE, ...silent },
+      });
+      if (command === "ADD")
+        expect(cniError(answer)).toMatchObject({
+          code: 11,
+          msg: "plexusd fell silent during the call; what was attached has been detached again",
+        });
+      else expect(answer).toMatchObject({ code: 0, stdout: "" });
+      expect(readFileSync(mark, "utf8")).toBe("DEL\n");
+    },
+  );
 
   test("a delegate that takes longer than the limit is no silence", async () => {
     bench().plugin("slow", "sleep 0.8; echo slow");
