@@ -6,7 +6,7 @@ import { type ConfOptions, type NetConfList, parseNetConfList, withSideLoaded } 
 import { type PluginConf, parsePluginConf } from "./plugin-conf.ts";
 
 /** A directory of network configurations. */
-interface ConfReader {
+export interface ConfReader {
   /** File names, sorted bytewise; an absent directory is an empty one. */
   list(dir: string): Promise<string[]>;
   read(path: string): Promise<string>;
