@@ -1,4 +1,5 @@
 import { mergeCniArgs } from "#cni/args.ts";
+import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
@@ -9,6 +10,7 @@ import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
+import { checkPlannedSize } from "./planned-size.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
 
@@ -26,6 +28,7 @@ export async function planAttachments(
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   const { networks, annotationError } = await selectNetworks(ctx, request, pod);
+  checkLimit(limits.networks, networks.length, "the pod");
   checkRepeatedNetworks(networks);
   const names = assignInterfaceNames(networks, {
     runtimeIfName: request.ifName,
@@ -38,6 +41,7 @@ export async function planAttachments(
     cniArgs: delegateArgs(request.cniArgs, network.isDefault),
     searchPath,
   }));
+  checkPlannedSize(attachments);
   return omitUndefined({ attachments, annotationError });
 }
 
