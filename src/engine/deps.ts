@@ -16,7 +16,7 @@ import type { Trace } from "./trace.ts";
 export interface EngineDeps {
   /** The daemon's current configuration; the runtime's conf decides about absent keys. */
   readonly config: () => Partial<EngineConfig>;
-  /** Absent where there is neither an API nor a manifests directory: pods then get the configured networks only. */
+  /** Absent where there is neither an API nor a manifests directory: only sandboxes that are no pods can be attached then. */
   readonly source?: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;

@@ -201,9 +201,17 @@ test("add() attaches a sandbox that is no pod to the configured networks and ask
   expect(lab.publisher.published.size).toBe(0);
 });
 
-test("add() attaches to the configured networks where there is no source of pods", async () => {
+test("add() of a pod says try again later where there is no source of pods, and attaches nothing", async () => {
   const lab = new EngineLab({ noSource: true });
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const { exitCode, json } = await lab.add(web);
+  expect({ exitCode, code: json.code }).toEqual({ exitCode: 1, code: 11 });
+  expect(json.msg).toContain("default/web");
+  expect(lab.journal).toEqual([]);
+});
+
+test("add() attaches a sandbox that is no pod where there is no source of pods", async () => {
+  const lab = new EngineLab({ noSource: true });
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
 });
 
