@@ -10,7 +10,7 @@ import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts"
 import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { Housekeeping } from "./housekeeping.ts";
-import { housekeepingTasks } from "./housekeeping-tasks.ts";
+import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
 import { type HealthServer, startHealthServer } from "./metrics/health-server.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
@@ -73,7 +73,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...(draining ? ["it is stopping"] : []),
     ...[cluster.source.notReadyReason(), nodeConf?.notReadyReason()].flatMap((r) => r ?? []),
   ];
-  const housekeeping = startHousekeeping(options, config);
+  const housekeeping = startHousekeeping(options, { config, engine, records });
   resources.adopt(housekeeping, (each) => each.stop());
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
@@ -87,11 +87,14 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
 }
 
 /** The timers' tasks run at once, and when the configuration has changed. */
-function startHousekeeping(options: DaemonOptions, config: EffectiveConfig): Housekeeping {
+function startHousekeeping(
+  options: DaemonOptions,
+  parts: Pick<HousekeepingOptions, "config" | "engine" | "records">,
+): Housekeeping {
   const { flags, logger, inCluster } = options;
-  const tasks = housekeepingTasks({ flags, config, logger, ...omitUndefined({ inCluster }) });
+  const tasks = housekeepingTasks({ ...parts, flags, logger, ...omitUndefined({ inCluster }) });
   const housekeeping = new Housekeeping(tasks, logger);
-  config.onChange(() => housekeeping.runNow());
+  parts.config.onChange(() => housekeeping.runNow());
   return housekeeping;
 }
 

@@ -18,6 +18,7 @@ import { CallDelegates } from "./call-delegates.ts";
 import { answerCall, callFields, reportCall } from "./call-report.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
+import { publishPendingStatus, recordsWithPendingStatus } from "./pending-status.ts";
 import { HostGoneError, type Logger, type NetnsState } from "./ports.ts";
 import { Trace } from "./trace.ts";
 
@@ -57,6 +58,19 @@ export class Engine {
       throw outcome.error.cause;
     }
     return answerCall(finished);
+  }
+
+  /**
+   * Publishes the statuses that calls could not publish in their time. `isInUse` says of a container
+   * whether another process serves a call for it: it is left for the next time.
+   * @throws CniError when a record cannot be read or written
+   */
+  async publishPendingStatuses(isInUse: (containerId: string) => Promise<boolean>): Promise<void> {
+    for (const record of await recordsWithPendingStatus(this.#deps)) {
+      using _collection = await this.#collection.shared();
+      using _sandbox = await this.#sandboxes.acquire(record.containerId);
+      if (!(await isInUse(record.containerId))) await publishPendingStatus(this.#deps, record);
+    }
   }
 
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {

@@ -90,6 +90,16 @@ export interface ClusterSource {
   notReadyReason(): string | undefined;
 }
 
+/** What identifies a pod to those who write on it. */
+export type PodReference = Pick<Pod, "namespace" | "name" | "uid">;
+
+/**
+ * How publishing ended: `settled` = written, or never to be written (the pod is gone, the API refuses
+ * the value for good); `pending` = not written yet. Whoever must not rely on the process living long
+ * enough to write it records what is pending.
+ */
+export type PublishOutcome = "settled" | "pending";
+
 /** Publishes annotations on pods. */
 export interface StatusPublisher {
   /**
@@ -97,7 +107,10 @@ export interface StatusPublisher {
    * bounded wait, with the write going on in the background. Never rejects: an attached pod must not
    * fail because of its annotation.
    */
-  publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void>;
+  publish(
+    pod: PodReference,
+    annotations: Readonly<Record<string, string | null>>,
+  ): Promise<PublishOutcome>;
   /** Drops the pending writes of a pod whose sandbox is gone. Never rejects. */
   withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void>;
 }
