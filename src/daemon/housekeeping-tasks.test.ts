@@ -41,6 +41,7 @@ async function makeDaemon() {
     },
     engine: lab.engine,
     records: lab.records,
+    server: { ensureReachable: async () => undefined },
     logger: lab.logger,
   };
   const runAll = async (): Promise<void> => {

@@ -9,11 +9,13 @@ import { sandboxLockName } from "#lib/state-files.ts";
 import type { EffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
 import type { HousekeepingTask } from "./housekeeping.ts";
+import type { CallServer } from "./server.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
 import { sweepSockets } from "./sweep-sockets.ts";
 
 /** The kubelet replaces a token when a fifth of its time is left, ten minutes and more. */
 const standaloneFilesMs = 30_000;
+const socketMs = 5000;
 const pendingStatusMs = 60_000;
 const sweepMs = 600_000;
 
@@ -24,12 +26,13 @@ export interface HousekeepingOptions {
   readonly config: EffectiveConfig;
   readonly engine: Engine;
   readonly records: RecordStore;
+  readonly server: Pick<CallServer, "ensureReachable">;
   readonly logger: Logger;
 }
 
 /** Everything that plexusd does on timers. */
 export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
-  const { flags, config, engine, records, logger } = options;
+  const { flags, config, engine, records, server, logger } = options;
   const standaloneFiles = new StandaloneFiles({
     stateDir: flags.stateDir,
     binDirs: () => config.current().nodeConf.binDirs,
@@ -42,6 +45,11 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
       name: "the configuration and credentials for plexus-standalone",
       everyMs: standaloneFilesMs,
       run: () => standaloneFiles.refresh(),
+    },
+    {
+      name: "the call socket",
+      everyMs: socketMs,
+      run: async () => void (await server.ensureReachable()),
     },
     {
       name: "the statuses that could not be written in time",

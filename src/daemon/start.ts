@@ -71,9 +71,9 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.adopt(nodeConf, (conf) => conf?.stop());
   const readiness = (): string[] => [
     ...(draining ? ["it is stopping"] : []),
-    ...[cluster.source.notReadyReason(), nodeConf?.notReadyReason()].flatMap((r) => r ?? []),
+    ...[cluster.source, nodeConf, server].flatMap((part) => part?.notReadyReason() ?? []),
   ];
-  const housekeeping = startHousekeeping(options, { config, engine, records });
+  const housekeeping = startHousekeeping(options, { config, engine, records, server });
   resources.adopt(housekeeping, (each) => each.stop());
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
@@ -89,7 +89,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
 /** The timers' tasks run at once, and when the configuration has changed. */
 function startHousekeeping(
   options: DaemonOptions,
-  parts: Pick<HousekeepingOptions, "config" | "engine" | "records">,
+  parts: Pick<HousekeepingOptions, "config" | "engine" | "records" | "server">,
 ): Housekeeping {
   const { flags, logger, inCluster } = options;
   const tasks = housekeepingTasks({ ...parts, flags, logger, ...omitUndefined({ inCluster }) });
