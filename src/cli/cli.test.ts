@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,12 +37,19 @@ async function makeNode() {
       plugins: [{ type: "plexus", clusterNetwork: at("net.d/10-flannel.conflist") }],
     }),
   );
-  await run("install", "--from", at("image"), "--bin-dir", at("bin"), "--standalone");
+  const list = ["--plugin-dirs-file", at("etc/plexus/plugin-dirs")];
+  const install = (...flags: string[]): ReturnType<typeof run> =>
+    run("install", "--from", at("image"), "--bin-dir", at("bin"), ...list, ...flags);
+  await install("--standalone");
   await writeFile(at("state/primary-conf"), "10-flannel.conflist\n");
   const dirs = ["--cni-conf-dir", at("net.d"), "--bin-dir", at("bin"), "--state-dir", at("state")];
   const socket = ["--socket", at("run/plexus.sock")];
-  return { at, uninstall: (...flags: string[]) => run("uninstall", ...dirs, ...socket, ...flags) };
+  const uninstall = (...flags: string[]): ReturnType<typeof run> =>
+    run("uninstall", ...dirs, ...socket, ...list, ...flags);
+  return { at, install, uninstall };
 }
+
+const emptyPlan = { bootId: "b1", attempted: 0, steps: [] };
 
 function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
   return {
@@ -52,10 +59,12 @@ function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
     cniVersion: "1.0.0",
     pod: { namespace: "default", name, uid: "u" },
     createdAt: "2026-01-01T00:00:00.000Z",
+    bootId: "b1",
     attachments: networks.map((network, i) => ({
       displayName: network,
       isDefault: i === 0,
       ifName: i === 0 ? "eth0" : `net${i}`,
+      state: "attached",
       conf: { cniVersion: "1.0.0", name: network, plugins: [{ type: "flannel" }] },
       cniArgs: [],
       capabilityArgs: {},
@@ -100,7 +109,8 @@ test("config check reports every problem with its line, or that there is none", 
 test("install installs the shim, the standalone engine only when asked for or already there", async () => {
   const node = await makeNode();
   const bin = node.at("opt/cni/bin");
-  const args = ["install", "--from", node.at("image"), "--bin-dir", bin];
+  const list = ["--plugin-dirs-file", node.at("plugin-dirs")];
+  const args = ["install", "--from", node.at("image"), "--bin-dir", bin, ...list];
   expect(await run(...args)).toMatchObject({ code: 0, out: `${bin}/plexus: installed` });
   expect(await readdir(bin)).toEqual(["plexus"]);
   await run(...args, "--standalone");
@@ -110,6 +120,60 @@ test("install installs the shim, the standalone engine only when asked for or al
     `${bin}/plexus: unchanged`,
   ]);
 });
+
+const listed = async (path: string): Promise<string[]> =>
+  (await readFile(path, "utf8")).split("\n").filter((line) => line !== "" && line[0] !== "#");
+
+test("install lists the configuration's binDir and what it is given, and says so", async () => {
+  const node = await makeNode();
+  const list = node.at("etc/plexus/plugin-dirs");
+  const config = node.at("config.yaml");
+  await writeFile(config, "binDir: /opt/other/bin\n");
+  const flags = ["--config", config, "--plugin-dir", "/srv/cni", "--plugin-dir", "/opt/other/bin"];
+  expect((await node.install(...flags)).out).toContain(`${list}: lists /opt/other/bin, /srv/cni`);
+  expect(await listed(list)).toEqual(["/opt/other/bin", "/srv/cni"]);
+  expect((await stat(list)).mode & 0o7777).toBe(0o644);
+  expect((await stat(node.at("etc/plexus"))).mode & 0o022).toBe(0);
+  await writeFile(config, `binDir: ${node.at("bin")}\n`);
+  expect((await node.install("--config", config)).out).toContain(`${list}: removed`);
+  await expect(stat(list)).rejects.toThrow("ENOENT");
+});
+
+test("install leaves a list alone that somebody else wrote, and fails when that would not do", async () => {
+  const node = await makeNode();
+  const list = node.at("etc/plexus/plugin-dirs");
+  await mkdir(node.at("etc/plexus"), { recursive: true });
+  await writeFile(list, "/srv/cni\n");
+  expect(await node.install()).toMatchObject({ code: 0, err: "" });
+  expect((await node.install("--plugin-dir", "/srv/cni")).out).toContain("lists /srv/cni already");
+  expect(await node.install("--plugin-dir", "/opt/other/bin")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("does not list /opt/other/bin"),
+  });
+  await node.uninstall();
+  expect(await listed(list)).toEqual(["/srv/cni"]);
+});
+
+test("install says of a listed directory that others than root can write there", async () => {
+  const node = await makeNode();
+  const dir = node.at("shared");
+  await mkdir(dir);
+  await chmod(dir, 0o775);
+  expect((await node.install("--plugin-dir", dir)).err).toContain(
+    `${dir}: plugins in it are refused`,
+  );
+});
+
+test.each(["relative/bin", "/a:/b", "/a\n/b"])(
+  "install refuses to list %j as a plugin directory",
+  async (dir) => {
+    const node = await makeNode();
+    expect(await node.install("--plugin-dir", dir)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("cannot be listed"),
+    });
+  },
+);
 
 test("install fails in one line when there is nothing to install", async () => {
   const node = await makeNode();
@@ -121,8 +185,8 @@ test("install fails in one line when there is nothing to install", async () => {
 test("records lists pods and their networks", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.create(recordOf("web", ["cbr0", "default/net-a"]), []);
-  await store.create(recordOf("db", ["cbr0"]), []);
+  await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);
+  await store.create(recordOf("db", ["cbr0"]), emptyPlan);
   const table = await run("records", "--state-dir", node.at("state"));
   expect(table.out.split("\n")).toEqual([
     "POD          CONTAINER  NETWORKS                      SINCE",
@@ -191,6 +255,8 @@ test("uninstall returns the node to its primary CNI, and may be run again", asyn
 
 test("uninstall removes the files of a crash and of damaged records, and leaves no directory", async () => {
   const node = await makeNode();
+  await mkdir(node.at("state/standalone"));
+  await node.install("--plugin-dir", "/srv/cni");
   for (const name of [
     "run/plexus.sock.0a1b2c",
     "state/c-1@eth0.json.damaged",
@@ -198,18 +264,22 @@ test("uninstall removes the files of a crash and of damaged records, and leaves 
     "state/.c-1@eth0.json.0123456789ab.tmp",
     "state/.c-1@eth0.teardown.0123456789ab.tmp",
     "state/.gc.lock",
+    "state/standalone/config.yaml",
+    "state/standalone/kubeconfig",
+    "state/standalone/.kubeconfig.0123456789ab.tmp",
   ]) {
     await writeFile(node.at(name), "");
   }
   expect(await node.uninstall()).toMatchObject({ code: 0, err: "" });
   await expect(stat(node.at("state"))).rejects.toThrow("ENOENT");
   await expect(stat(node.at("run"))).rejects.toThrow("ENOENT");
+  await expect(stat(node.at("etc/plexus"))).rejects.toThrow("ENOENT");
 });
 
 test("uninstall changes nothing while sandboxes are attached, unless forced", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.create(recordOf("web", ["cbr0", "default/net-a"]), []);
+  await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);
   const refused = await node.uninstall();
   expect(refused).toMatchObject({ code: 1, out: "" });
   expect(refused.err).toContain("sandboxes that are attached through Plexus: 1 (default/web)");
@@ -222,7 +292,7 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
 test("uninstall --allow-default-only lets sandboxes of the default network alone be", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.create(recordOf("web", ["cbr0"]), []);
+  await store.create(recordOf("web", ["cbr0"]), emptyPlan);
   expect((await node.uninstall()).code).toBe(1);
   expect((await node.uninstall("--allow-default-only")).code).toBe(0);
 });

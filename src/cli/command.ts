@@ -19,9 +19,12 @@ export interface CliOutput {
   err(line: string): void;
 }
 
+/** A flag's value; a list where it may be given more than once. */
+type FlagValue = string | boolean | readonly string[];
+
 /** Flags and arguments as given; what is not given has the default that {@link Command.flags} says. */
 export interface CommandArguments {
-  readonly flags: Readonly<Record<string, string | boolean | undefined>>;
+  readonly flags: Readonly<Record<string, FlagValue | undefined>>;
   readonly positionals: readonly string[];
 }
 
@@ -46,4 +49,10 @@ export interface Command {
 export function stringFlag(args: CommandArguments, name: string): string {
   const value = args.flags[name];
   return typeof value === "string" ? value : "";
+}
+
+/** The values of a flag that may be given more than once. */
+export function listFlag(args: CommandArguments, name: string): readonly string[] {
+  const value = args.flags[name];
+  return typeof value === "object" ? value : [];
 }

@@ -3,8 +3,11 @@ import { basename, dirname, join } from "node:path";
 import { isRenamedPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
 import { atomicWrite, syncDirectory } from "#lib/atomic-write.ts";
 import { executableNames, plexusConfName } from "#lib/default-paths.ts";
+import { standalonePaths } from "#lib/standalone-paths.ts";
 import { isSocketFileName, parseStateFileName } from "#lib/state-files.ts";
+import { targetOfTemporaryName } from "#lib/temporary-name.ts";
 import type { CliOutput } from "./command.ts";
+import { removePluginDirs } from "./plugin-dirs.ts";
 
 /** Where everything of Plexus is on a node. */
 export interface UninstallPaths {
@@ -13,6 +16,8 @@ export interface UninstallPaths {
   readonly binDir: string;
   readonly stateDir: string;
   readonly socket: string;
+  /** The list that `plexusctl install` wrote. */
+  readonly pluginDirsFile: string;
 }
 
 /** Where the primary has a directory of its own, its file is put where the container runtime looks. */
@@ -52,11 +57,24 @@ export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput):
     if (isOurs) await removeFile(join(socketDir, name), output);
   }
   await removeDirIfEmpty(socketDir, output);
+  await removePluginDirs(paths.pluginDirsFile, output);
+  await removeStandaloneFiles(paths.stateDir, output);
   for (const name of await readdir(paths.stateDir).catch(() => [])) {
     const isOurs = parseStateFileName(name) !== undefined;
     if (isOurs) await removeFile(join(paths.stateDir, name), output);
   }
   await removeDirIfEmpty(paths.stateDir, output);
+}
+
+/** What plexusd kept for plexus-standalone; credentials are among it. */
+async function removeStandaloneFiles(stateDir: string, output: CliOutput): Promise<void> {
+  const { dir, config, kubeconfig } = standalonePaths(stateDir);
+  const ours = [basename(config), basename(kubeconfig)];
+  for (const name of await readdir(dir).catch(() => [])) {
+    if (ours.includes(targetOfTemporaryName(name) ?? name))
+      await removeFile(join(dir, name), output);
+  }
+  await removeDirIfEmpty(dir, output);
 }
 
 async function removeFile(path: string, output: CliOutput): Promise<void> {

@@ -34,7 +34,8 @@ state. What is not there is no error: it may be run again.
   --primary-dir DIR       the primary CNI's configuration, where that is elsewhere
   --bin-dir DIR           the plugin directory (default ${defaultPaths.cniBinDir})
   --state-dir DIR         attachment records (default ${defaultPaths.stateDir})
-  --socket PATH           the daemon's socket (default ${defaultPaths.socket})`,
+  --socket PATH           the daemon's socket (default ${defaultPaths.socket})
+  --plugin-dirs-file FILE the list of plugin directories (default ${defaultPaths.pluginDirsFile})`,
   flags: {
     force: { type: "boolean", default: false },
     "allow-default-only": { type: "boolean", default: false },
@@ -43,6 +44,7 @@ state. What is not there is no error: it may be run again.
     "bin-dir": { type: "string", default: defaultPaths.cniBinDir },
     "state-dir": { type: "string", default: defaultPaths.stateDir },
     socket: { type: "string", default: defaultPaths.socket },
+    "plugin-dirs-file": { type: "string", default: defaultPaths.pluginDirsFile },
   },
   argumentCount: 0,
   run: uninstall,
@@ -91,5 +93,6 @@ function pathsOf(args: CommandArguments): UninstallPaths {
     binDir: stringFlag(args, "bin-dir"),
     stateDir: stringFlag(args, "state-dir"),
     socket: stringFlag(args, "socket"),
+    pluginDirsFile: stringFlag(args, "plugin-dirs-file"),
   };
 }

@@ -8,6 +8,8 @@ import type { Metrics } from "./metrics/metrics.ts";
 /** The configuration in effect: the file's, or the default, with the command line over it. */
 export interface EffectiveConfig {
   current(): DaemonConfig;
+  /** The file's text as it is in effect; without a file it is empty, which is all defaults. */
+  text(): string;
   /** Calls the listener after the file has changed and is in effect. */
   onChange(listener: () => void): void;
   /** Calls the listener when the changed file cannot be used; the previous one stays in effect. */
@@ -34,7 +36,8 @@ async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<Eff
   const http = flags.source.kind === "manifests" ? undefined : defaultConfig.http;
   const config = withFlags({ ...defaultConfig, http }, flags);
   const never = (): void => undefined;
-  return { current: () => config, onChange: never, onInvalid: never, close: never };
+  const text = (): string => "";
+  return { current: () => config, text, onChange: never, onInvalid: never, close: never };
 }
 
 async function followFile(path: string, options: EffectiveConfigOptions): Promise<EffectiveConfig> {
@@ -57,6 +60,7 @@ async function followFile(path: string, options: EffectiveConfigOptions): Promis
   setLogLevel(watched.current().logLevel);
   return {
     current: () => withFlags(watched.current(), flags),
+    text: () => watched.text(),
     onChange: (listener) => void changeListeners.push(listener),
     onInvalid: (listener) => void invalidListeners.push(listener),
     close: () => watched.close(),

@@ -88,7 +88,7 @@ async function inFlight(): Promise<{ socket: Socket; answer: Promise<DoneMessage
   return { socket, answer };
 }
 
-const noNamespace = encodeFrame(FrameType.NetlinkResult, ["2", "", "no such namespace"]);
+const noNamespace = encodeFrame(FrameType.NetlinkResult, ["2", "", "no such namespace", "open"]);
 
 test("listen() serves calls, each on its own connection", async () => {
   await listening();
@@ -186,4 +186,32 @@ test.each([
   expect(await answer).toBeUndefined();
   expect(lab.logger.at("error")).toEqual(["a shim breaks the protocol"]);
   expect(codeOf(await served())).toBe(4);
+});
+
+test("a socket that somebody removed is made again, and calls in flight are not disturbed", async () => {
+  const server = await listening();
+  const before = await connected();
+  await rm(path);
+  expect(await server.ensureReachable()).toBeUndefined();
+  expect(await served()).toMatchObject({ exitCode: 1 });
+  const answer = answerOf(before);
+  before.write(request);
+  expect(await answer).toMatchObject({ exitCode: 1 });
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+});
+
+test("a successor's socket is left alone, and the daemon is not ready", async () => {
+  const server = await listening();
+  await listening();
+  expect(await server.ensureReachable()).toContain(`another process listens on ${path}`);
+  expect(server.notReadyReason()).toContain("another process");
+  expect(await readdir(join(dir, "run"))).toEqual(["plexus.sock"]);
+});
+
+test("a daemon that is stopping does not make its socket again", async () => {
+  const server = await listening();
+  await server.drain();
+  await rm(path, { force: true });
+  await server.ensureReachable();
+  await expect(stat(path)).rejects.toThrow("ENOENT");
 });

@@ -19,13 +19,17 @@ export interface CallServerOptions {
 
 /** Accepts shims on a Unix socket and serves each one's call. */
 export class CallServer {
-  readonly #server: Server;
   readonly #options: CallServerOptions;
   readonly #calls = new Set<Promise<void>>();
+  /** The last one accepts shims; those before it have lost their sockets. */
+  readonly #servers: Server[] = [];
+  /** Which file is the last server's socket. */
+  #socket = { dev: 0, ino: 0 };
+  #problem: string | undefined;
+  #draining = false;
 
   private constructor(options: CallServerOptions) {
     this.#options = options;
-    this.#server = createServer((socket) => this.#accept(socket));
   }
 
   /**
@@ -38,10 +42,7 @@ export class CallServer {
     await mkdir(dirname(options.socketPath), { recursive: true, mode: 0o700 });
     await refuseForeignFile(options.socketPath);
     const server = new CallServer(options);
-    const ownPath = temporarySocketPath(options.socketPath);
-    await server.#listen(ownPath);
-    await chmod(ownPath, 0o600);
-    await rename(ownPath, options.socketPath);
+    await server.#bind();
     return server;
   }
 
@@ -50,20 +51,66 @@ export class CallServer {
     return this.#calls.size;
   }
 
+  /** Why no shim can connect, as {@link ensureReachable} found it last; undefined = they can. */
+  notReadyReason(): string | undefined {
+    return this.#problem;
+  }
+
+  /**
+   * Makes the socket again when its file was removed: no call would ever arrive. A successor's is left.
+   * @returns why no shim can connect
+   * @throws Error as of node:fs
+   */
+  async ensureReachable(): Promise<string | undefined> {
+    if (this.#draining) return this.#problem;
+    const { socketPath, logger } = this.#options;
+    const found = await lstat(socketPath).catch(() => undefined);
+    if (found === undefined) {
+      this.#problem = `the socket ${socketPath} was removed`;
+      await mkdir(dirname(socketPath), { recursive: true, mode: 0o700 });
+      await this.#bind();
+      logger.warn(
+        { socket: socketPath },
+        "the call socket was removed by someone else; made again",
+      );
+    }
+    const isOurs = found === undefined || this.#isOurs(found);
+    this.#problem = isOurs ? undefined : `another process listens on ${socketPath}`;
+    return this.#problem;
+  }
+
   /** Takes no new calls and waits until those in flight are answered. Shims that come now wait for the successor. */
   async drain(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#draining = true;
+    const closed = this.#servers.map(
+      (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+    );
     while (this.#calls.size > 0) await Promise.all(this.#calls);
-    await closed;
+    await Promise.all(closed);
+  }
+
+  async #bind(): Promise<void> {
+    const { socketPath } = this.#options;
+    const ownPath = temporarySocketPath(socketPath);
+    await this.#listen(ownPath);
+    await chmod(ownPath, 0o600);
+    this.#socket = await lstat(ownPath);
+    await rename(ownPath, socketPath);
+  }
+
+  #isOurs({ dev, ino }: { readonly dev: number; readonly ino: number }): boolean {
+    return dev === this.#socket.dev && ino === this.#socket.ino;
   }
 
   #listen(path: string): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#server.on("error", (error) => {
+    const server = createServer((socket) => this.#accept(socket));
+    this.#servers.push(server);
+    server.on("error", (error) => {
       this.#options.logger.error({ err: error }, "the call socket failed");
       reject(error);
     });
-    this.#server.listen(path, resolve);
+    server.listen(path, resolve);
     return promise;
   }
 

@@ -1,6 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
+import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -8,6 +9,8 @@ import { FileRecordStore } from "#records/file-store.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
+import { Housekeeping } from "./housekeeping.ts";
+import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
 import { type HealthServer, startHealthServer } from "./metrics/health-server.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
@@ -46,6 +49,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
   const confFiles = new HostConfFiles();
+  const bootId = await readBootId();
   const engine = new Engine({
     config: () => config.current().engine,
     source: cluster.source,
@@ -58,6 +62,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     metrics: metrics.engine,
     clock: () => performance.now(),
     now: () => new Date().toISOString(),
+    bootId: () => bootId,
   });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
@@ -66,8 +71,10 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.adopt(nodeConf, (conf) => conf?.stop());
   const readiness = (): string[] => [
     ...(draining ? ["it is stopping"] : []),
-    ...[cluster.source.notReadyReason(), nodeConf?.notReadyReason()].flatMap((r) => r ?? []),
+    ...[cluster.source, nodeConf, server].flatMap((part) => part?.notReadyReason() ?? []),
   ];
+  const housekeeping = startHousekeeping(options, { config, engine, records, server });
+  resources.adopt(housekeeping, (each) => each.stop());
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
@@ -77,6 +84,18 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
       return running.disposeAsync();
     },
   };
+}
+
+/** The timers' tasks run at once, and when the configuration has changed. */
+function startHousekeeping(
+  options: DaemonOptions,
+  parts: Pick<HousekeepingOptions, "config" | "engine" | "records" | "server">,
+): Housekeeping {
+  const { flags, logger, inCluster } = options;
+  const tasks = housekeepingTasks({ ...parts, flags, logger, ...omitUndefined({ inCluster }) });
+  const housekeeping = new Housekeeping(tasks, logger);
+  parts.config.onChange(() => housekeeping.runNow());
+  return housekeeping;
 }
 
 function openCluster(

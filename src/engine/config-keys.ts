@@ -103,7 +103,8 @@ export const networkKeys = {
     .exactOptional(),
   binDir: absolutePath
     .meta({
-      description: "Searched for plugins before the directories that the container runtime names.",
+      description:
+        "Searched for plugins before the directories that the container runtime names. The host's `/etc/plexus/plugin-dirs` has to list it, or plugins in it are refused: `plexusctl install` does that when plexusd's pod is made, so restart the DaemonSet after a change. Only root may be able to write there.",
     })
     .exactOptional(),
   readinessindicatorfile: z

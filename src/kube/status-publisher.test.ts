@@ -53,7 +53,7 @@ test("publish() sends one merge PATCH of one annotation with the UID, and reads 
   await using api = await FakeApiServer.start();
   api.put("pods", podObject("web", { annotations: { theirs: "kept" } }));
   await using started = await start(api);
-  await started.publisher.publish(pod, { [key]: "[]" });
+  expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("settled");
   expect(api.seen).toHaveLength(1);
   expect(api.seen[0]).toMatchObject({
     method: "PATCH",
@@ -79,7 +79,7 @@ test("publish() waits no longer than its bound; the write goes on until it succe
   api.script({ when: isStatusPatch, answer: "hang" });
   await using started = await start(api, { waitMs: 40, requestTimeoutMs: 150 });
   const startedAt = performance.now();
-  await started.publisher.publish(pod, { [key]: "[]" });
+  expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("pending");
   expect(performance.now() - startedAt).toBeLessThan(140);
   expect(started.publisher.pending).toBe(1);
   await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));

@@ -1,4 +1,4 @@
-import type { Logger, Pod, StatusPublisher } from "#engine/ports.ts";
+import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
@@ -27,7 +27,7 @@ interface StatusPublisherOptions {
 
 /** What is still to be written on one pod. */
 interface Pending {
-  readonly pod: Pod;
+  readonly pod: PodReference;
   /** The latest value of each annotation; taken over by an attempt, given back when it fails. */
   annotations: Record<string, string | null>;
   readonly done: Promise<void>;
@@ -61,17 +61,22 @@ export class ApiStatusPublisher implements StatusPublisher {
     return this.#pending.size;
   }
 
-  async publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+  async publish(
+    pod: PodReference,
+    annotations: Readonly<Record<string, string | null>>,
+  ): Promise<PublishOutcome> {
     const done = this.#enqueue(pod, annotations);
     using limit = deadline(this.#options.waitMs);
     try {
       await untilAborted(done, limit.signal);
+      return "settled";
     } catch {
       const fields = { podNamespace: pod.namespace, podName: pod.name };
       this.#options.logger.warn(
         fields,
         "status annotation not written in time; it is retried in the background",
       );
+      return "pending";
     }
   }
 
@@ -94,7 +99,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     await all;
   }
 
-  #enqueue(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+  #enqueue(pod: PodReference, annotations: Readonly<Record<string, string | null>>): Promise<void> {
     const key = `${pod.namespace}/${pod.name}/${pod.uid}`;
     const running = this.#pending.get(key);
     if (running !== undefined && !running.cancel.signal.aborted) {
@@ -161,7 +166,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   #patch(
-    pod: Pod,
+    pod: PodReference,
     write: { annotations: Readonly<Record<string, string | null>>; signal: AbortSignal },
   ): Promise<unknown> {
     return this.#options.client.json({
@@ -177,7 +182,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   /** A conflict may be about the UID or about anything else: the pod itself says which. */
-  async #classify(pod: Pod, error: ApiError): Promise<StatusWriteResult> {
+  async #classify(pod: PodReference, error: ApiError): Promise<StatusWriteResult> {
     if (error.status === 404) return "gone";
     if (error.status === 409 || error.status === 422) {
       if (await this.#isReplaced(pod)) return "gone";
@@ -186,7 +191,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     return error.status === 400 || error.status === 413 ? "invalid" : "retried";
   }
 
-  async #isReplaced(pod: Pod): Promise<boolean> {
+  async #isReplaced(pod: PodReference): Promise<boolean> {
     try {
       const answer = await this.#options.client.json({
         path: apiPaths.pod(pod.namespace, pod.name),

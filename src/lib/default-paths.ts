@@ -10,6 +10,8 @@ export const defaultPaths = {
   stateDir: "/var/lib/plexus",
   /** plexusd's configuration file, which plexus-standalone reads too. */
   configFile: "/etc/plexus/config.yaml",
+  /** The plugin directories, besides the container runtime's, that the shim executes plugins from; never seen by plexusd. */
+  pluginDirsFile: "/etc/plexus/plugin-dirs",
   /** Network configurations that are looked up by their CNI name. */
   confDir: "/etc/cni/plexus/net.d",
   /** The container runtime's network configurations. */

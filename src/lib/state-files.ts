@@ -50,6 +50,11 @@ export function planFileName(key: SandboxInterface): string {
   return stateFileName(key, "plan");
 }
 
+/** The shim's lock of one sandbox: `<containerID>.lock`. It is there while a call for it is served. */
+export function sandboxLockName(containerId: string): string {
+  return `${containerId}.lock`;
+}
+
 /** The name under which a record or plan is put aside. */
 export function damagedFileName(name: string): string {
   return `${name}${damagedSuffix}`;

@@ -24,8 +24,6 @@ const podOf = (name: string, namespace = "default"): Parameters<StatusFiles["pub
   namespace,
   name,
   uid: "u",
-  annotations: {},
-  isStatic: false,
 });
 
 const status = (value: string | null): Record<string, string | null> => ({
@@ -70,7 +68,7 @@ test("publish() while another pod's status is withdrawn loses nothing", async ()
 
 test("publish() and withdraw() that cannot be done are logged and never reject", async () => {
   await writeFile(join(dir, ".status"), "a file");
-  await files.publish(podOf("web"), status("[]"));
+  expect(await files.publish(podOf("web"), status("[]"))).toBe("pending");
   expect(logger.at("error")).toEqual(["manifests: the network-status could not be written"]);
   await rm(join(dir, ".status"));
   await mkdir(join(dir, ".status", "default", "web.json", "x"), { recursive: true });

@@ -1,6 +1,6 @@
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { Logger, Pod, StatusPublisher } from "#engine/ports.ts";
+import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
 import { swapIn } from "#lib/atomic-write.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
@@ -15,18 +15,23 @@ export class StatusFiles implements StatusPublisher {
     this.#logger = logger;
   }
 
-  async publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+  async publish(
+    pod: PodReference,
+    annotations: Readonly<Record<string, string | null>>,
+  ): Promise<PublishOutcome> {
     const value = annotations[networkStatusAnnotation];
     const path = this.#path(pod);
-    if (path === undefined) return;
+    if (path === undefined) return "settled";
     try {
       if (value === undefined || value === null) await rm(path, { force: true });
       else await this.#write(path, value);
+      return "settled";
     } catch (error) {
       this.#logger.error(
         { err: error, path },
         "manifests: the network-status could not be written",
       );
+      return "pending";
     }
   }
 

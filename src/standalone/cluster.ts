@@ -1,5 +1,8 @@
+import { stat } from "node:fs/promises";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DaemonConfig } from "#daemon/config/config.ts";
-import type { EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import { ApiError } from "#kube/api/api-error.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
@@ -9,42 +12,79 @@ import type { CallCluster } from "./serve.ts";
 /** How long the process may outlive its answer for what is still to be written. */
 const closeGraceMs = 2000;
 
+/** Where a standalone call may find its pods. */
+interface CallClusterOptions {
+  /** A directory of manifests. */
+  readonly manifests: string | undefined;
+  /** The kubeconfig that plexusd keeps for calls while it is away. */
+  readonly keptKubeconfig: string;
+  readonly nodeName: string;
+  readonly config: Pick<DaemonConfig, "apiTimeoutMs" | "statusWaitMs">;
+  readonly logger: Logger;
+}
+
 /**
  * Where a standalone call gets its pods from: a directory of manifests where one is named, else the
- * API by the `kubeconfig` key of the runtime's conf (Multus's name for it), else nowhere: then only
- * the configured networks are attached.
+ * API by the `kubeconfig` key of the runtime's conf (Multus's name for it), else the API by what
+ * plexusd has left, else nowhere: then only sandboxes that are no pods can be attached.
  */
 export async function openCallCluster(
   conf: string,
-  options: {
-    manifests: string | undefined;
-    nodeName: string;
-    config: Pick<DaemonConfig, "apiTimeoutMs" | "statusWaitMs">;
-    logger: Logger;
-  },
+  options: CallClusterOptions,
 ): Promise<CallCluster> {
-  const { manifests, nodeName, config, logger } = options;
-  const events = warningsOnly(logger);
+  const { manifests, keptKubeconfig, logger } = options;
   if (manifests !== undefined) {
     const source = await ManifestDirectory.open(manifests, logger);
     const publisher = new StatusFiles(manifests, logger);
-    return { source, publisher, events, close: () => source[Symbol.asyncDispose]() };
+    const close = (): Promise<void> => source[Symbol.asyncDispose]();
+    return { source, publisher, events: warningsOnly(logger), close };
   }
   const kubeconfig = kubeconfigOf(conf);
-  if (kubeconfig === undefined)
-    return { publisher: noPublisher, events, close: async () => undefined };
-  const kube = await openKubeOnce({
-    kubeconfig,
-    nodeName,
-    logger,
-    apiTimeoutMs: config.apiTimeoutMs,
-    statusWaitMs: config.statusWaitMs,
-  });
+  if (kubeconfig !== undefined) return openApi(kubeconfig, options);
+  if (await exists(keptKubeconfig)) {
+    const cluster = await openApi(keptKubeconfig, options);
+    return { ...cluster, source: explainRefusedToken(cluster.source) };
+  }
+  return { publisher: noPublisher, events: warningsOnly(logger), close: async () => undefined };
+}
+
+async function openApi(
+  kubeconfig: string,
+  { nodeName, config, logger }: CallClusterOptions,
+): Promise<CallCluster & { readonly source: ClusterSource }> {
+  const { apiTimeoutMs, statusWaitMs } = config;
+  const kube = await openKubeOnce({ kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs });
   return { ...kube, close: () => kube.close(closeGraceMs) };
 }
 
+/** The kept token is valid for an hour at most and ends with plexusd's pod; the error then says so. */
+function explainRefusedToken(source: ClusterSource): ClusterSource {
+  const explained = async <T>(reading: Promise<T>): Promise<T> => {
+    try {
+      return await reading;
+    } catch (error) {
+      const cause = error instanceof CniError ? error.cause : undefined;
+      if (!(cause instanceof ApiError && cause.status === 401)) throw error;
+      throw new CniError(CniErrorCode.TryAgainLater, tokenRefused, { cause: error });
+    }
+  };
+  return {
+    getPod: (identity, options) => explained(source.getPod(identity, options)),
+    getNad: (ref, options) => explained(source.getNad(ref, options)),
+    notReadyReason: () => source.notReadyReason(),
+  };
+}
+
+const tokenRefused =
+  "plexusd is away, and the API server refuses the token that it has left for calls without it: the token " +
+  "has expired, or plexusd's pod was deleted; the pod can be attached once plexusd runs again";
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined)) !== undefined;
+}
+
 const noPublisher: StatusPublisher = {
-  publish: async () => undefined,
+  publish: async () => "settled",
   withdraw: async () => undefined,
 };
 

@@ -1,14 +1,13 @@
-import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { performance } from "node:perf_hooks";
 import process from "node:process";
-import { type DaemonConfig, defaultConfig } from "#daemon/config/config.ts";
-import { parseConfig } from "#daemon/config/parse.ts";
 import { defaultPaths } from "#lib/default-paths.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { standalonePaths } from "#lib/standalone-paths.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
 import { stderrLogger } from "./logger.ts";
+import { readConfig } from "./read-config.ts";
 import { serveOneCall } from "./serve.ts";
 
 /** The shim's end of the socket pair on which it serves orders. */
@@ -23,26 +22,24 @@ async function main(): Promise<void> {
   const logger = stderrLogger((line) => process.stderr.write(line));
   const nodeName = process.env.NODE_NAME ?? hostname();
   const manifests = process.env.PLEXUS_MANIFESTS;
-  const config = await readConfig(process.env.PLEXUS_CONFIG ?? defaultPaths.configFile);
+  const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
+  const kept = standalonePaths(stateDir);
+  const named = process.env.PLEXUS_CONFIG;
+  const config = await readConfig(
+    named === undefined ? [kept.config, defaultPaths.configFile] : [named],
+  );
   await serveOneCall({
     stream: new DescriptorStream(shimDescriptor),
-    stateDir: process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir,
+    stateDir,
     config: config.engine,
     logger,
     clock: () => performance.now(),
     now: () => new Date().toISOString(),
-    openCluster: (conf) => openCallCluster(conf, { manifests, nodeName, config, logger }),
+    openCluster: (conf) => {
+      const { kubeconfig: keptKubeconfig } = kept;
+      return openCallCluster(conf, { manifests, keptKubeconfig, nodeName, config, logger });
+    },
   });
-}
-
-/** The node's configuration file where there is one; else the runtime's conf decides everything. */
-async function readConfig(path: string): Promise<DaemonConfig> {
-  try {
-    return parseConfig(await readFile(path, "utf8"), path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return defaultConfig;
-    throw error;
-  }
 }
 
 main().then(

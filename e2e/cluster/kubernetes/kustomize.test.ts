@@ -44,10 +44,18 @@ test.each(readdirSync(`${root}deploy/overlays`))(
     const confDirs = [hostPathOf(spec, "cni-conf"), mountOf(plexusd, "cni-conf")?.mountPath];
     expect(new Set(confDirs)).toEqual(new Set([nodeConf.cniConfDir]));
     const binMounts = [plexusd, installer].map((each) => mountOf(each, "cni-bin")?.mountPath);
-    const binDirs = [hostPathOf(spec, "cni-bin"), ...binMounts, installer.command.at(-1)];
+    const binDirs = [hostPathOf(spec, "cni-bin"), ...binMounts, installer.command[4]];
     expect(new Set(binDirs)).toEqual(new Set(nodeConf.binDirs));
   },
 );
+
+test("overlay talos leaves the host's /etc/plexus alone, which is read-only there", async () => {
+  for (const dir of ["overlays/talos", "overlays/talos/uninstall"]) {
+    const { spec } = byKind("DaemonSet", await kustomize(dir)).spec.template;
+    expect(spec.volumes.map((volume) => volume.name)).not.toContain("host-config");
+    expect(mountOf(spec.initContainers[0], "host-config")).toBeUndefined();
+  }
+});
 
 test.each(["k3s", "openshift"])("overlay %s uninstalls where it installs", async (name) => {
   const text = byKind("ConfigMap", await kustomize(`overlays/${name}`)).data["config.yaml"] ?? "";

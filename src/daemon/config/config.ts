@@ -1,5 +1,6 @@
 import { basename, dirname } from "node:path";
 import { type EngineConfig, engineConfigFromKeys } from "#engine/config.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
@@ -30,6 +31,8 @@ export interface NodeConfSpec {
   readonly primaryConf: string | undefined;
   /** The default network is configured otherwise: by a name, or inline. */
   readonly withoutPrimary: boolean;
+  /** The networks that are configured inline. */
+  readonly delegates: readonly JsonObject[];
   readonly settleMs: number;
   readonly readinessFile: string | undefined;
   /** Added to the primary CNI's capabilities; `false` takes one of those away. */
@@ -50,17 +53,18 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
 }
 
 function nodeConfSpec(file: ConfigFile): NodeConfSpec {
-  const { cniConfDir, clusterNetwork, binDir, primary } = file;
+  const { cniConfDir, clusterNetwork, delegates, binDir, primary } = file;
   // A default network that is given as a file is the primary CNI's, wherever it is.
   const path =
     clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
-  const isConfigured = clusterNetwork !== undefined || file.delegates !== undefined;
+  const isConfigured = clusterNetwork !== undefined || delegates !== undefined;
   return {
     cniConfDir,
     binDirs: [...(binDir === undefined ? [] : [binDir]), file.cniBinDir],
     primaryDir: path === undefined ? (primary.dir ?? cniConfDir) : dirname(path),
     primaryConf: path === undefined ? primary.conf : basename(path),
     withoutPrimary: isConfigured && path === undefined,
+    delegates: delegates ?? [],
     settleMs: primary.settleMs,
     readinessFile: file.readinessindicatorfile === "" ? undefined : file.readinessindicatorfile,
     capabilities: file.capabilities,

@@ -58,7 +58,11 @@ test("the manifests have the default paths and the default port", () => {
     "install",
     "--bin-dir",
     cniBinDir,
+    "--config",
+    "/config/config.yaml",
   ]);
+  const listDir = dirname(defaultPaths.pluginDirsFile);
+  for (const [, spec] of podSpecs) expect(hostPathOf(spec, "host-config")).toBe(listDir);
   const ports = [container.startupProbe, container.livenessProbe, container.readinessProbe];
   for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
 });
@@ -110,13 +114,14 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
 
   test("mount host directories of few names, under the same names", () => {
     for (const { name, mountPath } of containers.flatMap((each) => each.volumeMounts ?? [])) {
-      const path = hostPathOf(spec, name) ?? mountPath;
-      expect(mountPath.replace("/var/run", "/run")).toBe(path);
+      const path = hostPathOf(spec, name);
+      if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
     }
     const hostPaths = spec.volumes.flatMap((volume) => volume.hostPath?.path ?? []);
-    const { socket, stateDir, cniConfDir, confDir, cniBinDir } = defaultPaths;
+    const { socket, stateDir, cniConfDir, confDir, cniBinDir, pluginDirsFile } = defaultPaths;
     const deviceInfoDir = "/run/k8s.cni.cncf.io";
-    const allowed = [dirname(socket), stateDir, cniConfDir, confDir, cniBinDir, deviceInfoDir];
+    const dirs = [stateDir, cniConfDir, confDir, cniBinDir, deviceInfoDir];
+    const allowed = [dirname(socket), dirname(pluginDirsFile), ...dirs];
     expect(hostPaths.filter((path) => !allowed.includes(path))).toEqual([]);
   });
 
@@ -132,8 +137,19 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
   });
 });
 
-test("plexusd cannot write where plugins are executed from", () => {
+test("plexusd cannot write where plugins are executed from, nor see the list of such places", () => {
   expect(mountOf(installSpec.containers[0], "cni-bin")?.readOnly).toBe(true);
+  expect(mountOf(installSpec.containers[0], "host-config")).toBeUndefined();
+});
+
+test("plexusd alone has a token, which is valid for an hour", () => {
+  expect(installSpec.automountServiceAccountToken).toBe(false);
+  const [source] =
+    installSpec.volumes.find(({ name }) => name === "token")?.projected?.sources ?? [];
+  // An hour and seven seconds, the default, is what API servers extend to a year.
+  expect(source?.serviceAccountToken).toEqual({ path: "token", expirationSeconds: 3600 });
+  expect(mountOf(installSpec.initContainers[0], "token")).toBeUndefined();
+  expect(mountOf(installSpec.containers[0], "token")).toMatchObject({ readOnly: true });
 });
 
 test("the CRD is structural and has the specification's names", () => {

@@ -71,6 +71,7 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
       primaryDir: "/etc/cni/primary",
       primaryConf: "10-flannel.conflist",
       withoutPrimary: false,
+      delegates: [],
       settleMs: 0,
       readinessFile: undefined,
       capabilities: {},

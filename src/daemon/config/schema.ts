@@ -81,7 +81,7 @@ export const configSchema = z
     }),
     cniBinDir: absolutePath.default(defaultPaths.cniBinDir).meta({
       description:
-        "The container runtime's plugin directory, in which the primary CNI's plugins must be.",
+        "The container runtime's plugin directory, in which the shim and the primary CNI's plugins must be: before that the node's configuration is not written. Its owner and mode do not matter: the container runtime's choice is trusted.",
     }),
     primary: primarySchema
       .prefault({})

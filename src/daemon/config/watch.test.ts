@@ -49,6 +49,7 @@ test("watchConfig() keeps the old configuration when the new one is wrong, and s
   await vi.waitFor(() => expect(onInvalid).toHaveBeenCalledOnce());
   expect(onInvalid.mock.lastCall?.[0].message).toContain("1: logLevle: unknown key");
   expect(watched.current().logLevel).toBe("warn");
+  expect(watched.text()).toBe("logLevel: warn");
   await map.update("logLevel: error");
   await vi.waitFor(() => expect(watched.current().logLevel).toBe("error"));
   expect(onInvalid).toHaveBeenCalledOnce();

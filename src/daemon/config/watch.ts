@@ -23,6 +23,8 @@ export interface WatchConfigOptions {
 /** A configuration that follows its file. */
 export interface WatchedConfig {
   current(): DaemonConfig;
+  /** The text that {@link current} was read from. */
+  text(): string;
   close(): void;
 }
 
@@ -33,17 +35,17 @@ export interface WatchedConfig {
  */
 export async function watchConfig(options: WatchConfigOptions): Promise<WatchedConfig> {
   const { path, settleMs = 200, pollMs = 30_000 } = options;
-  let text = await readFile(path, "utf8");
-  let config = parseConfig(text, path);
+  let lastRead = await readFile(path, "utf8");
+  let inEffect = { text: lastRead, config: parseConfig(lastRead, path) };
   let pending: NodeJS.Timeout | undefined;
 
   const reread = async (): Promise<void> => {
     const now = await readFile(path, "utf8");
-    if (now === text) return;
-    text = now;
-    config = parseConfig(now, path);
+    if (now === lastRead) return;
+    lastRead = now;
+    inEffect = { text: now, config: parseConfig(now, path) };
     options.logger.info({ path }, "configuration read again");
-    options.onChange?.(config);
+    options.onChange?.(inEffect.config);
   };
   const rereadOrReport = (): void => {
     reread().catch((error: unknown) => reportInvalid(options, error));
@@ -60,7 +62,8 @@ export async function watchConfig(options: WatchConfigOptions): Promise<WatchedC
   }, pollMs);
   poll.unref();
   return {
-    current: () => config,
+    current: () => inEffect.config,
+    text: () => inEffect.text,
     close: () => {
       clearInterval(poll);
       clearTimeout(pending);

@@ -54,7 +54,8 @@ async function examine(file: string, search: PrimarySearch): Promise<PrimaryCand
     : { kind: "unusable", file, problem };
 }
 
-async function missingPlugins(
+/** Which of a network's plugins are not installed, one sentence; undefined when all are. */
+export async function missingPlugins(
   list: NetConfList,
   binDirs: readonly string[],
 ): Promise<string | undefined> {
@@ -62,10 +63,18 @@ async function missingPlugins(
   const found = await Promise.all(types.map((type) => isInstalled(type, binDirs)));
   const missing = types.filter((_, index) => found[index] === false);
   if (missing.length === 0) return undefined;
-  return `its plugins are not all there: ${missing.join(", ")} not found in ${binDirs.join(", ")}`;
+  const searched = (await Promise.all(binDirs.map(asSearched))).join(", ");
+  return `its plugins are not all there: ${missing.join(", ")} not found in ${searched}`;
 }
 
-async function isInstalled(type: string, binDirs: readonly string[]): Promise<boolean> {
+/** plexusd sees only what is mounted into its container. */
+async function asSearched(dir: string): Promise<string> {
+  const found = await stat(dir).catch(() => undefined);
+  return found === undefined ? `${dir} (absent, or not mounted into plexusd's container)` : dir;
+}
+
+/** Whether one of the directories has an executable of this name. */
+export async function isInstalled(type: string, binDirs: readonly string[]): Promise<boolean> {
   for (const dir of binDirs) {
     const found = await stat(join(dir, type)).catch(() => undefined);
     if (found?.isFile() === true && (found.mode & 0o111) !== 0) return true;

@@ -56,6 +56,7 @@ async function makeNode() {
     primaryDir: dirs.conf,
     primaryConf: undefined,
     withoutPrimary: false,
+    delegates: [],
     settleMs: 0,
     readinessFile: undefined,
     capabilities: {},
@@ -88,7 +89,7 @@ async function makeNode() {
       return Object.assign(conf, { states });
     },
   };
-  await node.install("calico", "portmap", "flannel");
+  await node.install("plexus", "calico", "portmap", "flannel");
   return node;
 }
 
@@ -420,4 +421,62 @@ test("a directory that cannot be written to is a state, not the end", async () =
   expect(conf.notReadyReason()).toContain("cannot be kept");
   await unlink(join(node.state, "file"));
   await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+});
+
+test("does not take a node over whose state directory cannot be used", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await rm(node.state, { recursive: true });
+  await writeFile(node.state, "no directory");
+  const conf = await node.start();
+  expect(conf.notReadyReason()).toContain(`the state directory ${node.state} cannot be used`);
+  expect(await node.own()).toBeUndefined();
+  await rm(node.state);
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  expect(await readdir(node.state)).toEqual(["primary-conf"]);
+});
+
+test("does not take a node over on which the shim is missing", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await unlink(join(node.bin, "plexus"));
+  const conf = await node.start();
+  expect(conf.notReadyReason()).toContain(`plexus is not installed in ${node.bin}`);
+  expect(await node.own()).toBeUndefined();
+  await node.install("plexus");
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+});
+
+test("does not take a node over on which a plugin of the configured delegates is missing", async () => {
+  const node = await makeNode();
+  const delegates = [
+    { cniVersion: "1.0.0", name: "a", plugins: [{ type: "calico" }, { type: "tuning" }] },
+  ];
+  const conf = await node.start({ withoutPrimary: true, delegates });
+  expect(conf.notReadyReason()).toBe(
+    `delegates[0] cannot be used: its plugins are not all there: tuning not found in ${node.bin}`,
+  );
+  expect(await node.own()).toBeUndefined();
+  await node.install("tuning");
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+});
+
+test("says of a plugin directory that plexusd does not see why nothing is found there", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico.replace("portmap", "other"));
+  const conf = await node.start({ binDirs: ["/nowhere/bin", node.bin] });
+  expect(conf.notReadyReason()).toContain(
+    `other not found in /nowhere/bin (absent, or not mounted into plexusd's container), ${node.bin}`,
+  );
+});
+
+test("keeps its file, and is not ready, while the node it has taken over cannot attach a pod", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await (await node.start()).stop();
+  const written = await node.own();
+  await unlink(join(node.bin, "plexus"));
+  const conf = await node.start();
+  expect(conf.status().state).toBe("waiting");
+  expect(await node.own()).toEqual(written);
 });

@@ -1,10 +1,10 @@
 import { errorMessage } from "#lib/error-message.ts";
+import { WakeableSleep } from "#lib/wakeable-sleep.ts";
 import { type DirectoryWatch, watchDirectory } from "#lib/watch-directory.ts";
 import type { WaitPhase } from "./phases.ts";
 import { NodeConfReconciler, type ReconcilerOptions } from "./reconciler.ts";
 import { isSameStatus, type NodeConfStatus } from "./status.ts";
 import { defaultTimings, type NodeConfTimings } from "./timings.ts";
-import { WakeableSleep } from "./wakeable-sleep.ts";
 
 /** Options of {@link startNodeConf}; {@link NodeConf.reconcileNow} after the specification has changed. */
 export interface NodeConfOptions extends Omit<ReconcilerOptions, "timings"> {

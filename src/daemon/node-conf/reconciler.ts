@@ -14,6 +14,7 @@ import {
 import { PreviousPrimary } from "./previous-primary.ts";
 import { PrimaryChooser } from "./primary-chooser.ts";
 import { type NodeConfStatus, statusWhenChangedByOthers, statusWhenUpToDate } from "./status.ts";
+import { takeoverProblem } from "./takeover-checks.ts";
 import type { NodeConfTimings } from "./timings.ts";
 
 /** Options of a {@link NodeConfReconciler}. */
@@ -76,13 +77,9 @@ export class NodeConfReconciler {
     }
   }
 
-  /** → wait while there is neither a primary nor a file of ours; else → guard. */
+  /** → wait while there is no file of ours, and no primary or a pod could not be attached; else → guard. */
   async #choose(): Promise<Phase> {
-    const isFirst = this.#text === undefined;
-    const choice = await this.#chooser.choose(this.#spec, {
-      previous: this.#previous.file,
-      isFirst,
-    });
+    const choice = await this.#choice();
     if (choice.kind !== "waiting") {
       const primary = choice.kind === "primary" ? choice.primary : undefined;
       return { phase: "guard", choice, wanted: plexusConfText({ ...this.#spec, primary }) };
@@ -90,6 +87,13 @@ export class NodeConfReconciler {
     // The last good file stays while its primary is broken or away.
     if (this.#text !== undefined) return { phase: "guard", choice, wanted: this.#text };
     return this.#waitWith({ state: "waiting", reason: choice.reason }, choice);
+  }
+
+  async #choice(): Promise<PrimaryChoice> {
+    const problem = await takeoverProblem(this.#spec, this.#options.stateDir);
+    if (problem !== undefined) return { kind: "waiting", reason: problem };
+    const isFirst = this.#text === undefined;
+    return this.#chooser.choose(this.#spec, { previous: this.#previous.file, isFirst });
   }
 
   /** → wait while our file is as wanted, or may not be restored yet; else → write. */

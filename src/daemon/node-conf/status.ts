@@ -6,7 +6,7 @@ import type { CniConfDir } from "./plexus-conf.ts";
 /**
  * The state of the node's CNI configuration:
  * - `active`: the container runtime calls Plexus, and the primary CNI's configuration can be used
- * - `waiting`: for a primary CNI; a file of ours that is there already stays
+ * - `waiting`: for a primary CNI, or for what every ADD needs; a file of ours that is there already stays
  * - `shadowed`: the container runtime takes another file
  * - `missing`: our file was removed or changed by someone else; it is being restored
  * - `foreign-rename`: our file was renamed by someone else; it is being restored

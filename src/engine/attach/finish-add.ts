@@ -1,10 +1,11 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { recordPendingStatus } from "#engine/pending-status.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { teardownPlan } from "#engine/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { withResults } from "./attachment-record.ts";
+import { withProgress } from "./attachment-record.ts";
 import { applyDefaultRoutes } from "./default-routes.ts";
 import { emitAddedInterfaces } from "./events.ts";
 import { type AttachedSandbox, publishStatus } from "./publish-status.ts";
@@ -27,16 +28,18 @@ export async function finishAdd(ctx: CallContext, sandbox: AttachedSandbox): Pro
 
 /**
  * Updates the record while the status is published: neither has to wait for the other. When one
- * fails, the other has ended as well before the rollback starts.
+ * fails, the other has ended as well before the rollback starts. A status that could not be written
+ * goes into the record.
  */
 async function recordAndPublish(ctx: CallContext, sandbox: AttachedSandbox): Promise<void> {
-  const record = withResults(sandbox.record, sandbox.attached);
+  const { attached } = sandbox;
+  const record = withProgress(sandbox.record, { attached, attempted: attached.length });
   const plan = teardownPlan(record, ctx.config.delegateTimeoutMs);
   const updated = ctx.trace.phase("record", () => ctx.deps.records.update(record, plan));
   const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));
   const ended = await Promise.allSettled([updated, published]);
   const failed = ended.find((each) => each.status === "rejected");
-  if (failed === undefined) return;
+  if (failed === undefined) return recordPendingStatus(ctx, { record, plan }, await published);
   if (sandbox.pod !== undefined) await ctx.deps.publisher.withdraw(sandbox.pod);
   throw failed.reason;
 }

@@ -1,4 +1,5 @@
 import type { CallContext } from "#engine/deps.ts";
+import type { PendingStatus } from "#engine/pending-status.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
@@ -21,18 +22,23 @@ export interface AttachedSandbox {
   readonly annotationError: string | undefined;
 }
 
-/** Publishes the attachments as the pod's network-status (multi-network specification v1.1 §5). */
+/**
+ * Publishes the attachments as the pod's network-status (multi-network specification v1.1 §5).
+ * @returns the annotations that are still to be written; undefined when there is nothing left to do
+ */
 export async function publishStatus(
   ctx: CallContext,
   { record, pod, attached, annotationError }: AttachedSandbox,
-): Promise<void> {
-  if (pod === undefined) return;
+): Promise<PendingStatus | undefined> {
+  if (pod === undefined) return undefined;
   const statuses: NetworkStatus[] = [];
   for (const attachment of attached) {
     statuses.push(...(await networkStatus(ctx, record.containerId, attachment)));
   }
   const value = formatNetworkStatus(withAnnotationError(statuses, annotationError));
-  await ctx.deps.publisher.publish(pod, { [networkStatusAnnotation]: value });
+  const annotations = { [networkStatusAnnotation]: value };
+  const outcome = await ctx.deps.publisher.publish(pod, annotations);
+  return outcome === "pending" ? annotations : undefined;
 }
 
 async function networkStatus(

@@ -18,21 +18,30 @@ export function podIdentity(
 }
 
 /**
- * The pod to attach; undefined if the sandbox is not a pod or there is no source of pods.
- * @throws CniError 11 when there is no such pod: the runtime may still want it, and an invented
- *   result would start it without its networks
+ * The pod to attach; undefined if the sandbox is not a pod.
+ * @throws CniError 11 when there is no such pod, or nothing that knows pods: the runtime may still
+ *   want it, and an invented result would start it without its networks
  */
 export async function resolvePod(
   ctx: CallContext,
   identity: PodIdentity | undefined,
 ): Promise<Pod | undefined> {
   const { source } = ctx.deps;
-  if (identity === undefined || source === undefined) return undefined;
+  if (identity === undefined) return undefined;
+  if (source === undefined) throw noSource(identity);
   const pod = await source.getPod(identity, { signal: ctx.signal });
   if (pod !== undefined) return pod;
   const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
   throw new CniError(
     CniErrorCode.TryAgainLater,
     `there is no pod ${identity.namespace}/${identity.name}${uid}: it was deleted or replaced`,
+  );
+}
+
+function noSource({ namespace, name }: PodIdentity): CniError {
+  return new CniError(
+    CniErrorCode.TryAgainLater,
+    `cannot look up the networks of pod ${namespace}/${name}: plexusd is away and has left no access to the ` +
+      "API server; the pod can be attached once plexusd runs again",
   );
 }

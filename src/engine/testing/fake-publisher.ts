@@ -1,4 +1,11 @@
-import type { EventReason, EventRecorder, Pod, StatusPublisher } from "#engine/ports.ts";
+import type {
+  EventReason,
+  EventRecorder,
+  Pod,
+  PodReference,
+  PublishOutcome,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Keeps what is published, by `namespace/name`. */
@@ -8,15 +15,22 @@ export class FakePublisher implements StatusPublisher {
   readonly withdrawn: string[] = [];
   /** What publishing waits for. */
   gate: Promise<void> = Promise.resolve();
+  /** How publishing ends; nothing is published while it is `pending`. */
+  outcome: PublishOutcome = "settled";
 
   constructor(journal: string[]) {
     this.#journal = journal;
   }
 
-  async publish(pod: Pod, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+  async publish(
+    pod: PodReference,
+    annotations: Readonly<Record<string, string | null>>,
+  ): Promise<PublishOutcome> {
     await this.gate;
+    if (this.outcome === "pending") return "pending";
     this.#journal.push(`publish ${pod.namespace}/${pod.name}`);
     this.published.set(`${pod.namespace}/${pod.name}`, annotations);
+    return "settled";
   }
 
   async withdraw(pod: { namespace: string; name: string }): Promise<void> {

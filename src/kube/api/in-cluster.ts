@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type Credentials, RereadCredentials } from "./credentials.ts";
+import { type CredentialMaterial, type Credentials, RereadCredentials } from "./credentials.ts";
 
 /** Where a pod finds its API server: the variables that the kubelet sets in every container. */
 export interface InClusterOptions {
@@ -18,18 +18,25 @@ export interface InClusterOptions {
 
 /** The pod's own service account; its token is read again as it rotates. */
 export function inClusterCredentials(options: InClusterOptions): Credentials {
-  const dir = options.serviceAccountDir ?? "/var/run/secrets/kubernetes.io/serviceaccount";
-  const host = isIPv6(options.host) ? `[${options.host}]` : options.host;
   const { maxAgeMs } = options;
   return new RereadCredentials({
-    server: new URL(`https://${host}:${options.port}`),
+    server: inClusterServer(options),
     ...omitUndefined({ maxAgeMs }),
-    read: async () => {
-      const [ca, token] = await Promise.all([
-        readFile(join(dir, "ca.crt")),
-        readFile(join(dir, "token"), "utf8"),
-      ]);
-      return { tls: { ca }, headers: { authorization: `Bearer ${token.trim()}` } };
-    },
+    read: () => inClusterMaterial(options),
   });
+}
+
+/** The API server's address. */
+export function inClusterServer({ host, port }: InClusterOptions): URL {
+  return new URL(`https://${isIPv6(host) ? `[${host}]` : host}:${port}`);
+}
+
+/** The service account's certificate authority and token as they are now. @throws Error as of node:fs */
+export async function inClusterMaterial(options: InClusterOptions): Promise<CredentialMaterial> {
+  const dir = options.serviceAccountDir ?? "/var/run/secrets/kubernetes.io/serviceaccount";
+  const [ca, token] = await Promise.all([
+    readFile(join(dir, "ca.crt")),
+    readFile(join(dir, "token"), "utf8"),
+  ]);
+  return { tls: { ca }, headers: { authorization: `Bearer ${token.trim()}` } };
 }

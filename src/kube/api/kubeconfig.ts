@@ -38,6 +38,12 @@ const kubeconfigSchema = z.looseObject({
 type Cluster = z.infer<typeof clusterSchema>;
 type User = z.infer<typeof userSchema>;
 
+/** The cluster and the user of the current context. */
+interface Current {
+  readonly cluster: Cluster;
+  readonly user: User;
+}
+
 /** Keys of a user whose meaning is a program to run, an identity provider or an impersonation. */
 const dynamicUserKeys = ["exec", "auth-provider", "username", "as"];
 
@@ -48,20 +54,39 @@ const dynamicUserKeys = ["exec", "auth-provider", "username", "as"];
  * @throws Error naming the file and what is wrong with it.
  */
 export async function kubeconfigCredentials(path: string): Promise<Credentials> {
-  const { cluster, user } = await readCurrent(path);
-  const needsLibrary =
-    cluster["proxy-url"] !== undefined || dynamicUserKeys.some((key) => user[key] !== undefined);
-  if (needsLibrary) {
+  const current = await readCurrent(path);
+  if (needsLibrary(current)) {
     const { libraryCredentials } = await import("./library-credentials.ts");
     return libraryCredentials(path);
   }
   return new RereadCredentials({
-    server: new URL(cluster.server),
+    server: new URL(current.cluster.server),
     read: async () => materialOf(await readCurrent(path), dirname(path)),
   });
 }
 
-async function readCurrent(path: string): Promise<{ cluster: Cluster; user: User }> {
+/**
+ * What the files that a kubeconfig names say now.
+ * @throws Error when one cannot be read, or the kubeconfig needs a program or a library to be used
+ */
+export async function kubeconfigMaterial(
+  path: string,
+): Promise<{ readonly server: URL; readonly material: CredentialMaterial }> {
+  const current = await readCurrent(path);
+  if (needsLibrary(current)) {
+    throw new Error(`kubeconfig ${path}: its credentials are no certificate and no token`);
+  }
+  const material = await materialOf(current, dirname(path));
+  return { server: new URL(current.cluster.server), material };
+}
+
+function needsLibrary({ cluster, user }: Current): boolean {
+  return (
+    cluster["proxy-url"] !== undefined || dynamicUserKeys.some((key) => user[key] !== undefined)
+  );
+}
+
+async function readCurrent(path: string): Promise<Current> {
   const parsed = kubeconfigSchema.safeParse(parse(await readFile(path, "utf8")));
   if (!parsed.success) throw new Error(`kubeconfig ${path}: ${z.prettifyError(parsed.error)}`);
   const config = parsed.data;
@@ -76,7 +101,7 @@ async function readCurrent(path: string): Promise<{ cluster: Cluster; user: User
 }
 
 async function materialOf(
-  { cluster, user }: { cluster: Cluster; user: User },
+  { cluster, user }: Current,
   baseDir: string,
 ): Promise<CredentialMaterial> {
   const bytes = async (file?: string, data?: string): Promise<Buffer | undefined> => {

@@ -27,6 +27,7 @@ export interface Mount {
 
 export interface PodSpec {
   readonly hostNetwork: boolean;
+  readonly automountServiceAccountToken?: boolean;
   readonly hostPID?: boolean;
   readonly hostIPC?: boolean;
   readonly priorityClassName: string;
@@ -36,6 +37,7 @@ export interface PodSpec {
   readonly volumes: readonly {
     readonly name: string;
     readonly hostPath?: { readonly path: string };
+    readonly projected?: { readonly sources: readonly { readonly serviceAccountToken?: object }[] };
   }[];
 }
 

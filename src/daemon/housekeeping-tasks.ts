@@ -1,0 +1,89 @@
+import { access } from "node:fs/promises";
+import { join } from "node:path";
+import type { Engine } from "#engine/engine.ts";
+import type { Logger } from "#engine/ports.ts";
+import type { RecordStore } from "#engine/record-store.ts";
+import type { InClusterOptions } from "#kube/api/in-cluster.ts";
+import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
+import { sandboxLockName } from "#lib/state-files.ts";
+import type { EffectiveConfig } from "./effective-config.ts";
+import type { DaemonFlags } from "./flags.ts";
+import type { HousekeepingTask } from "./housekeeping.ts";
+import type { CallServer } from "./server.ts";
+import { StandaloneFiles } from "./standalone-files.ts";
+import { sweepSockets } from "./sweep-sockets.ts";
+
+/** The kubelet replaces a token when a fifth of its time is left, ten minutes and more. */
+const standaloneFilesMs = 30_000;
+const socketMs = 5000;
+const pendingStatusMs = 60_000;
+const sweepMs = 600_000;
+
+/** What the tasks work on. */
+export interface HousekeepingOptions {
+  readonly flags: DaemonFlags;
+  readonly inCluster?: InClusterOptions;
+  readonly config: EffectiveConfig;
+  readonly engine: Engine;
+  readonly records: RecordStore;
+  readonly server: Pick<CallServer, "ensureReachable">;
+  readonly logger: Logger;
+}
+
+/** Everything that plexusd does on timers. */
+export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
+  const { flags, config, engine, records, server, logger } = options;
+  const standaloneFiles = new StandaloneFiles({
+    stateDir: flags.stateDir,
+    binDirs: () => config.current().nodeConf.binDirs,
+    config: () => config.text(),
+    logger,
+    ...kubeconfigToKeep(options),
+  });
+  return [
+    {
+      name: "the configuration and credentials for plexus-standalone",
+      everyMs: standaloneFilesMs,
+      run: () => standaloneFiles.refresh(),
+    },
+    {
+      name: "the call socket",
+      everyMs: socketMs,
+      run: async () => void (await server.ensureReachable()),
+    },
+    {
+      name: "the statuses that could not be written in time",
+      everyMs: pendingStatusMs,
+      run: () => engine.publishPendingStatuses((id) => isLocked(flags.stateDir, id)),
+    },
+    {
+      name: "the sweep of the state directory",
+      everyMs: sweepMs,
+      run: () => records.sweep(),
+    },
+    {
+      name: "the sweep of the socket's directory",
+      everyMs: sweepMs,
+      run: () => sweepSockets(flags.socket),
+    },
+  ];
+}
+
+/** Whether a shim holds the sandbox: plexus-standalone may be serving a call that began without plexusd. */
+async function isLocked(stateDir: string, containerId: string): Promise<boolean> {
+  return access(join(stateDir, sandboxLockName(containerId))).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Nothing where pods come from a directory of manifests. */
+function kubeconfigToKeep({ flags, inCluster }: HousekeepingOptions): {
+  kubeconfig?: () => Promise<string>;
+} {
+  const { source } = flags;
+  if (source.kind === "manifests") return {};
+  const { kubeconfig } = source;
+  if (kubeconfig !== undefined) return { kubeconfig: () => portableKubeconfig({ kubeconfig }) };
+  return inCluster === undefined ? {} : { kubeconfig: () => portableKubeconfig({ inCluster }) };
+}

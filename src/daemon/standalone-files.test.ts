@@ -1,0 +1,73 @@
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { standalonePaths } from "#lib/standalone-paths.ts";
+import { StandaloneFiles, type StandaloneFilesOptions } from "./standalone-files.ts";
+
+let stateDir: string;
+let logger: FakeLogger;
+
+beforeEach(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), "plexus-standalone-"));
+  logger = new FakeLogger();
+  onTestFinished(() => rm(stateDir, { recursive: true }));
+});
+
+/** Where plexus-standalone is installed beside the records: a directory is as good as another. */
+async function keeper(options: Partial<StandaloneFilesOptions> = {}): Promise<StandaloneFiles> {
+  await writeFile(join(stateDir, "plexus-standalone"), "", { mode: 0o755 });
+  const common = { stateDir, binDirs: () => [stateDir], logger };
+  return new StandaloneFiles({ ...common, config: () => "logLevel: warn\n", ...options });
+}
+
+const modeOf = async (path: string): Promise<number> => (await stat(path)).mode & 0o777;
+
+test("keeps configuration and credentials for root alone, and writes them when they change", async () => {
+  let token = "first";
+  let config = "namespaceIsolation: true\n";
+  const files = await keeper({ config: () => config, kubeconfig: async () => token });
+  await files.refresh();
+  const paths = standalonePaths(stateDir);
+  expect(await readFile(paths.config, "utf8")).toBe("namespaceIsolation: true\n");
+  expect(await readFile(paths.kubeconfig, "utf8")).toBe("first");
+  expect(await Promise.all([paths.dir, paths.config, paths.kubeconfig].map(modeOf))).toEqual([
+    0o700, 0o600, 0o600,
+  ]);
+  await files.refresh();
+  expect(logger.lines).toHaveLength(2);
+  token = "second";
+  config = "";
+  await files.refresh();
+  expect(await readFile(paths.config, "utf8")).toBe("");
+  expect(await readFile(paths.kubeconfig, "utf8")).toBe("second");
+});
+
+test("keeps nothing where plexus-standalone is not installed, or not any more", async () => {
+  const files = await keeper({ kubeconfig: async () => "token" });
+  await files.refresh();
+  await rm(join(stateDir, "plexus-standalone"));
+  await files.refresh();
+  expect(await readdir(stateDir)).toEqual([]);
+});
+
+test("removes the credentials where pods come from a directory now, and what a crash left", async () => {
+  await (await keeper({ kubeconfig: async () => "token" })).refresh();
+  const { dir } = standalonePaths(stateDir);
+  await writeFile(join(dir, ".kubeconfig.0123456789ab.tmp"), "half a tok");
+  await (await keeper()).refresh();
+  expect(await readdir(dir)).toEqual(["config.yaml"]);
+});
+
+test("keeps the last credentials, and the configuration of now, while the token cannot be read", async () => {
+  await (await keeper({ kubeconfig: async () => "token" })).refresh();
+  const failing = await keeper({
+    config: () => "namespaceIsolation: true\n",
+    kubeconfig: () => Promise.reject(new Error("ENOENT: token")),
+  });
+  await expect(failing.refresh()).rejects.toThrow("ENOENT: token");
+  const { config, kubeconfig } = standalonePaths(stateDir);
+  expect(await readFile(config, "utf8")).toBe("namespaceIsolation: true\n");
+  expect(await readFile(kubeconfig, "utf8")).toBe("token");
+});

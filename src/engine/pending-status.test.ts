@@ -1,0 +1,89 @@
+import { expect, test } from "vitest";
+import { EngineLab, sandbox } from "#engine/testing/engine-lab.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+const unused = async (): Promise<boolean> => false;
+
+/** A pod that is attached, and whose status could not be written in time. */
+async function unpublished(): Promise<EngineLab> {
+  const lab = new EngineLab();
+  lab.source.addPod({ name: "web", annotations: {} });
+  lab.publisher.outcome = "pending";
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  return lab;
+}
+
+const pendingOf = async (lab: EngineLab, key = sandbox): Promise<string | undefined> =>
+  (await lab.records.load(key))?.pendingStatus?.[networkStatusAnnotation];
+
+test("an ADD whose status cannot be written succeeds, and the record says what is to be written", async () => {
+  const lab = await unpublished();
+  expect(JSON.parse((await pendingOf(lab)) ?? "[]")).toMatchObject([{ name: "default-net" }]);
+  expect((await lab.records.load(sandbox))?.attachments[0]?.result).toBeDefined();
+});
+
+test("a status that is written in time leaves nothing in the record", async () => {
+  const lab = new EngineLab();
+  lab.source.addPod({ name: "web", annotations: {} });
+  await lab.add(web);
+  expect((await lab.records.load(sandbox))?.pendingStatus).toBeUndefined();
+});
+
+test("an ADD succeeds although what is pending cannot be recorded either", async () => {
+  const lab = new EngineLab();
+  lab.source.addPod({ name: "web", annotations: {} });
+  lab.publisher.outcome = "pending";
+  const before = new EngineLab();
+  before.source.addPod({ name: "web", annotations: {} });
+  await before.add(web);
+  const nth = before.records.writes.length + 1;
+  lab.records.failWrite = { nth, error: new Error("no space left on device") };
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn")).toContain("the status that is still to be written is not recorded");
+});
+
+test("publishPendingStatuses() makes up for it once it can, with everything else of the record kept", async () => {
+  const lab = await unpublished();
+  const value = await pendingOf(lab);
+  const { pendingStatus: _, ...record } = (await lab.records.load(sandbox)) ?? {};
+  const plan = await lab.records.loadPlan(sandbox);
+  await lab.engine.publishPendingStatuses(unused);
+  expect(await pendingOf(lab)).toBe(value);
+  lab.publisher.outcome = "settled";
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.published.get("default/web")).toEqual({ [networkStatusAnnotation]: value });
+  expect(await lab.records.load(sandbox)).toEqual(record);
+  expect(await lab.records.loadPlan(sandbox)).toEqual(plan);
+  const writes = lab.records.writes.length;
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.records.writes).toHaveLength(writes);
+});
+
+test("publishPendingStatuses() leaves a sandbox alone for which another process serves a call", async () => {
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  await lab.engine.publishPendingStatuses(async (containerId) => containerId === "c1");
+  expect(await pendingOf(lab)).toBeDefined();
+  expect(lab.publisher.published.size).toBe(0);
+});
+
+test("publishPendingStatuses() drops the status of a sandbox that the pod has been given another for", async () => {
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  lab.kernel.addNamespace("/run/netns/c2");
+  const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" };
+  expect(await lab.add({ ...web, env })).toMatchObject({ exitCode: 0 });
+  const now = lab.publisher.published.get("default/web");
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.published.get("default/web")).toBe(now);
+  expect(await pendingOf(lab)).toBeUndefined();
+});
+
+test("a sandbox that is detached is not published afterwards", async () => {
+  const lab = await unpublished();
+  await lab.del(web);
+  lab.publisher.outcome = "settled";
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.published.size).toBe(0);
+});

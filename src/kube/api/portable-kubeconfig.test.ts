@@ -1,0 +1,50 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { parse } from "yaml";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { ApiClient } from "./client.ts";
+import { kubeconfigCredentials } from "./kubeconfig.ts";
+import { portableKubeconfig } from "./portable-kubeconfig.ts";
+
+async function scratch(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-portable-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  return dir;
+}
+
+test("a service account's certificate authority and token are written inline", async () => {
+  const serviceAccountDir = await scratch();
+  await writeFile(join(serviceAccountDir, "ca.crt"), "the authority");
+  await writeFile(join(serviceAccountDir, "token"), "first\n");
+  const inCluster = { host: "fd00::1", port: "443", serviceAccountDir };
+  const { clusters, users } = parse(await portableKubeconfig({ inCluster }));
+  expect(clusters[0].cluster).toEqual({
+    server: "https://[fd00::1]/",
+    "certificate-authority-data": Buffer.from("the authority").toString("base64"),
+  });
+  expect(users[0].user).toEqual({ token: "first" });
+});
+
+test("a kubeconfig's files are written inline, so that it works from anywhere", async () => {
+  await using api = await FakeApiServer.start();
+  const dir = await scratch();
+  await writeFile(join(dir, "token"), "mine");
+  api.token = "mine";
+  const kubeconfig = await api.kubeconfig({ tokenFile: join(dir, "token") });
+  const portable = join(dir, "portable");
+  await writeFile(portable, await portableKubeconfig({ kubeconfig }));
+  await rm(join(dir, "token"));
+  const client = new ApiClient(await kubeconfigCredentials(portable));
+  await client.json({ path: "/api/v1/pods", timeoutMs: 2000 });
+  client.close();
+});
+
+test("credentials that a program makes cannot be written down", async () => {
+  await using api = await FakeApiServer.start();
+  const kubeconfig = await api.kubeconfig({ exec: { command: "login" } });
+  await expect(portableKubeconfig({ kubeconfig })).rejects.toThrow(
+    "its credentials are no certificate and no token",
+  );
+});

@@ -1,0 +1,132 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { duplexPair } from "node:stream";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { nadObject, podObject } from "#kube/testing/objects.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { standalonePaths } from "#lib/standalone-paths.ts";
+import { FrameReader, FrameType } from "#protocol/frame.ts";
+import { decodeDone, encodeRequest } from "#protocol/messages.ts";
+import { openCallCluster } from "./cluster.ts";
+import { readConfig } from "./read-config.ts";
+import { serveOneCall } from "./serve.ts";
+
+/*
+ * Calls that fail before anything is attached: so far no plugin is needed. The conf is what plexusd
+ * generates, without a kubeconfig, and the node's policy is in plexusd's configuration alone.
+ */
+
+let stateDir: string;
+
+beforeEach(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), "plexus-one-call-"));
+  onTestFinished(() => rm(stateDir, { recursive: true }));
+});
+
+/** As plexusd has left it. */
+async function keep(config: string, kubeconfig?: string): Promise<void> {
+  const paths = standalonePaths(stateDir);
+  await mkdir(paths.dir);
+  await writeFile(paths.config, config);
+  if (kubeconfig !== undefined) await writeFile(paths.kubeconfig, kubeconfig);
+}
+
+/** The answer to an ADD of the pod default/web. */
+async function add(): Promise<{ exitCode: number; json: JsonObject }> {
+  const [engineEnd, shimEnd] = duplexPair();
+  const logger = new FakeLogger();
+  const kept = standalonePaths(stateDir);
+  const config = await readConfig([kept.config]);
+  const served = serveOneCall({
+    stream: engineEnd,
+    stateDir,
+    config: config.engine,
+    logger,
+    clock: () => performance.now(),
+    now: () => "2026-01-01T00:00:00Z",
+    openCluster: (conf) =>
+      openCallCluster(conf, {
+        manifests: undefined,
+        keptKubeconfig: kept.kubeconfig,
+        nodeName: "node-1",
+        config: { apiTimeoutMs: 1000, statusWaitMs: 1000 },
+        logger,
+      }),
+  });
+  const reader = new FrameReader();
+  const done = new Promise<{ exitCode: number; stdout: string }>((resolve) => {
+    shimEnd.on("data", (chunk: Buffer) => {
+      const frame = reader.push(chunk).find(({ type }) => type === FrameType.Done);
+      if (frame !== undefined) resolve(decodeDone(frame));
+    });
+  });
+  const env = {
+    CNI_COMMAND: "ADD",
+    CNI_CONTAINERID: "c1",
+    CNI_NETNS: "/run/netns/c1",
+    CNI_IFNAME: "eth0",
+    CNI_PATH: "/opt/cni/bin",
+    CNI_ARGS: "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web",
+  };
+  const conf = {
+    cniVersion: "1.0.0",
+    name: "plexus",
+    type: "plexus",
+    delegates: [{ type: "ptp", name: "a" }],
+  };
+  shimEnd.write(encodeRequest({ env, stdin: JSON.stringify(conf) }));
+  const { exitCode, stdout } = await done;
+  await served;
+  return { exitCode, json: JSON.parse(stdout) };
+}
+
+async function apiWithPod(networks: string): Promise<FakeApiServer> {
+  const api = await FakeApiServer.start();
+  onTestFinished(() => api[Symbol.asyncDispose]());
+  api.put("pods", podObject("web", { annotations: { "k8s.v1.cni.cncf.io/networks": networks } }));
+  return api;
+}
+
+async function kubeconfigOf(api: FakeApiServer, token: string): Promise<string> {
+  return readFile(await api.kubeconfig({ token }), "utf8");
+}
+
+test("isolation holds for a call that plexusd does not serve", async () => {
+  const api = await apiWithPod("other/red");
+  const nad = nadObject("red");
+  api.put("network-attachment-definitions", {
+    ...nad,
+    metadata: { ...(nad.metadata as JsonObject), namespace: "other" },
+  });
+  await keep("namespaceIsolation: true\n", await kubeconfigOf(api, "mine"));
+  expect(await add()).toMatchObject({
+    exitCode: 1,
+    json: { code: 101, msg: expect.stringContaining("other/red") },
+  });
+});
+
+test("a pod without any access to the API is code 11, not a pod without its networks", async () => {
+  await keep("");
+  expect(await add()).toMatchObject({
+    exitCode: 1,
+    json: { code: 11, msg: expect.stringContaining("has left no access to the API server") },
+  });
+});
+
+test("a token that has expired is code 11 with a sentence", async () => {
+  const api = await apiWithPod("red");
+  api.token = "newer";
+  await keep("", await kubeconfigOf(api, "expired"));
+  expect(await add()).toMatchObject({
+    exitCode: 1,
+    json: { code: 11, msg: expect.stringContaining("the token has expired") },
+  });
+});
+
+test("a configuration that cannot be used is not replaced by the defaults", async () => {
+  await keep("namespaceIsolatoin: true\n");
+  await expect(add()).rejects.toThrow("namespaceIsolatoin: unknown key");
+});
