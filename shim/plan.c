@@ -15,36 +15,36 @@ static uint32_t crc32(const char *bytes, size_t len)
 	return ~crc;
 }
 
-static bool is(struct field f, const char *s)
-{
-	return f.len == strlen(s) && !memcmp(f.data, s, f.len);
-}
-
 /* Reads the first frame. Returns false when the plan is another's, or of a version not known here. */
 static bool parse_head(struct plan *plan, const char *id, const char *ifname)
 {
 	struct frame f;
 	ssize_t size = frame_parse(plan->bytes.data, plan->bytes.len, &f);
 
-	if (size <= 0 || f.type != FRAME_PLAN || f.count < 3 || !is(f.fields[1], id) || !is(f.fields[2], ifname))
+	if (size <= 0 || f.type != FRAME_PLAN || f.count < 3)
+		return false;
+	if (!field_is(f.fields[1], id) || !field_is(f.fields[2], ifname))
 		return false;
 	plan->first = (size_t)size;
 	plan->attempted = INT_MAX;
 	plan->boot_id = text("");
 	if (f.count == 3)
-		return is(f.fields[0], PLAN_VERSION_1);
+		return field_is(f.fields[0], PLAN_VERSION_1);
 	plan->boot_id = f.fields[3];
 	plan->attempted = f.count == 5 ? field_number(f.fields[4]) : -1;
-	return is(f.fields[0], PROTOCOL_VERSION) && plan->attempted >= 0;
+	return field_is(f.fields[0], PROTOCOL_VERSION) && plan->attempted >= 0;
 }
 
 /* Reads the step at `at`. Returns its size, 0 when there is none. */
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step)
 {
 	ssize_t size = frame_parse(plan->bytes.data + at, plan->bytes.len - at, step);
-	bool is_numbered = plan->attempted == INT_MAX || (size > 0 && step->count && field_number(step->fields[0]) >= 0);
 
-	return size > 0 && is_exec(step) && is_numbered ? (size_t)size : 0;
+	if (size <= 0 || !is_exec(step))
+		return 0;
+	if (plan->attempted != INT_MAX && field_number(step->fields[EXEC_GROUP]) < 0)
+		return 0;
+	return (size_t)size;
 }
 
 /* Checks a whole plan, before any of it is carried out. Returns what is wrong with it, or NULL. Its end

@@ -49,10 +49,12 @@ static bool is_of_other_boot(const struct plan *plan)
 {
 	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
 	struct buf now = { 0 };
-	bool other;
+	bool other = true;
 
-	other = fd < 0 || read_all(fd, &now, PATH_SIZE, -1) || plan->boot_id.len != strcspn(now.data, "\n") ||
-		memcmp(plan->boot_id.data, now.data, plan->boot_id.len);
+	if (fd >= 0 && !read_all(fd, &now, PATH_SIZE, -1)) {
+		now.data[strcspn(now.data, "\n")] = '\0';
+		other = !field_is(plan->boot_id, now.data);
+	}
 	close(fd);
 	buf_free(&now);
 	return other;
@@ -158,7 +160,7 @@ static enum cni_error without_plan(const struct call *call, struct buf *failures
 	if (!call_is(call, "DEL") || !access(tombstone, F_OK))
 		return CNI_OK;
 	buf_print(failures, "there is no record of this sandbox, and only plexusd can detach it from the default "
-		  "network: %s", call->trouble);
+		  "network (%s)", call->trouble);
 	return CNI_TRY_AGAIN_LATER;
 }
 

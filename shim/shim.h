@@ -96,6 +96,7 @@ struct field text(const char *s);
 struct field number(char digits[NUMBER_SIZE], int64_t n);
 struct field content(const struct buf *b);
 bool is_text(struct field f);
+bool field_is(struct field f, const char *s);
 int field_number(struct field f);
 bool is_exec(const struct frame *f);
 void frame_write(struct buf *b, int type, const struct field *fields, int count);

@@ -103,7 +103,7 @@ eachBuild("DEL from the plan", (bench) => {
       code: 11,
       msg:
         "could not detach: there is no record of this sandbox, and only plexusd can detach it from " +
-        "the default network: it does not exist",
+        "the default network (it does not exist)",
     });
   });
 
