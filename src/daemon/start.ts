@@ -13,6 +13,7 @@ import { type HealthServer, startHealthServer } from "./metrics/health-server.ts
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
 import { CallServer } from "./server.ts";
+import { startSweeper } from "./sweeper.ts";
 
 /** Options of {@link startDaemon}. */
 export interface DaemonOptions {
@@ -63,6 +64,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     bootId: () => bootId,
   });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
+  resources.use(startSweeper({ records, socketPath: flags.socket, logger }));
   let draining = false;
   resources.defer(() => server.drain());
   const nodeConf = await startNodeConfIfNeeded(options, { config, cluster, metrics, confFiles });

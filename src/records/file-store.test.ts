@@ -312,6 +312,17 @@ test.each(["create", "update"] as const)(
   },
 );
 
+test("finish() that fails is code 5, and the plan stays", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.create(recordOf("c1"), plan);
+  await mkdir(join(dir, "c1@eth0.teardown.latest"));
+  await expect(store.finish(key)).rejects.toThrow(
+    expect.objectContaining({ code: 5, message: expect.stringContaining("cannot remove") }),
+  );
+  await rm(join(dir, "c1@eth0.teardown.latest"), { recursive: true });
+  expect(await store.loadPlan(key)).toEqual(plan);
+});
+
 test("open() of a directory that cannot be made fails", async () => {
   await writeFile(join(dir, "file"), "");
   await chmod(join(dir, "file"), 0o600);

@@ -10,7 +10,6 @@ import { KeyedMutex } from "#lib/keyed-mutex.ts";
 import {
   damagedFileName,
   latestFileName,
-  parseStateFileName,
   planFileName,
   recordFileName,
   tombstoneFileName,
@@ -20,6 +19,7 @@ import { readLatest } from "./latest.ts";
 import { formatPlan, parsePlan } from "./plan-file.ts";
 import { PodIndex } from "./pod-index.ts";
 import { formatRecord, parseRecord } from "./record-file.ts";
+import { sandboxInterfaces } from "./sandbox-interfaces.ts";
 import {
   ignoreAbsent,
   removeIfPresent,
@@ -70,7 +70,7 @@ export class FileRecordStore implements RecordStore {
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
     const [recordName, planName] = [recordFileName(record), planFileName(record)];
     const outdated = [recordName, planName].map(latestFileName);
-    await this.#write(record, async () => {
+    await this.#change(record, "write", async () => {
       await this.#remove([...outdated, tombstoneFileName(record)]);
       await using files = new AsyncDisposableStack();
       const handles = await replaceFiles([
@@ -80,11 +80,12 @@ export class FileRecordStore implements RecordStore {
       for (const handle of handles) files.use(handle);
       await Promise.all([...handles.map((handle) => handle.sync()), syncDirectory(this.#dir)]);
     });
+    this.#pods?.add(record);
   }
 
   async update(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
     const [recordName, planName] = [recordFileName(record), planFileName(record)];
-    await this.#write(record, async () => {
+    await this.#change(record, "write", async () => {
       const handles = await replaceFiles([
         { path: this.#path(latestFileName(recordName)), content: formatRecord(record) },
         { path: this.#path(latestFileName(planName)), content: formatPlan(record, plan) },
@@ -99,12 +100,13 @@ export class FileRecordStore implements RecordStore {
   }
 
   async finish(key: RecordKey): Promise<void> {
-    using _turn = await this.#writing.acquire(recordFileName(key));
-    this.#pods?.remove(key);
     const [recordName, planName] = [recordFileName(key), planFileName(key)];
-    // As long as the plan is there, whoever finds it tears down again what is left.
-    await this.#remove([latestFileName(recordName), recordName, latestFileName(planName)]);
-    await this.#bury(planName, tombstoneFileName(key));
+    await this.#change(key, "remove", async () => {
+      // As long as the plan is there, whoever finds it tears down again what is left.
+      await this.#remove([latestFileName(recordName), recordName, latestFileName(planName)]);
+      await this.#bury(planName, tombstoneFileName(key));
+    });
+    this.#pods?.remove(key);
   }
 
   async hasTombstone(key: RecordKey): Promise<boolean> {
@@ -145,18 +147,21 @@ export class FileRecordStore implements RecordStore {
   }
 
   /** @throws CniError 5 when the step fails */
-  async #write(record: AttachmentRecord, step: () => Promise<void>): Promise<void> {
-    using _turn = await this.#writing.acquire(recordFileName(record));
+  async #change(
+    key: RecordKey,
+    verb: "write" | "remove",
+    step: () => Promise<void>,
+  ): Promise<void> {
+    using _turn = await this.#writing.acquire(recordFileName(key));
     try {
       await step();
     } catch (error) {
       throw new CniError(
         CniErrorCode.IoFailure,
-        `cannot write the attachment record in ${this.#dir}: ${errorMessage(error)}`,
+        `cannot ${verb} the attachment record in ${this.#dir}: ${errorMessage(error)}`,
         { cause: error },
       );
     }
-    this.#pods?.add(record);
   }
 
   /** Makes the plan a tombstone; one that cannot be made where there was no plan is not needed. */
@@ -179,19 +184,4 @@ export class FileRecordStore implements RecordStore {
   #path(name: string): string {
     return join(this.#dir, name);
   }
-}
-
-/** The sandbox interfaces that have a record or a plan among these files, sorted, and whether it is a record. */
-function sandboxInterfaces(names: readonly string[]): [RecordKey, boolean][] {
-  const found = new Map<string, [RecordKey, boolean]>();
-  for (const name of names) {
-    const file = parseStateFileName(name);
-    if (file === undefined || !("ifName" in file)) continue;
-    if (file.kind === "damaged" || file.kind === "tombstone") continue;
-    const { containerId, ifName } = file;
-    const isRecord = file.kind === "record" || file.kind === "latest-record";
-    const hasRecord = isRecord || found.get(recordFileName(file))?.[1] === true;
-    found.set(recordFileName(file), [{ containerId, ifName }, hasRecord]);
-  }
-  return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
 }

@@ -7,8 +7,12 @@ import { removeIfPresent, statIfPresent } from "./state-file.ts";
 const abandonedAfterMs = 600_000;
 /** How long a repeated DEL can be answered without an engine. */
 const tombstoneLifetimeMs = 6 * 3_600_000;
-/** The most tombstones that are kept, so that a node with many short-lived pods keeps its inodes. */
-const tombstonesMax = 4096;
+
+/** Options of {@link sweepStateDirectory}. */
+interface SweepOptions {
+  /** The most that are kept, so that a node with many short-lived pods keeps its inodes. @default 4096 */
+  readonly tombstonesMax?: number;
+}
 
 /** A swept file. */
 interface FoundFile {
@@ -23,14 +27,20 @@ interface FoundFile {
  * temporary files that a crash left, and locks of sandboxes that have no record and that nobody holds.
  * Records, plans and what was put aside stay. A file that cannot be removed is left for the next time.
  */
-export async function sweepStateDirectory(dir: string): Promise<void> {
+export async function sweepStateDirectory(
+  dir: string,
+  { tombstonesMax = 4096 }: SweepOptions = {},
+): Promise<void> {
   const names = await readdir(dir);
   const files = (await Promise.all(names.map((name) => found(dir, name)))).flatMap((each) =>
     each === undefined ? [] : [each],
   );
   const removable = [
     ...files.filter(({ file, ageMs }) => file.kind === "temporary" && ageMs > abandonedAfterMs),
-    ...oldTombstones(files.filter(({ file }) => file.kind === "tombstone")),
+    ...oldTombstones(
+      files.filter(({ file }) => file.kind === "tombstone"),
+      tombstonesMax,
+    ),
     ...(await abandonedLocks(files)),
   ];
   await Promise.allSettled(removable.map(({ path }) => removeIfPresent(path)));
@@ -44,9 +54,9 @@ async function found(dir: string, name: string): Promise<FoundFile | undefined> 
   return { path, file, ageMs: Date.now() - status.mtimeMs, inode: status.ino };
 }
 
-function oldTombstones(tombstones: readonly FoundFile[]): FoundFile[] {
+function oldTombstones(tombstones: readonly FoundFile[], max: number): FoundFile[] {
   const newestFirst = tombstones.toSorted((a, b) => a.ageMs - b.ageMs);
-  return newestFirst.filter(({ ageMs }, i) => ageMs > tombstoneLifetimeMs || i >= tombstonesMax);
+  return newestFirst.filter(({ ageMs }, i) => ageMs > tombstoneLifetimeMs || i >= max);
 }
 
 async function abandonedLocks(files: readonly FoundFile[]): Promise<FoundFile[]> {
