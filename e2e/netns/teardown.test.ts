@@ -6,6 +6,7 @@ import { errorOf } from "../support/cni-call.ts";
 import { list } from "../support/networks.ts";
 import { errorScript } from "../support/scripted-plugins.ts";
 import { detachOrder, scriptedTest as test } from "../support/test.ts";
+import { waitUntil } from "../support/wait.ts";
 
 const dels = detachOrder("alpha", "beta");
 
@@ -194,8 +195,9 @@ test("record and plan damaged: the default network gets its DEL, the files are p
   await pod.mustDel();
 });
 
-/** Turns one letter in the middle of a file. */
+/** Turns one letter in the middle of a file, once the last update of it is durable. */
 async function damage(path: string): Promise<void> {
+  await waitUntil("the last update is durable", () => !existsSync(`${path}.latest`));
   const text = await readFile(path);
   const middle = text.indexOf("net-alpha");
   text.write("M", middle);
