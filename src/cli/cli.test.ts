@@ -44,6 +44,8 @@ async function makeNode() {
   return { at, uninstall: (...flags: string[]) => run("uninstall", ...dirs, ...socket, ...flags) };
 }
 
+const emptyPlan = { bootId: "b1", attempted: 0, steps: [] };
+
 function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
   return {
     containerId: `c-${name}`,
@@ -52,10 +54,12 @@ function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
     cniVersion: "1.0.0",
     pod: { namespace: "default", name, uid: "u" },
     createdAt: "2026-01-01T00:00:00.000Z",
+    bootId: "b1",
     attachments: networks.map((network, i) => ({
       displayName: network,
       isDefault: i === 0,
       ifName: i === 0 ? "eth0" : `net${i}`,
+      state: "attached",
       conf: { cniVersion: "1.0.0", name: network, plugins: [{ type: "flannel" }] },
       cniArgs: [],
       capabilityArgs: {},
@@ -121,8 +125,8 @@ test("install fails in one line when there is nothing to install", async () => {
 test("records lists pods and their networks", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.create(recordOf("web", ["cbr0", "default/net-a"]), []);
-  await store.create(recordOf("db", ["cbr0"]), []);
+  await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);
+  await store.create(recordOf("db", ["cbr0"]), emptyPlan);
   const table = await run("records", "--state-dir", node.at("state"));
   expect(table.out.split("\n")).toEqual([
     "POD          CONTAINER  NETWORKS                      SINCE",
@@ -209,7 +213,7 @@ test("uninstall removes the files of a crash and of damaged records, and leaves 
 test("uninstall changes nothing while sandboxes are attached, unless forced", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.create(recordOf("web", ["cbr0", "default/net-a"]), []);
+  await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);
   const refused = await node.uninstall();
   expect(refused).toMatchObject({ code: 1, out: "" });
   expect(refused.err).toContain("sandboxes that are attached through Plexus: 1 (default/web)");
@@ -222,7 +226,7 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
 test("uninstall --allow-default-only lets sandboxes of the default network alone be", async () => {
   const node = await makeNode();
   const store = await FileRecordStore.open(node.at("state"));
-  await store.create(recordOf("web", ["cbr0"]), []);
+  await store.create(recordOf("web", ["cbr0"]), emptyPlan);
   expect((await node.uninstall()).code).toBe(1);
   expect((await node.uninstall("--allow-default-only")).code).toBe(0);
 });

@@ -1,6 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
+import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -46,6 +47,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
   const confFiles = new HostConfFiles();
+  const bootId = await readBootId();
   const engine = new Engine({
     config: () => config.current().engine,
     source: cluster.source,
@@ -58,6 +60,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     metrics: metrics.engine,
     clock: () => performance.now(),
     now: () => new Date().toISOString(),
+    bootId: () => bootId,
   });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;

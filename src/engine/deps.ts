@@ -7,6 +7,7 @@ import type {
   DeviceInfoFiles,
   EventRecorder,
   Logger,
+  NetnsState,
   StatusPublisher,
 } from "./ports.ts";
 import type { RecordStore } from "./record-store.ts";
@@ -29,6 +30,8 @@ export interface EngineDeps {
   readonly clock: () => number;
   /** ISO 8601. */
   readonly now: () => string;
+  /** The kernel's present boot (`/proc/sys/kernel/random/boot_id`); the same for the whole process. */
+  readonly bootId: () => string;
 }
 
 /** What is counted and timed over all calls. */
@@ -49,6 +52,8 @@ export interface CallContext {
   readonly deps: EngineDeps;
   readonly config: EngineConfig;
   readonly host: DelegateHost;
+  /** The call's CNI_NETNS; `ok` also for the shim's own namespace where CNI_NETNS_OVERRIDE allows it. */
+  readonly netnsState: NetnsState;
   /** Executes the delegates of a network through {@link host}, traced and measured. */
   readonly delegateRunner: (network: string) => RunDelegate;
   readonly logger: Logger;

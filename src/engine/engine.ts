@@ -18,7 +18,7 @@ import { CallDelegates } from "./call-delegates.ts";
 import { answerCall, callFields, reportCall } from "./call-report.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
-import { HostGoneError, type Logger } from "./ports.ts";
+import { HostGoneError, type Logger, type NetnsState } from "./ports.ts";
 import { Trace } from "./trace.ts";
 
 /** What a call is served with. */
@@ -64,8 +64,9 @@ export class Engine {
       const request = await tools.trace.phase("parse", () =>
         parsePluginRequest(call.env, call.stdin),
       );
-      refuseOwnNetns(call, request);
-      const result = await this.#execute(this.#context(call, request, tools), request);
+      const ctx = this.#context(call, request, tools);
+      refuseOwnNetns(ctx, request);
+      const result = await this.#execute(ctx, request);
       return { status: "succeeded", stdout: result === undefined ? "" : printResult(result) };
     } catch (cause) {
       const error = rewordedFor(call, asCniError(cause));
@@ -80,6 +81,7 @@ export class Engine {
       deps: this.#deps,
       config: this.#config(request, logger),
       host,
+      netnsState: netnsState(call, request),
       delegateRunner: (network) => delegates.runner(network),
       logger,
       trace,
@@ -115,14 +117,21 @@ export class Engine {
   }
 }
 
+/** What the shim, which runs in the runtime's own network namespace, finds at CNI_NETNS. */
+function netnsState(call: Call, request: PluginRequest): NetnsState {
+  if (!("netns" in request) || request.netns === "") return "none";
+  const state = call.env.PLEXUS_NETNS;
+  if (state === "own") return request.netnsOverride ? "ok" : "own";
+  return state === "ok" || state === "gone" ? state : "unknown";
+}
+
 /**
  * A sandbox in the runtime's own network namespace is a mistake (CNI's reference skeleton, code 8).
- * The shim, which runs in that namespace, compares them. CNI_NETNS_OVERRIDE allows it.
+ * A DEL passes: nothing of it is left there that could be detached.
  * @throws CniError 8
  */
-function refuseOwnNetns(call: Call, request: PluginRequest): void {
-  if (request.command !== "ADD" && request.command !== "DEL") return;
-  if (call.env.PLEXUS_NETNS_IS_OWN === "1" && !request.netnsOverride) throw sameNetnsError();
+function refuseOwnNetns(ctx: CallContext, request: PluginRequest): void {
+  if (request.command === "ADD" && ctx.netnsState === "own") throw sameNetnsError();
 }
 
 /** containerd forgets a pod whose DEL error contains certain words, so they are replaced in every DEL error. */

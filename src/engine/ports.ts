@@ -14,19 +14,37 @@ export interface DelegateHost {
    */
   exec(call: DelegateCall): Promise<DelegateOutcome>;
   /**
+   * Looks up plugins in directories, by the rules of {@link exec}, and executes nothing. Resolves to
+   * one answer for each type, in the same order.
+   * @throws HostGoneError as above
+   */
+  find(searchPath: readonly string[], types: readonly string[]): Promise<readonly PluginLookup[]>;
+  /**
    * Sends rtnetlink messages in one datagram in the network namespace at `netnsPath` and returns
    * everything that the kernel answered, up to the acknowledgement of the last one.
-   * @throws NetnsError when the namespace cannot be entered; HostGoneError as above.
+   * @throws NetnsError when there is no such namespace (any more); CniError 5 when it cannot be entered
+   *   for another reason, or the kernel cannot be reached; HostGoneError as above
    */
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array>;
 }
+
+/** Whether a plugin's executable is there and may be executed; `message` says why not. */
+export type PluginLookup =
+  | { readonly outcome: "found" }
+  | { readonly outcome: "missing" | "refused"; readonly message: string };
+
+/**
+ * What the shim finds at the call's CNI_NETNS: a network namespace (`ok`), the shim's own one (`own`),
+ * nothing that is a namespace (`gone`), something that it cannot open (`unknown`), or no path (`none`).
+ */
+export type NetnsState = "ok" | "own" | "gone" | "unknown" | "none";
 
 /** The shim has gone (killed by the runtime, or crashed): the call cannot be continued or answered. */
 export class HostGoneError extends Error {
   override readonly name = "HostGoneError";
 }
 
-/** A network namespace that cannot be opened or entered; `errno` is the kernel's, e.g. `ENOENT`. */
+/** There is no network namespace at a path (any more); `errno` is the kernel's, e.g. `ENOENT`. */
 export class NetnsError extends Error {
   override readonly name = "NetnsError";
   readonly errno: number;

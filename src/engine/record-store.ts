@@ -19,7 +19,7 @@ export interface DamagedRecord extends RecordKey {
  *   leaves, of each file, the content before the update or the new one. (On a file system that
  *   commits a rename before the data, as XFS does, a file may also be cut short; it then counts as
  *   damaged.) The content before the update still detaches everything, without `prevResult`.
- * - {@link remove} is not made durable. A record that returns after a power loss is detached again
+ * - {@link finish} is not made durable. A record that returns after a power loss is detached again
  *   by the next DEL or GC, which delegates answer with success (CNI 1.1.0 §4 "DEL").
  *
  * The caller holds the sandbox's lock: no two processes write under one key at the same time.
@@ -47,8 +47,18 @@ export interface RecordStore {
   update(record: AttachmentRecord, plan: TeardownPlan): Promise<void>;
   /** Makes every update durable, as far as that is possible; to be called before the process ends. */
   flush(): Promise<void>;
-  /** Removes record and plan, which need not exist. */
-  remove(key: RecordKey): Promise<void>;
+  /**
+   * Forgets a sandbox interface of which everything is detached: removes record and plan, which need
+   * not exist, and leaves a tombstone, by which the shim answers a repeated DEL without an engine.
+   */
+  finish(key: RecordKey): Promise<void>;
+  /** Whether the sandbox interface was detached before, as far as tombstones are still kept. */
+  hasTombstone(key: RecordKey): Promise<boolean>;
+  /**
+   * Removes what has no use any more: old tombstones, locks that nobody holds, and what a crash left
+   * half-written. Never a file that a process may be using. Failures leave the file for the next time.
+   */
+  sweep(): Promise<void>;
   /** Renames record and plan, which need not exist, so that they no longer count but can be examined. */
   quarantine(key: RecordKey): Promise<void>;
   /** Whether any sandbox of the pod is recorded; cheap enough for every DEL. */

@@ -16,9 +16,34 @@ export interface AttachmentRecord extends RecordKey {
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** ISO 8601, for people. */
   readonly createdAt: string;
+  /**
+   * The kernel's boot at the time of the ADD (`/proc/sys/kernel/random/boot_id`). In another boot the
+   * progress that {@link RecordedAttachment.state} names may be older than what was done. "" when it
+   * is not known: no boot has that ID.
+   */
+  readonly bootId: string;
   /** In the order of attachment; the default network first. */
   readonly attachments: readonly RecordedAttachment[];
+  /** Annotations by name that could not be written when the ADD ended, and still have to be. */
+  readonly pendingStatus?: Readonly<Record<string, string>>;
+  /** The last DEL that left something of the record behind; absent when none has failed. */
+  readonly teardown?: FailedTeardown;
 }
+
+/** Why a record is still there although its sandbox was to be detached. */
+export interface FailedTeardown {
+  /** ISO 8601: the last failure. */
+  readonly failedAt: string;
+  /** How many DELs have failed. */
+  readonly attempts: number;
+  readonly lastError: string;
+}
+
+/**
+ * How far the ADD of an attachment has come: `planned` before its first delegate, `attempted` once a
+ * delegate may have been executed, `attached` with its result.
+ */
+export type AttachmentState = "planned" | "attempted" | "attached";
 
 /** One attachment, with everything that its later calls need. */
 export interface RecordedAttachment {
@@ -26,6 +51,7 @@ export interface RecordedAttachment {
   readonly displayName: string;
   readonly isDefault: boolean;
   readonly ifName: string;
+  readonly state: AttachmentState;
   /** The complete network configuration list as resolved, side-loaded plugins and args included. */
   readonly conf: JsonObject;
   /** CNI_ARGS pairs for its delegates, in order. */
@@ -37,4 +63,16 @@ export interface RecordedAttachment {
   readonly defaultRoute?: readonly string[];
   /** The final result of its ADD as the plugin chain printed it; absent until then. */
   readonly result?: JsonObject;
+}
+
+/**
+ * The attachments that have to be detached, in the order of attachment. What never ran owes no DEL, but
+ * progress is not durable at once: after a restart of the machine everything planned may have run.
+ */
+export function attachmentsToDetach(
+  { attachments, bootId }: Pick<AttachmentRecord, "attachments" | "bootId">,
+  currentBootId: string,
+): readonly RecordedAttachment[] {
+  if (bootId !== currentBootId) return attachments;
+  return attachments.filter(({ state }) => state !== "planned");
 }

@@ -76,7 +76,7 @@ test("request() of another protocol version names both versions", async () => {
   const { session, send } = connected();
   const asked = session.request(1000);
   await Promise.all([
-    expect(asked).rejects.toThrow(/version "9", plexusd speaks "1"/),
+    expect(asked).rejects.toThrow(/version "9", plexusd speaks "2"/),
     send(encodeFrame(FrameType.Request, ["9", "{}"])),
   ]);
 });
@@ -132,7 +132,7 @@ test("netlink() carries path and bytes there and the answer back", async () => {
     [...Buffer.from("/run/netns/x")],
     [1, 0, 2],
   ]);
-  await send(encodeFrame(FrameType.NetlinkResult, ["0", Buffer.of(9, 0), ""]));
+  await send(encodeFrame(FrameType.NetlinkResult, ["0", Buffer.of(9, 0), "", "done"]));
   expect([...(await asked)]).toEqual([9, 0]);
 });
 
@@ -143,7 +143,7 @@ test("netlink() in a namespace that cannot be entered says which errno, and the 
     expect(asked).rejects.toThrow(
       expect.objectContaining({ constructor: NetnsError, errno: 2, message: "open /gone: ENOENT" }),
     ),
-    send(encodeFrame(FrameType.NetlinkResult, ["2", "", "open /gone: ENOENT"])),
+    send(encodeFrame(FrameType.NetlinkResult, ["2", "", "open /gone: ENOENT", "open"])),
   ]);
   const next = session.exec(order("ptp"));
   await turn();

@@ -1,14 +1,16 @@
 import type { Duplex } from "node:stream";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { type DelegateHost, HostGoneError, NetnsError } from "#engine/ports.ts";
+import { type DelegateHost, HostGoneError, NetnsError, type PluginLookup } from "#engine/ports.ts";
 import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
 import {
   type DoneMessage,
   decodeExecResult,
+  decodeFindResult,
   decodeNetlinkResult,
   decodeRequest,
   encodeDone,
   encodeExec,
+  encodeFind,
   encodeNetlink,
   type RequestMessage,
 } from "#protocol/messages.ts";
@@ -67,6 +69,14 @@ export class ShimSession implements DelegateHost {
   /** See {@link DelegateHost.exec}. */
   async exec(call: DelegateCall): Promise<DelegateOutcome> {
     return decodeExecResult(await this.#order(encodeExec({ group: 0, ...call })));
+  }
+
+  /** See {@link DelegateHost.find}. */
+  async find(
+    searchPath: readonly string[],
+    types: readonly string[],
+  ): Promise<readonly PluginLookup[]> {
+    return decodeFindResult(await this.#order(encodeFind(searchPath, types)), types.length);
   }
 
   /** See {@link DelegateHost.netlink}. */

@@ -8,10 +8,12 @@ export const FrameType = {
   Done: 6,
   Plan: 7,
   PlanEnd: 8,
+  Find: 9,
+  FindResult: 10,
 } as const;
 
 /** The protocol's version, first field of `REQUEST` and `PLAN`. */
-export const protocolVersion = "1";
+export const protocolVersion = "2";
 
 /** The largest length of a frame, type and fields together, in bytes. */
 export const frameMax = 16 << 20;

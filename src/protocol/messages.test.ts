@@ -90,11 +90,18 @@ test.each(["exited", "signaled", "timeout", "overflow", "missing", "refused", "f
 );
 
 test("NETLINK_RESULT keeps bytes as they are", () => {
-  const frame = frameOf(FrameType.NetlinkResult, "2", Uint8Array.of(0, 200), "no such namespace");
+  const frame = frameOf(
+    FrameType.NetlinkResult,
+    "2",
+    Uint8Array.of(0, 200),
+    "no such namespace",
+    "open",
+  );
   expect(decodeNetlinkResult(frame)).toEqual({
     errno: 2,
     bytes: Buffer.of(0, 200),
     message: "no such namespace",
+    stage: "open",
   });
 });
 
@@ -125,18 +132,18 @@ test.each([
   ["an unknown frame", () => decodeRequest(frameOf(99, "1")), /type 99/],
   [
     "another protocol version",
-    () => decodeRequest(frameOf(1, "2", "")),
-    /version "2", plexusd speaks "1"/,
+    () => decodeRequest(frameOf(1, "1", "")),
+    /version "1", plexusd speaks "2"/,
   ],
   ["no version", () => decodeRequest(frameOf(1)), /version undefined/],
   [
     "an environment entry without a name",
-    () => decodeRequest(frameOf(1, "1", "", "=x")),
+    () => decodeRequest(frameOf(1, "2", "", "=x")),
     /has no name/,
   ],
   [
     "an environment entry that is none",
-    () => decodeRequest(frameOf(1, "1", "", "CNI_X")),
+    () => decodeRequest(frameOf(1, "2", "", "CNI_X")),
     /has no name/,
   ],
 ])("%s breaks the protocol", (_, decode, message) => {

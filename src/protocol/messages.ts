@@ -1,12 +1,5 @@
-import { crc32 } from "node:zlib";
-import {
-  encodeFrame,
-  type Frame,
-  FrameReader,
-  FrameType,
-  ProtocolError,
-  protocolVersion,
-} from "./frame.ts";
+import { decodeEnv, envFields, expectType, field, number, oneOf } from "./fields.ts";
+import { encodeFrame, type Frame, FrameType, ProtocolError, protocolVersion } from "./frame.ts";
 
 /** The shim's request: the CNI_* variables and the network configuration of the call. */
 export interface RequestMessage {
@@ -47,12 +40,24 @@ const execOutcomes = [
 /** The ways in which an execution can end. */
 type ExecOutcome = (typeof execOutcomes)[number];
 
-/** The kernel's answer, or the reason why the request could not be sent. */
+const findOutcomes = ["found", "missing", "refused"] as const;
+
+/** Whether a plugin is there; the message says why not (shim/protocol.h, `FIND_RESULT`). */
+interface FoundPlugin {
+  readonly outcome: (typeof findOutcomes)[number];
+  readonly message: string;
+}
+
+const netlinkStages = ["done", "open", "request"] as const;
+
+/** The kernel's answer, or the reason why there is none. */
 interface NetlinkResultMessage {
   /** 0 with an answer, else the errno of the operation that failed. */
   readonly errno: number;
   readonly bytes: Buffer;
   readonly message: string;
+  /** How far it came: `open` = the namespace could not be entered, `request` = the kernel gave no answer. */
+  readonly stage: (typeof netlinkStages)[number];
 }
 
 /** The end of the call: what the shim prints, and its exit status. */
@@ -99,10 +104,7 @@ export function decodeExec(frame: Frame): ExecMessage {
   return {
     group: number(frame, 0),
     type: field(frame, 1).toString(),
-    searchPath: field(frame, 2)
-      .toString()
-      .split(":")
-      .filter((dir) => dir !== ""),
+    searchPath: splitPath(field(frame, 2)),
     timeoutMs: number(frame, 3),
     stdin: field(frame, 4).toString(),
     env: decodeEnv(frame.fields.slice(5)),
@@ -112,12 +114,8 @@ export function decodeExec(frame: Frame): ExecMessage {
 /** @throws ProtocolError when it is not a well-formed `EXEC_RESULT` */
 export function decodeExecResult(frame: Frame): ExecResultMessage {
   expectType(frame, FrameType.ExecResult);
-  const outcome = execOutcomes.find((known) => known === field(frame, 0).toString());
-  if (outcome === undefined) {
-    throw new ProtocolError(`unknown outcome ${JSON.stringify(field(frame, 0).toString())}`);
-  }
   return {
-    outcome,
+    outcome: oneOf(execOutcomes, field(frame, 0)),
     code: number(frame, 1),
     stdout: field(frame, 2).toString(),
     stderr: field(frame, 3).toString(),
@@ -133,7 +131,43 @@ export function encodeNetlink(netnsPath: string, bytes: Uint8Array): Buffer {
 /** @throws ProtocolError when it is not a well-formed `NETLINK_RESULT` */
 export function decodeNetlinkResult(frame: Frame): NetlinkResultMessage {
   expectType(frame, FrameType.NetlinkResult);
-  return { errno: number(frame, 0), bytes: field(frame, 1), message: field(frame, 2).toString() };
+  return {
+    errno: number(frame, 0),
+    bytes: field(frame, 1),
+    message: field(frame, 2).toString(),
+    stage: oneOf(netlinkStages, field(frame, 3)),
+  };
+}
+
+/** The most types that one `FIND` can have: a frame of the shim has 64 fields at most. */
+export const findTypesMax = 60;
+
+/** @throws ProtocolError when there are more than {@link findTypesMax} types */
+export function encodeFind(searchPath: readonly string[], types: readonly string[]): Buffer {
+  if (types.length > findTypesMax) {
+    throw new ProtocolError(
+      `${types.length} plugins to find, at most ${findTypesMax} are possible`,
+    );
+  }
+  return encodeFrame(FrameType.Find, [searchPath.join(":"), ...types]);
+}
+
+/** @throws ProtocolError when it is not a well-formed `FIND` */
+export function decodeFind(frame: Frame): { searchPath: string[]; types: string[] } {
+  expectType(frame, FrameType.Find);
+  return { searchPath: splitPath(field(frame, 0)), types: frame.fields.slice(1).map(String) };
+}
+
+/** The answer to a `FIND` of `count` types. @throws ProtocolError when it is not well-formed */
+export function decodeFindResult(frame: Frame, count: number): FoundPlugin[] {
+  expectType(frame, FrameType.FindResult);
+  if (frame.fields.length !== 2 * count) {
+    throw new ProtocolError(`${frame.fields.length} fields in the answer for ${count} plugins`);
+  }
+  return Array.from({ length: count }, (_, i) => ({
+    outcome: oneOf(findOutcomes, field(frame, 2 * i)),
+    message: field(frame, 2 * i + 1).toString(),
+  }));
 }
 
 export function encodeDone(message: DoneMessage): Buffer {
@@ -150,86 +184,9 @@ export function decodeDone(frame: Frame): DoneMessage {
   };
 }
 
-/** The content of a teardown plan's file (shim/protocol.h, `PLAN`). */
-export function encodePlan(
-  key: { containerId: string; ifName: string },
-  calls: readonly ExecMessage[],
-): Buffer {
-  const frames = [
-    encodeFrame(FrameType.Plan, [protocolVersion, key.containerId, key.ifName]),
-    ...calls.map(encodeExec),
-  ];
-  const body = Buffer.concat(frames);
-  const sum = crc32(body).toString(16).padStart(8, "0");
-  return Buffer.concat([body, encodeFrame(FrameType.PlanEnd, [String(calls.length), sum])]);
-}
-
-/**
- * The calls of a teardown plan's file.
- * @throws ProtocolError when it is truncated, altered or of another version
- */
-export function decodePlan(file: Buffer): {
-  containerId: string;
-  ifName: string;
-  calls: ExecMessage[];
-} {
-  const reader = new FrameReader();
-  const frames = reader.push(file);
-  const head = frames[0];
-  const end = frames.at(-1);
-  if (head === undefined || end === undefined || reader.pendingBytes > 0) {
-    throw new ProtocolError("the plan is cut short");
-  }
-  expectType(head, FrameType.Plan);
-  expectType(end, FrameType.PlanEnd);
-  if (field(head, 0).toString() !== protocolVersion) {
-    throw new ProtocolError(`the plan's version is ${JSON.stringify(field(head, 0).toString())}`);
-  }
-  const calls = frames.slice(1, -1).map(decodeExec);
-  const body = file.subarray(0, file.length - encodeFrame(end.type, end.fields).length);
-  const sum = crc32(body).toString(16).padStart(8, "0");
-  if (number(end, 0) !== calls.length || field(end, 1).toString() !== sum) {
-    throw new ProtocolError("the plan's checksum does not match");
-  }
-  return { containerId: field(head, 1).toString(), ifName: field(head, 2).toString(), calls };
-}
-
-function envFields(env: Readonly<Record<string, string>>): string[] {
-  return Object.entries(env).map(([name, value]) => `${name}=${value}`);
-}
-
-function decodeEnv(fields: readonly Buffer[]): Record<string, string> {
-  const env: Record<string, string> = {};
-  for (const entry of fields) {
-    const text = entry.toString();
-    const equals = text.indexOf("=");
-    if (equals < 1)
-      throw new ProtocolError(`environment entry ${JSON.stringify(text)} has no name`);
-    env[text.slice(0, equals)] = text.slice(equals + 1);
-  }
-  return env;
-}
-
-function expectType(frame: Frame, type: number): void {
-  if (frame.type !== type) {
-    throw new ProtocolError(`frame of type ${frame.type} where type ${type} was expected`);
-  }
-}
-
-function field(frame: Frame, index: number): Buffer {
-  const value = frame.fields[index];
-  if (value === undefined) {
-    throw new ProtocolError(`frame of type ${frame.type} lacks field ${index}`);
-  }
-  return value;
-}
-
-function number(frame: Frame, index: number): number {
-  const text = field(frame, index).toString();
-  if (!/^\d{1,15}$/.test(text)) {
-    throw new ProtocolError(
-      `field ${index} of frame type ${frame.type} is ${JSON.stringify(text)}, not a number`,
-    );
-  }
-  return Number(text);
+function splitPath(path: Buffer): string[] {
+  return path
+    .toString()
+    .split(":")
+    .filter((dir) => dir !== "");
 }

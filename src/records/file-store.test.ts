@@ -40,11 +40,13 @@ function recordOf(containerId: string, ifName = "eth0", note = "first"): Attachm
     cniVersion: "1.0.0",
     pod: { namespace: "default", name: "web", uid: "u" },
     createdAt: "2026-01-01T00:00:00Z",
+    bootId: "b1",
     attachments: [
       {
         displayName: "default/a",
         isDefault: true,
         ifName,
+        state: "attached",
         conf: { name: "n", plugins: [{ type: "ptp", note, ключ: [1.5, null, true] }] },
         cniArgs: [["IgnoreUnknown", "1"]],
         capabilityArgs: { ips: ["10.0.0.1"] },
@@ -56,18 +58,23 @@ function recordOf(containerId: string, ifName = "eth0", note = "first"): Attachm
   };
 }
 
-const plan: TeardownPlan = [
-  {
-    group: 0,
-    call: {
-      type: "ptp",
-      searchPath: ["/x"],
-      env: { CNI_COMMAND: "DEL" },
-      stdin: "{}",
-      timeoutMs: 60_000,
+const emptyPlan: TeardownPlan = { bootId: "b1", attempted: 0, steps: [] };
+const plan: TeardownPlan = {
+  bootId: "b1",
+  attempted: 1,
+  steps: [
+    {
+      group: 0,
+      call: {
+        type: "ptp",
+        searchPath: ["/x"],
+        env: { CNI_COMMAND: "DEL" },
+        stdin: "{}",
+        timeoutMs: 60_000,
+      },
     },
-  },
-];
+  ],
+};
 
 const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);
 
@@ -77,10 +84,10 @@ test("create() and load() give back the record and the plan, and remove() forget
   await store.create(recordOf("c1"), plan);
   expect(await store.load(key)).toEqual(recordOf("c1"));
   expect(await store.loadPlan(key)).toEqual(plan);
-  await store.remove(key);
+  await store.finish(key);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
   expect(await readdir(dir)).toEqual([]);
-  await store.remove(key);
+  await store.finish(key);
 });
 
 test.each(["create", "update"] as const)(
@@ -88,10 +95,10 @@ test.each(["create", "update"] as const)(
   async (method) => {
     const store = await FileRecordStore.open(dir);
     await store.create(recordOf("c1"), plan);
-    await store[method](recordOf("c1", "eth0", "second"), []);
+    await store[method](recordOf("c1", "eth0", "second"), emptyPlan);
     const other = await FileRecordStore.open(dir);
     expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
-    expect(await other.loadPlan(key)).toEqual([]);
+    expect(await other.loadPlan(key)).toEqual(emptyPlan);
   },
 );
 
@@ -114,7 +121,7 @@ test.each(["eth0.100", "a@b", ".x", "..x", "x.json", "x.teardown", "veth\\1", "�
   async (ifName) => {
     const store = await FileRecordStore.open(dir);
     await store.create(recordOf("c1", ifName), plan);
-    await store.create(recordOf("c1"), []);
+    await store.create(recordOf("c1"), emptyPlan);
     expect(await store.load({ containerId: "c1", ifName })).toEqual(recordOf("c1", ifName));
     expect(await store.loadPlan({ containerId: "c1", ifName })).toEqual(plan);
     const { records, damaged } = await store.list();
@@ -153,7 +160,7 @@ test("a record cut short at any byte is damaged", async () => {
 
 test.each([
   ["an altered byte", (text: string) => text.replace("first", "frist")],
-  ["a newer schema", (text: string) => text.replace('{"schema":1', '{"schema":2')],
+  ["a newer schema", (text: string) => text.replace('{"schema":2', '{"schema":3')],
   ["bytes after its end", (text: string) => `${text}x`],
   ["another file's content", () => "not a record\n"],
 ])("a record with %s is damaged", async (_, alter) => {
@@ -236,9 +243,9 @@ test("hasPod() finds any sandbox of a pod, damaged files or not, and no other po
   ]) {
     expect(await store.hasPod({ namespace: namespace!, name: name! })).toBe(false);
   }
-  await store.remove(key);
+  await store.finish(key);
   expect(await store.hasPod(web)).toBe(true);
-  await store.remove({ ...key, containerId: "c2" });
+  await store.finish({ ...key, containerId: "c2" });
   expect(await store.hasPod(web)).toBe(false);
 });
 
@@ -334,9 +341,9 @@ test("update() is visible to every process at once, not yet synced, and durable 
   const other = await FileRecordStore.open(dir);
   await store.create(recordOf("c1"), plan);
   const synced = await observeSyncs();
-  await store.update(recordOf("c1", "eth0", "second"), []);
+  await store.update(recordOf("c1", "eth0", "second"), emptyPlan);
   expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
-  expect(await other.loadPlan(key)).toEqual([]);
+  expect(await other.loadPlan(key)).toEqual(emptyPlan);
   expect(synced).toEqual([]);
   await Promise.all([store.flush(), store.flush().then(() => expect(synced).toHaveLength(3))]);
   expect(synced.toSorted()).toEqual(everything);
@@ -354,7 +361,7 @@ test("flush() passes over an update whose record was removed meanwhile", async (
   const store = await FileRecordStore.open(dir);
   await store.create(recordOf("c1"), plan);
   await store.update(recordOf("c1", "eth0", "second"), plan);
-  await store.remove(key);
+  await store.finish(key);
   await store.flush();
   expect(await readdir(dir)).toEqual([]);
 });

@@ -76,7 +76,13 @@ export class FileRecordStore implements RecordStore {
     await this.#delayedSync.flush();
   }
 
-  async remove(key: RecordKey): Promise<void> {
+  async hasTombstone(_key: RecordKey): Promise<boolean> {
+    return false;
+  }
+
+  async sweep(): Promise<void> {}
+
+  async finish(key: RecordKey): Promise<void> {
     this.#pods?.remove(key);
     await Promise.all(fileNames(key).map((name) => removeIfPresent(this.#path(name))));
   }

@@ -2,14 +2,14 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { RecordKey } from "#engine/record.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
 import { ProtocolError } from "#protocol/frame.ts";
-import { decodePlan, encodePlan } from "#protocol/messages.ts";
+import { decodePlan, encodePlan } from "#protocol/plan.ts";
 
 /** The bytes of a teardown plan's file, which the shim replays (shim/protocol.h). */
 export function formatPlan(key: RecordKey, plan: TeardownPlan): Buffer {
-  return encodePlan(
-    key,
-    plan.map(({ group, call }) => ({ group, ...call })),
-  );
+  const { containerId, ifName } = key;
+  const { bootId, attempted, steps } = plan;
+  const calls = steps.map(({ group, call }) => ({ group, ...call }));
+  return encodePlan({ containerId, ifName, bootId, attempted, calls });
 }
 
 /**
@@ -21,11 +21,12 @@ export function parsePlan(
   { path, key }: { readonly path: string; readonly key: RecordKey },
 ): TeardownPlan {
   try {
-    const { containerId, ifName, calls } = decodePlan(bytes);
+    const { containerId, ifName, bootId, attempted, calls } = decodePlan(bytes);
     if (containerId !== key.containerId || ifName !== key.ifName) {
       throw new ProtocolError(`it belongs to interface ${ifName} of container ${containerId}`);
     }
-    return calls.map(({ group, ...call }) => ({ group, call }));
+    const steps = calls.map(({ group, ...call }) => ({ group, call }));
+    return { bootId, attempted, steps };
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     throw new CniError(

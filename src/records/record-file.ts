@@ -5,7 +5,7 @@ import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
 /** The only schema that this version writes and reads. */
-const recordSchemaVersion = 1;
+const recordSchemaVersion = 2;
 
 const jsonObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
 
@@ -13,6 +13,7 @@ const attachmentSchema = z.strictObject({
   displayName: z.string(),
   isDefault: z.boolean(),
   ifName: z.string().min(1),
+  state: z.enum(["planned", "attempted", "attached"]),
   conf: jsonObject,
   cniArgs: z.array(z.tuple([z.string(), z.string()])),
   capabilityArgs: jsonObject,
@@ -28,7 +29,12 @@ const recordSchema = z.strictObject({
   cniVersion: z.string(),
   pod: z.strictObject({ namespace: z.string(), name: z.string(), uid: z.string() }).exactOptional(),
   createdAt: z.string(),
+  bootId: z.string(),
   attachments: z.array(attachmentSchema),
+  pendingStatus: z.record(z.string(), z.string()).exactOptional(),
+  teardown: z
+    .strictObject({ failedAt: z.string(), attempts: z.number(), lastError: z.string() })
+    .exactOptional(),
 });
 
 const headPattern = /^\{"schema":(\d+),"sha256":"([0-9a-f]{64})","record":/;

@@ -2,6 +2,7 @@ import type { Duplex } from "node:stream";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -42,6 +43,7 @@ const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} }
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const session = new ShimSession(options.stream);
   const request = await session.request(requestTimeoutMs);
+  const bootId = await readBootId();
   const records = await FileRecordStore.open(options.stateDir);
   const cluster = await options.openCluster(request.stdin);
   try {
@@ -57,6 +59,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       metrics: noMetrics,
       clock: options.clock,
       now: options.now,
+      bootId: () => bootId,
     });
     const answer = await engine.handle(request, session);
     await Promise.all([cluster.close(), records.flush()]);

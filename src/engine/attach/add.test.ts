@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
@@ -83,6 +83,7 @@ test("add() records all that DEL, CHECK and GC need", async () => {
     cniVersion: "1.0.0",
     pod: { namespace: "default", name: "web", uid: "uid-1" },
     createdAt: "2026-01-01T00:00:00Z",
+    bootId,
   });
   const result = (name: string, address: string): object => ({
     cniVersion: "1.0.0",
@@ -100,6 +101,7 @@ test("add() records all that DEL, CHECK and GC need", async () => {
       displayName: "default-net",
       isDefault: true,
       ifName: "eth0",
+      state: "attached",
       conf: network("default-net", "ptp"),
       cniArgs,
       capabilityArgs: {},
@@ -110,6 +112,7 @@ test("add() records all that DEL, CHECK and GC need", async () => {
       displayName: "default/a",
       isDefault: false,
       ifName: "data0",
+      state: "attached",
       conf: {
         cniVersion: "1.0.0",
         name: "net-a",
@@ -136,11 +139,9 @@ test("add() plans the exact DELs of all attachments, last first, in groups [R-0.
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   await lab.add(web);
   const planned = lab.records.writes[1]!.plan;
-  expect(planned.map(({ group, call }) => `${group} ${call.type} ${call.env.CNI_IFNAME}`)).toEqual([
-    "1 tuning net1",
-    "1 bridge net1",
-    "0 ptp eth0",
-  ]);
+  expect(
+    planned.steps.map(({ group, call }) => `${group} ${call.type} ${call.env.CNI_IFNAME}`),
+  ).toEqual(["1 tuning net1", "1 bridge net1", "0 ptp eth0"]);
   await lab.del(web);
   const really = lab.plugins.calls.filter((call) => call.command === "DEL");
   const bare = ({ type, searchPath, env, stdin, timeoutMs }: (typeof really)[number]): object => ({
@@ -150,14 +151,14 @@ test("add() plans the exact DELs of all attachments, last first, in groups [R-0.
     stdin,
     timeoutMs,
   });
-  expect(planned.map(({ call }) => call)).toEqual(really.map(bare));
+  expect(planned.steps.map(({ call }) => call)).toEqual(really.map(bare));
 });
 
 test("add() plans DELs without prevResult before anything has run, with it afterwards [R-0.4-12]", async () => {
   const lab = podWith("a");
   await lab.add(web);
   const prevResults = lab.records.writes.map(({ plan }) =>
-    plan.map(({ call }) => JSON.parse(call.stdin).prevResult?.ips[0].address),
+    plan.steps.map(({ call }) => JSON.parse(call.stdin).prevResult?.ips[0].address),
   );
   expect(prevResults).toEqual([
     [undefined, undefined],

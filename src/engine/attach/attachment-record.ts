@@ -20,18 +20,29 @@ export function newRecord(
     cniVersion: request.conf.cniVersion,
     pod: pod && { namespace: pod.namespace, name: pod.name, uid: pod.uid },
     createdAt: ctx.deps.now(),
+    bootId: ctx.deps.bootId(),
     attachments: attachments.map(recordedAttachment),
   });
 }
 
-/** The record with the results of the attachments that succeeded, which are the first ones. */
-export function withResults(
+/** How far an ADD has come: networks are attached in order. */
+export interface AttachProgress {
+  /** The results so far, from the first network on. */
+  readonly attached: readonly Attached[];
+  /** How many networks, from the first, may have had a delegate executed. */
+  readonly attempted: number;
+}
+
+/** The record of an ADD that has come so far. */
+export function withProgress(
   record: AttachmentRecord,
-  attached: readonly Attached[],
+  { attached, attempted }: AttachProgress,
 ): AttachmentRecord {
-  const attachments = record.attachments.map((attachment, i) =>
-    omitUndefined({ ...attachment, result: attached[i]?.raw ?? attachment.result }),
-  );
+  const attachments = record.attachments.map((attachment, i): RecordedAttachment => {
+    const result = attached[i]?.raw;
+    if (result !== undefined) return { ...attachment, state: "attached", result };
+    return { ...attachment, state: i < attempted ? "attempted" : "planned" };
+  });
   return { ...record, attachments };
 }
 
@@ -40,6 +51,7 @@ function recordedAttachment(planned: PlannedAttachment): RecordedAttachment {
     displayName: planned.displayName,
     isDefault: planned.isDefault,
     ifName: planned.ifName,
+    state: "planned" as const,
     conf: toJson(planned.list),
     cniArgs: planned.cniArgs,
     capabilityArgs: planned.capabilityArgs,

@@ -4,7 +4,7 @@ import type { CallContext } from "#engine/deps.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { teardownPlan } from "#engine/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { withResults } from "./attachment-record.ts";
+import { withProgress } from "./attachment-record.ts";
 import { applyDefaultRoutes } from "./default-routes.ts";
 import { emitAddedInterfaces } from "./events.ts";
 import { type AttachedSandbox, publishStatus } from "./publish-status.ts";
@@ -30,7 +30,8 @@ export async function finishAdd(ctx: CallContext, sandbox: AttachedSandbox): Pro
  * fails, the other has ended as well before the rollback starts.
  */
 async function recordAndPublish(ctx: CallContext, sandbox: AttachedSandbox): Promise<void> {
-  const record = withResults(sandbox.record, sandbox.attached);
+  const { attached } = sandbox;
+  const record = withProgress(sandbox.record, { attached, attempted: attached.length });
   const plan = teardownPlan(record, ctx.config.delegateTimeoutMs);
   const updated = ctx.trace.phase("record", () => ctx.deps.records.update(record, plan));
   const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));

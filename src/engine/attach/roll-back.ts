@@ -2,8 +2,7 @@ import type { CallContext } from "#engine/deps.ts";
 import { detachAll } from "#engine/detach/detach.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { teardownPlan } from "#engine/teardown-plan.ts";
-import type { AttachOutcome } from "./attach-networks.ts";
-import { withResults } from "./attachment-record.ts";
+import { type AttachProgress, withProgress } from "./attachment-record.ts";
 
 /**
  * Detaches what an ADD has attempted, last first. The record is removed when all of it is detached;
@@ -14,9 +13,9 @@ import { withResults } from "./attachment-record.ts";
 export async function rollBack(
   ctx: CallContext,
   record: AttachmentRecord,
-  { attached, attempted }: Pick<AttachOutcome, "attached" | "attempted">,
+  progress: AttachProgress,
 ): Promise<void> {
-  const attachments = withResults(record, attached).attachments.slice(0, attempted);
+  const attachments = withProgress(record, progress).attachments.slice(0, progress.attempted);
   const failures = await detachAll(ctx, record, attachments);
   for (const { item: attachment, error } of failures) {
     const fields = { err: error, network: attachment.displayName };
@@ -24,7 +23,7 @@ export async function rollBack(
   }
   const { records } = ctx.deps;
   try {
-    if (failures.length === 0) return await records.remove(record);
+    if (failures.length === 0) return await records.finish(record);
     const remaining = { ...record, attachments };
     await records.update(remaining, teardownPlan(remaining, ctx.config.delegateTimeoutMs));
   } catch (error) {

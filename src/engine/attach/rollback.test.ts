@@ -35,7 +35,7 @@ test.each([
     expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { code: 110 } });
     expect(lab.plugins.log("ADD").at(-1)).toContain(`${failing} ADD`);
     expect(lab.plugins.log("DEL")).toEqual(undone);
-    expect(lab.journal.at(-1)).toBe("remove c1@eth0");
+    expect(lab.journal.at(-1)).toBe("finish c1@eth0");
     expect(lab.records.keys).toEqual([]);
     expect(lab.kernel.linkNames(netns)).toEqual([]);
     expect(lab.publisher.published.size).toBe(0);
@@ -210,7 +210,7 @@ test("add() whose shim goes during the rollback leaves the record", async () => 
 test("add() keeps the first error when the record cannot be removed after undoing", async () => {
   const lab = threeNetworks();
   lab.plugins.script("ptp ADD", failed(110, "no address left"));
-  lab.records.failRemove = new Error("read-only file system");
+  lab.records.failFinish = new Error("read-only file system");
   expect((await lab.add(web)).json).toMatchObject({ code: 110 });
   expect(lab.logger.at("error")).toContain(
     "the attachment record could not be updated after a rollback",

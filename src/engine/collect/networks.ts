@@ -44,7 +44,7 @@ export class NetworksToCollect {
 
   /** Adds the attachments of a teardown plan to those that must stay. */
   addPlan(containerId: string, plan: TeardownPlan): void {
-    for (const { call } of plan) {
+    for (const { call } of plan.steps) {
       const { name, ifName } = plannedNetwork(call);
       this.#keep(name, containerId, ifName);
     }

@@ -23,13 +23,13 @@ const everything = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "p
 test("del() detaches what was attached in reverse order, then forgets it [R-0.3-14] [R-0.4-14] [R-1.0-24]", async () => {
   const lab = await attached();
   expect(await lab.del(web)).toMatchObject({ exitCode: 0, stdout: "" });
-  expect(lab.journal).toEqual([...everything, "remove c1@eth0"]);
+  expect(lab.journal).toEqual([...everything, "finish c1@eth0"]);
   expect(lab.kernel.linkNames(netns)).toEqual([]);
 });
 
 test("del() uses the record, not the present annotation, definition and configuration, and queries nothing", async () => {
   const lab = await attached();
-  const before = [...lab.records.writes.at(-1)!.plan.map(({ call }) => call.stdin)];
+  const before = [...lab.records.writes.at(-1)!.plan.steps.map(({ call }) => call.stdin)];
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "b" } });
   lab.source.addNad("default/a", network("other", "ipvlan"));
   lab.source.removeNad("default/b");
@@ -113,7 +113,7 @@ test("del() can be tried again after a failure, and then forgets", async () => {
 
 test("del() reports a record that cannot be removed, for the runtime to try again", async () => {
   const lab = await attached();
-  lab.records.failRemove = new Error("read-only file system");
+  lab.records.failFinish = new Error("read-only file system");
   expect((await lab.del(web)).json).toMatchObject({ code: 999, msg: "read-only file system" });
 });
 
@@ -247,7 +247,7 @@ test.each(["recorded", "forgotten"])(
     lab.kernel.addNamespace("/run/netns/new");
     const env = { CNI_CONTAINERID: "new", CNI_NETNS: "/run/netns/new" };
     expect(await lab.add({ ...web, env })).toMatchObject({ exitCode: 0 });
-    if (state === "forgotten") await lab.records.remove({ containerId: "c1", ifName: "eth0" });
+    if (state === "forgotten") await lab.records.finish({ containerId: "c1", ifName: "eth0" });
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
     expect(lab.publisher.withdrawn).toEqual([]);
     await lab.del({ ...web, env });

@@ -38,7 +38,7 @@ export async function detachRecord(
   const sandbox = { containerId: record.containerId, netns };
   const failures = await detachAll(ctx, sandbox, record.attachments);
   if (failures.length > 0) throw notDetached(failures.map((failure) => failure.error));
-  await ctx.deps.records.remove(record);
+  await ctx.deps.records.finish(record);
 }
 
 /** The error of a DEL for which networks could not be detached. */

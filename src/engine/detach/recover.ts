@@ -9,7 +9,7 @@ import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { type ResolvedNetwork, runtimeConf } from "#engine/planned-attachment.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
-import { plannedNetwork, type TeardownPlan } from "#engine/teardown-plan.ts";
+import { plannedNetwork, stepsToReplay, type TeardownPlan } from "#engine/teardown-plan.ts";
 import { notDetached } from "./detach.ts";
 import { interfaceMayExist, netnsForDel } from "./netns.ts";
 import { loadStored, type Stored, type Unusable } from "./stored.ts";
@@ -40,7 +40,7 @@ export async function detachUnrecorded(
   const plan = await loadStored(() => ctx.deps.records.loadPlan(sandbox));
   if (plan.state === "usable") {
     await replay(ctx, sandbox, plan.value);
-    await ctx.deps.records.remove(sandbox);
+    await ctx.deps.records.finish(sandbox);
     const fields = record.state === "unusable" ? { err: record.error } : {};
     ctx.logger.warn(fields, "no usable record: detached by the teardown plan");
     return;
@@ -73,7 +73,7 @@ async function replay(
   plan: TeardownPlan,
 ): Promise<void> {
   const netns = await netnsForDel(ctx, sandbox.netns);
-  const chains = Map.groupBy(plan, ({ group }) => group).values();
+  const chains = Map.groupBy(stepsToReplay(plan, ctx.deps.bootId()), ({ group }) => group).values();
   const errors = await collectErrors(chains, async (chain) => {
     for (const { call } of chain) await runPlanned(ctx, withNetns(call, netns));
   });

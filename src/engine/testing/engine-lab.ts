@@ -17,6 +17,9 @@ export const sandbox = { containerId: "c1", ifName: "eth0" };
 /** Its network namespace. */
 export const netns = "/run/netns/c1";
 
+/** The boot of a lab's machine. */
+export const bootId = "b0070001-0000-4000-8000-000000000000";
+
 /** How a lab is set up. */
 export interface LabOptions {
   /** The runtime's conf beyond its name, version and type. @default delegates with the plugin `ptp` */
@@ -66,6 +69,8 @@ export class EngineLab {
   /** Read anew by every call. */
   config: Partial<EngineConfig>;
   conf: JsonObject;
+  /** Another one after a restart of the machine. */
+  bootId = bootId;
   #milliseconds = 0;
 
   constructor(options: LabOptions = {}) {
@@ -85,6 +90,7 @@ export class EngineLab {
       metrics: this.#metrics(),
       clock: () => ++this.#milliseconds,
       now: () => `2026-01-01T00:00:${String(this.records.writes.length).padStart(2, "0")}Z`,
+      bootId: () => this.bootId,
     });
   }
 
@@ -144,6 +150,7 @@ export class EngineLab {
       CNI_CONTAINERID: containerId,
       CNI_IFNAME: ifName,
       CNI_NETNS: netns,
+      PLEXUS_NETNS: this.kernel.hasNamespace(netns) ? "ok" : "gone",
       CNI_ARGS: args.join(";"),
     };
   }

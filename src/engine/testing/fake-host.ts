@@ -1,6 +1,6 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { CallHost } from "#engine/call.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError, type PluginLookup } from "#engine/ports.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import type { FakePlugins } from "./fake-plugins.ts";
 
@@ -24,6 +24,14 @@ export class FakeHost implements CallHost {
   async exec(call: DelegateCall): Promise<DelegateOutcome> {
     this.#order();
     return this.#world.plugins.run(call);
+  }
+
+  async find(
+    _searchPath: readonly string[],
+    types: readonly string[],
+  ): Promise<readonly PluginLookup[]> {
+    this.#order();
+    return types.map((type) => this.#world.plugins.find(type));
   }
 
   async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {

@@ -35,6 +35,10 @@ export class FakeKernel {
     this.#namespaces.delete(netns);
   }
 
+  hasNamespace(netns: string): boolean {
+    return this.#namespaces.has(netns);
+  }
+
   /** Adds an interface that is up, with routes to the networks of its addresses; no effect without the namespace. */
   addLink(netns: string, name: string, addresses: readonly string[] = []): void {
     this.#namespaces.get(netns)?.addLink(name, addresses);

@@ -1,4 +1,5 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import type { PluginLookup } from "#engine/ports.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 
@@ -42,6 +43,7 @@ export class FakePlugins {
   readonly calls: FakePluginCall[] = [];
   readonly #kernel: FakeKernel;
   readonly #journal: string[];
+  readonly #lookups = new Map<string, PluginLookup>();
   readonly #scripts = new Map<string, PluginScript>();
   /** Which plugin made an interface, and so removes it. */
   readonly #madeBy = new Map<string, string>();
@@ -72,6 +74,16 @@ export class FakePlugins {
   /** The calls of one plugin and command. */
   of(type: string, command: string): FakePluginCall[] {
     return this.calls.filter((call) => call.type === type && call.command === command);
+  }
+
+  /** Makes a plugin's executable unavailable, or available again. */
+  setLookup(type: string, lookup: PluginLookup): void {
+    this.#lookups.set(type, lookup);
+  }
+
+  /** Whether the plugin is installed: every one is, unless {@link setLookup} says otherwise. */
+  find(type: string): PluginLookup {
+    return this.#lookups.get(type) ?? { outcome: "found" };
   }
 
   async run(order: DelegateCall): Promise<DelegateOutcome> {

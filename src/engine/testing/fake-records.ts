@@ -13,6 +13,7 @@ interface Entry {
 export class FakeRecords implements RecordStore {
   readonly #entries = new Map<string, Entry>();
   readonly #journal: string[];
+  readonly #tombstones = new Set<string>();
   readonly #damagedRecords = new Set<string>();
   readonly #damagedPlans = new Set<string>();
   /** Every create and update, in order. */
@@ -21,8 +22,8 @@ export class FakeRecords implements RecordStore {
   readonly quarantined: string[] = [];
   /** Thrown by the n-th write (from 1), when set. */
   failWrite: { nth: number; error: Error } | undefined;
-  /** Thrown by every removal, when set. */
-  failRemove: Error | undefined;
+  /** Thrown by every {@link finish}, when set. */
+  failFinish: Error | undefined;
   /** Thrown by every load and every loadPlan, when set. */
   failLoad: { record?: Error; plan?: Error } = {};
 
@@ -44,6 +45,7 @@ export class FakeRecords implements RecordStore {
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
     this.#write(record, plan);
+    this.#tombstones.delete(name(record));
     this.#journal.push(`create ${name(record)}`);
   }
 
@@ -55,9 +57,18 @@ export class FakeRecords implements RecordStore {
 
   async flush(): Promise<void> {}
 
-  async remove(key: RecordKey): Promise<void> {
-    if (this.failRemove !== undefined) throw this.failRemove;
-    if (this.#forget(key)) this.#journal.push(`remove ${name(key)}`);
+  async finish(key: RecordKey): Promise<void> {
+    if (this.failFinish !== undefined) throw this.failFinish;
+    this.#tombstones.add(name(key));
+    if (this.#forget(key)) this.#journal.push(`finish ${name(key)}`);
+  }
+
+  async hasTombstone(key: RecordKey): Promise<boolean> {
+    return this.#tombstones.has(name(key));
+  }
+
+  async sweep(): Promise<void> {
+    this.#tombstones.clear();
   }
 
   async quarantine(key: RecordKey): Promise<void> {
