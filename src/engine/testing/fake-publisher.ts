@@ -1,4 +1,10 @@
-import type { EventReason, EventRecorder, Pod, StatusPublisher } from "#engine/ports.ts";
+import type {
+  EventReason,
+  EventRecorder,
+  EventSubject,
+  Pod,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Keeps what is published, by `namespace/name`. */
@@ -35,7 +41,7 @@ export class FakeEvents implements EventRecorder {
   readonly recorded: { pod: string; type: string; reason: EventReason; message: string }[] = [];
 
   record(
-    pod: Pod,
+    pod: EventSubject,
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void {
     this.recorded.push({ pod: `${pod.namespace}/${pod.name}`, ...event });
