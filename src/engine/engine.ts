@@ -1,11 +1,12 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import { formatErrorOutput } from "#cni/plugin/error-output.ts";
 import { parsePluginRequest, sameNetnsError } from "#cni/plugin/parse-request.ts";
-import type { PluginRequest } from "#cni/plugin/request.ts";
+import type { PluginRequest, StatusRequest } from "#cni/plugin/request.ts";
 import { printResult } from "#cni/result/format.ts";
 import { rewordForDel } from "#cni/runtime/delegate-error.ts";
 import { add } from "#engine/attach/add.ts";
 import { gc } from "#engine/collect/gc.ts";
+import { Leftovers } from "#engine/collect/leftovers.ts";
 import { del } from "#engine/detach/del.ts";
 import { check } from "#engine/verify/check.ts";
 import { status } from "#engine/verify/status.ts";
@@ -24,6 +25,7 @@ import { Trace } from "./trace.ts";
 /** What a call is served with. */
 interface CallTools {
   readonly host: CallHost;
+  readonly startedAt: number;
   readonly trace: Trace;
   readonly delegates: CallDelegates;
 }
@@ -34,9 +36,19 @@ export class Engine {
   readonly #sandboxes = new KeyedMutex();
   /** Shared by the operations on sandboxes, exclusive to GC (CNI 1.1.0 §4 "GC"). */
   readonly #collection = new SharedLock();
+  readonly #leftovers: Leftovers;
 
   constructor(deps: EngineDeps) {
     this.#deps = deps;
+    this.#leftovers = new Leftovers(deps, this.#sandboxes);
+  }
+
+  /**
+   * How many records name attachments that the container runtime will not have deleted.
+   * @throws Error when the records cannot be listed
+   */
+  countLeftovers(): Promise<number> {
+    return this.#leftovers.count();
   }
 
   /**
@@ -50,7 +62,7 @@ export class Engine {
     const delegates = new CallDelegates({ host, trace, metrics });
     metrics.requestStarted(call.env.CNI_COMMAND ?? "");
     traceConnection(call, trace);
-    const outcome = await this.#serve(call, { host, trace, delegates });
+    const outcome = await this.#serve(call, { host, startedAt, trace, delegates });
     const finished = { call, outcome, delegates, trace, milliseconds: clock() - startedAt };
     reportCall(finished, this.#deps);
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
@@ -75,12 +87,13 @@ export class Engine {
   }
 
   #context(call: Call, request: PluginRequest, tools: CallTools): CallContext {
-    const { host, trace, delegates } = tools;
+    const { host, startedAt, trace, delegates } = tools;
     const logger = this.#deps.logger.child(callFields(call));
     return {
       deps: this.#deps,
       config: this.#config(request, logger),
       host,
+      startedAt,
       netnsState: netnsState(call, request),
       delegateRunner: (network) => delegates.runner(network),
       logger,
@@ -102,18 +115,33 @@ export class Engine {
 
   /** Runs the command; calls for one sandbox run one after another, GC alone. */
   async #execute(ctx: CallContext, request: PluginRequest): Promise<JsonObject | undefined> {
-    if (request.command === "STATUS") return void (await status(ctx, request));
+    if (request.command === "STATUS") return void (await this.#status(ctx, request));
     if (request.command === "GC") {
       using _collection = await ctx.trace.phase("lock", () => this.#collection.exclusive());
-      return void (await gc(ctx, request));
+      await gc(ctx, request);
+      return void (await this.#retryLeftover(ctx, request));
     }
     using _collection = await ctx.trace.phase("lock", () => this.#collection.shared());
     using _sandbox = await ctx.trace.phase("lock", () =>
       this.#sandboxes.acquire(request.containerId),
     );
     if (request.command === "ADD") return await add(ctx, request);
-    if (request.command === "DEL") return void (await del(ctx, request));
-    return void (await check(ctx, request));
+    if (request.command === "CHECK") return void (await check(ctx, request));
+    await del(ctx, request);
+    return void (await this.#retryLeftover(ctx, request));
+  }
+
+  /** STATUS waits for nobody: while GC runs, it leaves leftovers alone. */
+  async #status(ctx: CallContext, request: StatusRequest): Promise<void> {
+    await status(ctx, request);
+    using collection = this.#collection.tryShared();
+    if (collection !== undefined) await this.#retryLeftover(ctx, request);
+  }
+
+  /** After the call's own work and before its answer, while its shim can still execute something. */
+  async #retryLeftover(ctx: CallContext, request: PluginRequest): Promise<void> {
+    if (!this.#deps.repeatsTeardowns) return;
+    await ctx.trace.phase("leftovers", () => this.#leftovers.retryOne(ctx, request.path));
   }
 }
 

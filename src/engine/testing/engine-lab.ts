@@ -92,6 +92,7 @@ export class EngineLab {
       clock: () => ++this.#milliseconds,
       now: () => this.#now(),
       bootId: () => this.bootId,
+      repeatsTeardowns: true,
     });
   }
 
