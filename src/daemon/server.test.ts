@@ -88,7 +88,7 @@ async function inFlight(): Promise<{ socket: Socket; answer: Promise<DoneMessage
   return { socket, answer };
 }
 
-const noNamespace = encodeFrame(FrameType.NetlinkResult, ["2", "", "no such namespace"]);
+const noNamespace = encodeFrame(FrameType.NetlinkResult, ["2", "", "no such namespace", "open"]);
 
 test("listen() serves calls, each on its own connection", async () => {
   await listening();
@@ -176,7 +176,6 @@ test("a shim that goes in mid-call is logged and forgotten", async () => {
 
 test.each([
   ["garbage", Buffer.alloc(64, 255)],
-  ["another protocol version", encodeFrame(FrameType.Request, ["9", "{}"])],
   ["another frame than a request", encodeFrame(FrameType.Done, ["0", "", ""])],
 ])("a client that sends %s is disconnected and logged, and others are served", async (_, bytes) => {
   await listening();
@@ -186,4 +185,14 @@ test.each([
   expect(await answer).toBeUndefined();
   expect(lab.logger.at("error")).toEqual(["a shim breaks the protocol"]);
   expect(codeOf(await served())).toBe(4);
+});
+
+test("a shim of another release is answered 'try again later', and logged", async () => {
+  await listening();
+  const socket = await connected();
+  const answer = answerOf(socket);
+  socket.write(encodeFrame(FrameType.Request, ["9", "{}"]));
+  expect(codeOf(await answer)).toBe(11);
+  expect(lab.logger.at("warn")).toEqual(["a shim of another release was refused"]);
+  expect(lab.logger.at("error")).toEqual([]);
 });

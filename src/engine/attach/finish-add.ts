@@ -2,7 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
-import { teardownPlan } from "#engine/teardown-plan.ts";
+import { updateRecord } from "#engine/update-record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { withProgress } from "./attachment-record.ts";
 import { applyDefaultRoutes } from "./default-routes.ts";
@@ -32,8 +32,7 @@ export async function finishAdd(ctx: CallContext, sandbox: AttachedSandbox): Pro
 async function recordAndPublish(ctx: CallContext, sandbox: AttachedSandbox): Promise<void> {
   const { attached } = sandbox;
   const record = withProgress(sandbox.record, { attached, attempted: attached.length });
-  const plan = teardownPlan(record, ctx.config.delegateTimeoutMs);
-  const updated = ctx.trace.phase("record", () => ctx.deps.records.update(record, plan));
+  const updated = ctx.trace.phase("record", () => updateRecord(ctx, record));
   const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));
   const ended = await Promise.allSettled([updated, published]);
   const failed = ended.find((each) => each.status === "rejected");

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
-import { teardownPlan } from "#engine/teardown-plan.ts";
+import { updateRecord } from "#engine/update-record.ts";
 
 /** The longest error that a record keeps. */
 const lastErrorMax = 1024;
@@ -61,12 +61,12 @@ export class TeardownProgress {
 
   /** A failure is logged only: a DEL that is repeated for what was detached already does no harm. */
   async #write(lastError: string): Promise<void> {
-    const { deps, config, logger } = this.#ctx;
+    const { deps, logger } = this.#ctx;
     const teardown = { failedAt: deps.now(), attempts: this.#attempts, lastError };
     const record = { ...this.#record, attachments: this.#remaining, teardown };
     try {
       await this.#checkUnchanged();
-      await deps.records.update(record, teardownPlan(record, config.delegateTimeoutMs));
+      await updateRecord(this.#ctx, record);
       this.#record = record;
     } catch (error) {
       logger.warn({ err: error }, "the progress of the teardown could not be recorded");
