@@ -27,6 +27,8 @@ export interface LabOptions {
   /** The daemon's own configuration. */
   readonly config?: Partial<EngineConfig>;
   readonly noSource?: boolean;
+  /** Whether calls repeat the teardowns that others left behind. @default false */
+  readonly repeatsTeardowns?: boolean;
 }
 
 /** How one call differs from a plain one. */
@@ -92,7 +94,7 @@ export class EngineLab {
       clock: () => ++this.#milliseconds,
       now: () => this.#now(),
       bootId: () => this.bootId,
-      repeatsTeardowns: true,
+      repeatsTeardowns: options.repeatsTeardowns ?? false,
     });
   }
 
