@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { HostGoneError } from "#engine/ports.ts";
 import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
-import { failed } from "#engine/testing/fake-plugins.ts";
+import { exited, failed } from "#engine/testing/fake-plugins.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 const web = { pod: "default/web" };
@@ -91,11 +91,18 @@ test("del() goes on with the other attachments after one failed, returns its err
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("del() stops a chain at its first error [R-0.3-15]", async () => {
+test("del() stops a chain at its first error [R-0.3-15] [R-1.0-24]", async () => {
   const lab = await attached();
   lab.plugins.script("tuning DEL", failed(117, "busy"));
   await lab.del(web);
   expect(lab.plugins.log()).toEqual(["tuning DEL net2", "bridge DEL net1", "ptp DEL eth0"]);
+});
+
+test("del() ignores what plugins print that succeed [R-0.4-13] [X-10]", async () => {
+  const lab = await attached();
+  lab.plugins.script("tuning DEL", exited(0, "junk"));
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(lab.plugins.log()).toEqual(everything);
 });
 
 test("del() returns several failures as one error that names each network", async () => {
