@@ -111,7 +111,7 @@ function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
 }
 
 async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): Promise<void> {
-  const network = await configuredDefaultNetwork(ctx);
+  const network = await configuredDefaultNetwork(ctx, sandbox);
   if (network === undefined) return;
   const attachment = {
     ifName: sandbox.ifName,
@@ -128,14 +128,18 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
 
 /**
  * A default network that is not configured cannot have attached anything that we could release.
- * One that cannot be determined now, because the API is not available, may have: that is an error,
- * so that the call is repeated.
+ * One that cannot be determined now, because the API is not available, may have, unless the sandbox
+ * was detached before: that is an error, so that the call is repeated.
  */
-async function configuredDefaultNetwork(ctx: CallContext): Promise<ResolvedNetwork | undefined> {
+async function configuredDefaultNetwork(
+  ctx: CallContext,
+  key: RecordKey,
+): Promise<ResolvedNetwork | undefined> {
   try {
     return await defaultNetwork(ctx, {});
   } catch (error) {
-    if (!(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater) throw error;
+    const isUnknown = !(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater;
+    if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
     ctx.logger.warn({ err: error }, "no record, and no default network that could get a DEL");
     return undefined;
   }
