@@ -15,20 +15,15 @@ import { KeyedMutex } from "#lib/keyed-mutex.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { SharedLock } from "#lib/shared-lock.ts";
 import type { Call, CallAnswer, CallHost, CallOutcome } from "./call.ts";
-import { CallDelegates } from "./call-delegates.ts";
+import { type CallTools, callContext, callTools } from "./call-context.ts";
 import { answerCall, callFields, reportCall } from "./call-report.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
 import { HostGoneError, type Logger, type NetnsState } from "./ports.ts";
-import { Trace } from "./trace.ts";
+import type { Trace } from "./trace.ts";
 
-/** What a call is served with. */
-interface CallTools {
-  readonly host: CallHost;
-  readonly startedAt: number;
-  readonly trace: Trace;
-  readonly delegates: CallDelegates;
-}
+/** What one call may spend on what others left behind. */
+const leftoverBudgetMs = 5000;
 
 /** Serves CNI calls: every decision of Plexus is made below this class. */
 export class Engine {
@@ -57,18 +52,34 @@ export class Engine {
    */
   async handle(call: Call, host: CallHost): Promise<CallAnswer> {
     const { clock, metrics } = this.#deps;
-    const startedAt = clock();
-    const trace = new Trace(clock);
-    const delegates = new CallDelegates({ host, trace, metrics });
+    const tools = callTools(this.#deps, host);
+    const { startedAt, trace, delegates } = tools;
     metrics.requestStarted(call.env.CNI_COMMAND ?? "");
     traceConnection(call, trace);
-    const outcome = await this.#serve(call, { host, startedAt, trace, delegates });
+    const outcome = await this.#serve(call, tools);
     const finished = { call, outcome, delegates, trace, milliseconds: clock() - startedAt };
     reportCall(finished, this.#deps);
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
       throw outcome.error.cause;
     }
     return answerCall(finished);
+  }
+
+  /**
+   * Repeats every teardown that is due, by the hands of a shim that serves no call (`plexus agent`);
+   * `call` has its environment.
+   * @throws HostGoneError when the shim has gone
+   */
+  async retryLeftovers(call: Call, host: CallHost): Promise<void> {
+    const path = (call.env.CNI_PATH ?? "").split(":").filter((dir) => dir !== "");
+    for (let found = true; found; ) {
+      const config = configForCall(this.#deps.config(), {});
+      const { logger } = this.#deps;
+      const tools = callTools(this.#deps, host);
+      const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
+      using _collection = await this.#collection.shared();
+      found = await this.#leftovers.retryOne(ctx, { path, budgetMs: ctx.config.delBudgetMs });
+    }
   }
 
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {
@@ -87,19 +98,12 @@ export class Engine {
   }
 
   #context(call: Call, request: PluginRequest, tools: CallTools): CallContext {
-    const { host, startedAt, trace, delegates } = tools;
     const logger = this.#deps.logger.child(callFields(call));
-    return {
-      deps: this.#deps,
+    return callContext(this.#deps, tools, {
       config: this.#config(request, logger),
-      host,
-      startedAt,
-      netnsState: netnsState(call, request),
-      delegateRunner: (network) => delegates.runner(network),
       logger,
-      trace,
-      signal: host.gone,
-    };
+      netnsState: netnsState(call, request),
+    });
   }
 
   /** DEL must succeed whatever the runtime's configuration has become: it needs the record only. */
@@ -141,7 +145,9 @@ export class Engine {
   /** After the call's own work and before its answer, while its shim can still execute something. */
   async #retryLeftover(ctx: CallContext, request: PluginRequest): Promise<void> {
     if (!this.#deps.repeatsTeardowns) return;
-    await ctx.trace.phase("leftovers", () => this.#leftovers.retryOne(ctx, request.path));
+    await ctx.trace.phase("leftovers", () =>
+      this.#leftovers.retryOne(ctx, { path: request.path, budgetMs: leftoverBudgetMs }),
+    );
   }
 }
 

@@ -258,3 +258,52 @@ test("countLeftovers() counts the records whose sandboxes are still to be detach
   const lab = await withLeftover("c2");
   expect(await lab.engine.countLeftovers()).toBe(1);
 });
+
+/** What `plexus agent` sends. */
+const agent = { env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/agent/bin" }, stdin: "" };
+
+test("retryLeftovers() repeats every teardown that is due, with the time of a DEL for each", async () => {
+  const lab = await pods(["c1", "c2", "c3"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del(container("c1"));
+  await lab.del(container("c2"));
+  lab.plugins.unscript("bridge DEL");
+  lab.plugins.calls.length = 0;
+  await lab.engine.retryLeftovers(agent, lab.host());
+  expect(lab.plugins.log()).toEqual([]);
+  lab.advance(31_000);
+  await lab.engine.retryLeftovers(agent, lab.host());
+  expect(lab.plugins.log()).toEqual(["bridge DEL net1", "bridge DEL net1"]);
+  expect(lab.plugins.calls[0]?.searchPath).toEqual(["/opt/cni/bin", "/opt/agent/bin"]);
+  expect(lab.plugins.calls[0]?.timeoutMs).toBe(60_000);
+  expect(lab.records.keys).toEqual(["c3@eth0"]);
+});
+
+test("retryLeftovers() ends although teardowns fail again or belong to a call in flight", async () => {
+  const lab = await pods(["c1", "c2"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del(container("c1"));
+  await lab.del(container("c2"));
+  lab.advance(31_000);
+  const release = Promise.withResolvers<void>();
+  lab.plugins.script("bridge DEL", async (call) => {
+    if (call.containerId === "c1") await release.promise;
+    return failed(5, "busy");
+  });
+  const own = lab.del(container("c1"));
+  await lab.engine.retryLeftovers(agent, lab.host());
+  expect(lab.records.writes.at(-1)?.record).toMatchObject({
+    containerId: "c2",
+    teardown: { attempts: 2 },
+  });
+  release.resolve();
+  await own;
+});
+
+test("retryLeftovers() whose shim goes ends there", async () => {
+  const lab = await withLeftover();
+  lab.advance(31_000);
+  const host = lab.host();
+  host.goesAt = 0;
+  await expect(lab.engine.retryLeftovers(agent, host)).rejects.toThrow("the shim has gone");
+});

@@ -9,14 +9,20 @@ import { TimeBudget } from "#lib/time-budget.ts";
 import { leftoverBackoffMs } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
 
-/** What one call may spend on a leftover. */
-const budgetMs = 5000;
 /** A call that has taken longer already leaves leftovers to others. */
 const maxCallMs = 20_000;
 /** After its start, plexusd leaves the sandboxes from before a restart of the machine to the runtime for so long. */
 const graceMs = 600_000;
 /** How long the list of leftovers is used before the records are read again. */
 const listMs = 10_000;
+
+/** How a teardown is repeated. */
+interface RetryOptions {
+  /** CNI_PATH of the call, searched after the recorded directories. */
+  readonly path: readonly string[];
+  /** What all of it may take. */
+  readonly budgetMs: number;
+}
 
 /**
  * Repeats the teardown of sandboxes that the container runtime will not have deleted, by the hands of
@@ -54,36 +60,45 @@ export class Leftovers {
   /**
    * Repeats the teardown of one leftover whose time has come, in what time a call has to spare. A
    * failure is logged and recorded, and is none of the call.
+   * @returns whether there was one
    * @throws HostGoneError when the shim has gone
    */
-  async retryOne(ctx: CallContext, path: readonly string[]): Promise<void> {
-    if (this.#deps.clock() - ctx.startedAt > maxCallMs) return;
+  async retryOne(ctx: CallContext, options: RetryOptions): Promise<boolean> {
+    if (this.#deps.clock() - ctx.startedAt > maxCallMs) return false;
     try {
-      const due = (await this.#recentList()).find((record) => this.#isDue(record));
-      if (due !== undefined) await this.#retry(ctx, due, path);
+      for (const record of await this.#recentList()) {
+        if (this.#isDue(record) && (await this.#retry(ctx, record, options))) return true;
+      }
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
       ctx.logger.warn({ err: error }, "leftover attachments could not be cleaned up");
     }
+    return false;
   }
 
-  /** Does nothing while a call for the same container is in flight. */
-  async #retry(ctx: CallContext, listed: AttachmentRecord, path: readonly string[]): Promise<void> {
+  /** @returns false when nothing was done, as a call for the same container is in flight or was served meanwhile */
+  async #retry(
+    ctx: CallContext,
+    listed: AttachmentRecord,
+    options: RetryOptions,
+  ): Promise<boolean> {
     using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
-    if (sandbox === undefined) return;
+    if (sandbox === undefined) return false;
     const record = await this.#deps.records.load(listed);
-    if (record === undefined || !this.#isLeftover(record) || !this.#isDue(record)) return;
+    if (record === undefined || !this.#isLeftover(record) || !this.#isDue(record)) return false;
     const attempts = (record.teardown?.attempts ?? 0) + 1;
     const notBefore = this.#deps.clock() + leftoverBackoffMs(attempts);
     this.#notBefore.set(recordFileName(record), notBefore);
-    if (!this.#isLeftoverByItself(record) && !(await namespaceIsGone(ctx, record))) return;
-    await this.#detach(ctx, record, path);
+    if (this.#isLeftoverByItself(record) || (await namespaceIsGone(ctx, record))) {
+      await this.#detach(ctx, record, options);
+    }
+    return true;
   }
 
   async #detach(
     ctx: CallContext,
     record: AttachmentRecord,
-    path: readonly string[],
+    { path, budgetMs }: RetryOptions,
   ): Promise<void> {
     const { containerId, ifName, pod } = record;
     const fields = { containerId, ifName, podNamespace: pod?.namespace, podName: pod?.name };
@@ -93,7 +108,6 @@ export class Leftovers {
     const budget = new TimeBudget(this.#deps.clock, budgetMs);
     await detachRecord(own, record, { netns, path, budget, withoutLock: true });
     logger.info({}, "the attachments that a sandbox had left behind are detached");
-    this.#notBefore.delete(recordFileName(record));
     if (pod !== undefined && !(await this.#deps.records.hasPod(pod))) {
       await this.#deps.publisher.withdraw(pod);
     }
@@ -109,11 +123,17 @@ export class Leftovers {
   async #list(): Promise<readonly AttachmentRecord[]> {
     const { records } = await this.#deps.records.list();
     void this.#missingPods.lookUp(records);
+    this.#forgetAllBut(records);
     const leftovers = records
       .filter((record) => this.#isLeftover(record))
       .toSorted((a, b) => failedAt(a).localeCompare(failedAt(b)));
     this.#listed = { at: this.#deps.clock(), leftovers };
     return leftovers;
+  }
+
+  #forgetAllBut(records: readonly AttachmentRecord[]): void {
+    const known = new Set(records.map(recordFileName));
+    for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);
   }
 
   #isLeftover(record: AttachmentRecord): boolean {
