@@ -24,6 +24,8 @@ import type { Trace } from "./trace.ts";
 
 /** What one call may spend on what others left behind. */
 const leftoverBudgetMs = 5000;
+/** What an agent may spend on one of them, which nothing waits for but the end of plexusd. */
+const agentBudgetMs = 30_000;
 
 /** Serves CNI calls: every decision of Plexus is made below this class. */
 export class Engine {
@@ -66,20 +68,20 @@ export class Engine {
   }
 
   /**
-   * Repeats every teardown that is due, by the hands of a shim that serves no call (`plexus agent`);
-   * `call` has its environment.
+   * Repeats a teardown that is due, by the hands of a shim that serves no call (`plexus agent`); `call`
+   * has its environment.
+   * @returns whether there was one
    * @throws HostGoneError when the shim has gone
    */
-  async retryLeftovers(call: Call, host: CallHost): Promise<void> {
+  async retryLeftover(call: Call, host: CallHost): Promise<boolean> {
+    using _collection = await this.#collection.shared();
+    const ctx = callContext(this.#deps, callTools(this.#deps, host), {
+      config: configForCall(this.#deps.config(), {}),
+      logger: this.#deps.logger,
+      netnsState: "none",
+    });
     const path = (call.env.CNI_PATH ?? "").split(":").filter((dir) => dir !== "");
-    for (let found = true; found; ) {
-      const config = configForCall(this.#deps.config(), {});
-      const { logger } = this.#deps;
-      const tools = callTools(this.#deps, host);
-      const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
-      using _collection = await this.#collection.shared();
-      found = await this.#leftovers.retryOne(ctx, { path, budgetMs: ctx.config.delBudgetMs });
-    }
+    return this.#leftovers.retryOne(ctx, { path, budgetMs: agentBudgetMs });
   }
 
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {

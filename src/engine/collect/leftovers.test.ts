@@ -262,24 +262,26 @@ test("countLeftovers() counts the records whose sandboxes are still to be detach
 /** What `plexus agent` sends. */
 const agent = { env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/agent/bin" }, stdin: "" };
 
-test("retryLeftovers() repeats every teardown that is due, with the time of a DEL for each", async () => {
+test("retryLeftover() repeats one teardown after another, until none is due", async () => {
   const lab = await pods(["c1", "c2", "c3"]);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   await lab.del(container("c1"));
   await lab.del(container("c2"));
   lab.plugins.unscript("bridge DEL");
   lab.plugins.calls.length = 0;
-  await lab.engine.retryLeftovers(agent, lab.host());
-  expect(lab.plugins.log()).toEqual([]);
+  const host = lab.host();
+  expect(await lab.engine.retryLeftover(agent, host)).toBe(false);
   lab.advance(31_000);
-  await lab.engine.retryLeftovers(agent, lab.host());
+  expect(await lab.engine.retryLeftover(agent, host)).toBe(true);
+  expect(await lab.engine.retryLeftover(agent, host)).toBe(true);
+  expect(await lab.engine.retryLeftover(agent, host)).toBe(false);
   expect(lab.plugins.log()).toEqual(["bridge DEL net1", "bridge DEL net1"]);
   expect(lab.plugins.calls[0]?.searchPath).toEqual(["/opt/cni/bin", "/opt/agent/bin"]);
-  expect(lab.plugins.calls[0]?.timeoutMs).toBe(60_000);
+  expect(Math.ceil(lab.plugins.calls[0]!.timeoutMs / 1000)).toBe(30);
   expect(lab.records.keys).toEqual(["c3@eth0"]);
 });
 
-test("retryLeftovers() ends although teardowns fail again or belong to a call in flight", async () => {
+test("retryLeftover() passes over a container with a call in flight, and one that has just failed again", async () => {
   const lab = await pods(["c1", "c2"]);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   await lab.del(container("c1"));
@@ -291,19 +293,20 @@ test("retryLeftovers() ends although teardowns fail again or belong to a call in
     return failed(5, "busy");
   });
   const own = lab.del(container("c1"));
-  await lab.engine.retryLeftovers(agent, lab.host());
+  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(true);
   expect(lab.records.writes.at(-1)?.record).toMatchObject({
     containerId: "c2",
     teardown: { attempts: 2 },
   });
+  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
   release.resolve();
   await own;
 });
 
-test("retryLeftovers() whose shim goes ends there", async () => {
+test("retryLeftover() whose shim goes ends there", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);
   const host = lab.host();
   host.goesAt = 0;
-  await expect(lab.engine.retryLeftovers(agent, host)).rejects.toThrow("the shim has gone");
+  await expect(lab.engine.retryLeftover(agent, host)).rejects.toThrow("the shim has gone");
 });
