@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { startHealthServer } from "#daemon/metrics/health-server.ts";
 import { createMetrics } from "#daemon/metrics/metrics.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
+import { readBootId } from "#host/boot-id.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { runCli } from "./cli.ts";
 
@@ -204,6 +205,27 @@ test("records lists pods and their networks", async () => {
     err: expect.stringContaining("c-x@eth0.json"),
   });
   expect((await run("records", "--state-dir", node.at("none"))).code).toBe(0);
+});
+
+test("records --orphans lists what sandboxes left behind, and why", async () => {
+  const node = await makeNode();
+  const store = await FileRecordStore.open(node.at("state"));
+  const current = { bootId: await readBootId() };
+  const web = { ...recordOf("web", ["cbr0"]), ...current };
+  const db = { ...recordOf("db", ["cbr0"]), ...current };
+  const plan = { bootId: "", attempted: 1, steps: [] };
+  const failedAt = "2026-01-02T00:00:00.000Z";
+  await store.create(web, plan);
+  await store.create(db, plan);
+  await store.update({ ...db, teardown: { failedAt, attempts: 2, lastError: "busy" } }, plan);
+  await store.create({ ...recordOf("old", ["cbr0"]), bootId: "earlier" }, plan);
+  await store.create({ ...recordOf("upgraded", ["cbr0"]), bootId: "" }, plan);
+  const { out } = await run("records", "--orphans", "--state-dir", node.at("state"));
+  expect(out.split("\n").map((line) => line.replaceAll(/ {2,}/g, " | "))).toEqual([
+    "POD | CONTAINER | NETWORKS | SINCE | REASON",
+    `default/db | c-db | eth0=cbr0 | 2026-01-01T00:00:00.000Z | its teardown failed 2 times, last at ${failedAt}: busy`,
+    "default/old | c-old | eth0=cbr0 | 2026-01-01T00:00:00.000Z | it was attached before the machine was restarted",
+  ]);
 });
 
 test("status says what a running plexusd says, and why it is not ready", async () => {

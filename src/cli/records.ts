@@ -1,27 +1,44 @@
+import { leftoverReason } from "#engine/collect/leftover.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
+import { readBootId } from "#host/boot-id.ts";
 import { defaultPaths } from "#lib/default-paths.ts";
 import { type Command, ExitCode, stringFlag } from "./command.ts";
 import { readRecords } from "./read-records.ts";
 
+/** A record with the reason why it is a leftover, if it is one. */
+interface ListedRecord {
+  readonly record: AttachmentRecord;
+  readonly reason: string | undefined;
+}
+
 /** `plexusctl records`. */
 export const recordsCommand: Command = {
   name: "records",
-  synopsis: "[--state-dir DIR] [--json]",
+  synopsis: "[--state-dir DIR] [--orphans] [--json]",
   summary: "list the attachments of this node",
   help: `  --state-dir DIR   attachment records (default ${defaultPaths.stateDir})
+  --orphans         only those of sandboxes that no longer exist: a teardown failed or was
+                    interrupted, or the machine was restarted since; with the reason
   --json            the records themselves, one JSON object a line
 
 Exit code 1: some records are damaged; they are listed on stderr, after the others.`,
   flags: {
     "state-dir": { type: "string", default: defaultPaths.stateDir },
+    orphans: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
   },
   argumentCount: 0,
   async run(args, output) {
     const { records, damaged } = await readRecords(stringFlag(args, "state-dir"));
-    const sorted = records.toSorted((a, b) => sandboxName(a).localeCompare(sandboxName(b)));
-    if (args.flags.json === true) for (const record of sorted) output.out(JSON.stringify(record));
-    else for (const line of tableOf(sorted)) output.out(line);
+    const onlyOrphans = args.flags.orphans === true;
+    const bootId = await readBootId();
+    const listed = records
+      .map((record) => ({ record, reason: leftoverReason(record, bootId) }))
+      .filter(({ reason }) => !onlyOrphans || reason !== undefined)
+      .toSorted((a, b) => sandboxName(a.record).localeCompare(sandboxName(b.record)));
+    if (args.flags.json === true) {
+      for (const { record } of listed) output.out(JSON.stringify(record));
+    } else for (const line of tableOf(listed, onlyOrphans)) output.out(line);
     for (const each of damaged) output.err(each.reason);
     return damaged.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },
@@ -34,15 +51,17 @@ export function sandboxName(record: AttachmentRecord): string {
     : `${record.pod.namespace}/${record.pod.name}`;
 }
 
-function tableOf(records: readonly AttachmentRecord[]): string[] {
-  const rows = records.map((record) => [
+function tableOf(listed: readonly ListedRecord[], withReason: boolean): string[] {
+  const rows = listed.map(({ record, reason = "" }) => [
     sandboxName(record),
     record.containerId.slice(0, 12),
     record.attachments.map((each) => `${each.ifName}=${each.displayName}`).join(","),
     record.createdAt,
+    ...(withReason ? [reason] : []),
   ]);
-  const all = [["POD", "CONTAINER", "NETWORKS", "SINCE"], ...rows];
-  const widths = [0, 1, 2].map((column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  const head = ["POD", "CONTAINER", "NETWORKS", "SINCE", ...(withReason ? ["REASON"] : [])];
+  const all = [head, ...rows];
+  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
   return all.map((row) =>
     row
       .map((cell, i) => cell.padEnd(widths[i] ?? 0))

@@ -2,8 +2,9 @@ import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from "node:fs/pr
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
 import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
 import { type DoneMessage, decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { CallServer } from "./server.ts";
@@ -89,6 +90,9 @@ async function inFlight(): Promise<{ socket: Socket; answer: Promise<DoneMessage
 }
 
 const noNamespace = encodeFrame(FrameType.NetlinkResult, ["2", "", "no such namespace", "open"]);
+
+/** A delegate that exited with 0 and printed nothing. */
+const execResult = encodeFrame(FrameType.ExecResult, ["exited", "0", "", "", "", "1"]);
 
 test("listen() serves calls, each on its own connection", async () => {
   await listening();
@@ -223,4 +227,33 @@ test("a shim of another release is answered 'try again later', and logged", asyn
   expect(codeOf(await answer)).toBe(11);
   expect(lab.logger.at("warn")).toEqual(["a shim of another release was refused"]);
   expect(lab.logger.at("error")).toEqual([]);
+});
+
+test("an agent is ordered to tear down what was left behind, stays connected, and goes when the server drains", async () => {
+  await lab.add();
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  expect(await lab.del()).toMatchObject({ exitCode: 1 });
+  lab.advance(31_000);
+  const server = await listening();
+  const socket = await connected();
+  const reader = new FrameReader();
+  const answers = [noNamespace, execResult];
+  const ordered = new Promise<number[]>((resolve) => {
+    const types: number[] = [];
+    socket.on("data", (chunk: Buffer) => {
+      for (const { type } of reader.push(chunk)) {
+        types.push(type);
+        socket.write(answers.shift() ?? "");
+        if (answers.length === 0) resolve(types);
+      }
+    });
+  });
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.write(
+    encodeRequest({ env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/cni/bin" }, stdin: "" }),
+  );
+  expect(await ordered).toEqual([FrameType.Netlink, FrameType.Exec]);
+  await vi.waitFor(() => expect(lab.records.keys).toEqual([]));
+  expect(server.inFlight).toBe(1);
+  await Promise.all([server.drain(), closed]);
 });

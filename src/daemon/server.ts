@@ -7,6 +7,7 @@ import { ShimSession } from "#host/shim-session.ts";
 import { temporarySocketPath } from "#lib/state-files.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { ProtocolVersionError } from "#protocol/messages.ts";
+import { isAgent, serveAgent } from "./agent.ts";
 
 /** A shim sends its request at once; one that has not by then never will. */
 const requestTimeoutMs = 10_000;
@@ -28,6 +29,8 @@ export class CallServer {
   #socket = { dev: 0, ino: 0 };
   #problem: string | undefined;
   #draining = false;
+  /** Aborted when no new calls are taken: agents, which would stay for ever, are to go. */
+  readonly #stopping = new AbortController();
 
   private constructor(options: CallServerOptions) {
     this.#options = options;
@@ -83,6 +86,7 @@ export class CallServer {
   /** Takes no new calls and waits until those in flight are answered. Shims that come now wait for the successor. */
   async drain(): Promise<void> {
     this.#draining = true;
+    this.#stopping.abort();
     const closed = this.#servers.map(
       (server) => new Promise<void>((resolve) => server.close(() => resolve())),
     );
@@ -127,6 +131,10 @@ export class CallServer {
     const { engine, logger } = this.#options;
     try {
       const request = await session.request(requestTimeoutMs);
+      if (isAgent(request)) {
+        const stopping = this.#stopping.signal;
+        return await serveAgent(engine, request, { host: session, stopping });
+      }
       await session.done(await engine.handle(request, session));
     } catch (error) {
       if (error instanceof HostGoneError)

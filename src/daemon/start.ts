@@ -39,6 +39,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const metrics = createMetrics({
     attachments: async () =>
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
+    leftovers: () => engine.countLeftovers(),
   });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => records.flush());
@@ -63,6 +64,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     clock: () => performance.now(),
     now: () => new Date().toISOString(),
     bootId: () => bootId,
+    repeatsTeardowns: true,
   });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;

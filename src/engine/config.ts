@@ -14,12 +14,15 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
   Omit<NetworkKeyValues, keyof typeof networkKeyDefaults | "multusNamespace"> & {
     /** A delegate that takes longer is killed. */
     readonly delegateTimeoutMs: number;
+    /** What a DEL may take for all its delegates together; each network gets a fair share. */
+    readonly delBudgetMs: number;
   };
 
 /** What holds where neither side says anything. */
 export const defaultEngineConfig: EngineConfig = {
   ...networkKeyDefaults,
   delegateTimeoutMs: 60_000,
+  delBudgetMs: 100_000,
 };
 
 /** Other keys of the conf are CNI's own, or Multus's without a meaning here. */

@@ -32,6 +32,11 @@ export interface EngineDeps {
   readonly now: () => string;
   /** The kernel's present boot (`/proc/sys/kernel/random/boot_id`); the same for the whole process. */
   readonly bootId: () => string;
+  /**
+   * Whether calls also repeat teardowns that others left behind: only in a process that serves many
+   * calls, as one that serves a single call would read all records for it.
+   */
+  readonly repeatsTeardowns: boolean;
 }
 
 /** What is counted and timed over all calls. */
@@ -52,6 +57,8 @@ export interface CallContext {
   readonly deps: EngineDeps;
   readonly config: EngineConfig;
   readonly host: DelegateHost;
+  /** When the call arrived, by {@link EngineDeps.clock}. */
+  readonly startedAt: number;
   /** The call's CNI_NETNS; `ok` also for the shim's own namespace where CNI_NETNS_OVERRIDE allows it. */
   readonly netnsState: NetnsState;
   /** Executes the delegates of a network through {@link host}, traced and measured. */

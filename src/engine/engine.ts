@@ -1,11 +1,12 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import { formatErrorOutput } from "#cni/plugin/error-output.ts";
 import { parsePluginRequest, sameNetnsError } from "#cni/plugin/parse-request.ts";
-import type { PluginRequest } from "#cni/plugin/request.ts";
+import type { PluginRequest, StatusRequest } from "#cni/plugin/request.ts";
 import { printResult } from "#cni/result/format.ts";
 import { rewordForDel } from "#cni/runtime/delegate-error.ts";
 import { add } from "#engine/attach/add.ts";
 import { gc } from "#engine/collect/gc.ts";
+import { Leftovers } from "#engine/collect/leftovers.ts";
 import { del } from "#engine/detach/del.ts";
 import { check } from "#engine/verify/check.ts";
 import { status } from "#engine/verify/status.ts";
@@ -14,20 +15,18 @@ import { KeyedMutex } from "#lib/keyed-mutex.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { SharedLock } from "#lib/shared-lock.ts";
 import type { Call, CallAnswer, CallHost, CallOutcome } from "./call.ts";
-import { CallDelegates } from "./call-delegates.ts";
+import { type CallTools, callContext, callTools } from "./call-context.ts";
 import { answerCall, callFields, reportCall } from "./call-report.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
 import { publishPendingStatus, recordsWithPendingStatus } from "./pending-status.ts";
 import { HostGoneError, type Logger, type NetnsState } from "./ports.ts";
-import { Trace } from "./trace.ts";
+import type { Trace } from "./trace.ts";
 
-/** What a call is served with. */
-interface CallTools {
-  readonly host: CallHost;
-  readonly trace: Trace;
-  readonly delegates: CallDelegates;
-}
+/** What one call may spend on what others left behind. */
+const leftoverBudgetMs = 5000;
+/** What an agent may spend on one of them, which nothing waits for but the end of plexusd. */
+const agentBudgetMs = 30_000;
 
 /** Serves CNI calls: every decision of Plexus is made below this class. */
 export class Engine {
@@ -35,9 +34,19 @@ export class Engine {
   readonly #sandboxes = new KeyedMutex();
   /** Shared by the operations on sandboxes, exclusive to GC (CNI 1.1.0 §4 "GC"). */
   readonly #collection = new SharedLock();
+  readonly #leftovers: Leftovers;
 
   constructor(deps: EngineDeps) {
     this.#deps = deps;
+    this.#leftovers = new Leftovers(deps, this.#sandboxes);
+  }
+
+  /**
+   * How many records name attachments that the container runtime will not have deleted.
+   * @throws Error when the records cannot be listed
+   */
+  countLeftovers(): Promise<number> {
+    return this.#leftovers.count();
   }
 
   /**
@@ -46,12 +55,11 @@ export class Engine {
    */
   async handle(call: Call, host: CallHost): Promise<CallAnswer> {
     const { clock, metrics } = this.#deps;
-    const startedAt = clock();
-    const trace = new Trace(clock);
-    const delegates = new CallDelegates({ host, trace, metrics });
+    const tools = callTools(this.#deps, host);
+    const { startedAt, trace, delegates } = tools;
     metrics.requestStarted(call.env.CNI_COMMAND ?? "");
     traceConnection(call, trace);
-    const outcome = await this.#serve(call, { host, trace, delegates });
+    const outcome = await this.#serve(call, tools);
     const finished = { call, outcome, delegates, trace, milliseconds: clock() - startedAt };
     reportCall(finished, this.#deps);
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
@@ -73,6 +81,23 @@ export class Engine {
     }
   }
 
+  /**
+   * Repeats a teardown that is due, by the hands of a shim that serves no call (`plexus agent`); `call`
+   * has its environment.
+   * @returns whether there was one
+   * @throws HostGoneError when the shim has gone
+   */
+  async retryLeftover(call: Call, host: CallHost): Promise<boolean> {
+    using _collection = await this.#collection.shared();
+    const ctx = callContext(this.#deps, callTools(this.#deps, host), {
+      config: configForCall(this.#deps.config(), {}),
+      logger: this.#deps.logger,
+      netnsState: "none",
+    });
+    const path = (call.env.CNI_PATH ?? "").split(":").filter((dir) => dir !== "");
+    return this.#leftovers.retryOne(ctx, { path, budgetMs: agentBudgetMs });
+  }
+
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {
     try {
       const request = await tools.trace.phase("parse", () =>
@@ -89,18 +114,12 @@ export class Engine {
   }
 
   #context(call: Call, request: PluginRequest, tools: CallTools): CallContext {
-    const { host, trace, delegates } = tools;
     const logger = this.#deps.logger.child(callFields(call));
-    return {
-      deps: this.#deps,
+    return callContext(this.#deps, tools, {
       config: this.#config(request, logger),
-      host,
-      netnsState: netnsState(call, request),
-      delegateRunner: (network) => delegates.runner(network),
       logger,
-      trace,
-      signal: host.gone,
-    };
+      netnsState: netnsState(call, request),
+    });
   }
 
   /** DEL must succeed whatever the runtime's configuration has become: it needs the record only. */
@@ -116,18 +135,35 @@ export class Engine {
 
   /** Runs the command; calls for one sandbox run one after another, GC alone. */
   async #execute(ctx: CallContext, request: PluginRequest): Promise<JsonObject | undefined> {
-    if (request.command === "STATUS") return void (await status(ctx, request));
+    if (request.command === "STATUS") return void (await this.#status(ctx, request));
     if (request.command === "GC") {
       using _collection = await ctx.trace.phase("lock", () => this.#collection.exclusive());
-      return void (await gc(ctx, request));
+      await gc(ctx, request);
+      return void (await this.#retryLeftover(ctx, request));
     }
     using _collection = await ctx.trace.phase("lock", () => this.#collection.shared());
     using _sandbox = await ctx.trace.phase("lock", () =>
       this.#sandboxes.acquire(request.containerId),
     );
     if (request.command === "ADD") return await add(ctx, request);
-    if (request.command === "DEL") return void (await del(ctx, request));
-    return void (await check(ctx, request));
+    if (request.command === "CHECK") return void (await check(ctx, request));
+    await del(ctx, request);
+    return void (await this.#retryLeftover(ctx, request));
+  }
+
+  /** STATUS waits for nobody: while GC runs, it leaves leftovers alone. */
+  async #status(ctx: CallContext, request: StatusRequest): Promise<void> {
+    await status(ctx, request);
+    using collection = this.#collection.tryShared();
+    if (collection !== undefined) await this.#retryLeftover(ctx, request);
+  }
+
+  /** After the call's own work and before its answer, while its shim can still execute something. */
+  async #retryLeftover(ctx: CallContext, request: PluginRequest): Promise<void> {
+    if (!this.#deps.repeatsTeardowns) return;
+    await ctx.trace.phase("leftovers", () =>
+      this.#leftovers.retryOne(ctx, { path: request.path, budgetMs: leftoverBudgetMs }),
+    );
   }
 }
 

@@ -117,16 +117,21 @@ export interface StatusPublisher {
 
 /** The reasons of the events that are recorded for pods. */
 export type EventReason =
+  | "LeftoverAttachment"
+  | "PluginMissing"
   | "AddedInterface"
   | "NoNetworkFound"
   | "InvalidNetworkAnnotation"
   | "AttachFailed"
   | "NetworkAccessDenied";
 
+/** The pod that an event is about. */
+export type EventSubject = Pick<Pod, "namespace" | "name" | "uid">;
+
 /** Records Kubernetes events for pods. Never waits, never throws. */
 export interface EventRecorder {
   record(
-    pod: Pod,
+    pod: EventSubject,
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void;
 }

@@ -76,3 +76,11 @@ export function attachmentsToDetach(
   if (bootId !== currentBootId) return attachments;
   return attachments.filter(({ state }) => state !== "planned");
 }
+
+/** Whether the machine was certainly restarted since the ADD: nothing of the sandbox is left but what is on disk. */
+export function isOfEarlierBoot(
+  { bootId }: Pick<AttachmentRecord, "bootId">,
+  currentBootId: string,
+): boolean {
+  return bootId !== "" && bootId !== currentBootId;
+}

@@ -7,3 +7,8 @@ export function delegateSearchPath(
 ): string[] {
   return binDir === undefined ? [...cniPath] : [binDir, ...cniPath];
 }
+
+/** The directories of `path`, then those of `more` that are not among them. */
+export function extendedPath(path: readonly string[], more: readonly string[]): string[] {
+  return [...new Set([...path, ...more])];
+}

@@ -1,4 +1,4 @@
-import type { EventReason, EventRecorder, Logger, Pod } from "#engine/ports.ts";
+import type { EventReason, EventRecorder, EventSubject, Logger } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { pause } from "#lib/deadline.ts";
@@ -82,7 +82,7 @@ export class ApiEventRecorder implements EventRecorder {
   }
 
   record(
-    pod: Pod,
+    pod: EventSubject,
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void {
     const { namespace, name, uid } = pod;

@@ -62,3 +62,16 @@ test("KeyedMutex is released by a holder that fails", async () => {
   await expect(failing()).rejects.toThrow("failed");
   (await mutex.acquire("c1"))[Symbol.dispose]();
 });
+
+test("KeyedMutex is taken without waiting only when nobody holds or waits for the key", async () => {
+  const mutex = new KeyedMutex();
+  const held = mutex.tryAcquire("c1");
+  expect(held).toBeDefined();
+  expect(mutex.tryAcquire("c1")).toBeUndefined();
+  expect(mutex.tryAcquire("c2")).toBeDefined();
+  const next = mutex.acquire("c1");
+  held?.[Symbol.dispose]();
+  expect(mutex.tryAcquire("c1")).toBeUndefined();
+  (await next)[Symbol.dispose]();
+  expect(mutex.tryAcquire("c1")).toBeDefined();
+});

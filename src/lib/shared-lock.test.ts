@@ -64,3 +64,18 @@ test("SharedLock counts a lease that is disposed of twice once", async () => {
   await turn();
   expect(alone.held()).toBe(true);
 });
+
+test("SharedLock is shared without waiting only while nobody holds or waits for it alone", async () => {
+  const lock = new SharedLock();
+  const first = lock.tryShared();
+  expect(first).toBeDefined();
+  const second = lock.tryShared();
+  const alone = lock.exclusive();
+  expect(lock.tryShared()).toBeUndefined();
+  first?.[Symbol.dispose]();
+  second?.[Symbol.dispose]();
+  const held = await alone;
+  expect(lock.tryShared()).toBeUndefined();
+  held[Symbol.dispose]();
+  expect(lock.tryShared()).toBeDefined();
+});

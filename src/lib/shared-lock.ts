@@ -14,6 +14,13 @@ export class SharedLock {
     return this.#acquire(false);
   }
 
+  /** Takes it together with other shared holders if that is possible at once; undefined otherwise. */
+  tryShared(): Disposable | undefined {
+    if (this.#queue.length > 0 || this.#writer) return undefined;
+    this.#readers++;
+    return this.#lease(false);
+  }
+
   /** Held alone. */
   exclusive(): Promise<Disposable> {
     return this.#acquire(true);

@@ -10,8 +10,16 @@ import {
 } from "netlink/dist/rt/gen_structs.js";
 import { readU32 } from "netlink/dist/structs.js";
 import type { IpFamily } from "#lib/ip.ts";
-import { type Attribute, decodeAttributes, dump, type NetlinkTransport } from "./codec.ts";
+import {
+  type Attribute,
+  decodeAttributes,
+  dump,
+  encodePayload,
+  execute,
+  type NetlinkTransport,
+} from "./codec.ts";
 import { familyOf, ipFromBytes } from "./ip-bytes.ts";
+import { NetlinkError } from "./netlink-error.ts";
 
 /** A network interface. */
 export interface Link {
@@ -44,6 +52,23 @@ export async function listLinks(transport: NetlinkTransport, netns: string): Pro
   const header = formatLink({});
   const answers = await dump(transport, netns, { type: MessageType.GETLINK, header });
   return answers.map(decodeLink);
+}
+
+/**
+ * Whether a namespace has an interface of that name. Equivalent to: `ip link show dev NAME`.
+ * @throws NetlinkError when the kernel does not say
+ */
+export async function linkExists(
+  transport: NetlinkTransport,
+  netns: string,
+  name: string,
+): Promise<boolean> {
+  const attributes = [{ type: ifla.ifName, data: Buffer.from(`${name}\0`) }];
+  const data = encodePayload(formatLink({}), attributes);
+  const [errno] = await execute(transport, netns, [{ type: MessageType.GETLINK, flags: 0, data }]);
+  if (errno === undefined) return true;
+  if (errno === "ENODEV") return false;
+  throw new NetlinkError(`the kernel does not look up interface ${name}: ${errno}`, { errno });
 }
 
 /** The addresses of a namespace. Equivalent to: `ip address show`. @throws NetlinkError */

@@ -60,6 +60,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       clock: options.clock,
       now: options.now,
       bootId: () => bootId,
+      repeatsTeardowns: false,
     });
     const answer = await engine.handle(request, session);
     // Where no daemon runs, nothing else comes regularly.

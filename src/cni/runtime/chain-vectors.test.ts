@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import {
   addNetwork,
   checkNetwork,
-  delNetwork,
+  delCalls,
   gcNetwork,
   statusNetwork,
   versionOf,
@@ -94,9 +94,9 @@ test("checkNetwork() runs what libcni runs [R-1.0-25]", async () => {
   expect(made(fake)).toEqual(of("CHECK"));
 });
 
-test("delNetwork() runs what libcni runs [R-1.0-24]", async () => {
+test("delCalls() are what libcni runs [R-1.0-24]", async () => {
   const fake = new FakeDelegates();
-  await delNetwork(list, rt, { prevResult: result, run: fake.run });
+  for (const call of delCalls(list, rt, result)) await fake.run(call);
   expect(made(fake)).toEqual(of("DEL"));
 });
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { ended, exited, FakeDelegates } from "#cni/testing/fake-delegates.ts";
-import { addNetwork, checkNetwork, delCalls, delNetwork } from "./chain.ts";
+import { addNetwork, checkNetwork, delCalls } from "./chain.ts";
 import type { RuntimeConf } from "./delegate-calls.ts";
 
 const rt: RuntimeConf = {
@@ -298,22 +298,6 @@ test.each([
     expect(JSON.parse(call?.stdin ?? "").prevResult).toEqual(known);
   },
 );
-
-test("delNetwork() stops at the first error [R-0.3-15] [R-1.0-24]", async () => {
-  const fake = new FakeDelegates({ b: exited(1, { code: 11, msg: "later" }) });
-  await expect(delNetwork(abc, rt, { run: fake.run, prevResult: result })).rejects.toMatchObject({
-    code: 11,
-    message: 'plugin type="b" failed (delete): later',
-  });
-  expect(fake.types).toEqual(["c", "b"]);
-});
-
-test("delNetwork() takes a sandbox without network namespace and ignores what plugins print [R-0.4-13] [X-10]", async () => {
-  const fake = new FakeDelegates({ a: exited(0, "junk") });
-  await delNetwork(abc, { ...rt, netns: "" }, { run: fake.run });
-  expect(fake.types).toEqual(["c", "b", "a"]);
-  expect(fake.calls[0]?.env.CNI_NETNS).toBe("");
-});
 
 test("checkNetwork() gives every plugin the final result and the parameters of ADD [R-0.4-24] [R-0.4-30] [R-1.0-16] [R-1.0-25]", async () => {
   const fake = new FakeDelegates();

@@ -71,17 +71,6 @@ export function delCalls(
     .toReversed();
 }
 
-/** Runs {@link delCalls} up to the first that fails. @throws DelegateError */
-export async function delNetwork(
-  list: NetConfList,
-  rt: RuntimeConf,
-  options: { run: RunDelegate; prevResult?: JsonObject },
-): Promise<void> {
-  for (const call of delCalls(list, rt, options.prevResult)) {
-    await execute({ call, network: list.name }, options.run);
-  }
-}
-
 /**
  * Checks an attachment: CNI 1.1.0 §3 "Checking an attachment". Lists below 0.4.0, which has no
  * CHECK, and lists with `disableCheck` are passed over.

@@ -41,9 +41,12 @@ export interface NodeConfSpec {
 
 /** What the keys of a file mean. */
 export function configFromFile(file: ConfigFile): DaemonConfig {
-  const { apiTimeoutMs, statusWaitMs, logLevel, delegateTimeoutMs } = file;
+  const { apiTimeoutMs, statusWaitMs, logLevel, delegateTimeoutMs, delBudgetMs } = file;
   return {
-    engine: { ...engineConfigFromKeys(file), ...omitUndefined({ delegateTimeoutMs }) },
+    engine: {
+      ...engineConfigFromKeys(file),
+      ...omitUndefined({ delegateTimeoutMs, delBudgetMs }),
+    },
     apiTimeoutMs,
     statusWaitMs,
     http: file.http === "off" ? undefined : parseListenAddress(file.http),

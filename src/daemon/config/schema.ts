@@ -57,6 +57,14 @@ export const configSchema = z
         default: defaultEngineConfig.delegateTimeoutMs,
       })
       .exactOptional(),
+    delBudgetMs: milliseconds
+      .max(210_000, { error: "must be below the kubelet's 4 minutes" })
+      .meta({
+        description:
+          "How long the delegates of one DEL may take together. Each network that is still attached gets an equal share of what is left, so that one that hangs does not keep the others attached.",
+        default: defaultEngineConfig.delBudgetMs,
+      })
+      .exactOptional(),
     apiTimeoutMs: milliseconds.default(5000).meta({
       description:
         "How long a live read of the API may take; after that the runtime gets code 11 (try again later).",

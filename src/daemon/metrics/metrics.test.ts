@@ -75,16 +75,19 @@ test("says what the API, the configuration and the node's configuration are like
   }
 });
 
-test("asks for the number of attachments when it is scraped, and survives not getting it", async () => {
+test.each([
+  ["plexus_attachments", "attachments"],
+  ["plexus_leftover_records", "leftovers"],
+])("asks for %s when it is scraped, and survives not getting it", async (name, option) => {
   let count = 3;
-  const attachments = async (): Promise<number> => {
+  const read = async (): Promise<number> => {
     if (count < 0) throw new Error("unreadable");
     return count;
   };
-  const metrics = createMetrics({ processMetrics: false, attachments });
-  expect(await linesOf(metrics, "plexus_attachments ")).toEqual(["plexus_attachments 3"]);
+  const metrics = createMetrics({ processMetrics: false, [option]: read });
+  expect(await linesOf(metrics, `${name} `)).toEqual([`${name} 3`]);
   count = -1;
-  expect(await linesOf(metrics, "plexus_attachments ")).toEqual(["plexus_attachments Nan"]);
+  expect(await linesOf(metrics, `${name} `)).toEqual([`${name} Nan`]);
 });
 
 test("includes the process's own metrics unless they are switched off", async () => {

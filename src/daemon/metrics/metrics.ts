@@ -22,6 +22,8 @@ export interface Metrics {
 export interface MetricsOptions {
   /** How many attachments are recorded; called when /metrics is requested. */
   readonly attachments?: () => Promise<number>;
+  /** How many records are leftovers; called when /metrics is requested. */
+  readonly leftovers?: () => Promise<number>;
   /** Event loop, memory and CPU of the process. @default true */
   readonly processMetrics?: boolean;
 }
@@ -35,7 +37,16 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
   }
   buildInfoGauge(registry);
-  attachmentsGauge(registry, options.attachments);
+  countGauge(registry, {
+    name: "plexus_attachments",
+    help: "Attachments that are recorded on this node.",
+    count: options.attachments,
+  });
+  countGauge(registry, {
+    name: "plexus_leftover_records",
+    help: "Recorded sandboxes that no longer exist and are still to be detached.",
+    count: options.leftovers,
+  });
   const confReads = new Counter({
     name: "plexus_config_reads_total",
     help: "Readings of a changed configuration file.",
@@ -69,11 +80,20 @@ function buildInfoGauge(registry: Registry): void {
   }).set({ version, commit, node: process.version }, 1);
 }
 
-function attachmentsGauge(registry: Registry, count: MetricsOptions["attachments"]): void {
+/** A gauge that counts when it is read; none without something to count. */
+function countGauge(
+  registry: Registry,
+  options: {
+    readonly name: string;
+    readonly help: string;
+    readonly count: (() => Promise<number>) | undefined;
+  },
+): void {
+  const { name, help, count } = options;
   if (count === undefined) return;
   new Gauge({
-    name: "plexus_attachments",
-    help: "Attachments that are recorded on this node.",
+    name,
+    help,
     registers: [registry],
     async collect() {
       // A state directory that cannot be read must not take the other metrics away.

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
-import { failed } from "#engine/testing/fake-plugins.ts";
+import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
@@ -162,6 +162,33 @@ test("gc() never enters a stale sandbox by a process number, which may be anothe
   await lab.add({ env: { CNI_CONTAINERID: "c1", CNI_NETNS: "/proc/4711/ns/net" } });
   await lab.gc([]);
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
+});
+
+test("gc() gives delegates no namespace for a stale sandbox whose namespace is gone, or of before a restart of the machine", async () => {
+  const lab = await pods("c1", "c2");
+  lab.kernel.removeNamespace("/run/netns/c1");
+  await lab.gc(["c2"]);
+  expect(new Set(lab.plugins.of("ptp", "DEL").map((call) => call.netns))).toEqual(new Set([""]));
+  lab.bootId = "another";
+  lab.plugins.calls.length = 0;
+  await lab.gc([]);
+  expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
+});
+
+test("gc() shares the time of a DEL among the stale sandboxes, but gives each ten seconds", async () => {
+  const lab = await pods("c1", "c2");
+  lab.config = { delBudgetMs: 60_000 };
+  lab.plugins.script("bridge DEL", ({ timeoutMs }) => {
+    lab.advance(timeoutMs);
+    return ended("timeout");
+  });
+  lab.plugins.script("ptp DEL", ({ containerId }) => {
+    if (containerId === "c1") lab.advance(60_000);
+    return undefined;
+  });
+  expect((await lab.gc([])).json).toMatchObject({ code: 102 });
+  const timeouts = lab.plugins.of("bridge", "DEL").map(({ timeoutMs }) => timeoutMs / 1000);
+  expect(timeouts.map(Math.round)).toEqual([15, 5]);
 });
 
 test("gc() whose shim goes ends there", async () => {

@@ -2,7 +2,9 @@ import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import { gcNetwork } from "#cni/runtime/chain.ts";
 import type { CallContext } from "#engine/deps.ts";
-import { detachRecord } from "#engine/detach/detach.ts";
+import { delBudget } from "#engine/detach/detach.ts";
+import { detachRecord } from "#engine/detach/detach-record.ts";
+import { netnsOfRecord } from "#engine/detach/netns.ts";
 import { detachUnrecorded } from "#engine/detach/recover.ts";
 import { loadStored } from "#engine/detach/stored.ts";
 import { collectErrors, combineErrors } from "#engine/failures.ts";
@@ -11,6 +13,9 @@ import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { DamagedRecord } from "#engine/record-store.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
+
+/** What a sandbox gets at least to be detached, however many there are: plugins are slow, but seldom slower. */
+const recordBudgetMinMs = 10_000;
 
 /** What the state directory holds, and which of it the runtime still uses. */
 interface Inventory {
@@ -52,7 +57,7 @@ export async function gc(ctx: CallContext, request: GcRequest): Promise<void> {
   throw combineErrors(errors, `garbage collection left ${errors.length} things behind`);
 }
 
-/** Tears down what belongs to containers that are no longer valid. */
+/** Tears down what belongs to containers that are no longer valid, in equal shares of the time of a DEL. */
 async function detachStale(
   ctx: CallContext,
   request: GcRequest,
@@ -60,17 +65,16 @@ async function detachStale(
 ): Promise<CniError[]> {
   const staleRecords = records.filter((record) => !isValid(record));
   const staleDamaged = damaged.filter((record) => !isValid(record));
+  const budget = delBudget(ctx);
+  let left = staleRecords.length;
   return [
-    ...(await collectErrors(staleRecords, (record) =>
-      detachRecord(ctx, record, staleNetns(record)),
-    )),
+    ...(await collectErrors(staleRecords, async (record) => {
+      const share = budget.share(left--, { atLeastMs: recordBudgetMinMs });
+      const netns = await netnsOfRecord(ctx, record);
+      await detachRecord(ctx, record, { netns, path: request.path, budget: share });
+    })),
     ...(await collectErrors(staleDamaged, (record) => detachDamaged(ctx, request, record))),
   ];
-}
-
-/** The process of a `/proc` path has ended with its sandbox, and another one may have its number by now. */
-function staleNetns({ netns }: AttachmentRecord): string {
-  return netns.startsWith("/proc/") ? "" : netns;
 }
 
 async function detachDamaged(

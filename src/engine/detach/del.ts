@@ -1,7 +1,8 @@
 import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { podIdentity } from "#engine/plan/pod.ts";
-import { detachRecord } from "./detach.ts";
+import { detachRecord } from "./detach-record.ts";
+import { netnsForDel } from "./netns.ts";
 import { detachUnrecorded } from "./recover.ts";
 import { loadStored } from "./stored.ts";
 
@@ -14,8 +15,10 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<void> 
   const record = await ctx.trace.phase("record", () =>
     loadStored(() => ctx.deps.records.load(request)),
   );
-  if (record.state === "usable") await detachRecord(ctx, record.value, request.netns);
-  else await detachUnrecorded(ctx, request, record);
+  const { path } = request;
+  const netns = netnsForDel(ctx, request.netns);
+  if (record.state === "usable") await detachRecord(ctx, record.value, { netns, path });
+  else await detachUnrecorded(ctx, { ...request, netns }, record);
   const recordedPod = record.state === "usable" ? record.value.pod : undefined;
   await withdrawStatus(ctx, recordedPod ?? podIdentity(request.cniArgs));
 }

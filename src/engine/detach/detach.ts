@@ -1,75 +1,69 @@
-import type { CniError } from "#cni/error.ts";
-import { delNetwork } from "#cni/runtime/chain.ts";
+import { delCalls } from "#cni/runtime/chain.ts";
 import type { CallContext } from "#engine/deps.ts";
-import { collectFailures, combineErrors, type Failure } from "#engine/failures.ts";
+import { collectFailures, type Failure } from "#engine/failures.ts";
 import { recordedList, runtimeConf, withNetworkContext } from "#engine/planned-attachment.ts";
-import { HostGoneError } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
-import { interfaceMayExist, netnsForDel } from "./netns.ts";
+import { extendedPath } from "#engine/search-path.ts";
+import { TimeBudget } from "#lib/time-budget.ts";
+import { detachChain } from "./chain-teardown.ts";
+
+/** A sandbox of which attachments are to be detached. */
+export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | "pod"> {
+  /** CNI_NETNS for the delegates; "" when the namespace is gone. */
+  readonly netns: string;
+  /**
+   * The call's CNI_PATH, searched after the recorded directories: plugins may have moved since the ADD.
+   * @default none
+   */
+  readonly path?: readonly string[];
+  /** @default `delBudgetMs` from now */
+  readonly budget?: TimeBudget;
+  /** Awaited after each attachment that was detached. Never rejects. */
+  readonly onDetached?: (attachment: RecordedAttachment) => Promise<void>;
+}
 
 /**
  * Detaches attachments, last first, each whatever became of the others (multi-network specification
- * v1.1 §7.2).
+ * v1.1 §7.2). One that hangs takes no more than its share of the time.
  * @returns those that could not be detached
  * @throws HostGoneError when the shim has gone: the record then still names the attachments
  */
 export async function detachAll(
   ctx: CallContext,
-  sandbox: { readonly containerId: string; readonly netns: string },
+  sandbox: SandboxToDetach,
   attachments: readonly RecordedAttachment[],
 ): Promise<Failure<RecordedAttachment>[]> {
-  const netns = await netnsForDel(ctx, sandbox.netns);
+  const budget = sandbox.budget ?? delBudget(ctx);
+  let left = attachments.length;
   return collectFailures(attachments.toReversed(), async (attachment) => {
+    const share = budget.share(left--);
     try {
-      await detach(ctx, { ...sandbox, netns }, attachment);
+      await detach(ctx, { ...sandbox, budget: share }, attachment);
     } catch (error) {
       throw withNetworkContext(error, attachment);
     }
+    await sandbox.onDetached?.(attachment);
   });
 }
 
-/** Detaches the attachments of a record and removes it, unless any fails. @throws CniError, 102 for several */
-export async function detachRecord(
-  ctx: CallContext,
-  record: AttachmentRecord,
-  netns: string,
-): Promise<void> {
-  const sandbox = { containerId: record.containerId, netns };
-  const failures = await detachAll(ctx, sandbox, record.attachments);
-  if (failures.length > 0) throw notDetached(failures.map((failure) => failure.error));
-  await ctx.deps.records.finish(record);
+/** The time that everything a call detaches may take together; it starts now. */
+export function delBudget(ctx: CallContext): TimeBudget {
+  return new TimeBudget(ctx.deps.clock, ctx.config.delBudgetMs);
 }
 
-/** The error of a DEL for which networks could not be detached. */
-export function notDetached(errors: readonly CniError[]): CniError {
-  return combineErrors(errors, `${errors.length} networks could not be detached and stay recorded`);
-}
-
-/**
- * One attachment's DEL. When it fails although the interface is gone from the sandbox, it is
- * repeated without a namespace: there is nothing left to do in it, and delegates that insist on
- * finding their interface (`host-device`, `sbr`) release the rest only then.
- */
 async function detach(
   ctx: CallContext,
-  sandbox: { readonly containerId: string; readonly netns: string },
+  sandbox: SandboxToDetach & { readonly budget: TimeBudget },
   attachment: RecordedAttachment,
 ): Promise<void> {
-  const list = recordedList(attachment);
-  const options = omitUndefined({
-    run: ctx.delegateRunner(attachment.displayName),
-    prevResult: attachment.result,
+  const searchPath = extendedPath(attachment.searchPath, sandbox.path ?? []);
+  const rt = runtimeConf(sandbox, { ...attachment, searchPath }, ctx.config.delegateTimeoutMs);
+  await detachChain(ctx, {
+    network: attachment.displayName,
+    ifName: attachment.ifName,
+    netns: sandbox.netns,
+    calls: delCalls(recordedList(attachment), rt, attachment.result),
+    budget: sandbox.budget,
+    pod: sandbox.pod,
   });
-  const del = (netns: string): Promise<void> => {
-    const rt = runtimeConf({ ...sandbox, netns }, attachment, ctx.config.delegateTimeoutMs);
-    return delNetwork(list, rt, options);
-  };
-  try {
-    await del(sandbox.netns);
-  } catch (error) {
-    if (error instanceof HostGoneError || sandbox.netns === "") throw error;
-    if (await interfaceMayExist(ctx, sandbox.netns, attachment.ifName)) throw error;
-    await del("");
-  }
 }

@@ -1,34 +1,61 @@
 import type { CallContext } from "#engine/deps.ts";
 import { HostGoneError, NetnsError } from "#engine/ports.ts";
-import { sandboxLinks } from "#engine/sandbox.ts";
+import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record.ts";
+import { netlinkTransport } from "#engine/sandbox.ts";
+import { linkExists } from "#netlink/links.ts";
 
 /**
- * The CNI_NETNS for the DELs of a sandbox: "" when its namespace can no longer be entered. With a
- * stale path `host-device` fails for ever and `sbr` creates a file there.
+ * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or a path at which there is
+ * no namespace of the sandbox any more. With a stale path `host-device` fails for ever and `sbr`
+ * creates a file there. One that cannot be opened at the moment may still be the sandbox's.
  */
-export async function netnsForDel(ctx: CallContext, netns: string): Promise<string> {
-  if (netns === "") return "";
-  try {
-    await sandboxLinks(ctx, netns);
-    return netns;
-  } catch (error) {
-    if (error instanceof NetnsError) return "";
-    if (error instanceof HostGoneError) throw error;
-    ctx.logger.warn({ err: error, netns }, "the interfaces of the sandbox cannot be listed");
-    return netns;
-  }
+export function netnsForDel({ netnsState }: CallContext, netns: string): string {
+  return netnsState === "ok" || netnsState === "unknown" ? netns : "";
 }
 
-/** Whether an interface may still exist in a namespace; false only when that is certain. */
-export async function interfaceMayExist(
+/**
+ * The CNI_NETNS for detaching a recorded sandbox that is not the call's own: "" when its namespace is
+ * gone or may be another's by now. That holds for the path of a process, whose number is given again,
+ * and for every path after a restart of the machine.
+ */
+export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
+  const { netns, ifName } = record;
+  if (netns.startsWith("/proc/") || isOfEarlierBoot(record, ctx.deps.bootId())) return "";
+  return (await namespaceIsGone(ctx, { netns, ifName })) ? "" : netns;
+}
+
+/** Whether there is certainly no namespace at the path any more. */
+export async function namespaceIsGone(
+  ctx: CallContext,
+  { netns, ifName }: { readonly netns: string; readonly ifName: string },
+): Promise<boolean> {
+  return (await lookUp(ctx, netns, ifName)) === "no namespace";
+}
+
+/** Whether an interface is certainly gone, alone or with its namespace. */
+export async function interfaceIsGone(
   ctx: CallContext,
   netns: string,
   ifName: string,
 ): Promise<boolean> {
+  const found = await lookUp(ctx, netns, ifName);
+  return found === "no namespace" || found === "no interface";
+}
+
+/** Looks for an interface; what cannot be found out for another reason is logged. */
+async function lookUp(
+  ctx: CallContext,
+  netns: string,
+  ifName: string,
+): Promise<"no namespace" | "no interface" | "interface" | "unknown"> {
+  if (netns === "") return "no namespace";
   try {
-    return (await sandboxLinks(ctx, netns)).some((link) => link.name === ifName);
+    return (await linkExists(netlinkTransport(ctx), netns, ifName)) ? "interface" : "no interface";
   } catch (error) {
+    if (error instanceof NetnsError) return "no namespace";
     if (error instanceof HostGoneError) throw error;
-    return !(error instanceof NetnsError);
+    const fields = { err: error, netns, ifName };
+    ctx.logger.warn(fields, "the interface cannot be looked up, so it counts as still there");
+    return "unknown";
   }
 }

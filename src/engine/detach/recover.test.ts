@@ -140,3 +140,20 @@ test.each(["add", "check"] as const)(
     expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   },
 );
+
+test.each([
+  ["was detached before", true, 0],
+  ["is not known", false, 1],
+])(
+  "del() of a sandbox that %s, while its default network cannot be determined (tombstone: %j), exits with %i",
+  async (_, detachedBefore, exitCode) => {
+    const lab = new EngineLab({ conf: { clusterNetwork: "main" } });
+    lab.source.addNad("kube-system/main", network("main", "ptp"));
+    if (detachedBefore) {
+      await lab.add();
+      expect(await lab.del()).toMatchObject({ exitCode: 0 });
+    }
+    lab.source.failure = new CniError(CniErrorCode.TryAgainLater, "API server away");
+    expect(await lab.del()).toMatchObject({ exitCode });
+  },
+);

@@ -1,21 +1,26 @@
 import { mergeCniArgs } from "#cni/args.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { delNetwork } from "#cni/runtime/chain.ts";
+import { delCalls } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { collectErrors } from "#engine/failures.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
-import { type ResolvedNetwork, runtimeConf } from "#engine/planned-attachment.ts";
+import {
+  type ResolvedNetwork,
+  runtimeConf,
+  withNetworkContext,
+} from "#engine/planned-attachment.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
-import { delegateSearchPath } from "#engine/search-path.ts";
+import { delegateSearchPath, extendedPath } from "#engine/search-path.ts";
 import { plannedNetwork, stepsToReplay, type TeardownPlan } from "#engine/teardown-plan.ts";
-import { notDetached } from "./detach.ts";
-import { interfaceMayExist, netnsForDel } from "./netns.ts";
+import { type ChainToDetach, detachChain } from "./chain-teardown.ts";
+import { delBudget } from "./detach.ts";
+import { notDetached } from "./detach-record.ts";
 import { loadStored, type Stored, type Unusable } from "./stored.ts";
 
 /** A sandbox to detach without its record. */
 interface UnrecordedSandbox extends RecordKey {
+  /** CNI_NETNS for the delegates; "" when the namespace is gone. */
   readonly netns: string;
   /** CNI_PATH of the call. */
   readonly path: readonly string[];
@@ -66,38 +71,47 @@ async function putAside(
   ctx.logger.error({ err: new AggregateError(errors, message) }, message);
 }
 
-/** Runs the calls of a plan: a chain stops at its first error, the other attachments go on. */
+/** Executes the DELs of a plan; the attachments get equal shares of the time. */
 async function replay(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
   plan: TeardownPlan,
 ): Promise<void> {
-  const netns = await netnsForDel(ctx, sandbox.netns);
-  const chains = Map.groupBy(stepsToReplay(plan, ctx.deps.bootId()), ({ group }) => group).values();
+  const steps = stepsToReplay(plan, ctx.deps.bootId());
+  const chains = [...Map.groupBy(steps, ({ group }) => group).values()];
+  const budget = delBudget(ctx);
+  let left = chains.length;
   const errors = await collectErrors(chains, async (chain) => {
-    for (const { call } of chain) await runPlanned(ctx, withNetns(call, netns));
+    const calls = chain.map(({ call }) => withPath(call, sandbox.path));
+    await detachCalls(ctx, sandbox, { calls, budget: budget.share(left--) });
   });
   if (errors.length > 0) throw notDetached(errors);
 }
 
-/** As with a record, a call is repeated without a namespace when its interface is gone. */
-async function runPlanned(ctx: CallContext, call: DelegateCall): Promise<void> {
-  const network = plannedNetwork(call);
-  const outcome = await ctx.delegateRunner(network.name)(call);
-  if (outcome.outcome === "exited" && outcome.code === 0) return;
-  const netns = call.env.CNI_NETNS ?? "";
-  if (netns === "" || (await interfaceMayExist(ctx, netns, network.ifName))) {
-    throw delegateFailure(outcome, { call, network: network.name });
+/** Detaches the attachment that planned calls are about. */
+async function detachCalls(
+  ctx: CallContext,
+  { netns }: UnrecordedSandbox,
+  { calls, budget }: Pick<ChainToDetach, "calls" | "budget">,
+): Promise<void> {
+  const [first] = calls;
+  if (first === undefined) return;
+  const { name, ifName } = plannedNetwork(first);
+  try {
+    await detachChain(ctx, { network: name, ifName, netns, calls, budget });
+  } catch (error) {
+    throw withNetworkContext(error, { displayName: name, ifName });
   }
-  await runPlanned(ctx, withNetns(call, ""));
 }
 
-function withNetns(call: DelegateCall, netns: string): DelegateCall {
-  return { ...call, env: { ...call.env, CNI_NETNS: netns } };
+/** The call with further directories to search. */
+function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
+  const searchPath = extendedPath(call.searchPath, path);
+  return { ...call, searchPath, env: { ...call.env, CNI_PATH: searchPath.join(":") } };
 }
 
 async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): Promise<void> {
-  const network = await configuredDefaultNetwork(ctx);
+  const network = await configuredDefaultNetwork(ctx, sandbox);
   if (network === undefined) return;
   const attachment = {
     ifName: sandbox.ifName,
@@ -105,22 +119,27 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
     capabilityArgs: network.capabilityArgs,
     searchPath: delegateSearchPath(ctx.config, sandbox.path),
   };
-  const { containerId } = sandbox;
-  const netns = await netnsForDel(ctx, sandbox.netns);
-  const rt = runtimeConf({ containerId, netns }, attachment, ctx.config.delegateTimeoutMs);
-  await delNetwork(network.list, rt, { run: ctx.delegateRunner(network.displayName) });
+  const { ifName, netns } = sandbox;
+  const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
+  const calls = delCalls(network.list, rt);
+  const chain = { network: network.displayName, ifName, netns, calls, budget: delBudget(ctx) };
+  await detachChain(ctx, chain);
 }
 
 /**
  * A default network that is not configured cannot have attached anything that we could release.
- * One that cannot be determined now, because the API is not available, may have: that is an error,
- * so that the call is repeated.
+ * One that cannot be determined now, because the API is not available, may have, unless the sandbox
+ * was detached before: that is an error, so that the call is repeated.
  */
-async function configuredDefaultNetwork(ctx: CallContext): Promise<ResolvedNetwork | undefined> {
+async function configuredDefaultNetwork(
+  ctx: CallContext,
+  key: RecordKey,
+): Promise<ResolvedNetwork | undefined> {
   try {
     return await defaultNetwork(ctx, {});
   } catch (error) {
-    if (!(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater) throw error;
+    const isUnknown = !(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater;
+    if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
     ctx.logger.warn({ err: error }, "no record, and no default network that could get a DEL");
     return undefined;
   }

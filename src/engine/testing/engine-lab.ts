@@ -27,6 +27,8 @@ export interface LabOptions {
   /** The daemon's own configuration. */
   readonly config?: Partial<EngineConfig>;
   readonly noSource?: boolean;
+  /** Whether calls repeat the teardowns that others left behind. @default false */
+  readonly repeatsTeardowns?: boolean;
 }
 
 /** How one call differs from a plain one. */
@@ -72,6 +74,7 @@ export class EngineLab {
   /** Another one after a restart of the machine. */
   bootId = bootId;
   #milliseconds = 0;
+  #advancedMs = 0;
 
   constructor(options: LabOptions = {}) {
     this.conf = options.conf ?? { delegates: [network("default-net", "ptp")] };
@@ -89,8 +92,9 @@ export class EngineLab {
       logger,
       metrics: this.#metrics(),
       clock: () => ++this.#milliseconds,
-      now: () => `2026-01-01T00:00:${String(this.records.writes.length).padStart(2, "0")}Z`,
+      now: () => this.#now(),
       bootId: () => this.bootId,
+      repeatsTeardowns: options.repeatsTeardowns ?? false,
     });
   }
 
@@ -131,6 +135,18 @@ export class EngineLab {
 
   status(options: CallOptions = {}): Promise<LabAnswer> {
     return this.call("STATUS", { ...options, conf: { cniVersion: "1.1.0", ...options.conf } });
+  }
+
+  /** Lets time pass, on every clock. */
+  advance(milliseconds: number): void {
+    this.#milliseconds += milliseconds;
+    this.#advancedMs += milliseconds;
+  }
+
+  /** One second later with every write of a record, and as much later as {@link advance} said. */
+  #now(): string {
+    const ms = Date.UTC(2026, 0, 1) + this.records.writes.length * 1000 + this.#advancedMs;
+    return new Date(ms).toISOString().replace(".000Z", "Z");
   }
 
   #env(command: string, options: CallOptions): Record<string, string> {

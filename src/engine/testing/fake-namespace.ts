@@ -1,6 +1,7 @@
-import { FlagsNew } from "netlink/dist/constants.js";
-import { MessageType } from "netlink/dist/rt/gen_structs.js";
+import { FlagsGet, FlagsNew } from "netlink/dist/constants.js";
+import { __LENGTH_Link, MessageType } from "netlink/dist/rt/gen_structs.js";
 import type { NetlinkMessage } from "netlink/dist/structs.js";
+import { decodeAttributes } from "#netlink/codec.ts";
 import {
   acknowledgement,
   addressPayload,
@@ -9,7 +10,7 @@ import {
   linkPayload,
 } from "./rtnetlink-messages.ts";
 
-const errno = { ESRCH: 3, EEXIST: 17, EOPNOTSUPP: 95 } as const;
+const errno = { ESRCH: 3, EEXIST: 17, ENODEV: 19, EOPNOTSUPP: 95 } as const;
 
 interface FakeLink {
   readonly index: number;
@@ -38,6 +39,7 @@ export class FakeNamespace {
     const links = [...this.links];
     switch (type) {
       case MessageType.GETLINK: {
+        if ((request.flags & FlagsGet.DUMP) === 0) return this.#findLink(request);
         const payloads = links.map(([name, { index }]) => linkPayload(index, name));
         return dumpAnswer(request, { type: MessageType.NEWLINK, payloads });
       }
@@ -58,6 +60,17 @@ export class FakeNamespace {
       default:
         return acknowledgement(request, errno.EOPNOTSUPP);
     }
+  }
+
+  /** Answers a request for one interface by its name. */
+  #findLink(request: NetlinkMessage): Uint8Array[] {
+    const [name] = decodeAttributes(request.data, __LENGTH_Link);
+    const isThere = this.links.has(
+      Buffer.from(name?.data ?? [])
+        .toString()
+        .replace("\0", ""),
+    );
+    return acknowledgement(request, isThere ? 0 : errno.ENODEV);
   }
 
   #addRoute({ flags, data }: NetlinkMessage): number {

@@ -91,6 +91,8 @@ export class FakePlugins {
     this.calls.push(call);
     this.#journal.push(`${call.type} ${call.command} ${call.ifName}`.trim());
     const { type, command } = call;
+    const lookup = this.find(type);
+    if (lookup.outcome !== "found") return ended(lookup.outcome, lookup.message);
     const script = this.#scripts.get(`${type} ${command}`) ?? this.#scripts.get(type);
     return (await script?.(call)) ?? this.work(call);
   }

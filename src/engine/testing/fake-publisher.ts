@@ -1,7 +1,7 @@
 import type {
   EventReason,
   EventRecorder,
-  Pod,
+  EventSubject,
   PodReference,
   PublishOutcome,
   StatusPublisher,
@@ -49,7 +49,7 @@ export class FakeEvents implements EventRecorder {
   readonly recorded: { pod: string; type: string; reason: EventReason; message: string }[] = [];
 
   record(
-    pod: Pod,
+    pod: EventSubject,
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void {
     this.recorded.push({ pod: `${pod.namespace}/${pod.name}`, ...event });

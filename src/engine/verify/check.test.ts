@@ -117,6 +117,18 @@ test("check() of an attachment whose ADD did not come to its end fails", async (
   expect(lab.plugins.log()).toEqual([]);
 });
 
+test("check() of a sandbox that is partly detached fails, although the rest is in order", async () => {
+  const lab = await attached();
+  lab.plugins.script("ptp DEL", failed(5, "lease locked"));
+  await lab.del(web);
+  lab.plugins.calls.length = 0;
+  expect((await lab.check(web)).json).toMatchObject({
+    code: 999,
+    msg: expect.stringContaining("lease locked"),
+  });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
 test("check() in a namespace that cannot be entered fails", async () => {
   const lab = await attached();
   lab.kernel.removeNamespace(netns);

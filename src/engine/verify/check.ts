@@ -7,7 +7,7 @@ import { checkNetwork } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { recordedList, runtimeConf, withNetworkContext } from "#engine/planned-attachment.ts";
-import type { RecordedAttachment } from "#engine/record.ts";
+import type { FailedTeardown, RecordedAttachment } from "#engine/record.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/sandbox.ts";
 import { parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -29,7 +29,7 @@ interface AttachmentCheck {
  * CHECK: runs every recorded attachment's plugins, after verifying that its interfaces exist and
  * have their addresses. Networks that cannot be checked (older than 0.4.0, or `disableCheck`) are
  * passed over. Stops at the first problem.
- * @throws CniError 3 when nothing is recorded for the sandbox
+ * @throws CniError 3 when nothing is recorded for the sandbox, 999 when only a part of it still is
  */
 export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {
   const record = await ctx.trace.phase("record", () => ctx.deps.records.load(request));
@@ -39,6 +39,7 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
       `container ${request.containerId} has no recorded attachment for interface ${request.ifName}`,
     );
   }
+  if (record.teardown !== undefined) throw partlyDetached(record.teardown);
   const state = await sandboxState(ctx, request.netns);
   for (const attachment of record.attachments) {
     await checkAttachment(ctx, { request, state, attachment });
@@ -112,5 +113,13 @@ function failed(attachment: RecordedAttachment, reason: string): CniError {
   return new CniError(
     CniErrorCode.Internal,
     `network ${attachment.displayName} (${attachment.ifName}): ${reason}`,
+  );
+}
+
+function partlyDetached({ failedAt, lastError }: FailedTeardown): CniError {
+  const reason = `a DEL at ${failedAt} did not detach all of it: ${lastError}`;
+  return new CniError(
+    CniErrorCode.Internal,
+    `the sandbox is no longer completely attached: ${reason}`,
   );
 }

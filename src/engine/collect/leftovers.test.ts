@@ -1,0 +1,312 @@
+import { expect, test } from "vitest";
+import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
+import { ended, failed } from "#engine/testing/fake-plugins.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const minute = 60_000;
+
+/** The options of a call for one container. */
+function container(id: string): { env: Record<string, string>; pod: string } {
+  const netns = `/run/netns/${id}`;
+  return { env: { CNI_CONTAINERID: id, CNI_NETNS: netns }, pod: `default/${id}/uid-${id}` };
+}
+
+/** Pods in the containers `c1`, `c2` …, each with the default network and the network `a`. */
+async function pods(ids: readonly string[], options: LabOptions = {}): Promise<EngineLab> {
+  const lab = new EngineLab({ repeatsTeardowns: true, ...options });
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  for (const id of ids) {
+    lab.kernel.addNamespace(`/run/netns/${id}`);
+    lab.source.addPod({ name: id, uid: `uid-${id}`, annotations: { [networksAnnotation]: "a" } });
+    expect(await lab.add(container(id))).toMatchObject({ exitCode: 0 });
+  }
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+/** `c1`, whose DEL has failed once, and which could be detached since; the others are attached. */
+async function withLeftover(...others: string[]): Promise<EngineLab> {
+  const lab = await pods(["c1", ...others]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  expect(await lab.del(container("c1"))).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("bridge DEL");
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+function forC1(lab: EngineLab): string[] {
+  const calls = lab.plugins.calls.filter((call) => call.containerId === "c1");
+  return calls.map(({ type, command, ifName }) => `${type} ${command} ${ifName}`);
+}
+
+test("a later DEL repeats the teardown of a sandbox that failed, when its back-off is over", async () => {
+  const lab = await withLeftover("c2", "c3");
+  await lab.del(container("c2"));
+  expect(forC1(lab)).toEqual([]);
+  lab.advance(31_000);
+  expect(await lab.del(container("c3"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log().slice(-3)).toEqual([
+    "bridge DEL net1",
+    "ptp DEL eth0",
+    "bridge DEL net1",
+  ]);
+  expect(forC1(lab)).toEqual(["bridge DEL net1"]);
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.publisher.withdrawn).toContain("default/c1");
+});
+
+test.each(["status", "gc"] as const)("a %s repeats it, too", async (command) => {
+  const lab = await withLeftover();
+  lab.advance(31_000);
+  await (command === "gc" ? lab.gc(["c1"]) : lab.status());
+  expect(forC1(lab)).toContain("bridge DEL net1");
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("an ADD or a CHECK never repeats it", async () => {
+  const lab = await withLeftover("c2");
+  lab.advance(31_000);
+  lab.kernel.addNamespace("/run/netns/c3");
+  lab.source.addPod({ name: "c3", uid: "uid-c3" });
+  expect(await lab.add(container("c3"))).toMatchObject({ exitCode: 0 });
+  expect(await lab.check(container("c2"))).toMatchObject({ exitCode: 0 });
+  expect(forC1(lab)).toEqual([]);
+});
+
+test("a process that serves a single call repeats no teardown", async () => {
+  const lab = await pods(["c1", "c2"], { repeatsTeardowns: false });
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del(container("c1"));
+  lab.plugins.unscript("bridge DEL");
+  lab.plugins.calls.length = 0;
+  lab.advance(31_000);
+  await lab.del(container("c2"));
+  expect(forC1(lab)).toEqual([]);
+});
+
+test("a teardown that fails again is left alone twice as long, up to ten minutes, and the calls succeed", async () => {
+  const lab = await withLeftover();
+  lab.plugins.script("bridge DEL", failed(5, "still busy"));
+  const attempts: number[] = [];
+  for (let second = 0; second < 3600; second += 10) {
+    const before = forC1(lab).length;
+    expect(await lab.status()).toMatchObject({ exitCode: 0 });
+    if (forC1(lab).length > before) attempts.push(second);
+    lab.advance(10_000);
+  }
+  const waits = attempts.map((at, i) => at - (attempts[i - 1] ?? 0));
+  expect(waits.slice(0, 8)).toEqual([30, 60, 120, 240, 480, 600, 600, 600]);
+  expect(lab.records.writes.at(-1)?.record.teardown).toMatchObject({
+    attempts: attempts.length + 1,
+    lastError: expect.stringContaining("still busy"),
+  });
+});
+
+test("a teardown that fails again is left alone although the failure cannot be recorded", async () => {
+  const lab = await withLeftover();
+  lab.plugins.script("bridge DEL", failed(5, "still busy"));
+  lab.advance(31_000);
+  lab.records.failWrite = { nth: lab.records.writes.length + 1, error: new Error("disk full") };
+  await lab.status();
+  lab.advance(15_000);
+  await lab.status();
+  expect(forC1(lab)).toHaveLength(1);
+});
+
+test("a leftover gets five seconds of a call", async () => {
+  const lab = await withLeftover();
+  lab.advance(31_000);
+  await lab.status();
+  expect(Math.ceil(lab.plugins.of("bridge", "DEL")[0]!.timeoutMs / 1000)).toBe(5);
+});
+
+test("a call that took long leaves leftovers alone", async () => {
+  const lab = await withLeftover("c2");
+  lab.advance(31_000);
+  lab.plugins.script("ptp DEL", () => {
+    lab.advance(21_000);
+    return undefined;
+  });
+  expect(await lab.del(container("c2"))).toMatchObject({ exitCode: 0 });
+  expect(forC1(lab)).toEqual([]);
+});
+
+test("a call repeats one teardown, that of the longest failure first", async () => {
+  const lab = await pods(["c1", "c2"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del(container("c2"));
+  await lab.del(container("c1"));
+  lab.plugins.unscript("bridge DEL");
+  lab.advance(31_000);
+  await lab.status();
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  lab.advance(11_000);
+  await lab.status();
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("a leftover whose container has a call in flight is left to that", async () => {
+  const lab = await withLeftover("c2");
+  lab.advance(31_000);
+  const release = Promise.withResolvers<void>();
+  lab.plugins.script("bridge DEL", async (call) => {
+    if (call.containerId === "c1") await release.promise;
+    return undefined;
+  });
+  const own = lab.del(container("c1"));
+  await lab.del(container("c2"));
+  expect(forC1(lab)).toEqual(["bridge DEL net1"]);
+  release.resolve();
+  expect(await own).toMatchObject({ exitCode: 0 });
+});
+
+test("a record that another process changes meanwhile stays as that process wrote it", async () => {
+  const lab = await withLeftover();
+  lab.advance(31_000);
+  const { record, plan } = lab.records.writes.at(-1)!;
+  lab.plugins.script("bridge DEL", async () => {
+    await lab.records.update({ ...record, createdAt: "changed" }, plan);
+    return undefined;
+  });
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  expect(lab.records.writes.at(-1)?.record.createdAt).toBe("changed");
+});
+
+test("sandboxes from before a restart of the machine are detached without a namespace, ten minutes after the start", async () => {
+  const before = await pods(["c1"]);
+  const lab = await pods([]);
+  const { record, plan } = before.records.writes.at(-1)!;
+  await lab.records.create({ ...record, bootId: "earlier" }, plan);
+  await lab.status();
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  lab.advance(11 * minute);
+  lab.kernel.addNamespace("/run/netns/c1");
+  await lab.status();
+  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toContain("");
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("records that name no boot, as an older release wrote them, are no leftovers", async () => {
+  const before = await pods(["c1"]);
+  const lab = await pods([]);
+  const { record, plan } = before.records.writes.at(-1)!;
+  await lab.records.create({ ...record, bootId: "" }, plan);
+  lab.source.addPod({ name: "c1", uid: "uid-c1" });
+  lab.advance(60 * minute);
+  await lab.status();
+  expect(await lab.engine.countLeftovers()).toBe(0);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("a sandbox whose pod and namespace have been gone for ten minutes is detached", async () => {
+  const lab = await pods(["c1", "c2"]);
+  lab.source.removePod("default/c1");
+  lab.kernel.removeNamespace("/run/netns/c1");
+  await lab.status();
+  lab.advance(9 * minute);
+  await lab.status();
+  expect(forC1(lab)).toEqual([]);
+  lab.advance(2 * minute);
+  await lab.status();
+  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual(["c2@eth0"]);
+});
+
+test.each([
+  "the namespace exists",
+  "the source is not ready",
+  "the source cannot say",
+  "its pod is static",
+])("a sandbox whose pod is missing for long stays attached when %s", async (reason) => {
+  const lab = await pods(["c1"]);
+  lab.source.removePod("default/c1");
+  if (reason !== "the namespace exists") lab.kernel.removeNamespace("/run/netns/c1");
+  if (reason === "the source is not ready") lab.source.notReady = "not listed yet";
+  if (reason === "the source cannot say") lab.source.failure = new Error("API server away");
+  if (reason === "its pod is static") {
+    lab.source.addPod({ name: "c1", uid: "of-the-next-mirror", isStatic: true });
+  }
+  for (let i = 0; i < 3; i++) {
+    await lab.gc(["c1"]);
+    lab.advance(11 * minute);
+  }
+  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("a leftover that cannot be read is none of the call", async () => {
+  const lab = await withLeftover();
+  lab.advance(31_000);
+  lab.records.failLoad = { record: new Error("EMFILE") };
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn")).toContain("leftover attachments could not be cleaned up");
+});
+
+test("a shim that goes during a leftover's teardown ends the call and keeps the record", async () => {
+  const lab = await withLeftover();
+  lab.advance(31_000);
+  lab.plugins.script("bridge DEL", ended("failed"));
+  const host = lab.host();
+  host.goesAt = 2;
+  await expect(lab.status({ host })).rejects.toThrow("the shim has gone");
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("countLeftovers() counts the records whose sandboxes are still to be detached", async () => {
+  const lab = await withLeftover("c2");
+  expect(await lab.engine.countLeftovers()).toBe(1);
+});
+
+/** What `plexus agent` sends. */
+const agent = { env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/agent/bin" }, stdin: "" };
+
+test("retryLeftover() repeats one teardown after another, until none is due", async () => {
+  const lab = await pods(["c1", "c2", "c3"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del(container("c1"));
+  await lab.del(container("c2"));
+  lab.plugins.unscript("bridge DEL");
+  lab.plugins.calls.length = 0;
+  const host = lab.host();
+  expect(await lab.engine.retryLeftover(agent, host)).toBe(false);
+  lab.advance(31_000);
+  expect(await lab.engine.retryLeftover(agent, host)).toBe(true);
+  expect(await lab.engine.retryLeftover(agent, host)).toBe(true);
+  expect(await lab.engine.retryLeftover(agent, host)).toBe(false);
+  expect(lab.plugins.log()).toEqual(["bridge DEL net1", "bridge DEL net1"]);
+  expect(lab.plugins.calls[0]?.searchPath).toEqual(["/opt/cni/bin", "/opt/agent/bin"]);
+  expect(Math.ceil(lab.plugins.calls[0]!.timeoutMs / 1000)).toBe(30);
+  expect(lab.records.keys).toEqual(["c3@eth0"]);
+});
+
+test("retryLeftover() passes over a container with a call in flight, and one that has just failed again", async () => {
+  const lab = await pods(["c1", "c2"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del(container("c1"));
+  await lab.del(container("c2"));
+  lab.advance(31_000);
+  const release = Promise.withResolvers<void>();
+  lab.plugins.script("bridge DEL", async (call) => {
+    if (call.containerId === "c1") await release.promise;
+    return failed(5, "busy");
+  });
+  const own = lab.del(container("c1"));
+  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(true);
+  expect(lab.records.writes.at(-1)?.record).toMatchObject({
+    containerId: "c2",
+    teardown: { attempts: 2 },
+  });
+  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
+  release.resolve();
+  await own;
+});
+
+test("retryLeftover() whose shim goes ends there", async () => {
+  const lab = await withLeftover();
+  lab.advance(31_000);
+  const host = lab.host();
+  host.goesAt = 0;
+  await expect(lab.engine.retryLeftover(agent, host)).rejects.toThrow("the shim has gone");
+});

@@ -1,0 +1,163 @@
+import type { CallContext, EngineDeps } from "#engine/deps.ts";
+import { detachRecord } from "#engine/detach/detach-record.ts";
+import { namespaceIsGone, netnsOfRecord } from "#engine/detach/netns.ts";
+import { HostGoneError } from "#engine/ports.ts";
+import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record.ts";
+import type { KeyedMutex } from "#lib/keyed-mutex.ts";
+import { recordFileName } from "#lib/state-files.ts";
+import { TimeBudget } from "#lib/time-budget.ts";
+import { leftoverBackoffMs } from "./leftover.ts";
+import { MissingPods } from "./missing-pods.ts";
+
+/** A call that has taken longer already leaves leftovers to others. */
+const maxCallMs = 20_000;
+/** After its start, plexusd leaves the sandboxes from before a restart of the machine to the runtime for so long. */
+const graceMs = 600_000;
+/** How long the list of leftovers is used before the records are read again. */
+const listMs = 10_000;
+
+/** How a teardown is repeated. */
+interface RetryOptions {
+  /** CNI_PATH of the call, searched after the recorded directories. */
+  readonly path: readonly string[];
+  /** What all of it may take. */
+  readonly budgetMs: number;
+}
+
+/**
+ * Repeats the teardown of sandboxes that the container runtime will not have deleted, by the hands of
+ * other calls: the engine itself cannot execute anything. A record is such a leftover when
+ *
+ * - its teardown failed, or did not come to its end; or
+ * - it is from before a restart of the machine, and the runtime had its time to delete it; or
+ * - its pod no longer exists, and neither does its namespace. While that exists the sandbox may
+ *   be in use, and the runtime still has to delete it.
+ *
+ * Each is repeated with exponential back-off.
+ */
+export class Leftovers {
+  readonly #deps: EngineDeps;
+  readonly #sandboxes: KeyedMutex;
+  readonly #missingPods: MissingPods;
+  readonly #startedAt: number;
+  /** By record: when it may be tried again, on the monotonic clock. */
+  readonly #notBefore = new Map<string, number>();
+  #listed: { readonly at: number; readonly leftovers: readonly AttachmentRecord[] } | undefined;
+
+  /** `sandboxes` are locked by container ID while a call is in flight for them. */
+  constructor(deps: EngineDeps, sandboxes: KeyedMutex) {
+    this.#deps = deps;
+    this.#sandboxes = sandboxes;
+    this.#missingPods = new MissingPods(deps);
+    this.#startedAt = deps.clock();
+  }
+
+  /** How many records are leftovers at the moment. @throws Error when the records cannot be listed */
+  async count(): Promise<number> {
+    return (await this.#list()).length;
+  }
+
+  /**
+   * Repeats the teardown of one leftover whose time has come, in what time a call has to spare. A
+   * failure is logged and recorded, and is none of the call.
+   * @returns whether there was one
+   * @throws HostGoneError when the shim has gone
+   */
+  async retryOne(ctx: CallContext, options: RetryOptions): Promise<boolean> {
+    if (this.#deps.clock() - ctx.startedAt > maxCallMs) return false;
+    try {
+      for (const record of await this.#recentList()) {
+        if (this.#isDue(record) && (await this.#retry(ctx, record, options))) return true;
+      }
+    } catch (error) {
+      if (error instanceof HostGoneError) throw error;
+      ctx.logger.warn({ err: error }, "leftover attachments could not be cleaned up");
+    }
+    return false;
+  }
+
+  /** @returns false when nothing was done, as a call for the same container is in flight or was served meanwhile */
+  async #retry(
+    ctx: CallContext,
+    listed: AttachmentRecord,
+    options: RetryOptions,
+  ): Promise<boolean> {
+    using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
+    if (sandbox === undefined) return false;
+    const record = await this.#deps.records.load(listed);
+    if (record === undefined || !this.#isLeftover(record) || !this.#isDue(record)) return false;
+    const attempts = (record.teardown?.attempts ?? 0) + 1;
+    const notBefore = this.#deps.clock() + leftoverBackoffMs(attempts);
+    this.#notBefore.set(recordFileName(record), notBefore);
+    if (this.#isLeftoverByItself(record) || (await namespaceIsGone(ctx, record))) {
+      await this.#detach(ctx, record, options);
+    }
+    return true;
+  }
+
+  async #detach(
+    ctx: CallContext,
+    record: AttachmentRecord,
+    { path, budgetMs }: RetryOptions,
+  ): Promise<void> {
+    const { containerId, ifName, pod } = record;
+    const fields = { containerId, ifName, podNamespace: pod?.namespace, podName: pod?.name };
+    const logger = this.#deps.logger.child(fields);
+    const own = { ...ctx, logger };
+    const netns = await netnsOfRecord(own, record);
+    const budget = new TimeBudget(this.#deps.clock, budgetMs);
+    await detachRecord(own, record, { netns, path, budget, withoutLock: true });
+    logger.info({}, "the attachments that a sandbox had left behind are detached");
+    if (pod !== undefined && !(await this.#deps.records.hasPod(pod))) {
+      await this.#deps.publisher.withdraw(pod);
+    }
+  }
+
+  async #recentList(): Promise<readonly AttachmentRecord[]> {
+    const listed = this.#listed;
+    if (listed !== undefined && this.#deps.clock() - listed.at < listMs) return listed.leftovers;
+    return this.#list();
+  }
+
+  /** Those that were never tried first, then those whose last failure is longest ago. */
+  async #list(): Promise<readonly AttachmentRecord[]> {
+    const { records } = await this.#deps.records.list();
+    void this.#missingPods.lookUp(records);
+    this.#forgetAllBut(records);
+    const leftovers = records
+      .filter((record) => this.#isLeftover(record))
+      .toSorted((a, b) => failedAt(a).localeCompare(failedAt(b)));
+    this.#listed = { at: this.#deps.clock(), leftovers };
+    return leftovers;
+  }
+
+  #forgetAllBut(records: readonly AttachmentRecord[]): void {
+    const known = new Set(records.map(recordFileName));
+    for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);
+  }
+
+  #isLeftover(record: AttachmentRecord): boolean {
+    return this.#isLeftoverByItself(record) || this.#missingPods.has(record);
+  }
+
+  #isLeftoverByItself(record: AttachmentRecord): boolean {
+    if (record.teardown !== undefined) return true;
+    const graceIsOver = this.#deps.clock() - this.#startedAt >= graceMs;
+    return graceIsOver && isOfEarlierBoot(record, this.#deps.bootId());
+  }
+
+  /** By what the record says, and by this process's memory, as a failure may not have been recorded. */
+  #isDue(record: AttachmentRecord): boolean {
+    const notBefore = this.#notBefore.get(recordFileName(record)) ?? 0;
+    if (this.#deps.clock() < notBefore) return false;
+    const { teardown } = record;
+    if (teardown === undefined) return true;
+    const sinceMs = Date.parse(this.#deps.now()) - Date.parse(teardown.failedAt);
+    // A negative age: the machine's clock was set back.
+    return sinceMs < 0 || sinceMs >= leftoverBackoffMs(teardown.attempts);
+  }
+}
+
+function failedAt({ teardown }: AttachmentRecord): string {
+  return teardown?.failedAt ?? "";
+}

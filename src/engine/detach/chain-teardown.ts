@@ -1,0 +1,151 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { delegateFailure } from "#cni/runtime/delegate-error.ts";
+import type { CallContext } from "#engine/deps.ts";
+import type { EventSubject } from "#engine/ports.ts";
+import type { TimeBudget } from "#lib/time-budget.ts";
+import { ipamCall } from "./ipam.ts";
+import { interfaceIsGone } from "./netns.ts";
+
+/** One attachment that is to be detached. */
+export interface ChainToDetach {
+  /** The name of its network for logs, events and errors. */
+  readonly network: string;
+  readonly ifName: string;
+  /** CNI_NETNS; "" = the namespace is gone. */
+  readonly netns: string;
+  /** The DELs of its chain, last plugin first; their CNI_NETNS is replaced. */
+  readonly calls: readonly DelegateCall[];
+  readonly budget: TimeBudget;
+  /** Gets the events; absent for a sandbox that is no pod. */
+  readonly pod?: EventSubject | undefined;
+}
+
+/**
+ * Detaches one attachment: runs the DELs of its chain up to the first that fails.
+ *
+ * - A plugin that fails although the interface is gone is executed again without a namespace, as are
+ *   those after it: delegates that insist on finding their interface (`host-device`, `sbr`) release
+ *   the rest only then. One that was killed because it took too long is not executed again.
+ * - A plugin that is missing does not keep the others from their DEL, and its IPAM plugin is executed in
+ *   its place, so that the address is released. The same goes for a plugin that fails because its
+ *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached: nothing
+ *   is left that anybody could clean up by a later DEL.
+ * @throws CniError when something is left, HostGoneError when the shim has gone
+ */
+export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {
+  await new ChainTeardown(ctx, chain).run();
+}
+
+/** An execution that did not succeed. */
+interface FailedDel {
+  readonly call: DelegateCall;
+  readonly outcome: DelegateOutcome;
+}
+
+class ChainTeardown {
+  readonly #ctx: CallContext;
+  readonly #chain: ChainToDetach;
+  /** "" once it is known that the interface is gone. */
+  #netns: string;
+  /** Plugins whose executable is missing. */
+  readonly #missing: FailedDel[] = [];
+
+  constructor(ctx: CallContext, chain: ChainToDetach) {
+    this.#ctx = ctx;
+    this.#chain = chain;
+    this.#netns = chain.netns;
+  }
+
+  async run(): Promise<void> {
+    for (const call of this.#chain.calls) await this.#del(call);
+    const [first] = this.#missing;
+    if (first === undefined) return;
+    if (!(await this.#interfaceIsGone())) throw this.#stillThere(first);
+    for (const { call } of this.#missing) {
+      this.#reportMissing(call, `plugin ${JSON.stringify(call.type)} is missing`);
+    }
+  }
+
+  async #del(call: DelegateCall): Promise<void> {
+    const outcome = await this.#execute(call);
+    if (succeeded(outcome)) return;
+    if (outcome.outcome === "missing") return this.#releaseAddress(call, outcome);
+    const mayRepeat = outcome.outcome !== "timeout" && this.#netns !== "";
+    if (!mayRepeat || !(await this.#interfaceIsGone())) return this.#fail(call, outcome);
+    const second = await this.#execute(call);
+    if (!succeeded(second)) await this.#fail(call, second);
+  }
+
+  /** Passes over a failure that can only come from the missing IPAM plugin. @throws DelegateError otherwise */
+  async #fail(call: DelegateCall, outcome: DelegateOutcome): Promise<void> {
+    const ipam = outcome.outcome === "exited" ? ipamCall(call) : undefined;
+    if (ipam === undefined || !(await this.#isMissing(ipam)) || !(await this.#interfaceIsGone())) {
+      throw this.#failure({ call, outcome });
+    }
+    const names = [ipam.type, call.type].map((type) => JSON.stringify(type));
+    this.#reportMissing(ipam, `IPAM plugin ${names[0]} of plugin ${names[1]} is missing`);
+  }
+
+  /** Executes the IPAM plugin of a missing plugin. If that is missing too, nobody can release anything. */
+  async #releaseAddress(call: DelegateCall, outcome: DelegateOutcome): Promise<void> {
+    this.#missing.push({ call, outcome });
+    const ipam = ipamCall(call);
+    if (ipam === undefined) return;
+    const released = await this.#execute(ipam);
+    if (succeeded(released) || released.outcome === "missing") return;
+    throw this.#failure({ call: ipam, outcome: released });
+  }
+
+  async #isMissing({ searchPath, type }: DelegateCall): Promise<boolean> {
+    const [lookup] = await this.#ctx.host.find(searchPath, [type]);
+    return lookup?.outcome === "missing";
+  }
+
+  async #interfaceIsGone(): Promise<boolean> {
+    const isGone = await interfaceIsGone(this.#ctx, this.#netns, this.#chain.ifName);
+    if (isGone) this.#netns = "";
+    return isGone;
+  }
+
+  #execute(call: DelegateCall): Promise<DelegateOutcome> {
+    const { network, budget } = this.#chain;
+    const timeoutMs = Math.min(call.timeoutMs, Math.floor(budget.remainingMs));
+    if (timeoutMs < 1) {
+      const plugin = JSON.stringify(call.type);
+      throw new CniError(
+        CniErrorCode.TryAgainLater,
+        `plugin ${plugin} was not executed: the time that its network may take to be detached is used up`,
+      );
+    }
+    const env = { ...call.env, CNI_NETNS: this.#netns };
+    return this.#ctx.delegateRunner(network)({ ...call, env, timeoutMs });
+  }
+
+  #failure({ call, outcome }: FailedDel): CniError {
+    return delegateFailure(outcome, { call, network: this.#chain.network });
+  }
+
+  #stillThere(missing: FailedDel): CniError {
+    const { code, message } = this.#failure(missing);
+    return new CniError(
+      code,
+      `${message}, and interface ${this.#chain.ifName} may still be there: install the plugin again`,
+    );
+  }
+
+  #reportMissing({ searchPath, type }: DelegateCall, reason: string): void {
+    const { network, ifName, pod } = this.#chain;
+    const fields = { network, ifName, plugin: type, searchPath };
+    const conclusion = "the attachment counts as detached, as its interface is gone";
+    this.#ctx.logger.warn(fields, `${reason}: ${conclusion}`);
+    if (pod === undefined) return;
+    const where = `${reason} in [${searchPath.join(" ")}]`;
+    const message = `network ${network} (${ifName}): ${where}; ${conclusion}`;
+    this.#ctx.deps.events.record(pod, { type: "Warning", reason: "PluginMissing", message });
+  }
+}
+
+function succeeded(outcome: DelegateOutcome): boolean {
+  return outcome.outcome === "exited" && outcome.code === 0;
+}

@@ -1,0 +1,84 @@
+import { expect, test } from "vitest";
+import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { ended } from "#engine/testing/fake-plugins.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+
+/** A pod with ptp on eth0, bridge on net1 and macvlan on net2; a DEL has 90 s. */
+async function attached(): Promise<EngineLab> {
+  const lab = new EngineLab({ config: { delBudgetMs: 90_000 } });
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  lab.source.addNad("default/b", network("net-b", "macvlan"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b" } });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+/** A plugin that is killed when its time is over. */
+function hanging(lab: EngineLab): (call: DelegateCall) => DelegateOutcome {
+  return ({ timeoutMs }) => {
+    lab.advance(timeoutMs);
+    return ended("timeout");
+  };
+}
+
+/** How long each plugin was given, in seconds. */
+function seconds(lab: EngineLab): string[] {
+  return lab.plugins.calls.map(({ type, timeoutMs }) => `${type} ${Math.round(timeoutMs / 1000)}`);
+}
+
+test("del() gives a network that hangs no more than its share, and the others the rest", async () => {
+  const lab = await attached();
+  lab.plugins.script("macvlan DEL", hanging(lab));
+  expect((await lab.del(web)).json).toMatchObject({ msg: expect.stringContaining("timed out") });
+  expect(seconds(lab)).toEqual(["macvlan 30", "bridge 30", "ptp 60"]);
+  expect(lab.kernel.linkNames(netns)).toEqual(["net2"]);
+});
+
+test("del() of networks that all hang ends within its time, and each had its turn", async () => {
+  const lab = await attached();
+  for (const type of ["macvlan", "bridge", "ptp"]) lab.plugins.script(`${type} DEL`, hanging(lab));
+  expect((await lab.del(web)).json).toMatchObject({ code: 102 });
+  expect(seconds(lab)).toEqual(["macvlan 30", "bridge 30", "ptp 30"]);
+});
+
+test("del() never gives a delegate more than delegateTimeoutMs", async () => {
+  const lab = await attached();
+  lab.config = { delBudgetMs: 90_000, delegateTimeoutMs: 2000 };
+  await lab.del(web);
+  expect(seconds(lab)).toEqual(["macvlan 2", "bridge 2", "ptp 2"]);
+});
+
+test("del() executes no further plugin of a chain that has used up its time", async () => {
+  const lab = await attached();
+  lab.plugins.script("macvlan DEL", ({ netns: path }) => {
+    if (path === "") return undefined;
+    lab.advance(30_000);
+    return ended("failed", "cannot be executed");
+  });
+  lab.kernel.removeLink(netns, "net2");
+  expect((await lab.del(web)).json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining('plugin "macvlan" was not executed'),
+  });
+  expect(lab.plugins.log()).toEqual(["macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"]);
+});
+
+test("del() does not execute a plugin again that was killed for its timeout, though its interface is gone", async () => {
+  const lab = await attached();
+  lab.kernel.removeLink(netns, "net2");
+  lab.plugins.script("macvlan DEL", ended("timeout"));
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
+  expect(lab.plugins.of("macvlan", "DEL")).toHaveLength(1);
+});
+
+test("del() by the teardown plan shares the time alike", async () => {
+  const lab = await attached();
+  lab.records.damage(sandbox, "record");
+  lab.plugins.script("macvlan DEL", hanging(lab));
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
+  expect(seconds(lab)).toEqual(["macvlan 30", "bridge 30", "ptp 60"]);
+});

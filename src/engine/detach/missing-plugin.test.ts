@@ -1,0 +1,159 @@
+import { expect, test } from "vitest";
+import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { ended, failed } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
+
+const missing = { outcome: "missing", message: "no such plugin" } as const;
+const gone = { env: { PLEXUS_NETNS: "gone" } };
+
+/** A sandbox that is attached to one network of these plugins; those named after it are removed then. */
+async function attached(conf: JsonObject, ...removed: string[]): Promise<EngineLab> {
+  const lab = new EngineLab({ conf: { delegates: [conf] } });
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  for (const type of removed) lab.plugins.setLookup(type, missing);
+  return lab;
+}
+
+function withIpam(...types: string[]): JsonObject {
+  const plugins = types.map((type) => ({ type, ipam: { type: "host-local" } }));
+  return { cniVersion: "1.0.0", name: "default-net", plugins };
+}
+
+test("add() that a misspelt plugin ends does not keep the pod from being deleted", async () => {
+  const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp", "tunning")] } });
+  lab.plugins.script("tunning", ended("missing"));
+  expect(await lab.add()).toMatchObject({ exitCode: 1 });
+  expect(lab.kernel.linkNames(netns)).toEqual([]);
+  expect(lab.records.keys).toEqual([]);
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+});
+
+test("del() gives the other plugins of the chain their DEL when one is missing", async () => {
+  const lab = await attached(network("default-net", "ptp", "tunning", "sbr"), "tunning");
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "tunning DEL eth0", "ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.logger.at("warn")).toEqual([
+    'plugin "tunning" is missing: the attachment counts as detached, as its interface is gone',
+  ]);
+});
+
+test("del() with a missing plugin fails while the interface is there, naming plugin and directories", async () => {
+  const lab = await attached(network("default-net", "ptp", "tuning"), "ptp");
+  const { json } = await lab.del();
+  expect(json).toMatchObject({
+    code: 999,
+    msg: expect.stringMatching(/"ptp".*\/opt\/cni\/bin.*eth0/),
+  });
+  expect(json.msg).not.toMatch(/not found|no such file or directory/i);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("del() with a missing plugin does not take a kernel that does not answer for a gone interface", async () => {
+  const lab = await attached(network("default-net", "ptp"), "ptp");
+  lab.kernel.removeLink(netns, "eth0");
+  lab.kernel.refuse = () => 1;
+  expect(await lab.del()).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() emits an event on the pod that names the missing plugin", async () => {
+  const lab = new EngineLab();
+  lab.source.addPod({ name: "web" });
+  await lab.add({ pod: "default/web" });
+  lab.plugins.setLookup("ptp", missing);
+  lab.kernel.removeLink(netns, "eth0");
+  expect(await lab.del({ pod: "default/web" })).toMatchObject({ exitCode: 0 });
+  expect(lab.events.recorded.at(-1)).toEqual({
+    pod: "default/web",
+    type: "Warning",
+    reason: "PluginMissing",
+    message: expect.stringMatching(
+      /default-net \(eth0\): plugin "ptp" is missing in \[\/opt\/cni\/bin\]/,
+    ),
+  });
+});
+
+test("del() of a missing plugin executes its IPAM plugin with the same input, so that the address is released", async () => {
+  const lab = await attached(withIpam("bridge"), "bridge");
+  lab.kernel.removeLink(netns, "eth0");
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  const [bridge, ipam] = lab.plugins.calls;
+  expect(lab.plugins.log()).toEqual(["bridge DEL eth0", "host-local DEL eth0"]);
+  expect(ipam).toMatchObject({ env: bridge?.env, stdin: bridge?.stdin });
+});
+
+test("del() of a missing plugin whose IPAM plugin is missing too has nothing to release", async () => {
+  const lab = await attached(withIpam("bridge"), "bridge", "host-local");
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("del() of a missing plugin fails when its IPAM plugin does, and can be repeated", async () => {
+  const lab = await attached(withIpam("bridge"), "bridge");
+  lab.plugins.script("host-local DEL", failed(11, "store is locked"));
+  expect((await lab.del(gone)).json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining('plugin type="host-local" failed (delete): store is locked'),
+  });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  lab.plugins.unscript("host-local DEL");
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+});
+
+test("del() of a plugin that fails for its missing IPAM plugin is done when the interface is gone", async () => {
+  const lab = await attached(withIpam("sbr", "bridge"), "host-local");
+  lab.plugins.script("bridge DEL", failed(999, 'failed to find plugin "host-local"'));
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["bridge DEL eth0", "sbr DEL eth0"]);
+  expect(lab.logger.at("warn")).toEqual([
+    'IPAM plugin "host-local" of plugin "bridge" is missing: the attachment counts as detached, as its interface is gone',
+  ]);
+});
+
+interface StillFailing {
+  readonly reason: string;
+  readonly outcome?: DelegateOutcome;
+  readonly conf?: JsonObject;
+  readonly installed?: boolean;
+  readonly options?: object;
+}
+
+test.each<StillFailing>([
+  { reason: "the IPAM plugin is there", installed: true },
+  { reason: "the interface is there", options: {} },
+  { reason: "the plugin was killed", outcome: ended("timeout") },
+  { reason: "the plugin has no IPAM plugin", conf: network("default-net", "bridge") },
+])("del() of a plugin that fails stays an error when $reason", async (scene) => {
+  const { outcome = failed(5, "busy"), conf = withIpam("bridge"), options = gone } = scene;
+  const lab = await attached(conf, ...(scene.installed === true ? [] : ["host-local"]));
+  lab.plugins.script("bridge DEL", outcome);
+  expect(await lab.del(options)).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() with a refused plugin fails although the interface is gone: the node's administrator can allow it", async () => {
+  const lab = await attached(network("default-net", "ptp"));
+  lab.plugins.setLookup("ptp", { outcome: "refused", message: "/opt is not in plugin-dirs" });
+  expect((await lab.del(gone)).json).toMatchObject({ msg: expect.stringContaining("/opt is not") });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() by the teardown plan treats a missing plugin alike", async () => {
+  const lab = await attached(withIpam("bridge", "tuning"), "bridge");
+  lab.records.damage(sandbox, "record");
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["tuning DEL eth0", "bridge DEL eth0", "host-local DEL eth0"]);
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("del() without record and plan treats a missing plugin of the default network alike", async () => {
+  const lab = new EngineLab();
+  lab.plugins.setLookup("ptp", missing);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+});

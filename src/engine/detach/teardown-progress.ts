@@ -1,0 +1,85 @@
+import { isDeepStrictEqual } from "node:util";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/deps.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
+import { updateRecord } from "#engine/update-record.ts";
+
+/** The longest error that a record keeps. */
+const lastErrorMax = 1024;
+
+/** What a record says while its attachments are being detached, and after a failure. */
+const interrupted = "the last DEL did not come to its end";
+
+/**
+ * Keeps the record and the plan of a sandbox up to date while its attachments are detached, so that
+ * nothing is detached twice, and a teardown that failed or was interrupted can be seen and repeated.
+ */
+export class TeardownProgress {
+  readonly #ctx: CallContext;
+  readonly #withoutLock: boolean;
+  readonly #attempts: number;
+  #record: AttachmentRecord;
+  #remaining: readonly RecordedAttachment[];
+
+  constructor(
+    ctx: CallContext,
+    options: {
+      readonly record: AttachmentRecord;
+      /** Those of its attachments that have to be detached. */
+      readonly owed: readonly RecordedAttachment[];
+      /** Another process may change the record. */
+      readonly withoutLock: boolean;
+    },
+  ) {
+    this.#ctx = ctx;
+    this.#record = options.record;
+    this.#remaining = options.owed;
+    this.#withoutLock = options.withoutLock;
+    this.#attempts = (options.record.teardown?.attempts ?? 0) + 1;
+  }
+
+  /** Takes an attachment out of the record, unless it is the last one: then the record is finished. */
+  async detached(attachment: RecordedAttachment): Promise<void> {
+    this.#remaining = this.#remaining.filter((each) => each !== attachment);
+    if (this.#remaining.length > 0) await this.#write(interrupted);
+  }
+
+  /** Records why the attachments that remain could not be detached, and emits an event. */
+  async fail(error: CniError): Promise<void> {
+    await this.#write(error.message.slice(0, lastErrorMax));
+    const { pod } = this.#record;
+    if (pod === undefined) return;
+    const message = `could not be detached and stays recorded: ${error.message}`;
+    this.#ctx.deps.events.record(pod, { type: "Warning", reason: "LeftoverAttachment", message });
+  }
+
+  /** Forgets the record: everything is detached. @throws CniError 11 when another process changed it */
+  async finish(): Promise<void> {
+    await this.#checkUnchanged();
+    await this.#ctx.deps.records.finish(this.#record);
+  }
+
+  /** A failure is logged only: a DEL that is repeated for what was detached already does no harm. */
+  async #write(lastError: string): Promise<void> {
+    const { deps, logger } = this.#ctx;
+    const teardown = { failedAt: deps.now(), attempts: this.#attempts, lastError };
+    const record = { ...this.#record, attachments: this.#remaining, teardown };
+    try {
+      await this.#checkUnchanged();
+      await updateRecord(this.#ctx, record);
+      this.#record = record;
+    } catch (error) {
+      logger.warn({ err: error }, "the progress of the teardown could not be recorded");
+    }
+  }
+
+  async #checkUnchanged(): Promise<void> {
+    if (!this.#withoutLock) return;
+    const stored = await this.#ctx.deps.records.load(this.#record);
+    if (isDeepStrictEqual(stored, this.#record)) return;
+    throw new CniError(
+      CniErrorCode.TryAgainLater,
+      "another process changed the attachment record while it was being detached",
+    );
+  }
+}
