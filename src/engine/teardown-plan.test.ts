@@ -29,9 +29,9 @@ test("in the boot of the ADD, only what was attempted has to be detached, by rec
 });
 
 test.each([
-  ["another boot", { boot: "b2" }],
-  ["a boot that is not known", { boot: bootId, recorded: "" }],
-])("after %s, everything planned has to be detached", async (_, { boot, recorded = bootId }) => {
+  ["in another boot", { recorded: bootId, boot: "b2" }],
+  ["when the boot of the ADD is not known", { recorded: "", boot: bootId }],
+])("%s, everything planned has to be detached", async (_, { recorded, boot }) => {
   const [first] = await writesOfFailedAdd();
   const { record, plan } = first!;
   expect(attachmentsToDetach({ ...record, bootId: recorded }, boot)).toEqual(record.attachments);
