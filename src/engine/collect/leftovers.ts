@@ -65,32 +65,34 @@ export class Leftovers {
    */
   async retryOne(ctx: CallContext, options: RetryOptions): Promise<boolean> {
     if (this.#deps.clock() - ctx.startedAt > maxCallMs) return false;
-    try {
-      for (const record of await this.#recentList()) {
-        if (this.#isDue(record) && (await this.#retry(ctx, record, options))) return true;
-      }
-    } catch (error) {
-      if (error instanceof HostGoneError) throw error;
-      ctx.logger.warn({ err: error }, "leftover attachments could not be cleaned up");
+    for (const listed of await this.#listedOrNone(ctx)) {
+      using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
+      // A call for the same container is in flight: the record is left to that.
+      if (sandbox === undefined || !this.#isDue(listed)) continue;
+      if (await this.#retry(sandboxContext(ctx, listed), listed, options)) return true;
     }
     return false;
   }
 
-  /** @returns false when nothing was done, as a call for the same container is in flight or was served meanwhile */
+  /** @returns false when the record is no leftover any more, or was tried by somebody else */
   async #retry(
     ctx: CallContext,
     listed: AttachmentRecord,
     options: RetryOptions,
   ): Promise<boolean> {
-    using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
-    if (sandbox === undefined) return false;
-    const record = await this.#deps.records.load(listed);
-    if (record === undefined || !this.#isLeftover(record) || !this.#isDue(record)) return false;
-    const attempts = (record.teardown?.attempts ?? 0) + 1;
+    const attempts = (listed.teardown?.attempts ?? 0) + 1;
     const notBefore = this.#deps.clock() + leftoverBackoffMs(attempts);
-    this.#notBefore.set(recordFileName(record), notBefore);
-    if (this.#isLeftoverByItself(record) || (await namespaceIsGone(ctx, record))) {
-      await this.#detach(ctx, record, options);
+    this.#notBefore.set(recordFileName(listed), notBefore);
+    try {
+      const record = await this.#deps.records.load(listed);
+      const isTriedSince = record?.teardown?.attempts !== listed.teardown?.attempts;
+      if (record === undefined || isTriedSince || !this.#isLeftover(record)) return false;
+      if (this.#isLeftoverByItself(record) || (await namespaceIsGone(ctx, record))) {
+        await this.#detach(ctx, record, options);
+      }
+    } catch (error) {
+      if (error instanceof HostGoneError) throw error;
+      ctx.logger.warn({ err: error }, "a leftover could not be detached");
     }
     return true;
   }
@@ -100,16 +102,23 @@ export class Leftovers {
     record: AttachmentRecord,
     { path, budgetMs }: RetryOptions,
   ): Promise<void> {
-    const { containerId, ifName, pod } = record;
-    const fields = { containerId, ifName, podNamespace: pod?.namespace, podName: pod?.name };
-    const logger = this.#deps.logger.child(fields);
-    const own = { ...ctx, logger };
-    const netns = await netnsOfRecord(own, record);
+    const netns = await netnsOfRecord(ctx, record);
     const budget = new TimeBudget(this.#deps.clock, budgetMs);
-    await detachRecord(own, record, { netns, path, budget, withoutLock: true });
-    logger.info({}, "the attachments that a sandbox had left behind are detached");
+    await detachRecord(ctx, record, { netns, path, budget, withoutLock: true });
+    ctx.logger.info({}, "the attachments that a sandbox had left behind are detached");
+    const { pod } = record;
     if (pod !== undefined && !(await this.#deps.records.hasPod(pod))) {
       await this.#deps.publisher.withdraw(pod);
+    }
+  }
+
+  /** The leftovers, or none when the records cannot be listed, which is logged. */
+  async #listedOrNone(ctx: CallContext): Promise<readonly AttachmentRecord[]> {
+    try {
+      return await this.#recentList();
+    } catch (error) {
+      ctx.logger.warn({ err: error }, "the records cannot be searched for leftovers");
+      return [];
     }
   }
 
@@ -160,4 +169,11 @@ export class Leftovers {
 
 function failedAt({ teardown }: AttachmentRecord): string {
   return teardown?.failedAt ?? "";
+}
+
+/** The context of a call with a logger that names another sandbox than the call's. */
+function sandboxContext(ctx: CallContext, record: AttachmentRecord): CallContext {
+  const { containerId, ifName, pod } = record;
+  const fields = { containerId, ifName, podNamespace: pod?.namespace, podName: pod?.name };
+  return { ...ctx, logger: ctx.deps.logger.child(fields) };
 }
