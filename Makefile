@@ -8,6 +8,10 @@ COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
+# Those of the engine are in e2e/fuzz/targets, those of the shim in shim/test/fuzz.c.
+FUZZ_TARGETS := shim-frame shim-plan annotation nad conf result configuration
+FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
+
 .DEFAULT_GOAL := help
 .PHONY: help deps deps-test build demo test conformance lint typecheck e2e bench image clean docs fuzz
 
@@ -54,8 +58,15 @@ conformance: build ## cnitool, an independent runtime, drives Plexus in every CN
 	@scripts/system-deps.sh cluster
 	vitest run --project conformance
 
-fuzz: deps-test ## fuzz the shim's frame and plan readers for a minute
-	$(MAKE) -C shim fuzz
+# Two at a time, as fuzzers keep a processor busy; each prints when it is done.
+fuzz: deps-test ## fuzz every reader of external input for a minute each; HOURS=1 for so long
+	$(MAKE) -j2 -Otarget $(addprefix fuzz-,$(FUZZ_TARGETS))
+
+fuzz-shim-%:
+	$(MAKE) -C shim fuzz-$* FUZZ_SECONDS=$(FUZZ_SECONDS)
+
+fuzz-%:
+	node e2e/fuzz/main.ts $* --seconds $(FUZZ_SECONDS)
 
 e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }

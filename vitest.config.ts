@@ -16,7 +16,10 @@ export default defineConfig({
           outputFile: { json: join(reports, `${process.pid}.json`) },
         }),
     projects: [
-      { extends: true, test: { name: "unit", include: ["src/**/*.test.ts"] } },
+      {
+        extends: true,
+        test: { name: "unit", include: ["src/**/*.test.ts", "e2e/fuzz/*.test.ts"] },
+      },
       {
         extends: true,
         test: { name: "shim", include: ["e2e/shim/**/*.test.ts"], testTimeout: 60_000 },

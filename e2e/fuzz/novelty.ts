@@ -6,7 +6,7 @@ let isNew = false;
  * aside, is taken for a sign that the input reached code that no other did.
  */
 export function noteRefusal(error: unknown): void {
-  const message = String(error).slice(0, 1000);
+  const message = String(error).slice(0, 200);
   const form = message.replaceAll(/"[^"]*"?/g, '""').replaceAll(/\d+/g, "0");
   if (seen.has(form)) return;
   seen.add(form);

@@ -9,6 +9,11 @@ export interface Target {
   readonly inputs: fc.Arbitrary<string>;
   /** What mutations put into inputs, once or many times over. */
   readonly tokens: readonly string[];
+  /**
+   * The processor time that reading one input may take.
+   * @default 100, after which calls of other pods would be held up
+   */
+  readonly maxMs?: number;
   /** Reads an input. Throws only for what is a defect, never for an input that is refused as it must be. */
   read(input: string): void | Promise<void>;
 }

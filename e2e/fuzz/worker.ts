@@ -15,8 +15,8 @@ if (target === undefined) throw new Error(`no fuzz target ${name}`);
 const corpus = readCorpus(name);
 const length = new Int32Array(current, 0, 1);
 const bytes = Buffer.from(current, 4);
-/** More, and longer ones, would slow down every run for little. */
-const maxFound = 500;
+/** A larger corpus, and longer inputs, would slow down every run for little. */
+const maxCorpus = 300;
 const maxFoundLength = 4096;
 
 let runs = 0;
@@ -27,7 +27,12 @@ async function run(input: string): Promise<void> {
   // Beforehand, as an input that exhausts memory or never ends leaves no time for it.
   Atomics.store(length, 0, bytes.write(input));
   if (target !== undefined) await judge(target, input);
-  if (!takeNovelty() || input.length > maxFoundLength || found >= maxFound) return;
+}
+
+/** Reads an input, and keeps it where it was refused in a new way. */
+async function runAndKeep(input: string): Promise<void> {
+  await run(input);
+  if (!takeNovelty() || input.length > maxFoundLength || corpus.length >= maxCorpus) return;
   found++;
   corpus.push(input);
   keepFound(name, input);
@@ -37,9 +42,10 @@ function report(message: WorkerReport): void {
   parentPort?.postMessage(message);
 }
 
-for (const input of [...corpus]) await run(input);
+for (const input of corpus) await run(input);
+takeNovelty();
 for (let batch = 0; Date.now() < endsAt; batch++) {
-  const checked = await fc.check(fc.asyncProperty(inputsOf(target, corpus), run), {
+  const checked = await fc.check(fc.asyncProperty(inputsOf(target, corpus), runAndKeep), {
     seed: seed + batch,
     numRuns: 200,
     interruptAfterTimeLimit: 20_000,

@@ -163,3 +163,8 @@ describe("nadConf()", () => {
     await expect(nadConf(nad(), notCalled)).rejects.toThrow(new Error("not to be called"));
   });
 });
+
+test("nadConf() parses a definition's config once", async () => {
+  const definition = nad('{"cniVersion":"1.0.0","name":"n","type":"bridge"}');
+  expect(await nadConf(definition, notCalled)).toBe(await nadConf(definition, notCalled));
+});

@@ -54,6 +54,20 @@ function checkManifest(fields: FieldReader): void {
 }
 
 /**
+ * The networks of definitions, as long as these are in a cache: a long configuration takes milliseconds
+ * to parse, which a pod that names it 32 times must not cost all others on every try.
+ */
+const parsedConfs = new WeakMap<NetworkAttachmentDefinition, NetConfList>();
+
+function parseConf(nad: NetworkAttachmentDefinition, config: string): NetConfList {
+  checkTextLimit(limits.conf, config, "spec.config");
+  const conf = parseJson(config, "spec.config", CniErrorCode.InvalidNetworkConfig);
+  const list = parseNetConfList(conf, { source: "spec.config", name: nad.name });
+  parsedConfs.set(nad, list);
+  return list;
+}
+
+/**
  * The network that a definition describes (§3.4.1): its `spec.config`; else the one that
  * `loadByName` finds on disk under the object's name; else the request fails. An empty config counts as
  * absent, as the API writes it. A config without `name` gets the object's (§3.4.2).
@@ -69,9 +83,7 @@ export async function nadConf(
   const config = nad.config ?? "";
   try {
     if (config.trim() === "") return await loadByName(nad.name);
-    checkTextLimit(limits.conf, config, "spec.config");
-    const conf = parseJson(config, "spec.config", CniErrorCode.InvalidNetworkConfig);
-    return parseNetConfList(conf, { source: "spec.config", name: nad.name });
+    return parsedConfs.get(nad) ?? parseConf(nad, config);
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
     const { code, message, details } = error;

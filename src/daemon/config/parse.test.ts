@@ -139,3 +139,18 @@ test("parseConfig() reports all problems, in the order of their lines", () => {
     "3",
   ]);
 });
+
+test.each([
+  [
+    "clusterNetwork: *a",
+    "config.yaml:1: Unresolved alias (the anchor must be set before the alias): a",
+  ],
+  [
+    `a: &a [x, x]\n${Array.from("bcdefghi", (key, i) => `${key}: &${key} [${`*${"abcdefghi"[i]},`.repeat(9)}]`).join("\n")}`,
+    "config.yaml:1: Excessive alias count indicates a resource exhaustion attack",
+  ],
+])("parseConfig() refuses aliases that cannot be resolved: %j", (text, message) => {
+  expect(() => parseConfig(text, "config.yaml")).toThrow(
+    expect.objectContaining({ name: "ConfigError", message }),
+  );
+});

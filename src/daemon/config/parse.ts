@@ -8,6 +8,7 @@ import {
   parseDocument,
 } from "yaml";
 import type * as z from "zod";
+import { errorMessage } from "#lib/error-message.ts";
 import { configFromFile, type DaemonConfig } from "./config.ts";
 import { configSchema } from "./schema.ts";
 
@@ -49,13 +50,22 @@ export function parseConfig(text: string, source: string): DaemonConfig {
     }));
     throw new ConfigError(source, problems);
   }
-  const parsed = configSchema.safeParse(document.toJS() ?? {});
+  const parsed = configSchema.safeParse(toValue(document, source) ?? {});
   if (parsed.success) return configFromFile(parsed.data);
   const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, document, lines));
   throw new ConfigError(
     source,
     problems.sort((a, b) => a.line - b.line),
   );
+}
+
+/** The document's value; aliases without an anchor, or that multiply it without end, are found only here. */
+function toValue(document: Document, source: string): unknown {
+  try {
+    return document.toJS();
+  } catch (cause) {
+    throw new ConfigError(source, [{ line: 1, key: "", problem: errorMessage(cause) }]);
+  }
 }
 
 function problemsOf(
