@@ -1,0 +1,80 @@
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Operation, Step } from "./fault.ts";
+import type { Place } from "./place.ts";
+import { ipamType } from "./topology.ts";
+
+/** What a gate does when it is reached (fixtures/gate.c). */
+export type GateAction = "hold" | "hang" | "kill" | "stop" | "garbage" | "flood" | "fail";
+
+/** The plugin process that has reached its gate. */
+export interface Reached {
+  readonly pid: number;
+  readonly parent: number;
+}
+
+/** The gates in front of the real plugins. */
+export class Gates {
+  readonly #place: Place;
+
+  constructor(place: Place) {
+    this.#place = place;
+  }
+
+  /** From now on the gate of that step does this. */
+  set(key: string, action: GateAction): void {
+    writeFileSync(this.#path("control", key), action);
+  }
+
+  /** Lets go what `hold` holds. */
+  release(key: string): void {
+    rmSync(this.#path("control", key), { force: true });
+  }
+
+  /** Who has reached the gate, if anybody has. */
+  reached(key: string): Reached | undefined {
+    const path = this.#path("reached", key);
+    if (!existsSync(path)) return undefined;
+    const [pid = 0, parent = 0] = readFileSync(path, "utf8").split(" ").map(Number);
+    return { pid, parent };
+  }
+
+  /** Opens all gates and forgets who came by. */
+  async clear(): Promise<void> {
+    for (const folder of ["control", "reached"]) {
+      const dir = join(this.#place.root, folder);
+      for (const name of await readdir(dir)) await rm(join(dir, name), { force: true });
+    }
+  }
+
+  /** Takes a plugin away. */
+  hide(type: string): void {
+    renameSync(join(this.#place.binDir, type), join(this.#place.root, "hidden", type));
+  }
+
+  /** Moves all plugins to another directory. */
+  move(): void {
+    renameSync(this.#place.binDir, this.#place.movedDir);
+  }
+
+  /** Puts every plugin back to where it was. */
+  async restore(): Promise<void> {
+    const { binDir, movedDir, root } = this.#place;
+    if (existsSync(movedDir)) renameSync(movedDir, binDir);
+    const hidden = join(root, "hidden");
+    for (const type of await readdir(hidden)) renameSync(join(hidden, type), join(binDir, type));
+  }
+
+  #path(folder: "control" | "reached", key: string): string {
+    return join(this.#place.root, folder, key);
+  }
+}
+
+/** The name of a step's gate. @throws Error when the step is not one of a plugin */
+export function gateOf(operation: Operation, { moment, ifName, plugin }: Step): string {
+  if (ifName === undefined || plugin === undefined) throw new Error(`${moment} has no gate`);
+  const isIpam = moment.startsWith("ipam");
+  const side = moment === "before" || moment === "ipam" ? "before" : "after";
+  return [isIpam ? ipamType : plugin, operation, ifName, side].join(".");
+}
