@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Operation, Step } from "./fault.ts";
+import type { Fault } from "./fault.ts";
 import type { Place } from "./place.ts";
 import { ipamType } from "./topology.ts";
 
@@ -71,10 +71,14 @@ export class Gates {
   }
 }
 
-/** The name of a step's gate. @throws Error when the step is not one of a plugin */
-export function gateOf(operation: Operation, { moment, ifName, plugin }: Step): string {
+/** The name of a container's gate at a step. @throws Error when the step is not one of a plugin */
+export function gateOf(
+  containerId: string,
+  { operation, step }: Pick<Fault, "operation" | "step">,
+): string {
+  const { moment, ifName, plugin } = step;
   if (ifName === undefined || plugin === undefined) throw new Error(`${moment} has no gate`);
   const isIpam = moment.startsWith("ipam");
   const side = moment === "before" || moment === "ipam" ? "before" : "after";
-  return [isIpam ? ipamType : plugin, operation, ifName, side].join(".");
+  return [containerId, isIpam ? ipamType : plugin, operation, ifName, side].join(".");
 }

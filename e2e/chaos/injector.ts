@@ -20,7 +20,7 @@ export interface Parts {
 const reachedLimitMs = 10_000;
 /** A runtime does not wait long for an executable that has stopped, compared with what else is waited for. */
 const stoppedShimMs = 300;
-/** A grandchild whose caller was killed goes on this much later: in the middle of the next call. */
+/** A plugin whose caller was killed goes on this much later: in the middle of the next call. */
 const stragglerMs = 100;
 
 /** Lets one fault happen in one call. */
@@ -65,14 +65,9 @@ export class Injector {
     if (reached === undefined || this.#selfAction !== undefined) return reached !== undefined;
     if (moment === "between") return await this.#between(call, reached);
     await this.#act(call, reached);
-    const isOrphaned = this.fault.target === "shim" || this.fault.target === "delegate";
-    if (moment.startsWith("ipam") && isOrphaned) {
-      await call.outcome;
-      sleep(stragglerMs).then(
-        () => this.#parts.gates.release(this.#gate),
-        () => undefined,
-      );
-    } else this.#parts.gates.release(this.#gate);
+    const lostItsCaller = this.fault.target === "shim" || this.fault.target === "delegate";
+    if (lostItsCaller) await call.outcome;
+    setTimeout(() => this.#parts.gates.release(this.#gate), lostItsCaller ? stragglerMs : 0);
     return true;
   }
 
@@ -84,7 +79,7 @@ export class Injector {
   }
 
   get #gate(): string {
-    return gateOf(this.fault.operation, this.fault.step);
+    return gateOf(this.#sandbox.containerId, this.fault);
   }
 
   /** What the plugin's own gate does, when the fault is the plugin's. */

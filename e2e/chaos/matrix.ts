@@ -17,6 +17,8 @@ export interface MatrixOptions {
   readonly workers: number;
   /** Prints every run, not only those that left something. @default false */
   readonly verbose?: boolean;
+  /** Prints no run at all. @default false */
+  readonly quiet?: boolean;
   /** Puts the tables into docs/reliability.md. @default false */
   readonly write?: boolean;
 }
@@ -32,7 +34,8 @@ export async function runMatrix(options: MatrixOptions): Promise<MatrixReport> {
       builds,
       workers: Math.min(options.workers, tasks.length),
       onCompleted(done) {
-        if (options.verbose || done.result.leaks.length > 0) console.log(describeRun(name, done));
+        const isShown = options.verbose || done.result.leaks.length > 0;
+        if (isShown && !options.quiet) console.log(describeRun(name, done));
       },
     });
     report.contenders.push({ name, completed, leaking: completed.filter(isLeaking) });
