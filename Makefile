@@ -72,7 +72,7 @@ else
 endif
 
 soak: build ## attach and detach for long, half of it with faults; what grows fails it (docs/reliability.md)
-	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(WRITE),--write)
+	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")
 
 bench: build ## measure Plexus against the bare delegates
 	node bench/main.ts

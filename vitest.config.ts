@@ -34,7 +34,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "chaos",
-          include: ["e2e/chaos/**/*.test.ts"],
+          include: ["e2e/{chaos,soak}/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 1_200_000,
           fileParallelism: false,

@@ -66,6 +66,7 @@ export const faultKinds: readonly FaultKind[] = [
   ...kindsOf("delegate", ownActions, ["before", "after"]),
   ...kindsOf("grandchild", ["kill", "stop", ...ownActions], ["ipam", "ipam-done"]),
   ...kindsOf("plugin", ["missing"], ["before", "ipam"]),
+  ...kindsOf("plugin", ["lost"], ["before"]),
   ...kindsOf("plugin", ["moved"], ["start"]),
   ...kindsOf("disk", ["full", "no-inode"], unlessDone),
   ...kindsOf("disk", ["read-only"], ["start"]),
@@ -93,10 +94,18 @@ export function everyFault(kinds: readonly FaultKind[] = faultKinds): Fault[] {
   return (["ADD", "DEL"] as const).flatMap((operation) =>
     kinds.flatMap(({ target, action, moments: at }) =>
       steps
-        .filter((step) => at.includes(step.moment))
+        .filter((step) => at.includes(step.moment) && (action !== "lost" || canBeLost(step)))
         .map((step): Fault => ({ operation, step, target, action })),
     ),
   );
+}
+
+/**
+ * A plugin that never comes back: what it made must go with the namespace, as that of a plugin that
+ * makes interfaces does. Rules and queues on the host are nobody else's to remove.
+ */
+function canBeLost({ plugin }: Step): boolean {
+  return networks.some(({ plugins }) => plugins[0]?.type === plugin);
 }
 
 /** `ADD net1/macvlan:ipam grandchild kill`. */

@@ -48,22 +48,29 @@ export class Gates {
     }
   }
 
-  /** Takes a plugin away. */
-  hide(type: string): void {
-    renameSync(join(this.#place.binDir, type), join(this.#place.root, "hidden", type));
+  /** Where the plugins are now: what a runtime has in CNI_PATH. */
+  get dir(): string {
+    const { binDir, movedDir } = this.#place;
+    return existsSync(movedDir) ? movedDir : binDir;
+  }
+
+  /** Takes a plugin away: until the next repair, or with `lost` until the end of the run. */
+  hide(type: string, folder: "hidden" | "lost"): void {
+    const path = join(this.dir, type);
+    if (existsSync(path)) renameSync(path, join(this.#place.root, folder, type));
   }
 
   /** Moves all plugins to another directory. */
   move(): void {
-    renameSync(this.#place.binDir, this.#place.movedDir);
+    if (this.dir === this.#place.binDir) renameSync(this.dir, this.#place.movedDir);
   }
 
-  /** Puts every plugin back to where it was. */
-  async restore(): Promise<void> {
+  /** Puts plugins back to where they were: those that are not lost. */
+  async restore(folder: "hidden" | "lost" = "hidden"): Promise<void> {
     const { binDir, movedDir, root } = this.#place;
     if (existsSync(movedDir)) renameSync(movedDir, binDir);
-    const hidden = join(root, "hidden");
-    for (const type of await readdir(hidden)) renameSync(join(hidden, type), join(binDir, type));
+    const dir = join(root, folder);
+    for (const type of await readdir(dir)) renameSync(join(dir, type), join(binDir, type));
   }
 
   #path(folder: "control" | "reached", key: string): string {

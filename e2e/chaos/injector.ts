@@ -40,8 +40,13 @@ export class Injector {
     const { contender, gates } = this.#parts;
     const { moment, plugin } = this.fault.step;
     if (this.fault.target === "plugin") {
-      if (this.fault.action === "moved") gates.move();
-      else gates.hide(moment === "ipam" ? ipamType : (plugin ?? ""));
+      const { action } = this.fault;
+      if (action === "moved") gates.move();
+      else
+        gates.hide(
+          moment === "ipam" ? ipamType : (plugin ?? ""),
+          action === "lost" ? "lost" : "hidden",
+        );
       return true;
     }
     if (moment === "start") {

@@ -44,7 +44,7 @@ export async function preparePlace(gate: string): Promise<Place> {
   if (process.pid !== 1) throw new Error("this process is not alone in its namespaces");
   await execa("sh", ["-ec", setUp]);
   const root = "/run/chaos";
-  const folders = ["bin", "real", "control", "reached", "hidden", "tmp", "run", "etc"];
+  const folders = ["bin", "real", "control", "reached", "hidden", "lost", "tmp", "run", "etc"];
   for (const folder of folders) mkdirSync(join(root, folder));
   for (const type of pluginTypes) {
     await copyFile(gate, join(root, "bin", type));

@@ -139,13 +139,13 @@ class Run {
 
   async cleanUp(): Promise<void> {
     await this.removeNetns();
+    await this.#node.gates.restore("lost");
     this.#node.api.delete("pods", { namespace: "default", name: this.#sandbox.podName });
   }
 
   #options(fault: Fault | undefined): CallOptions {
-    const { binDir, movedDir } = this.#node.place;
     return {
-      cniPath: [fault?.action === "moved" ? movedDir : binDir],
+      cniPath: [this.#node.gates.dir],
       previousRelease: fault?.action === "previous-release",
       standalone: this.#scenario.faults.some((f) => f.target === "standalone"),
     };

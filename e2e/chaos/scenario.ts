@@ -51,10 +51,13 @@ export function randomScenario(seed: string, kinds: readonly FaultKind[]): Scena
     return random.pick(possible);
   };
   const which = random.pick(["ADD", "DEL", "both"] as const);
+  const faults = (["ADD", "DEL"] as const)
+    .filter((operation) => which === operation || which === "both")
+    .map(faultOf);
   return {
-    faults: (["ADD", "DEL"] as const).filter((o) => which === o || which === "both").map(faultOf),
+    faults,
     repaired: random.pick(["before DEL", "after DEL"]),
-    netns: random.chance(0.15) ? "removed" : "kept",
+    netns: random.chance(0.15) || faults.some(isForGood) ? "removed" : "kept",
   };
 }
 
@@ -84,9 +87,14 @@ export function fixedScenarios(count: number, kinds: readonly FaultKind[]): Scen
       (fault, n): Scenario => ({
         faults: [fault],
         repaired: n % 3 === 0 ? "after DEL" : "before DEL",
-        netns: n % 7 === 3 ? "removed" : "kept",
+        netns: n % 7 === 3 || isForGood(fault) ? "removed" : "kept",
       }),
     );
+}
+
+/** Without its plugin an interface only goes with its namespace. */
+function isForGood({ action }: Fault): boolean {
+  return action === "lost";
 }
 
 /** A stride that visits all of a column before it comes back. */

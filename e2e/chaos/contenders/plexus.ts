@@ -19,25 +19,40 @@ const waits = {
   PLEXUS_REPLAY_MS: "4000",
 };
 
-const daemonConfig = {
-  delegateTimeoutMs: 1000,
-  apiTimeoutMs: 500,
-  statusWaitMs: 200,
-  primary: { settleMs: 0 },
-};
+/** What a run may have otherwise. */
+export interface PlexusOptions {
+  /** Where metrics are served. @default nowhere */
+  readonly http?: string;
+  /** A configuration list. @default the topology's */
+  readonly defaultNetwork?: object;
+  /** @default 1000 */
+  readonly delegateTimeoutMs?: number;
+  /** Whether the shim's waits are cut. @default true */
+  readonly hurried?: boolean;
+}
 
 /** Plexus, daemon and shim of this build. */
-export function plexus({ place, api, previousShim }: ContenderParts): Contender {
+export function plexus(
+  { place, api, previousShim }: ContenderParts,
+  options: PlexusOptions = {},
+): Contender {
+  const {
+    http = "off",
+    defaultNetwork = confList(networks[0]),
+    delegateTimeoutMs = 1000,
+  } = options;
   const [config, kubeconfig, socket] = ["etc/config.yaml", "etc/kubeconfig", "run/plexus.sock"].map(
     (name) => join(place.root, name),
   ) as [string, string, string];
-  writeFileSync(config, JSON.stringify(daemonConfig));
+  const timeouts = { delegateTimeoutMs, apiTimeoutMs: 500, statusWaitMs: 200 };
+  writeFileSync(config, JSON.stringify({ ...timeouts, primary: { settleMs: 0 } }));
   writeFileSync(kubeconfig, JSON.stringify(api.kubeconfig()));
   const files = ["--config", config, "--kubeconfig", kubeconfig, "--socket", socket];
   const rest = ["--state-dir", place.stateDir, "--cni-conf-dir", join(place.root, "etc")];
-  const flags = [...files, ...rest, "--http", "off", "--node", "chaos"];
+  const flags = [...files, ...rest, "--http", http, "--node", "chaos"];
+  // Node's flag is the deployment's.
   const daemon = new Daemon({
-    command: [nodeBinary(), distPath("plexusd.js"), ...flags],
+    command: [nodeBinary(), "--max-semi-space-size=2", distPath("plexusd.js"), ...flags],
     env: { PATH: process.env.PATH ?? "", TMPDIR: join(place.root, "tmp") },
     ready: { log: "plexusd serves" },
   });
@@ -46,25 +61,25 @@ export function plexus({ place, api, previousShim }: ContenderParts): Contender 
     name: "plexus",
     type: "plexus",
     kubeconfig,
-    delegates: [confList(networks[0])],
+    delegates: [defaultNetwork],
     runtimeConfig,
   };
   return {
     name: "Plexus",
     daemon,
     hasRequested: ({ containerId }) => existsSync(join(place.stateDir, `${containerId}.lock`)),
-    command: (operation, sandbox, options) => ({
-      program: options.previousRelease ? previousShim : distPath("plexus"),
+    command: (operation, sandbox, call) => ({
+      program: call.previousRelease ? previousShim : distPath("plexus"),
       stdin: JSON.stringify(conf),
       env: {
-        ...runtimeEnvironment(operation, sandbox, options.cniPath),
-        ...waits,
+        ...runtimeEnvironment(operation, sandbox, call.cniPath),
+        ...(options.hurried === false ? {} : waits),
         TMPDIR: join(place.root, "tmp"),
         NODE_NAME: "chaos",
         PLEXUS_CONFIG: config,
         PLEXUS_SOCKET: socket,
         PLEXUS_STATE_DIR: place.stateDir,
-        PLEXUS_STANDALONE: options.standalone ? distPath("plexus-standalone") : "",
+        PLEXUS_STANDALONE: call.standalone ? distPath("plexus-standalone") : "",
       },
     }),
   };
