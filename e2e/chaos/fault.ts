@@ -67,7 +67,7 @@ export const faultKinds: readonly FaultKind[] = [
   ...kindsOf("grandchild", ["kill", "stop", ...ownActions], ["ipam", "ipam-done"]),
   ...kindsOf("plugin", ["missing"], ["before", "ipam"]),
   ...kindsOf("plugin", ["lost"], ["before"]),
-  ...kindsOf("plugin", ["moved"], ["start"]),
+  ...kindsOf("plugin", ["moved"], unlessDone),
   ...kindsOf("disk", ["full", "no-inode"], unlessDone),
   ...kindsOf("disk", ["read-only"], ["start"]),
   ...kindsOf("api", ["500", "hang", "gone"], unlessDone),

@@ -60,17 +60,26 @@ export class Gates {
     if (existsSync(path)) renameSync(path, join(this.#place.root, folder, type));
   }
 
-  /** Moves all plugins to another directory. */
+  /** Moves all plugins to another directory, until the end of the run. */
   move(): void {
     if (this.dir === this.#place.binDir) renameSync(this.dir, this.#place.movedDir);
   }
 
-  /** Puts plugins back to where they were: those that are not lost. */
-  async restore(folder: "hidden" | "lost" = "hidden"): Promise<void> {
-    const { binDir, movedDir, root } = this.#place;
-    if (existsSync(movedDir)) renameSync(movedDir, binDir);
-    const dir = join(root, folder);
-    for (const type of await readdir(dir)) renameSync(join(dir, type), join(binDir, type));
+  /** Gives back the plugins that were taken away, but for those that are lost. */
+  async restore(): Promise<void> {
+    await this.#giveBack("hidden");
+  }
+
+  /** Puts every plugin back to where it was. */
+  async restoreAll(): Promise<void> {
+    await this.#giveBack("hidden");
+    await this.#giveBack("lost");
+    if (this.dir !== this.#place.binDir) renameSync(this.dir, this.#place.binDir);
+  }
+
+  async #giveBack(folder: "hidden" | "lost"): Promise<void> {
+    const from = join(this.#place.root, folder);
+    for (const type of await readdir(from)) renameSync(join(from, type), join(this.dir, type));
   }
 
   #path(folder: "control" | "reached", key: string): string {

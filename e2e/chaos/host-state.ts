@@ -52,7 +52,7 @@ async function legacyRules(): Promise<string[]> {
 }
 
 /** What the harness itself keeps there, and mount points of namespaces, which have a section each. */
-const passedOver = ["bin", "real", "control", "reached", "hidden", "lost", "etc"];
+const passedOver = ["bin", "moved", "real", "control", "reached", "hidden", "lost", "etc"];
 
 /**
  * Files, but for what is to stay: host-local's last address and lock, the lock of garbage collection,

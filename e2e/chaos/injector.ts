@@ -39,14 +39,10 @@ export class Injector {
   async arm(): Promise<boolean> {
     const { contender, gates } = this.#parts;
     const { moment, plugin } = this.fault.step;
-    if (this.fault.target === "plugin") {
-      const { action } = this.fault;
-      if (action === "moved") gates.move();
-      else
-        gates.hide(
-          moment === "ipam" ? ipamType : (plugin ?? ""),
-          action === "lost" ? "lost" : "hidden",
-        );
+    const { target, action } = this.fault;
+    if (target === "plugin" && action !== "moved") {
+      const type = moment === "ipam" ? ipamType : (plugin ?? "");
+      gates.hide(type, action === "lost" ? "lost" : "hidden");
       return true;
     }
     if (moment === "start") {
@@ -121,13 +117,14 @@ export class Injector {
   }
 
   async #act(call: RunningCall | undefined, reached: Reached | undefined): Promise<void> {
-    const { place, api, contender } = this.#parts;
+    const { place, api, contender, gates } = this.#parts;
     const { target, action } = this.fault;
     const name = action === "stop" ? "SIGSTOP" : "SIGKILL";
     if (target === "plexusd" && action === "stop") contender.daemon?.signal(name);
     else if (target === "plexusd" || target === "standalone") await contender.daemon?.kill();
     else if (target === "disk") await breakDisk(place, action);
     else if (target === "api") await api.fail(action);
+    else if (target === "plugin") gates.move();
     else if (target === "delegate") signal(reached?.parent ?? 0, name);
     else if (target === "shim" && call !== undefined) {
       signal(call.pid, name);

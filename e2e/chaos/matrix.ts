@@ -2,7 +2,7 @@ import { makeBuilds } from "./builds.ts";
 import { contenders } from "./contenders/all.ts";
 import { type FaultKind, faultKinds } from "./fault.ts";
 import { type Completed, runTasks } from "./pool.ts";
-import { describeRun, type MatrixReport, writeReport } from "./report.ts";
+import { describeRun, type MatrixReport } from "./report.ts";
 import { fixedScenarios, formatScenario, parseScenario, randomScenario } from "./scenario.ts";
 import type { Task } from "./worker.ts";
 
@@ -19,8 +19,6 @@ export interface MatrixOptions {
   readonly verbose?: boolean;
   /** Prints no run at all. @default false */
   readonly quiet?: boolean;
-  /** Puts the tables into docs/reliability.md. @default false */
-  readonly write?: boolean;
 }
 
 /** Makes the runs with every contender that is given; a line is printed for each that leaves something. */
@@ -40,7 +38,6 @@ export async function runMatrix(options: MatrixOptions): Promise<MatrixReport> {
     });
     report.contenders.push({ name, completed, leaking: completed.filter(isLeaking) });
   }
-  if (options.write) await writeReport(report);
   return report;
 }
 

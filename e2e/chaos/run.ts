@@ -139,7 +139,7 @@ class Run {
 
   async cleanUp(): Promise<void> {
     await this.removeNetns();
-    await this.#node.gates.restore("lost");
+    await this.#node.gates.restoreAll();
     this.#node.api.delete("pods", { namespace: "default", name: this.#sandbox.podName });
   }
 
