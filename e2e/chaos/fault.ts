@@ -23,7 +23,7 @@ export const moments = [
 export type Moment = (typeof moments)[number];
 
 /** A moment of a call; `ifName` and `plugin` say of which plugin, where it is one's. */
-export interface Step {
+interface Step {
   readonly moment: Moment;
   readonly ifName?: string;
   readonly plugin?: string;
@@ -76,7 +76,7 @@ export const faultKinds: readonly FaultKind[] = [
 ];
 
 /** Every step of a call with its three networks, in the order of ADD. */
-export const steps: readonly Step[] = [
+const steps: readonly Step[] = [
   { moment: "start" },
   { moment: "request" },
   ...networks.flatMap(({ ifName, plugins }) =>
@@ -121,6 +121,6 @@ export function parseFault(text: string): Fault {
 }
 
 /** `start`, or `net1/macvlan:ipam`. */
-export function formatStep({ moment, ifName, plugin }: Step): string {
+function formatStep({ moment, ifName, plugin }: Step): string {
   return ifName === undefined ? moment : `${ifName}/${plugin}:${moment}`;
 }

@@ -48,7 +48,7 @@ interface Cell {
 }
 
 /** `faults × steps` of one contender as Markdown: in each cell `runs` or `runs / leaking`. */
-export function matrixTable(completed: readonly Completed[]): string {
+function matrixTable(completed: readonly Completed[]): string {
   const columns = (["ADD", "DEL"] as const).flatMap((operation) =>
     moments.map((moment) => ({ operation, moment })),
   );
@@ -73,7 +73,7 @@ export function matrixTable(completed: readonly Completed[]): string {
 }
 
 /** Faults against contenders: `runs / leaking`. */
-export function contenderTable(report: MatrixReport): string {
+function contenderTable(report: MatrixReport): string {
   const rows = new Map<string, Map<string, Cell>>();
   for (const { name, completed } of report.contenders) {
     for (const { fault, leaking } of faultsThatHappened(completed)) {

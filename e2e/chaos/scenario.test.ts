@@ -1,5 +1,9 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { repositoryRoot } from "../support/paths.ts";
 import { everyFault, faultKinds } from "./fault.ts";
+import { mutations } from "./mutations.ts";
 import { fixedScenarios, formatScenario, parseScenario, randomScenario } from "./scenario.ts";
 
 test("a scenario can be repeated from its line", () => {
@@ -29,4 +33,11 @@ test("200 fixed scenarios are all different and have every kind of fault, in ADD
     `${f.operation} ${f.target} ${f.action}`;
   const had = new Set(scenarios.flatMap(({ faults }) => faults.map(kindOf)));
   expect([...new Set(everyFault().map(kindOf))].filter((kind) => !had.has(kind))).toEqual([]);
+});
+
+test("docs/reliability.md names every safeguard and every kind of fault", () => {
+  const page = readFileSync(join(repositoryRoot, "docs/reliability.md"), "utf8");
+  for (const { name, scenario } of mutations)
+    expect(page).toContain(`| ${name} | \`${scenario}\` |`);
+  for (const { action } of faultKinds) expect(page).toContain(action);
 });
