@@ -31,14 +31,28 @@ export async function runMatrix(options: MatrixOptions): Promise<MatrixReport> {
       contender: name,
       builds,
       workers: Math.min(options.workers, tasks.length),
-      onCompleted(done) {
-        const isShown = options.verbose || done.result.leaks.length > 0;
-        if (isShown && !options.quiet) console.log(describeRun(name, done));
-      },
+      onCompleted: reporter(name, tasks.length, options),
     });
     report.contenders.push({ name, completed, leaking: completed.filter(isLeaking) });
   }
   return report;
+}
+
+/** Prints what is left as soon as it is found, and now and then how far the runs are. */
+function reporter(
+  name: string,
+  total: number,
+  { verbose, quiet }: MatrixOptions,
+): (completed: Completed) => void {
+  let [count, leaking] = [0, 0];
+  return (completed) => {
+    count++;
+    if (isLeaking(completed)) leaking++;
+    if (quiet) return;
+    if (verbose || isLeaking(completed)) console.log(describeRun(name, completed));
+    if (count % 100 === 0)
+      console.log(`${name}: ${count} of ${total} runs, ${leaking} left something`);
+  };
 }
 
 function isLeaking({ result }: Completed): boolean {

@@ -16,7 +16,7 @@ export interface PoolOptions {
   readonly contender: string;
   readonly builds: Builds;
   readonly workers: number;
-  /** Called after each task. */
+  /** Called after each task, in the order in which they end. */
   readonly onCompleted: (completed: Completed) => void;
 }
 
@@ -35,7 +35,7 @@ export async function runTasks(tasks: readonly Task[], options: PoolOptions): Pr
     try {
       for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
         worker ??= await Worker.start(options);
-        const result = await worker.run(task);
+        const result = await worker.run(task).catch(unfinished);
         completed.push({ ...task, result });
         options.onCompleted({ ...task, result });
         if (result.leaks.length === 0) continue;
@@ -48,6 +48,13 @@ export async function runTasks(tasks: readonly Task[], options: PoolOptions): Pr
   };
   await Promise.all(Array.from({ length: options.workers }, work));
   return completed.sort((a, b) => a.number - b.number);
+}
+
+/** A run that came to no end, as when a daemon does not start again, counts as one that left something. */
+function unfinished(error: unknown): RunResult {
+  const problem = error instanceof Error ? error.message : String(error);
+  const leaks = [`the run could not be finished: ${problem}`];
+  return { happened: [], add: "", dels: [], leaks, milliseconds: 0 };
 }
 
 /** One process in namespaces of its own. */

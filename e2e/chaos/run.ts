@@ -25,6 +25,8 @@ export interface RunResult {
 const callLimitMs = 3000;
 const delLimit = 6;
 const settleMs = 1500;
+/** A daemon that was stopped goes on with what it was at: nothing may come of that any more. */
+const resumedMs = 150;
 
 /** Carries out a scenario on a node in the state `reference`, and compares what it leaves. */
 export async function carryOut(
@@ -121,6 +123,10 @@ class Run {
   async leaks(): Promise<string[]> {
     const { place, contender, reference } = this.#node;
     const own = `namespace ${this.#sandbox.podName}`;
+    const wasStopped = this.#scenario.faults.some(
+      ({ target, action }) => target === "plexusd" && action === "stop",
+    );
+    if (wasStopped) await sleep(resumedMs);
     const deadline = performance.now() + settleMs;
     for (;;) {
       const known = [contender.daemon?.pid ?? 0];
