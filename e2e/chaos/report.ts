@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { repositoryRoot } from "../support/paths.ts";
 import { type Moment, moments } from "./fault.ts";
 import type { Completed } from "./pool.ts";
+import type { RunResult } from "./run.ts";
 import { parseScenario } from "./scenario.ts";
 
 /** What all runs of all contenders found. */
@@ -32,14 +33,20 @@ export function formatSummary({ selection, contenders }: MatrixReport): string {
       const count = completed.length;
       const reached = completed.filter((c) => c.result.happened.some((each) => each)).length;
       const mean = completed.reduce((sum, c) => sum + c.result.milliseconds, 0) / (count || 1);
+      const unanswered = completed.filter(({ result }) => hasUnanswered(result)).length;
       const lines = leaking.map(({ scenario }) => `  make chaos SCENARIO="${scenario}"`);
       const head = `${name}: ${selection}: ${leaking.length} of ${count} runs left something`;
       return [
-        `${head}; in ${reached} a fault happened; ${Math.round(mean)} ms each`,
+        `${head}; in ${reached} a fault happened, in ${unanswered} a call was not answered; ${Math.round(mean)} ms each`,
         ...lines,
       ].join("\n");
     })
     .join("\n");
+}
+
+/** Whether the runtime had to give up on a call that no fault had stopped. */
+function hasUnanswered({ add, dels }: RunResult): boolean {
+  return [add, ...dels].includes("no answer");
 }
 
 interface Cell {
@@ -88,7 +95,13 @@ function contenderTable(report: MatrixReport): string {
   const body = [...rows]
     .toSorted()
     .map(([fault, cells]) => [fault, ...names.map((name) => pair(cells.get(name)))]);
-  return markdown(["fault", ...names], [...body, ["all runs", ...total]]);
+  const unanswered = report.contenders.map(
+    (c) => `${c.completed.filter(({ result }) => hasUnanswered(result)).length}`,
+  );
+  return markdown(
+    ["fault", ...names],
+    [...body, ["all runs", ...total], ["runs with a call that was never answered", ...unanswered]],
+  );
 }
 
 /** Puts the tables between their markers in docs/reliability.md. */

@@ -14,6 +14,8 @@ export interface CallOutcome {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
+  /** Whether it was killed because it had not answered within the runtime's limit. */
+  readonly exceededLimit: boolean;
 }
 
 /** A call that is being made. */
@@ -21,14 +23,14 @@ export interface RunningCall {
   readonly pid: number;
   readonly outcome: Promise<CallOutcome>;
   hasEnded(): boolean;
-  /** The runtime gives up and kills the executable after that many milliseconds from now. */
+  /** The executable is stopped by a fault: the runtime kills it after that many milliseconds from now. */
   giveUpIn(milliseconds: number): void;
 }
 
 /** Starts a call as a runtime does, with its limit in milliseconds. */
 export function startCall(command: Command, limitMs: number): RunningCall {
   const child = spawn(command.program, { env: command.env, stdio: "pipe" });
-  let [stdout, stderr, ended] = ["", "", false];
+  let [stdout, stderr, ended, exceededLimit] = ["", "", false, false];
   child.stdout.on("data", (chunk: Buffer) => {
     stdout += chunk.toString();
   });
@@ -37,7 +39,10 @@ export function startCall(command: Command, limitMs: number): RunningCall {
   });
   child.stdin.on("error", () => undefined);
   child.stdin.end(command.stdin);
-  let timer = setTimeout(() => child.kill("SIGKILL"), limitMs);
+  let timer = setTimeout(() => {
+    exceededLimit = true;
+    child.kill("SIGKILL");
+  }, limitMs);
   const exited = new Promise<number | undefined>((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code) => {
@@ -52,7 +57,7 @@ export function startCall(command: Command, limitMs: number): RunningCall {
     await Promise.race([closed, sleep(50)]);
     child.stdout.destroy();
     child.stderr.destroy();
-    return { exitCode, stdout, stderr };
+    return { exitCode, stdout, stderr, exceededLimit };
   });
   return {
     pid: child.pid ?? 0,
@@ -66,7 +71,8 @@ export function startCall(command: Command, limitMs: number): RunningCall {
 }
 
 /** The message of the CNI error that was printed, or what else there is to see of it. */
-export function problemOf({ exitCode, stdout, stderr }: CallOutcome): string {
+export function problemOf({ exitCode, stdout, stderr, exceededLimit }: CallOutcome): string {
+  if (exceededLimit) return "no answer";
   if (exitCode === undefined) return "killed";
   const text = stdout.trim() || stderr.trim();
   try {
