@@ -27,7 +27,7 @@ interface Target {
  * An API server of pods and NetworkAttachmentDefinitions, as much of one as plexusd and Multus ask
  * for, that can fail: `500` answers everything so, `hang` never answers, `gone` does not listen.
  */
-export class KubeApi implements AsyncDisposable {
+export class KubeApi {
   #mode = "ok";
   readonly #objects = new Map<string, KubeObject>();
   readonly #server: Server;
@@ -98,10 +98,6 @@ export class KubeApi implements AsyncDisposable {
     const object = this.#objects.get(keyOf(collection, metadata));
     this.#objects.delete(keyOf(collection, metadata));
     if (object !== undefined) this.#broadcast(collection, "DELETED", object);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#leave();
   }
 
   #store(collection: string, object: KubeObject): KubeObject {

@@ -58,8 +58,8 @@ async function warmUp(parts: Parts): ReturnType<typeof readHostState> {
   const first = await carryOut(scenario, 900_001, { ...parts, reference: empty });
   const reference = await readHostState(parts.place, known);
   const second = await carryOut(scenario, 900_002, { ...parts, reference });
-  if (first.add !== "ok" || second.add !== "ok")
-    throw new Error(`ADD without a fault: ${first.add}`);
+  const problem = [first.add, second.add].find((add) => add !== "ok");
+  if (problem !== undefined) throw new Error(`an ADD without a fault failed: ${problem}`);
   const left = compareHostStates(reference, await readHostState(parts.place, known));
   if (left.length > 0) throw new Error(`a run without a fault left ${left.join(", ")}`);
   return reference;
