@@ -112,7 +112,9 @@ export class Injector {
     gates.release(this.#gate);
     await poll(() => !isAlive(reached.pid), { timeoutMs: 2000 });
     await this.#act(call, reached);
-    if (this.fault.target !== "plexusd") signal(waiting, "SIGCONT");
+    const { target, action } = this.fault;
+    const staysStopped = target === "plexusd" || (action === "stop" && waiting === call.pid);
+    if (!staysStopped) signal(waiting, "SIGCONT");
     return true;
   }
 
