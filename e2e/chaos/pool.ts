@@ -25,7 +25,6 @@ const taskLimitMs = 120_000;
 /**
  * Carries out tasks on workers with a node each. A worker whose run left something is replaced, so
  * that no run sees what another left.
- * @throws Error when a worker fails for a reason that is not the contender's
  */
 export async function runTasks(tasks: readonly Task[], options: PoolOptions): Promise<Completed[]> {
   const waiting = [...tasks];
@@ -34,12 +33,17 @@ export async function runTasks(tasks: readonly Task[], options: PoolOptions): Pr
     let worker: Worker | undefined;
     try {
       for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
-        worker ??= await Worker.start(options);
-        const result = await worker.run(task).catch(unfinished);
+        let result: RunResult;
+        try {
+          worker ??= await Worker.start(options);
+          result = await worker.run(task);
+        } catch (error) {
+          result = unfinished(error);
+        }
         completed.push({ ...task, result });
         options.onCompleted({ ...task, result });
         if (result.leaks.length === 0) continue;
-        await worker.end();
+        await worker?.end();
         worker = undefined;
       }
     } finally {
@@ -75,7 +79,12 @@ class Worker {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
     const worker = new Worker(child);
-    await worker.#next("ready");
+    try {
+      await worker.#next("ready");
+    } catch (error) {
+      await worker.end();
+      throw error;
+    }
     return worker;
   }
 

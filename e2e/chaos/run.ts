@@ -22,7 +22,10 @@ export interface RunResult {
   readonly milliseconds: number;
 }
 
-const callLimitMs = 3000;
+/** A runtime waits for minutes: enough for the limits that the contender itself has, also on a busy machine. */
+const callLimitMs = 6000;
+/** Without a fault nothing is waited for but the machine. */
+const faultlessLimitMs = 60_000;
 const delLimit = 6;
 const settleMs = 1500;
 /** A daemon that was stopped goes on with what it was at: nothing may come of that any more. */
@@ -105,7 +108,10 @@ class Run {
     const injector = fault && new Injector(fault, this.#node, this.#sandbox);
     const isArmed = (await injector?.arm()) ?? true;
     const command = contender.command(operation, this.#sandbox, this.#options(fault));
-    const call = startCall(command, callLimitMs);
+    const call = startCall(
+      command,
+      this.#scenario.faults.length > 0 ? callLimitMs : faultlessLimitMs,
+    );
     const [outcome, isDone] = await Promise.all([
       call.outcome,
       isArmed ? true : injector?.during(call),

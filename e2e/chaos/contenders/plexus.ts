@@ -25,7 +25,7 @@ export interface PlexusOptions {
   readonly http?: string;
   /** A configuration list. @default the topology's */
   readonly defaultNetwork?: object;
-  /** @default 1000 */
+  /** @default 2000 */
   readonly delegateTimeoutMs?: number;
   /** Whether the shim's waits are cut. @default true */
   readonly hurried?: boolean;
@@ -39,7 +39,7 @@ export function plexus(
   const {
     http = "off",
     defaultNetwork = confList(networks[0]),
-    delegateTimeoutMs = 1000,
+    delegateTimeoutMs = 2000,
   } = options;
   const [config, kubeconfig, socket] = ["etc/config.yaml", "etc/kubeconfig", "run/plexus.sock"].map(
     (name) => join(place.root, name),
