@@ -80,18 +80,19 @@ async function run(node: Parts, total: number): Promise<Sample[]> {
       completed++;
     }
   };
+  const sample = async (): Promise<void> => {
+    const seconds = (performance.now() - started) / 1000;
+    const url = `http://${metrics}/metrics`;
+    samples.push(await takeSample(pid, url, { seconds, cycles: completed }));
+  };
   const measure = async (): Promise<void> => {
-    while (!isOver) {
-      const seconds = (performance.now() - started) / 1000;
-      const url = `http://${metrics}/metrics`;
-      samples.push(await takeSample(pid, url, { seconds, cycles: completed }));
-      await sleep(sampleEveryMs);
-    }
+    for (; !isOver; await sleep(sampleEveryMs)) await sample();
   };
   const measuring = measure();
   await Promise.all(Array.from({ length: Number(values.width) }, lane));
   isOver = true;
   await measuring;
+  await sample();
   return samples;
 }
 
