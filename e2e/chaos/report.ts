@@ -118,10 +118,10 @@ export async function writeReport(report: MatrixReport): Promise<void> {
     matrixTable(own?.completed ?? []),
   ].join("\n");
   const text = await readFile(path, "utf8");
-  const between = /(<!-- matrix -->\n)[\s\S]*(\n<!-- end of matrix -->)/;
+  const between = /(<!-- matrix -->)[\s\S]*(<!-- end of matrix -->)/;
   await writeFile(
     path,
-    text.replace(between, (_, from, to) => `${from}${tables}${to}`),
+    text.replace(between, (_, from, to) => `${from}\n\n${tables}\n\n${to}`),
   );
 }
 
