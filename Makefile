@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad conf result configuration
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e bench image clean docs fuzz
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e bench image clean docs fuzz chaos soak
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -71,6 +71,18 @@ fuzz-%:
 e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
+
+# RUNS random runs of SEED, or the one SCENARIO; FIXED=1: the fixed ones and the proofs that they see something.
+chaos: build ## break everything at every step, then compare the node with what it was (docs/reliability.md)
+ifdef FIXED
+	vitest run --project chaos
+else
+	node e2e/chaos/main.ts $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(SEED),--seed "$(SEED)") \
+		$(if $(RUNS),--runs $(RUNS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(WRITE),--write)
+endif
+
+soak: build ## attach and detach for long, half of it with faults; what grows fails it (docs/reliability.md)
+	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")
 
 bench: build ## measure Plexus against the bare delegates
 	node bench/main.ts

@@ -36,6 +36,16 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "chaos",
+          include: ["e2e/{chaos,soak}/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 1_200_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "conformance",
           include: ["e2e/conformance/**/*.test.ts"],
           testTimeout: 120_000,

@@ -1,0 +1,40 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { repositoryRoot } from "../support/paths.ts";
+
+/** What the matrix runs beside the product: made anew for it, gone with it. */
+export interface Builds extends AsyncDisposable {
+  /** fixtures/gate.c, compiled. */
+  readonly gate: string;
+  /** A shim of another release: CHAOS_PREVIOUS_SHIM, or this one with another protocol version. */
+  readonly previousShim: string;
+}
+
+/** Builds it all in a temporary directory. */
+export async function makeBuilds(): Promise<Builds> {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-chaos-"));
+  const gate = join(dir, "gate");
+  const source = join(import.meta.dirname, "fixtures/gate.c");
+  await execa("cc", ["-O1", "-Wall", "-Wextra", "-Werror", "-static", "-o", gate, source]);
+  const previousShim = process.env.CHAOS_PREVIOUS_SHIM ?? (await shimOfOtherVersion(dir));
+  return {
+    gate,
+    previousShim,
+    [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }),
+  };
+}
+
+async function shimOfOtherVersion(dir: string): Promise<string> {
+  const source = join(dir, "shim");
+  await cp(join(repositoryRoot, "shim"), source, { recursive: true });
+  const header = join(source, "protocol.h");
+  const text = await readFile(header, "utf8");
+  const other = text.replace(/(#define PROTOCOL_VERSION) "\d+"/, '$1 "0"');
+  if (other === text) throw new Error("shim/protocol.h defines no PROTOCOL_VERSION");
+  await writeFile(header, other);
+  const shim = join(dir, "plexus-previous");
+  await execa("make", ["-C", source, `OUT=${shim}`, "VERSION=previous", "COMMIT=none"]);
+  return shim;
+}

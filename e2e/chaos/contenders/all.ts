@@ -1,0 +1,26 @@
+import type { FaultKind } from "../fault.ts";
+import type { Contender, ContenderParts } from "./contender.ts";
+import { multusPaths, multusThick, multusThin, thickCanHave, thinCanHave } from "./multus.ts";
+import { plexus } from "./plexus.ts";
+
+/** Those that can take part, whether what they need is given, and what can happen to them. */
+export const contenders: readonly {
+  readonly name: string;
+  isGiven(): boolean;
+  canHave(kind: FaultKind): boolean;
+  make(parts: ContenderParts): Contender;
+}[] = [
+  { name: "Plexus", isGiven: () => true, canHave: () => true, make: plexus },
+  {
+    name: "Multus thin",
+    isGiven: () => multusPaths.thin !== undefined,
+    canHave: thinCanHave,
+    make: multusThin,
+  },
+  {
+    name: "Multus thick",
+    isGiven: () => multusPaths.shim !== undefined && multusPaths.daemon !== undefined,
+    canHave: thickCanHave,
+    make: multusThick,
+  },
+];

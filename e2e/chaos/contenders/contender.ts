@@ -1,0 +1,70 @@
+import type { Daemon } from "../daemon.ts";
+import type { Operation } from "../fault.ts";
+import type { KubeApi } from "../kube-api.ts";
+import type { Place } from "../place.ts";
+import type { Command } from "../runtime-call.ts";
+
+/** One pod of a run. */
+export interface Sandbox {
+  readonly podName: string;
+  readonly podUid: string;
+  readonly containerId: string;
+  /** CNI_NETNS. */
+  readonly netns: string;
+}
+
+/** How the scenario's faults change a call beyond what they do to the node. */
+export interface CallOptions {
+  readonly cniPath: readonly string[];
+  readonly previousRelease: boolean;
+  readonly standalone: boolean;
+}
+
+/** What a contender is built from. */
+export interface ContenderParts {
+  readonly place: Place;
+  readonly api: KubeApi;
+  /** Plexus's shim of another release. */
+  readonly previousShim: string;
+}
+
+/** A meta-plugin in the matrix. */
+export interface Contender {
+  readonly name: string;
+  /** Its daemon, where it has one. */
+  readonly daemon?: Daemon;
+  /** Whether the executable has handed the call to its engine; undefined when that cannot be seen. */
+  hasRequested?(sandbox: Sandbox): boolean;
+  command(operation: Operation, sandbox: Sandbox, options: CallOptions): Command;
+}
+
+/** What a runtime sets for any meta-plugin. */
+export function runtimeEnvironment(
+  operation: Operation,
+  sandbox: Sandbox,
+  cniPath: readonly string[],
+): Record<string, string> {
+  const args = {
+    IgnoreUnknown: "1",
+    K8S_POD_NAMESPACE: "default",
+    K8S_POD_NAME: sandbox.podName,
+    K8S_POD_INFRA_CONTAINER_ID: sandbox.containerId,
+    K8S_POD_UID: sandbox.podUid,
+  };
+  return {
+    PATH: process.env.PATH ?? "",
+    CNI_COMMAND: operation,
+    CNI_CONTAINERID: sandbox.containerId,
+    CNI_NETNS: sandbox.netns,
+    CNI_IFNAME: "eth0",
+    CNI_PATH: cniPath.join(":"),
+    CNI_ARGS: Object.entries(args)
+      .map(([key, value]) => `${key}=${value}`)
+      .join(";"),
+  };
+}
+
+/** What the runtime asks of the default network. */
+export const runtimeConfig = {
+  portMappings: [{ hostPort: 18080, containerPort: 80, protocol: "tcp" }],
+};

@@ -1,0 +1,116 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Daemon } from "../daemon.ts";
+import type { FaultKind } from "../fault.ts";
+import { confList, networks } from "../topology.ts";
+import {
+  type CallOptions,
+  type Contender,
+  type ContenderParts,
+  runtimeConfig,
+  runtimeEnvironment,
+  type Sandbox,
+} from "./contender.ts";
+
+/** Executables of Multus: MULTUS_THIN, or MULTUS_SHIM and MULTUS_DAEMON, name them. */
+export const multusPaths = {
+  thin: process.env.MULTUS_THIN,
+  shim: process.env.MULTUS_SHIM,
+  daemon: process.env.MULTUS_DAEMON,
+};
+
+/** What has no counterpart in Multus cannot happen to it; thin Multus has no daemon either. */
+export function thinCanHave(kind: FaultKind): boolean {
+  return kind.target !== "plexusd" && thickCanHave(kind);
+}
+
+/** See {@link thinCanHave}. */
+export function thickCanHave({ target, action }: FaultKind): boolean {
+  return target !== "standalone" && action !== "previous-release";
+}
+
+/** Multus as one executable per call. */
+export function multusThin(parts: ContenderParts): Contender {
+  const { kubeconfig, cniDir } = files(parts);
+  const conf = {
+    cniVersion: "1.0.0",
+    name: "multus-cni-network",
+    type: "multus",
+    kubeconfig,
+    cniDir,
+    delegates: [confList(networks[0])],
+    capabilities: { portMappings: true },
+    retryDeleteOnError: true,
+    runtimeConfig,
+  };
+  return {
+    name: "Multus thin",
+    command: (operation, sandbox, options) => ({
+      program: multusPaths.thin ?? "",
+      stdin: JSON.stringify({ ...conf, binDir: options.cniPath[0] }),
+      env: runtimeEnvironment(operation, sandbox, options.cniPath),
+    }),
+  };
+}
+
+/** Multus with its daemon. */
+export function multusThick(parts: ContenderParts): Contender {
+  const { root } = parts.place;
+  const { kubeconfig, cniDir, primary } = files(parts);
+  const [socketDir, confDir] = [join(root, "run/multus"), join(root, "etc/net.d")];
+  mkdirSync(confDir);
+  const daemonConfig = join(root, "etc/daemon.json");
+  writeFileSync(
+    daemonConfig,
+    JSON.stringify({
+      cniVersion: "1.0.0",
+      socketDir,
+      cniConfigDir: confDir,
+      multusAutoconfigDir: join(primary, ".."),
+      kubeconfig,
+      cniDir,
+      retryDeleteOnError: true,
+      logToStderr: true,
+      logLevel: "verbose",
+    }),
+  );
+  const daemon = new Daemon({
+    command: [multusPaths.daemon ?? "", "--config", daemonConfig],
+    env: { PATH: process.env.PATH ?? "", MULTUS_NODE_NAME: "chaos", TMPDIR: join(root, "tmp") },
+    ready: { file: join(confDir, "00-multus.conf") },
+  });
+  const conf = (options: CallOptions): object => ({
+    cniVersion: "1.0.0",
+    name: "multus-cni-network",
+    type: "multus-shim",
+    daemonSocketDir: socketDir,
+    clusterNetwork: primary,
+    binDir: options.cniPath[0],
+    capabilities: { portMappings: true },
+    runtimeConfig,
+  });
+  return {
+    name: "Multus thick",
+    daemon,
+    command: (operation, sandbox: Sandbox, options) => ({
+      program: multusPaths.shim ?? "",
+      stdin: JSON.stringify(conf(options)),
+      env: runtimeEnvironment(operation, sandbox, options.cniPath),
+    }),
+  };
+}
+
+function files({ place, api }: ContenderParts): {
+  readonly kubeconfig: string;
+  /** On the disk that faults fill up, as Plexus's records are. */
+  readonly cniDir: string;
+  /** The default network's configuration. */
+  readonly primary: string;
+} {
+  const kubeconfig = join(place.root, "etc/kubeconfig");
+  const primary = join(place.root, "etc/primary/10-default.conflist");
+  mkdirSync(join(primary, ".."));
+  writeFileSync(kubeconfig, JSON.stringify(api.kubeconfig()));
+  writeFileSync(primary, JSON.stringify(confList(networks[0])));
+  return { kubeconfig, primary, cniDir: join(place.disk, "multus") };
+}

@@ -1,0 +1,146 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Contender, Sandbox } from "./contenders/contender.ts";
+import { breakDisk, repairDisk } from "./disk.ts";
+import type { Fault } from "./fault.ts";
+import { type GateAction, type Gates, gateOf, type Reached } from "./gates.ts";
+import type { KubeApi } from "./kube-api.ts";
+import type { Place } from "./place.ts";
+import { isAlive, poll, processes, signal } from "./processes.ts";
+import type { RunningCall } from "./runtime-call.ts";
+import { ipamType } from "./topology.ts";
+
+/** What faults work on. */
+export interface Parts {
+  readonly place: Place;
+  readonly gates: Gates;
+  readonly api: KubeApi;
+  readonly contender: Contender;
+}
+
+const reachedLimitMs = 10_000;
+/** A runtime does not wait long for an executable that has stopped, compared with what else is waited for. */
+const stoppedShimMs = 300;
+/** A plugin whose caller was killed goes on this much later: in the middle of the next call. */
+const stragglerMs = 100;
+
+/** Lets one fault happen in one call. */
+export class Injector {
+  readonly fault: Fault;
+  readonly #parts: Parts;
+  readonly #sandbox: Sandbox;
+
+  constructor(fault: Fault, parts: Parts, sandbox: Sandbox) {
+    this.fault = fault;
+    this.#parts = parts;
+    this.#sandbox = sandbox;
+  }
+
+  /** Before the call is started. Returns whether the fault has happened already. */
+  async arm(): Promise<boolean> {
+    const { contender, gates } = this.#parts;
+    const { moment, plugin } = this.fault.step;
+    const { target, action } = this.fault;
+    if (target === "plugin" && action !== "moved") {
+      const type = moment === "ipam" ? ipamType : (plugin ?? "");
+      gates.hide(type, action === "lost" ? "lost" : "hidden");
+      return true;
+    }
+    if (moment === "start") {
+      await this.#act(undefined, undefined);
+      return true;
+    }
+    if (moment === "request") contender.daemon?.signal("SIGSTOP");
+    else if (moment !== "end") gates.set(this.#gate, this.#selfAction ?? "hold");
+    return false;
+  }
+
+  /** While the call runs. Returns whether the fault happened. */
+  async during(call: RunningCall): Promise<boolean> {
+    const { moment } = this.fault.step;
+    if (moment === "end") return false;
+    if (moment === "request") return await this.#atRequest(call);
+    const reached = await poll(() => this.#parts.gates.reached(this.#gate), {
+      timeoutMs: reachedLimitMs,
+      ended: call.hasEnded,
+    });
+    if (reached === undefined || this.#selfAction !== undefined) return reached !== undefined;
+    if (moment === "between") return await this.#between(call, reached);
+    await this.#act(call, reached);
+    const lostItsCaller = this.fault.target === "shim" || this.fault.target === "delegate";
+    if (lostItsCaller) await call.outcome;
+    setTimeout(() => this.#parts.gates.release(this.#gate), lostItsCaller ? stragglerMs : 0);
+    return true;
+  }
+
+  /** After the call has returned. Returns whether the fault has happened now. */
+  async after(): Promise<boolean> {
+    if (this.fault.step.moment !== "end") return false;
+    await this.#act(undefined, undefined);
+    return true;
+  }
+
+  get #gate(): string {
+    return gateOf(this.#sandbox.containerId, this.fault);
+  }
+
+  /** What the plugin's own gate does, when the fault is the plugin's. */
+  get #selfAction(): GateAction | undefined {
+    const { target, action, step } = this.fault;
+    const isIpam = step.moment.startsWith("ipam");
+    const own = target === (isIpam ? "grandchild" : "delegate");
+    return own && step.moment !== "between" ? (action as GateAction) : undefined;
+  }
+
+  async #atRequest(call: RunningCall): Promise<boolean> {
+    const { contender } = this.#parts;
+    await poll(() => contender.hasRequested?.(this.#sandbox) ?? true, {
+      timeoutMs: reachedLimitMs,
+      ended: call.hasEnded,
+    });
+    await sleep(10);
+    const inTime = !call.hasEnded();
+    await this.#act(call, undefined);
+    if (this.fault.target !== "plexusd") contender.daemon?.signal("SIGCONT");
+    return inTime;
+  }
+
+  /** The engine, or the executable that has none, does not notice that the plugin ended until the fault is there. */
+  async #between(call: RunningCall, reached: Reached): Promise<boolean> {
+    const { contender, gates } = this.#parts;
+    const waiting = contender.daemon?.pid ?? call.pid;
+    signal(waiting, "SIGSTOP");
+    gates.release(this.#gate);
+    await poll(() => !isAlive(reached.pid), { timeoutMs: 2000 });
+    await this.#act(call, reached);
+    const { target, action } = this.fault;
+    const staysStopped = target === "plexusd" || (action === "stop" && waiting === call.pid);
+    if (!staysStopped) signal(waiting, "SIGCONT");
+    return true;
+  }
+
+  async #act(call: RunningCall | undefined, reached: Reached | undefined): Promise<void> {
+    const { place, api, contender, gates } = this.#parts;
+    const { target, action } = this.fault;
+    const name = action === "stop" ? "SIGSTOP" : "SIGKILL";
+    if (target === "plexusd" && action === "stop") contender.daemon?.signal(name);
+    else if (target === "plexusd" || target === "standalone") await contender.daemon?.kill();
+    else if (target === "disk") await breakDisk(place, action);
+    else if (target === "api") await api.fail(action);
+    else if (target === "plugin") gates.move();
+    else if (target === "delegate") signal(reached?.parent ?? 0, name);
+    else if (target === "shim" && call !== undefined) {
+      signal(call.pid, name);
+      if (action === "stop") call.giveUpIn(stoppedShimMs);
+    }
+  }
+}
+
+/** Puts everything right again: mounts, plugins, the API, stopped processes, the daemon. */
+export async function repair({ place, gates, api, contender }: Parts): Promise<void> {
+  await repairDisk(place);
+  await gates.clear();
+  await gates.restore();
+  await api.recover();
+  for (const { pid, state } of processes()) if (state === "T") signal(pid, "SIGCONT");
+  await contender.daemon?.start();
+}

@@ -1,0 +1,60 @@
+import { mkdirSync, symlinkSync } from "node:fs";
+import { copyFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import { cniPluginDir } from "../support/paths.ts";
+import { pluginTypes } from "./topology.ts";
+
+/** Where one worker works. It is alone in network, mount and process namespaces, so names can be fixed. */
+export interface Place {
+  readonly root: string;
+  /** A small file system of its own, which faults fill up. */
+  readonly disk: string;
+  readonly stateDir: string;
+  /** Searched for plugins: gates before the real ones. */
+  readonly binDir: string;
+  /** Where `binDir` goes when plugins are moved. */
+  readonly movedDir: string;
+}
+
+const setUp = `
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /run/netns /run/cni /run/chaos/disk /var/lib/cni
+mount -t tmpfs tmpfs /var/lib/cni
+mount -t tmpfs -o size=4m,nr_inodes=128,mode=700 tmpfs /run/chaos/disk
+ip link set lo up
+ip link add up0 type veth peer name up0-peer
+ip link set up0 up
+ip link set up0-peer up`;
+
+/** Flags of unshare(1) for a process that is to call {@link preparePlace}. */
+export const namespaceFlags = [
+  "--net",
+  "--mount",
+  "--pid",
+  "--fork",
+  "--kill-child",
+  "--mount-proc",
+  "--propagation",
+  "private",
+];
+
+/** Prepares the namespaces that this process is alone in; `gate` is the compiled fixtures/gate.c. */
+export async function preparePlace(gate: string): Promise<Place> {
+  if (process.pid !== 1) throw new Error("this process is not alone in its namespaces");
+  await execa("sh", ["-ec", setUp]);
+  const root = "/run/chaos";
+  const folders = ["bin", "real", "control", "reached", "hidden", "lost", "tmp", "run", "etc"];
+  for (const folder of folders) mkdirSync(join(root, folder));
+  for (const type of pluginTypes) {
+    await copyFile(gate, join(root, "bin", type));
+    symlinkSync(join(cniPluginDir(), type), join(root, "real", type));
+  }
+  return {
+    root,
+    disk: join(root, "disk"),
+    stateDir: join(root, "disk/state"),
+    binDir: join(root, "bin"),
+    movedDir: join(root, "moved"),
+  };
+}

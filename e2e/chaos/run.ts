@@ -1,0 +1,171 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { execa } from "execa";
+import type { CallOptions, Sandbox } from "./contenders/contender.ts";
+import type { Fault, Operation } from "./fault.ts";
+import { compareHostStates, type HostState, readHostState } from "./host-state.ts";
+import { Injector, type Parts, repair } from "./injector.ts";
+import { processes } from "./processes.ts";
+import { type CallOutcome, problemOf, startCall } from "./runtime-call.ts";
+import type { Scenario } from "./scenario.ts";
+import { networks } from "./topology.ts";
+
+/** What became of one run. */
+export interface RunResult {
+  /** For each fault of the scenario, whether it came to happen. */
+  readonly happened: readonly boolean[];
+  /** `ok`, or what the ADD said. */
+  readonly add: string;
+  /** What each DEL said; the last one is `ok` unless none succeeded. */
+  readonly dels: readonly string[];
+  /** What is left after the last DEL; empty is what is promised. */
+  readonly leaks: readonly string[];
+  readonly milliseconds: number;
+}
+
+/** A runtime waits for minutes: enough for the limits that the contender itself has, also on a busy machine. */
+const callLimitMs = 6000;
+/** Without a fault nothing is waited for but the machine. */
+const faultlessLimitMs = 60_000;
+const delLimit = 6;
+const settleMs = 1500;
+/** A daemon that was stopped goes on with what it was at: nothing may come of that any more. */
+const resumedMs = 150;
+
+/** Carries out a scenario on a node in the state `reference`, and compares what it leaves. */
+export async function carryOut(
+  scenario: Scenario,
+  number: number,
+  node: Parts & { readonly reference: HostState },
+): Promise<RunResult> {
+  const started = performance.now();
+  const run = new Run(scenario, number, node);
+  await run.prepare();
+  const add = await run.call("ADD");
+  if (scenario.repaired === "before DEL") await repair(node);
+  if (scenario.netns === "removed") await run.removeNetns();
+  const dels = [await run.call("DEL")];
+  await repair(node);
+  for (let n = 1; dels.at(-1)?.exitCode !== 0 && n < delLimit; n++) {
+    await sleep(25 * 2 ** n);
+    dels.push(await run.call("DEL", []));
+  }
+  const leaks = await run.leaks();
+  if (dels.at(-1)?.exitCode !== 0) leaks.unshift(`DEL never succeeded in ${delLimit} attempts`);
+  await run.cleanUp();
+  const words = (outcome: CallOutcome): string =>
+    outcome.exitCode === 0 ? "ok" : problemOf(outcome);
+  return {
+    happened: run.happened,
+    add: words(add),
+    dels: dels.map(words),
+    leaks,
+    milliseconds: performance.now() - started,
+  };
+}
+
+class Run {
+  readonly happened: boolean[];
+  readonly #scenario: Scenario;
+  readonly #node: Parts & { readonly reference: HostState };
+  readonly #sandbox: Sandbox;
+  #hasNetns = true;
+
+  constructor(scenario: Scenario, number: number, node: Parts & { readonly reference: HostState }) {
+    this.#scenario = scenario;
+    this.#node = node;
+    this.happened = scenario.faults.map(() => false);
+    this.#sandbox = {
+      podName: `pod-${number}`,
+      podUid: `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`,
+      containerId: `chaos${number}`,
+      netns: `/run/netns/pod-${number}`,
+    };
+  }
+
+  async prepare(): Promise<void> {
+    const { podName, podUid } = this.#sandbox;
+    await execa("ip", ["netns", "add", podName]);
+    await execa("ip", ["-n", podName, "link", "set", "lo", "up"]);
+    const wanted = networks.flatMap(({ nad }) => nad ?? []).join(",");
+    this.#node.api.put("pods", {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name: podName,
+        namespace: "default",
+        uid: podUid,
+        annotations: { "k8s.v1.cni.cncf.io/networks": wanted },
+      },
+      spec: { nodeName: "chaos", containers: [] },
+      status: { phase: "Pending" },
+    });
+  }
+
+  /** One call with the scenario's fault for it; later DELs have none. */
+  async call(operation: Operation, faults = this.#scenario.faults): Promise<CallOutcome> {
+    const { contender } = this.#node;
+    const fault = faults.find((f) => f.operation === operation);
+    const injector = fault && new Injector(fault, this.#node, this.#sandbox);
+    const isArmed = (await injector?.arm()) ?? true;
+    const command = contender.command(operation, this.#sandbox, this.#options(fault));
+    const call = startCall(
+      command,
+      this.#scenario.faults.length > 0 ? callLimitMs : faultlessLimitMs,
+    );
+    const [outcome, isDone] = await Promise.all([
+      call.outcome,
+      isArmed ? true : injector?.during(call),
+    ]);
+    if (isDone === true || (await injector?.after()) === true) this.#markHappened(fault);
+    return outcome;
+  }
+
+  async removeNetns(): Promise<void> {
+    if (this.#hasNetns) await execa("ip", ["netns", "del", this.#sandbox.podName]);
+    this.#hasNetns = false;
+  }
+
+  /** What is there that was not before; what is about to end gets a moment to do so. */
+  async leaks(): Promise<string[]> {
+    const { place, contender, reference } = this.#node;
+    const own = `namespace ${this.#sandbox.podName}`;
+    const wasStopped = this.#scenario.faults.some(
+      ({ target, action }) => target === "plexusd" && action === "stop",
+    );
+    if (wasStopped) await sleep(resumedMs);
+    const deadline = performance.now() + settleMs;
+    for (;;) {
+      const known = [contender.daemon?.pid ?? 0];
+      const { [own]: inNetns = [], ...state } = await readHostState(place, known);
+      const found = [
+        ...inNetns.map((line) => `${own}: +${line}`),
+        ...compareHostStates(reference, state),
+      ];
+      const isOver = processes().every(({ pid }) => known.includes(pid));
+      if (found.length === 0 || (isOver && performance.now() > deadline - settleMs + 200))
+        return found;
+      if (performance.now() > deadline) return found;
+      await sleep(20);
+    }
+  }
+
+  async cleanUp(): Promise<void> {
+    await this.removeNetns();
+    await this.#node.gates.restoreAll();
+    this.#node.api.delete("pods", { namespace: "default", name: this.#sandbox.podName });
+  }
+
+  #options(fault: Fault | undefined): CallOptions {
+    return {
+      cniPath: [this.#node.gates.dir],
+      previousRelease: fault?.action === "previous-release",
+      standalone: this.#scenario.faults.some((f) => f.target === "standalone"),
+    };
+  }
+
+  #markHappened(fault: Fault | undefined): void {
+    this.#scenario.faults.forEach((each, n) => {
+      if (each === fault) this.happened[n] = true;
+    });
+  }
+}

@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { repositoryRoot } from "../support/paths.ts";
+import { everyFault, faultKinds } from "./fault.ts";
+import { mutations } from "./mutations.ts";
+import { fixedScenarios, formatScenario, parseScenario, randomScenario } from "./scenario.ts";
+
+test("a scenario can be repeated from its line", () => {
+  const seeds = Array.from({ length: 200 }, (_, n) => `7:${n}`);
+  for (const seed of seeds) {
+    const scenario = randomScenario(seed, faultKinds);
+    expect(parseScenario(formatScenario(scenario))).toEqual(scenario);
+  }
+});
+
+test("a seed gives the same scenario at any time", () => {
+  const line = formatScenario(randomScenario("7:3", faultKinds));
+  expect(formatScenario(randomScenario("7:3", faultKinds))).toBe(line);
+  expect(formatScenario(randomScenario("7:4", faultKinds))).not.toBe(line);
+});
+
+test("a line that makes no sense is refused", () => {
+  expect(() => parseScenario("ADD start plexusd burn")).toThrow("is no fault of the matrix");
+  expect(() => parseScenario("repaired never")).toThrow("repaired never");
+  expect(() => parseScenario("and so on")).toThrow("is no part of a scenario");
+});
+
+test("200 fixed scenarios are all different and have every kind of fault, in ADD and in DEL", () => {
+  const scenarios = fixedScenarios(200, faultKinds);
+  expect(new Set(scenarios.map(formatScenario)).size).toBe(200);
+  const kindOf = (f: { operation: string; target: string; action: string }): string =>
+    `${f.operation} ${f.target} ${f.action}`;
+  const had = new Set(scenarios.flatMap(({ faults }) => faults.map(kindOf)));
+  expect([...new Set(everyFault().map(kindOf))].filter((kind) => !had.has(kind))).toEqual([]);
+});
+
+test("docs/reliability.md names every safeguard and every kind of fault", () => {
+  const page = readFileSync(join(repositoryRoot, "docs/reliability.md"), "utf8");
+  for (const { name, scenario } of mutations)
+    expect(page).toContain(`| ${name} | \`${scenario}\` |`);
+  for (const { action } of faultKinds) expect(page).toContain(action);
+});

@@ -1,0 +1,106 @@
+import {
+  everyFault,
+  type Fault,
+  type FaultKind,
+  formatFault,
+  type Operation,
+  parseFault,
+} from "./fault.ts";
+import { Random } from "./random.ts";
+
+/** One run of the matrix: an ADD and its DELs with faults, in a form that fits a line. */
+export interface Scenario {
+  /** At most one for each operation. */
+  readonly faults: readonly Fault[];
+  /** Whether what broke in ADD is put right (restarted, mounted, given back) before the first DEL or after it. */
+  readonly repaired: "before DEL" | "after DEL";
+  /** Whether the runtime removes the network namespace before the first DEL. */
+  readonly netns: "kept" | "removed";
+}
+
+/** `ADD start disk full; DEL end plexusd kill; repaired after DEL; netns kept`. */
+export function formatScenario({ faults, repaired, netns }: Scenario): string {
+  return [...faults.map(formatFault), `repaired ${repaired}`, `netns ${netns}`].join("; ");
+}
+
+/** Reads what {@link formatScenario} wrote. @throws Error naming the part that makes no sense */
+export function parseScenario(line: string): Scenario {
+  const parts = line.split(";").map((part) => part.trim());
+  const value = <T extends string>(key: string, values: readonly [T, ...T[]]): T => {
+    const part = parts.find((p) => p.startsWith(`${key} `));
+    const found = values.find((v) => part === `${key} ${v}`);
+    if (part !== undefined && found === undefined) throw new Error(`${part}: use ${values}`);
+    return found ?? values[0];
+  };
+  const isFault = (part: string): boolean => /^(ADD|DEL) /.test(part);
+  const unknown = parts.find((p) => p !== "" && !isFault(p) && !/^(repaired|netns) /.test(p));
+  if (unknown !== undefined) throw new Error(`${JSON.stringify(unknown)} is no part of a scenario`);
+  return {
+    faults: parts.filter(isFault).map(parseFault),
+    repaired: value("repaired", ["before DEL", "after DEL"]),
+    netns: value("netns", ["kept", "removed"]),
+  };
+}
+
+/** The run of a seed and a number: the same at any time, whatever ran before it. */
+export function randomScenario(seed: string, kinds: readonly FaultKind[]): Scenario {
+  const random = new Random(seed);
+  const faultOf = (operation: Operation): Fault => {
+    const kind = random.pick(kinds);
+    const possible = everyFault([kind]).filter((fault) => fault.operation === operation);
+    return random.pick(possible);
+  };
+  const which = random.pick(["ADD", "DEL", "both"] as const);
+  const faults = (["ADD", "DEL"] as const)
+    .filter((operation) => which === operation || which === "both")
+    .map(faultOf);
+  return {
+    faults,
+    repaired: random.pick(["before DEL", "after DEL"]),
+    netns: random.chance(0.15) || faults.some(isForGood) ? "removed" : "kept",
+  };
+}
+
+/**
+ * The first `count` scenarios of a fixed walk through the matrix, one fault each and none twice: every
+ * kind comes as often as the others while it has steps left, ADD and DEL in turns, and each kind walks
+ * over its steps with a stride.
+ */
+export function fixedScenarios(count: number, kinds: readonly FaultKind[]): Scenario[] {
+  const columns = kinds.flatMap((kind) =>
+    (["ADD", "DEL"] as const).map((operation) =>
+      everyFault([kind]).filter((fault) => fault.operation === operation),
+    ),
+  );
+  const rounds = Math.max(...columns.map((column) => column.length));
+  const walk = Array.from({ length: rounds }, (_, round) =>
+    columns.flatMap((column, n) =>
+      round < column.length
+        ? (column[(round * strideOf(column.length) + n) % column.length] ?? [])
+        : [],
+    ),
+  );
+  return walk
+    .flat()
+    .slice(0, count)
+    .map(
+      (fault, n): Scenario => ({
+        faults: [fault],
+        repaired: n % 3 === 0 ? "after DEL" : "before DEL",
+        netns: n % 7 === 3 || isForGood(fault) ? "removed" : "kept",
+      }),
+    );
+}
+
+/** Without its plugin an interface only goes with its namespace. */
+function isForGood({ action }: Fault): boolean {
+  return action === "lost";
+}
+
+/** A stride that visits all of a column before it comes back. */
+function strideOf(length: number): number {
+  const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
+  let stride = Math.max(1, Math.floor(length * 0.618));
+  while (gcd(stride, length) !== 1) stride++;
+  return stride;
+}

@@ -1,0 +1,127 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { execa } from "execa";
+import { makeBuilds } from "../chaos/builds.ts";
+import { plexus } from "../chaos/contenders/plexus.ts";
+import { Gates } from "../chaos/gates.ts";
+import { compareHostStates, readHostState } from "../chaos/host-state.ts";
+import { type Parts, repair } from "../chaos/injector.ts";
+import { KubeApi } from "../chaos/kube-api.ts";
+import { namespaceFlags, preparePlace } from "../chaos/place.ts";
+import { repositoryRoot } from "../support/paths.ts";
+import { cycle, soakNetworks } from "./cycle.ts";
+import { formatVerdicts, judge } from "./judge.ts";
+import { type Sample, takeSample, toCsv } from "./sample.ts";
+
+/**
+ * Attaches and detaches pods of five networks, 20 at a time, every second with a fault, and fails
+ * when what plexusd holds grows or anything is left on the node: `make soak` (docs/reliability.md).
+ */
+const { values } = parseArgs({
+  options: {
+    cycles: { type: "string", default: "3000" },
+    width: { type: "string", default: "20" },
+    seed: { type: "string", default: "1" },
+    csv: { type: "string", default: join(repositoryRoot, ".cache/soak.csv") },
+    gate: { type: "string" },
+  },
+});
+const metrics = "127.0.0.1:19599";
+const sampleEveryMs = 500;
+/** The API fails for a moment once in so many cycles. */
+const apiFaultEvery = 100;
+
+/** Runs this program again in namespaces of its own. */
+async function reExecute(): Promise<number> {
+  await using builds = await makeBuilds();
+  const args = [process.execPath, import.meta.filename, ...process.argv.slice(2)];
+  const command = [...namespaceFlags, ...args, "--gate", builds.gate];
+  return (await execa("unshare", command, { stdio: "inherit", reject: false })).exitCode ?? 1;
+}
+
+async function prepare(gate: string): Promise<Parts> {
+  const place = await preparePlace(gate);
+  const api = new KubeApi();
+  await api.listen();
+  soakNetworks.forEach(({ nad }, n) => {
+    const ipam = { type: "host-local", ranges: [[{ subnet: `10.${80 + n}.0.0/16` }]] };
+    const plugin = { type: "macvlan", master: "up0", mode: "bridge", ipam };
+    api.put("network-attachment-definitions", {
+      apiVersion: "k8s.cni.cncf.io/v1",
+      kind: "NetworkAttachmentDefinition",
+      metadata: { name: nad, namespace: "default" },
+      spec: { config: JSON.stringify({ cniVersion: "1.0.0", name: nad, plugins: [plugin] }) },
+    });
+  });
+  const ipam = { type: "host-local", ranges: [[{ subnet: "10.79.0.0/16" }]] };
+  const defaultNetwork = { cniVersion: "1.0.0", name: "soak", plugins: [{ type: "ptp", ipam }] };
+  const contender = plexus(
+    { place, api, previousShim: "" },
+    { http: metrics, defaultNetwork, delegateTimeoutMs: 3000, hurried: false },
+  );
+  const parts = { place, api, contender, gates: new Gates(place) };
+  await repair(parts);
+  return parts;
+}
+
+/** Makes all cycles and returns what was measured meanwhile. */
+async function run(node: Parts, total: number): Promise<Sample[]> {
+  const pid = node.contender.daemon?.pid ?? 0;
+  const samples: Sample[] = [];
+  const started = performance.now();
+  let [next, completed, isOver] = [0, 0, false];
+  const lane = async (): Promise<void> => {
+    while (next < total) {
+      const number = next++;
+      if (number % apiFaultEvery === apiFaultEvery - 1) void failApi(node, number);
+      await cycle(node, values.seed, number);
+      completed++;
+    }
+  };
+  const sample = async (): Promise<void> => {
+    const seconds = (performance.now() - started) / 1000;
+    const url = `http://${metrics}/metrics`;
+    samples.push(await takeSample(pid, url, { seconds, cycles: completed }));
+  };
+  const measure = async (): Promise<void> => {
+    for (; !isOver; await sleep(sampleEveryMs)) await sample();
+  };
+  const measuring = measure();
+  await Promise.all(Array.from({ length: Number(values.width) }, lane));
+  isOver = true;
+  await measuring;
+  await sample();
+  return samples;
+}
+
+/** For half a second the API answers with errors, not at all, or is not there, in turns. */
+async function failApi(node: Parts, number: number): Promise<void> {
+  const ways = ["500", "hang", "gone"];
+  await node.api.fail(ways[Math.floor(number / apiFaultEvery) % ways.length] ?? "500");
+  await sleep(500);
+  await node.api.recover();
+}
+
+async function soak(gate: string): Promise<number> {
+  const node = await prepare(gate);
+  const known = [node.contender.daemon?.pid ?? 0];
+  await cycle(node, values.seed, 1_000_000);
+  const before = await readHostState(node.place, known);
+  const samples = await run(node, Number(values.cycles));
+  mkdirSync(dirname(values.csv), { recursive: true });
+  writeFileSync(values.csv, toCsv(samples));
+  await sleep(1000);
+  const left = compareHostStates(before, await readHostState(node.place, known));
+  const verdicts = judge(samples);
+  const seconds = samples.at(-1)?.seconds.toFixed(0);
+  console.log(
+    `${values.cycles} cycles, ${values.width} at a time, in ${seconds} s; ${values.csv}\n`,
+  );
+  console.log(formatVerdicts(verdicts));
+  console.log(left.length === 0 ? "\nnothing was left" : `\nleft:\n  ${left.join("\n  ")}`);
+  return left.length > 0 || verdicts.some((v) => v.outcome === "grows") ? 1 : 0;
+}
+
+process.exit(await (values.gate === undefined ? reExecute() : soak(values.gate)));
