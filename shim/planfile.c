@@ -5,24 +5,29 @@
 #define PLAN_CAP (64u << 20)
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
+const char plan_latest[] = "%s@%s.teardown.latest", plan_durable[] = "%s@%s.teardown";
+const char plan_tombstone[] = "%s@%s.detached";
 const char plan_absent[] = "it does not exist";
 
 /* The path of one of the attachment's files in the state directory. */
-void plan_file(const struct call *call, const char *suffix, char path[PATH_SIZE])
+void plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
 {
-	snprintf(path, PATH_SIZE, "%s/%s@%s%s", call->state_dir, call->container_id, call->ifname, suffix);
+	char name[NAME_MAX + 1];
+
+	snprintf(name, sizeof name, format, call->container_id, call->ifname);
+	snprintf(path, PATH_SIZE, "%s/%s", call->state_dir, name);
 }
 
 /* Reads and checks a plan that nobody but root can have written. Returns what is wrong with it, NULL when
  * it can be used; `*error` is the errno of one that could not be read, else 0. */
-const char *plan_load(const struct call *call, const char *suffix, struct plan *plan, int *error)
+const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error)
 {
 	const char *problem = "it is not a regular file of root's, of mode 0600 and with one link";
 	char path[PATH_SIZE];
 	struct stat s;
 	int fd;
 
-	plan_file(call, suffix, path);
+	plan_file(call, format, path);
 	plan->bytes.len = 0;
 	*error = 0;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -62,7 +67,7 @@ bool plan_is_of_other_boot(const struct plan *plan)
  * is a plan, so that a DEL that is cut short can be repeated. Returns -1 when that failed. */
 int plan_forget(const struct call *call)
 {
-	static const char *const records[] = { ".json.latest", ".json" };
+	static const char *const records[] = { "%s@%s.json.latest", "%s@%s.json" };
 	char path[PATH_SIZE], latest[PATH_SIZE], tombstone[PATH_SIZE];
 
 	for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
@@ -70,9 +75,9 @@ int plan_forget(const struct call *call)
 		if (unlink(path) && errno != ENOENT)
 			return -1;
 	}
-	plan_file(call, PLAN_DURABLE, path);
-	plan_file(call, PLAN_LATEST, latest);
-	plan_file(call, ".detached", tombstone);
+	plan_file(call, plan_durable, path);
+	plan_file(call, plan_latest, latest);
+	plan_file(call, plan_tombstone, tombstone);
 	if (rename(path, tombstone) && (errno != ENOENT || rename(latest, tombstone)))
 		return -1;
 	if (unlink(latest) && errno != ENOENT)

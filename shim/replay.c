@@ -76,7 +76,7 @@ static enum cni_error without_plan(const struct call *call, struct buf *failures
 {
 	char tombstone[PATH_SIZE];
 
-	plan_file(call, ".detached", tombstone);
+	plan_file(call, plan_tombstone, tombstone);
 	if (!call_is(call, "DEL") || !access(tombstone, F_OK))
 		return CNI_OK;
 	buf_print(failures, "there is no record of this sandbox, and only plexusd can detach it from the default "
@@ -89,19 +89,19 @@ static enum cni_error without_plan(const struct call *call, struct buf *failures
  * at first, of which then all is run. */
 enum cni_error plan_replay(struct call *call, struct buf *failures)
 {
-	const char *suffix = PLAN_LATEST, *problem, *first;
+	const char *format = plan_latest, *problem, *first;
 	struct plan plan = { 0 };
 	char path[PATH_SIZE];
 	enum cni_error code;
 	int error;
 
-	first = problem = plan_load(call, PLAN_LATEST, &plan, &error);
+	first = problem = plan_load(call, plan_latest, &plan, &error);
 	if (problem && !error) {
-		problem = plan_load(call, PLAN_DURABLE, &plan, &error);
+		problem = plan_load(call, plan_durable, &plan, &error);
 		if (!problem && first != plan_absent)
 			plan.attempted = INT_MAX;
 		if (problem != plan_absent || first == plan_absent)
-			suffix = PLAN_DURABLE;
+			format = plan_durable;
 		else
 			problem = first;
 	}
@@ -110,7 +110,7 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 	} else if (problem == plan_absent) {
 		code = without_plan(call, failures);
 	} else {
-		plan_file(call, suffix, path);
+		plan_file(call, format, path);
 		code = error ? CNI_IO_FAILURE : CNI_DECODING_FAILURE;
 		buf_print(failures, error ? "cannot read %s: %s" : "teardown plan %s is damaged: %s; it was kept: start "
 			  "plexusd to detach from the record, or detach by hand", path, problem);

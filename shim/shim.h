@@ -164,11 +164,9 @@ const char *plan_parse(struct plan *plan, const char *id, const char *ifname);
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 
 /* planfile.c */
-#define PLAN_LATEST ".teardown.latest"
-#define PLAN_DURABLE ".teardown"
-extern const char plan_absent[];
-void plan_file(const struct call *call, const char *suffix, char path[PATH_SIZE]);
-const char *plan_load(const struct call *call, const char *suffix, struct plan *plan, int *error);
+extern const char plan_latest[], plan_durable[], plan_tombstone[], plan_absent[];
+void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]);
+const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error);
 bool plan_is_of_other_boot(const struct plan *plan);
 int plan_forget(const struct call *call);
 
