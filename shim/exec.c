@@ -17,7 +17,7 @@ struct delegate {
 	struct field input;         /* what it has not taken yet */
 	int timeout_ms;
 	int64_t deadline;
-	bool ended;                 /* it is a zombie, or was none of ours */
+	bool ended;                 /* it is a zombie */
 	struct exec_result *result;
 };
 

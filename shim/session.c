@@ -4,89 +4,9 @@
 #include <sys/wait.h>
 #include "shim.h"
 
-/* Prints the engine's answer: exit status, stdout and stderr of the call. */
-static enum session_end finish(struct call *call, const struct frame *f)
-{
-	int status = f->count == 3 ? field_number(f->fields[0]) : -1;
-
-	if (status < 0 || status > 255)
-		return SESSION_MISUNDERSTOOD;
-	(void)!write_all(2, f->fields[2].data, f->fields[2].len);
-	if (write_all(1, f->fields[1].data, f->fields[1].len) && !status)
-		status = 1; /* without its result an ADD has not succeeded */
-	call->exit_status = status;
-	return SESSION_ANSWERED;
-}
-
-static void answer_exec(struct call *call, const struct frame *f, struct buf *answer)
-{
-	struct exec_result *r = &call->result;
-	char code[NUMBER_SIZE], elapsed[NUMBER_SIZE];
-
-	exec_order(call, f, field_number(f->fields[EXEC_TIMEOUT]));
-	frame_write(answer, FRAME_EXEC_RESULT, (struct field[]){
-		text(r->outcome), number(code, r->code), content(&r->output), content(&r->errors),
-		text(r->message), number(elapsed, r->elapsed_us) }, 6);
-}
-
-static void answer_netlink(struct call *call, const struct frame *f, struct buf *answer)
-{
-	struct buf reply = { 0 };
-	const char *message, *stage;
-	char error[NUMBER_SIZE];
-
-	number(error, netlink_order(call, f, &reply, &message, &stage));
-	frame_write(answer, FRAME_NETLINK_RESULT, (struct field[]){
-		text(error), content(&reply), text(message), text(stage) }, 4);
-	buf_free(&reply);
-}
-
-static void answer_find(const struct call *call, const struct frame *f, struct buf *answer)
-{
-	struct field results[2 * FIND_MAX] = { 0 };
-	struct buf whys[FIND_MAX] = { 0 };
-	char path[PATH_SIZE], message[PATH_SIZE];
-	const char *outcome;
-	int types = f->count - 1;
-
-	for (int i = 0; i < types; i++) {
-		*message = '\0';
-		outcome = plugin_find(call, f->fields[i + 1], f->fields[0].data, path, message);
-		buf_print(&whys[i], "%s", strcmp(outcome, "found") ? message : "");
-		results[2 * i] = text(outcome);
-		results[2 * i + 1] = content(&whys[i]);
-	}
-	frame_write(answer, FRAME_FIND_RESULT, results, 2 * types);
-	for (int i = 0; i < types; i++)
-		buf_free(&whys[i]);
-}
-
-/* Carries out one order and sends its answer. A write that fails is not an error by itself: the
- * engine may have sent DONE before it went away, and if it has not, the next read shows it. */
-static enum session_end serve(struct call *call, int fd, const struct frame *f)
-{
-	struct buf answer = { 0 };
-
-	if (f->type == FRAME_DONE)
-		return finish(call, f);
-	if (is_exec(f))
-		answer_exec(call, f, &answer);
-	else if (f->type == FRAME_NETLINK && f->count == 2 && is_text(f->fields[0]))
-		answer_netlink(call, f, &answer);
-	else if (f->type == FRAME_FIND && f->count >= 1 && f->count <= 1 + FIND_MAX && is_text(f->fields[0]))
-		answer_find(call, f, &answer);
-	else
-		return SESSION_MISUNDERSTOOD;
-	if (f->type != FRAME_FIND)
-		call->orders++;
-	(void)!write_all(fd, answer.data, answer.len);
-	buf_free(&answer);
-	return SESSION_OPEN;
-}
-
 /* Waits for more of the conversation. Returns how it ended, if it did: nobody waits for ever for an engine
  * that hangs. */
-static enum session_end listen_on(struct call *call, int fd, struct buf *in, int64_t deadline)
+static enum session_end read_more(struct call *call, int fd, struct buf *in, int64_t deadline)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int64_t left = (deadline - now_us() + 999) / 1000;
@@ -102,7 +22,7 @@ static enum session_end listen_on(struct call *call, int fd, struct buf *in, int
 	return call->orders ? SESSION_LOST : SESSION_UNREACHABLE;
 }
 
-/* Sends the request and serves orders to the end. An agent is silent company: it waits for ever. */
+/* Sends the request and serves orders to the end. An agent waits for ever. */
 static enum session_end converse(struct call *call, int fd, const struct buf *request)
 {
 	int silence_ms = call_is(call, "AGENT") ? 0 : setting_ms("PLEXUS_SILENCE_MS", 30000);
@@ -121,9 +41,9 @@ static enum session_end converse(struct call *call, int fd, const struct buf *re
 		if (size < 0) {
 			end = SESSION_MISUNDERSTOOD;
 		} else if (size == 0) {
-			end = listen_on(call, fd, &in, deadline);
+			end = read_more(call, fd, &in, deadline);
 		} else {
-			end = serve(call, fd, &f);
+			end = orders_serve(call, fd, &f);
 			buf_drop(&in, (size_t)size);
 			deadline = silence_ms ? now_us() + silence_ms * 1000LL : -1;
 		}

@@ -163,8 +163,18 @@ struct plan {
 const char *plan_parse(struct plan *plan, const char *id, const char *ifname);
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 
+/* planfile.c */
+extern const char plan_latest[], plan_durable[], plan_tombstone[], plan_absent[];
+void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]);
+const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error);
+bool plan_is_of_other_boot(const struct plan *plan);
+int plan_forget(const struct call *call);
+
 /* replay.c */
 enum cni_error plan_replay(struct call *call, struct buf *failures);
+
+/* orders.c */
+enum session_end orders_serve(struct call *call, int fd, const struct frame *f);
 
 /* session.c */
 enum session_end session_with_daemon(struct call *call, const struct buf *request);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The files of an attachment in the state directory, of which the shim needs the plan only. */
+#include "shim.h"
+
+#define PLAN_CAP (64u << 20)
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+const char plan_latest[] = "%s@%s.teardown.latest", plan_durable[] = "%s@%s.teardown";
+const char plan_tombstone[] = "%s@%s.detached";
+const char plan_absent[] = "it does not exist";
+
+/* The path of one of the attachment's files in the state directory. */
+void plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
+{
+	char name[NAME_MAX + 1];
+
+	snprintf(name, sizeof name, format, call->container_id, call->ifname);
+	snprintf(path, PATH_SIZE, "%s/%s", call->state_dir, name);
+}
+
+/* Reads and checks a plan that nobody but root can have written. Returns what is wrong with it, NULL when
+ * it can be used; `*error` is the errno of one that could not be read, else 0. */
+const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error)
+{
+	const char *problem = "it is not a regular file of root's, of mode 0600 and with one link";
+	char path[PATH_SIZE];
+	struct stat s;
+	int fd;
+
+	plan_file(call, format, path);
+	plan->bytes.len = 0;
+	*error = 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 && errno == ENOENT)
+		return plan_absent;
+	if (fd < 0 && errno == ELOOP)
+		return problem;
+	if (fd < 0 || fstat(fd, &s)) {
+		*error = errno;
+		problem = errno_text(errno);
+	} else if (S_ISREG(s.st_mode) && !s.st_uid && (s.st_mode & 07777) == 0600 && s.st_nlink == 1) {
+		*error = read_all(fd, &plan->bytes, PLAN_CAP, -1) ? errno : 0;
+		problem = *error ? errno_text(*error) : plan_parse(plan, call->container_id, call->ifname);
+	}
+	close(fd);
+	return problem;
+}
+
+/* True when the machine was started again since the plan was made: what it says of attempts may then be
+ * older than what happened. */
+bool plan_is_of_other_boot(const struct plan *plan)
+{
+	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
+	struct buf now = { 0 };
+	bool other = true;
+
+	if (fd >= 0 && !read_all(fd, &now, PATH_SIZE, -1)) {
+		now.data[strcspn(now.data, "\n")] = '\0';
+		other = !field_is(plan->boot_id, now.data);
+	}
+	close(fd);
+	buf_free(&now);
+	return other;
+}
+
+/* Removes the record, and makes the plan the sign that all of it is detached. Until the last moment there
+ * is a plan, so that a DEL that is cut short can be repeated. Returns -1 when that failed. */
+int plan_forget(const struct call *call)
+{
+	static const char *const records[] = { "%s@%s.json.latest", "%s@%s.json" };
+	char path[PATH_SIZE], latest[PATH_SIZE], tombstone[PATH_SIZE];
+
+	for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+		plan_file(call, records[i], path);
+		if (unlink(path) && errno != ENOENT)
+			return -1;
+	}
+	plan_file(call, plan_durable, path);
+	plan_file(call, plan_latest, latest);
+	plan_file(call, plan_tombstone, tombstone);
+	if (rename(path, tombstone) && (errno != ENOENT || rename(latest, tombstone)))
+		return -1;
+	if (unlink(latest) && errno != ENOENT)
+		return -1;
+	return truncate(tombstone, 0);
+}
