@@ -62,8 +62,9 @@ e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBE
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 
-bench: build ## measure Plexus against the bare delegates
-	node bench/main.ts
+bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: a few minutes (BENCH_PEERS=none: no Multus)
+	@scripts/system-deps.sh bench || echo "going on: what is missing says so below"
+	QUICK=$(QUICK) node bench/main.ts
 
 docs: deps ## regenerate the generated pages
 	node scripts/conformance.ts

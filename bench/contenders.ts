@@ -1,140 +1,188 @@
-import { readFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Place } from "./place.ts";
-import type { Job, Step } from "./runner.ts";
+import { CpuGroup } from "./accounting.ts";
+import { cniVersion, type Delegates, network, singleConf } from "./delegates.ts";
+import { namespace, podName, podUid } from "./objects.ts";
+import type { Multus } from "./peers/multus.ts";
+import { namespaces, type Place } from "./place.ts";
+import { type Job, Runner, type Step } from "./runner.ts";
 
-/** Two networks that a pod is attached to. */
-export interface Delegates {
-  readonly name: string;
-  /** The default network's plugin, then the further one's. */
-  readonly plugins: readonly [object & { type: string }, object & { type: string }];
-  /** Directory of each. */
-  readonly dirs: readonly [string, string];
+/** One call for one pod. */
+interface Call {
+  readonly command: "ADD" | "DEL";
+  readonly set: Delegates;
+  /** The pod's number; its namespace is `bench-N`, and round again from the first when there are more pods. */
+  readonly sandbox: number;
+  /** Has Plexus print its phases on stderr. */
+  readonly trace?: boolean;
+  /** Where inspect.c is to report the memory of each process of the call. */
+  readonly inspect?: string;
 }
 
-/** A way to attach a pod to both networks. */
+/** A way to attach a pod to its networks. */
 export interface Contender {
+  readonly id: ContenderId;
   readonly name: string;
-  job(command: "ADD" | "DEL", sandbox: number): Job;
+  /** Starts its calls; a process of its own, so that its CPU time can be told from others'. */
+  readonly runner: Runner;
+  readonly cpu: CpuGroup | undefined;
+  job(call: Call): Job;
 }
 
-const version = "1.0.0";
+export type ContenderId = "direct" | "plexus" | "plexus-standalone" | "multus" | "multus-thick";
 
-function environment(
-  place: Place,
-  command: string,
-  of: { sandbox: number; id: string; ifName: string },
-): Record<string, string> {
-  return {
-    PATH: process.env.PATH ?? "",
-    CNI_COMMAND: command,
-    CNI_CONTAINERID: of.id,
-    CNI_NETNS: `/run/netns/bench-${of.sandbox}`,
-    CNI_IFNAME: of.ifName,
-    CNI_PATH: place.cniPath,
-    CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=bench;K8S_POD_NAME=pod-${of.sandbox};K8S_POD_INFRA_CONTAINER_ID=${of.id}`,
+/** What a contender executes, and with what; null for the delegates alone. */
+interface Program {
+  readonly path: string;
+  readonly env?: Readonly<Record<string, string>>;
+  stdin(set: Delegates): object;
+}
+
+/** The contenders in the order of their first turn. Requests to the API carry their ID as a token. */
+export function contendersOf(place: Place, multus: Multus | undefined): Contender[] {
+  const runnerFor = (id: ContenderId): Pick<Contender, "id" | "runner" | "cpu"> => {
+    const runner = new Runner(place.runner, join(place.dir, "jobs", id));
+    const cpu = CpuGroup.create(place.cpuGroups, id);
+    cpu?.add(runner.pid);
+    return { id, runner, cpu };
   };
-}
-
-/** The delegates alone, started as the runtime would start a plugin: the least that there can be. */
-export function bareDelegates(place: Place, delegates: Delegates): Contender {
-  return {
+  const by = (id: ContenderId, name: string, program: Program): Contender => ({
+    ...runnerFor(id),
+    name,
+    job: (call) => job(id, call, [step(place, call, { id, program })]),
+  });
+  const direct: Contender = {
+    ...runnerFor("direct"),
     name: "delegates alone",
-    job(command, sandbox) {
-      const id = `bare-${delegates.name}-${sandbox}`;
-      const steps = delegates.plugins.map(
-        (plugin, nth): Step => ({
-          program: join(delegates.dirs[nth] ?? "", plugin.type),
-          env: environment(place, command, { sandbox, id, ifName: nth === 0 ? "eth0" : "net1" }),
-          stdin: JSON.stringify({
-            cniVersion: version,
-            name: networkName(delegates, nth),
-            ...plugin,
-          }),
-        }),
-      );
-      return { name: `${id}-${command}`, steps: command === "ADD" ? steps : steps.toReversed() };
-    },
+    job: (call) => job("direct", call, directSteps(place, call)),
   };
+  const ours = [
+    direct,
+    by("plexus", "Plexus", plexus(place)),
+    by("plexus-standalone", "Plexus standalone", standalone(place)),
+  ];
+  if (multus === undefined) return ours;
+  return [
+    ...ours,
+    by("multus", "Multus thin", multusThin(place, multus)),
+    by("multus-thick", "Multus thick", multusThick(place, multus)),
+  ];
 }
 
-/** The same by Plexus. */
-export function byPlexus(
-  place: Place,
-  delegates: Delegates,
-  extra: Record<string, string> = {},
-): Contender {
-  const conf = {
-    cniVersion: version,
-    name: "plexus",
-    type: "plexus",
-    delegates: [network(delegates, 0)],
-  };
-  return executable(place, {
-    name: "Plexus",
-    label: `plexus-${delegates.name}${extra.PLEXUS_TRACE ?? ""}`,
-    program: place.shim,
-    stdin: JSON.stringify(conf),
+function plexus(place: Place): Program {
+  return {
+    path: place.shim,
     env: {
       PLEXUS_SOCKET: place.socket,
       PLEXUS_STATE_DIR: place.state,
       PLEXUS_STANDALONE: "",
-      ...extra,
     },
+    stdin: plexusConf,
+  };
+}
+
+function standalone(place: Place): Program {
+  const kubeconfig = place.api.kubeconfig("plexus-standalone");
+  return {
+    path: place.shim,
+    env: {
+      PLEXUS_SOCKET: join(place.dir, "no-daemon.sock"),
+      PLEXUS_STATE_DIR: join(place.dir, "standalone-state"),
+      PLEXUS_STANDALONE: place.standalone,
+    },
+    stdin: (set) => ({ ...plexusConf(set), kubeconfig }),
+  };
+}
+
+function plexusConf(set: Delegates): object {
+  return { cniVersion, name: "plexus", type: "plexus", delegates: [network(set, 0)] };
+}
+
+function multusThin(place: Place, multus: Multus): Program {
+  const kubeconfig = place.api.kubeconfig("multus");
+  const common = { cniVersion, name: "multus-cni-network", type: "multus", logLevel: "error" };
+  const cniDir = join(place.dir, "multus-thin");
+  return {
+    path: multus.thin,
+    stdin: (set) => ({ ...common, kubeconfig, cniDir, delegates: [network(set, 0)] }),
+  };
+}
+
+/**
+ * As its daemon generates it, with the default network as a file of its own for each set: a single
+ * configuration, as Multus 4.3.0 forgets the address ranges of a list before its DEL
+ * (k8snetworkplumbingwg/multus-cni#1449).
+ */
+function multusThick(place: Place, multus: Multus): Program {
+  const common = { cniVersion, name: "multus-cni-network", type: "multus-shim", logLevel: "error" };
+  const { primaries, sockets: daemonSocketDir } = place.thick;
+  return {
+    path: multus.shim,
+    stdin(set) {
+      const clusterNetwork = join(primaries, `${set.name}.conf`);
+      writeFileSync(clusterNetwork, JSON.stringify(singleConf(set, 0)));
+      return { ...common, clusterNetwork, daemonSocketDir, binDir: place.plugins };
+    },
+  };
+}
+
+/** A job's name is what its files are kept by: whatever makes it another job is in it. */
+function job(id: ContenderId, call: Call, steps: Step[]): Job {
+  const variant = `${call.trace === true ? "t" : ""}${call.inspect === undefined ? "" : "i"}`;
+  return { name: [id, call.set.name, call.sandbox, call.command, variant].join("-"), steps };
+}
+
+/** The plugins one after the other, as a runtime starts a plugin: the least that there can be. */
+function directSteps(place: Place, call: Call): Step[] {
+  const steps = call.set.plugins.map((plugin, nth): Step => {
+    const ifName = nth === 0 ? "eth0" : `net${nth}`;
+    return {
+      program: join(place.plugins, plugin.type),
+      env: environment(place, call, { id: "direct", ifName }),
+      stdin: JSON.stringify(singleConf(call.set, nth)),
+    };
   });
+  return call.command === "ADD" ? steps : steps.toReversed();
 }
 
-/** Any other CNI executable: `BENCH_OTHER="name=multus;exe=/opt/cni/bin/multus;conf=/path/conf.json"`. */
-export function fromEnvironment(place: Place, value: string | undefined): Contender[] {
-  return (value ?? "")
-    .split("|")
-    .filter((text) => text.trim() !== "")
-    .map((text) => {
-      const fields = new Map(text.split(";").map((field) => split(field.trim())));
-      const [name, program, conf] = ["name", "exe", "conf"].map((key) => fields.get(key));
-      if (name === undefined || program === undefined || conf === undefined) {
-        throw new Error(
-          `BENCH_OTHER: ${JSON.stringify(text)} must be name=NAME;exe=PATH;conf=FILE`,
-        );
-      }
-      return executable(place, {
-        name,
-        label: `other-${name}`,
-        program,
-        stdin: readFileSync(conf, "utf8"),
-        env: {},
-      });
-    });
-}
-
-function split(field: string): [string, string] {
-  const equals = field.indexOf("=");
-  return [field.slice(0, equals), field.slice(equals + 1)];
-}
-
-function executable(
+function step(
   place: Place,
-  of: { name: string; label: string; program: string; stdin: string; env: Record<string, string> },
-): Contender {
+  call: Call,
+  { id, program }: { id: ContenderId; program: Program },
+): Step {
+  const { inspect } = call;
   return {
-    name: of.name,
-    job(command, sandbox) {
-      const id = `${of.label}-${sandbox}`;
-      const env = { ...environment(place, command, { sandbox, id, ifName: "eth0" }), ...of.env };
-      return { name: `${id}-${command}`, steps: [{ program: of.program, stdin: of.stdin, env }] };
+    program: inspect === undefined ? program.path : place.inspect,
+    env: {
+      ...environment(place, call, { id, ifName: "eth0" }),
+      ...program.env,
+      ...(call.trace === true && { PLEXUS_TRACE: "1" }),
+      ...(inspect !== undefined && { INSPECT_PROGRAM: program.path, INSPECT_REPORT: inspect }),
     },
+    stdin: JSON.stringify(program.stdin(call.set)),
   };
 }
 
-/** A network as a configuration list. */
-export function network(delegates: Delegates, nth: 0 | 1): object {
+function environment(
+  place: Place,
+  { command, set, sandbox }: Call,
+  { id, ifName }: { id: ContenderId; ifName: string },
+): Record<string, string> {
+  const name = podName(set, sandbox);
+  const containerId = `${id}-${name}`;
   return {
-    cniVersion: version,
-    name: networkName(delegates, nth),
-    plugins: [delegates.plugins[nth]],
+    PATH: process.env.PATH ?? "",
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: `/run/netns/bench-${sandbox % namespaces}`,
+    CNI_IFNAME: ifName,
+    CNI_PATH: place.plugins,
+    CNI_ARGS: [
+      "IgnoreUnknown=1",
+      `K8S_POD_NAMESPACE=${namespace}`,
+      `K8S_POD_NAME=${name}`,
+      `K8S_POD_INFRA_CONTAINER_ID=${containerId}`,
+      `K8S_POD_UID=${podUid(name)}`,
+    ].join(";"),
   };
-}
-
-function networkName(delegates: Delegates, nth: number): string {
-  return `${delegates.name}-${nth === 0 ? "default" : "second"}`;
 }

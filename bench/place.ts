@@ -1,29 +1,37 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import {
   closeSync,
+  copyFileSync,
   mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
   rmSync,
-  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import { cniPluginDir, distPath, repositoryRoot } from "../e2e/support/paths.ts";
+import { ApiServer } from "./api-server/client.ts";
+import { nodeName } from "./objects.ts";
 
 /** Where the benchmark works: a directory, and namespaces that end with the process. */
 export interface Place {
   readonly dir: string;
-  /** Searched for plugins: the reference plugins and the no-op plugin. */
-  readonly cniPath: string;
+  /** The only directory that is searched for plugins: the reference plugins and the no-op plugin. */
+  readonly plugins: string;
   readonly runner: string;
+  readonly inspect: string;
   readonly shim: string;
+  readonly standalone: string;
   readonly socket: string;
   readonly state: string;
-  readonly manifests: string;
+  readonly api: ApiServer;
+  /** Multus's daemon: its socket's directory, and that of the default networks' configurations. */
+  readonly thick: { readonly sockets: string; readonly primaries: string };
+  /** The control group that the contenders' groups are made in. */
+  readonly cpuGroups: string;
 }
 
 const setUp = `
@@ -34,36 +42,39 @@ ip link set lo up
 ip link add up0 type veth peer name up0-peer
 ip link set up0 up
 ip link set up0-peer up
-for n in $(seq 0 $(($1 - 1))); do ip netns add "bench-$n"; ip -n "bench-$n" link set lo up; done`;
+seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -`;
 
-/** Builds the C parts and prepares the node with that many pod namespaces, `bench-0` and on. */
-export async function preparePlace(namespaces: number): Promise<Place> {
+/** How many network namespaces of pods there are: `bench-0` and on. */
+export const namespaces = 100;
+
+/** Builds the C parts, starts the API server and prepares the node and the pods' namespaces. */
+export async function preparePlace(): Promise<Place> {
   const dir = mkdtempSync(join(tmpdir(), "plexus-bench-"));
   process.on("exit", () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
-  const bin = join(dir, "bin");
-  for (const made of [bin, join(dir, "manifests")]) mkdirSync(made);
-  for (const name of ["runner", "noop"]) {
+  const [bin, plugins] = [join(dir, "bin"), join(dir, "plugins")];
+  const thick = { sockets: join(dir, "thick-run"), primaries: join(dir, "thick-primaries") };
+  for (const made of [bin, plugins, thick.primaries]) mkdirSync(made);
+  const programs = { runner: join(bin, "runner"), inspect: join(bin, "inspect") };
+  for (const [name, to] of Object.entries({ ...programs, noop: join(plugins, "noop") })) {
     const source = join(repositoryRoot, "bench", `${name}.c`);
-    await execa("cc", ["-O2", "-Wall", "-Wextra", "-static", "-o", join(bin, name), source]);
+    await execa("cc", ["-O2", "-Wall", "-Wextra", "-static", "-o", to, source]);
+  }
+  for (const name of ["ptp", "macvlan", "host-local"]) {
+    copyFileSync(join(cniPluginDir(), name), join(plugins, name));
   }
   await execa("sh", ["-ec", setUp, "bench", String(namespaces)]);
   return {
     dir,
-    cniPath: `${bin}:${cniPluginDir()}`,
-    runner: join(bin, "runner"),
+    plugins,
+    ...programs,
     shim: distPath("plexus"),
+    standalone: distPath("plexus-standalone"),
     socket: join(dir, "run/plexus.sock"),
     state: join(dir, "state"),
-    manifests: join(dir, "manifests"),
+    api: await ApiServer.start(join(dir, "api")),
+    thick,
+    cpuGroups: process.env.PLEXUS_BENCH_CGROUPS ?? "plexus-bench",
   };
-}
-
-/** Writes a manifest: objects become one YAML document each. */
-export function writeManifest(place: Place, name: string, objects: readonly object[]): void {
-  writeFileSync(
-    join(place.manifests, `${name}.yaml`),
-    objects.map((o) => JSON.stringify(o)).join("\n---\n"),
-  );
 }
 
 /** Starts plexusd and waits until it serves. */
@@ -75,12 +86,16 @@ export async function startDaemon(place: Place): Promise<ChildProcess> {
     place.socket,
     "--state-dir",
     place.state,
-    "--manifests",
-    place.manifests,
+    "--kubeconfig",
+    place.api.kubeconfig("plexus"),
+    "--node",
+    nodeName,
     "--http",
     "off",
   ];
-  const daemon = spawn(process.execPath, [distPath("plexusd.js"), ...flags], {
+  // As deploy/base/daemonset.yaml starts it.
+  const command = ["--max-semi-space-size=2", distPath("plexusd.js"), ...flags];
+  const daemon = spawn(process.execPath, command, {
     stdio: ["ignore", log, log],
   });
   closeSync(log);
@@ -90,12 +105,4 @@ export async function startDaemon(place: Place): Promise<ChildProcess> {
     await sleep(5);
   }
   return daemon;
-}
-
-/** Resident memory of a process now and at its highest, in MiB. */
-export function residentMiB(pid: number): { now: number; peak: number } {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  const field = (name: string): number =>
-    Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1024;
-  return { now: field("VmRSS"), peak: field("VmHWM") };
 }
