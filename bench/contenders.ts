@@ -1,10 +1,10 @@
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CpuGroup } from "./accounting.ts";
-import { cniVersion, type Delegates, network, singleConf } from "./delegates.ts";
+import { type Delegates, singleConf } from "./delegates.ts";
 import { namespace, podName, podUid } from "./objects.ts";
 import type { Multus } from "./peers/multus.ts";
 import { namespaces, type Place } from "./place.ts";
+import { multusThick, multusThin, type Program, plexus, standalone } from "./programs.ts";
 import { type Job, Runner, type Step } from "./runner.ts";
 
 /** One call for one pod. */
@@ -30,13 +30,6 @@ export interface Contender {
 }
 
 export type ContenderId = "direct" | "plexus" | "plexus-standalone" | "multus" | "multus-thick";
-
-/** What a contender executes, and with what; null for the delegates alone. */
-interface Program {
-  readonly path: string;
-  readonly env?: Readonly<Record<string, string>>;
-  stdin(set: Delegates): object;
-}
 
 /** The contenders in the order of their first turn. Requests to the API carry their ID as a token. */
 export function contendersOf(place: Place, multus: Multus | undefined): Contender[] {
@@ -67,63 +60,6 @@ export function contendersOf(place: Place, multus: Multus | undefined): Contende
     by("multus", "Multus thin", multusThin(place, multus)),
     by("multus-thick", "Multus thick", multusThick(place, multus)),
   ];
-}
-
-function plexus(place: Place): Program {
-  return {
-    path: place.shim,
-    env: {
-      PLEXUS_SOCKET: place.socket,
-      PLEXUS_STATE_DIR: place.state,
-      PLEXUS_STANDALONE: "",
-    },
-    stdin: plexusConf,
-  };
-}
-
-function standalone(place: Place): Program {
-  const kubeconfig = place.api.kubeconfig("plexus-standalone");
-  return {
-    path: place.shim,
-    env: {
-      PLEXUS_SOCKET: join(place.dir, "no-daemon.sock"),
-      PLEXUS_STATE_DIR: join(place.dir, "standalone-state"),
-      PLEXUS_STANDALONE: place.standalone,
-    },
-    stdin: (set) => ({ ...plexusConf(set), kubeconfig }),
-  };
-}
-
-function plexusConf(set: Delegates): object {
-  return { cniVersion, name: "plexus", type: "plexus", delegates: [network(set, 0)] };
-}
-
-function multusThin(place: Place, multus: Multus): Program {
-  const kubeconfig = place.api.kubeconfig("multus");
-  const common = { cniVersion, name: "multus-cni-network", type: "multus", logLevel: "error" };
-  const cniDir = join(place.dir, "multus-thin");
-  return {
-    path: multus.thin,
-    stdin: (set) => ({ ...common, kubeconfig, cniDir, delegates: [network(set, 0)] }),
-  };
-}
-
-/**
- * As its daemon generates it, with the default network as a file of its own for each set: a single
- * configuration, as Multus 4.3.0 forgets the address ranges of a list before its DEL
- * (k8snetworkplumbingwg/multus-cni#1449).
- */
-function multusThick(place: Place, multus: Multus): Program {
-  const common = { cniVersion, name: "multus-cni-network", type: "multus-shim", logLevel: "error" };
-  const { primaries, sockets: daemonSocketDir } = place.thick;
-  return {
-    path: multus.shim,
-    stdin(set) {
-      const clusterNetwork = join(primaries, `${set.name}.conf`);
-      writeFileSync(clusterNetwork, JSON.stringify(singleConf(set, 0)));
-      return { ...common, clusterNetwork, daemonSocketDir, binDir: place.plugins };
-    },
-  };
 }
 
 /** A job's name is what its files are kept by: whatever makes it another job is in it. */

@@ -14,6 +14,8 @@ async function reExecute(): Promise<number> {
   const command = [...flags, process.execPath, import.meta.filename, ...process.argv.slice(2)];
   const groups = `plexus-bench-${process.pid}`;
   const env = { PLEXUS_BENCH_INSIDE: "1", PLEXUS_BENCH_CGROUPS: groups };
+  // An interrupt ends the child, which is in the same process group; here the groups are still to be removed.
+  process.on("SIGINT", () => undefined);
   try {
     const { exitCode } = await execa("unshare", command, { env, stdio: "inherit", reject: false });
     return exitCode ?? 1;

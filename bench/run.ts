@@ -6,11 +6,12 @@ import { type Case, casesFor, type Effort, noop, real } from "./cases.ts";
 import { type Contender, contendersOf } from "./contenders.ts";
 import { diskUse, hasStrace } from "./disk.ts";
 import { measureGrowth } from "./growth.ts";
-import { measure, timelines } from "./measure.ts";
+import { measure } from "./measure.ts";
 import { callMemory } from "./memory.ts";
 import { Daemons } from "./node.ts";
 import { nads, otherNads, pods } from "./objects.ts";
 import { findMultus, type Multus } from "./peers/multus.ts";
+import { timelines } from "./phases.ts";
 import { namespaces, type Place, preparePlace } from "./place.ts";
 import type { CaseResult, DiskUse, Results } from "./results.ts";
 import { installedSizes } from "./sizes.ts";
@@ -102,7 +103,7 @@ async function compare({ place, contenders, effort }: Bench, each: Case): Promis
 
 async function diskUses({ place, contenders }: Bench, daemons: Daemons): Promise<DiskUse[]> {
   if (!(await hasStrace())) {
-    process.stderr.write("bench: strace is missing, so fsyncs and written bytes are not counted\n");
+    process.stderr.write("bench: strace is missing or may not trace: fsyncs and written bytes are not counted\n");
     return [];
   }
   const uses: DiskUse[] = [];
