@@ -4,7 +4,8 @@ import { table } from "./tables.ts";
 /** The results as Markdown. */
 export function formatReport(results: Results): string {
   return [
-    `${results.date.slice(0, 10)}, ${results.quick ? "`QUICK=1`" : "the full run"}: ${results.machine}; ` +
+    `${results.date.slice(0, 10)}, ${results.quick ? "`QUICK=1`" : "the full run"}: ${results.machine}, ` +
+      `load average before the run ${results.loadBefore.toFixed(1)}; ` +
       `records on ${results.stateFileSystem}; ${versionsOf(results)}. Milliseconds, if nothing else is said.`,
     ...results.cases.flatMap((each) => [
       "",

@@ -71,6 +71,8 @@ export interface Results {
   readonly quick: boolean;
   readonly rounds: number;
   readonly machine: string;
+  /** What else the machine did: its load average of one minute when the run began. */
+  readonly loadBefore: number;
   readonly stateFileSystem: string;
   /** Versions of what was compared. */
   readonly versions: Readonly<Record<string, string>>;

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { cpus, release, totalmem } from "node:os";
+import { cpus, loadavg, release, totalmem } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import { type Case, casesFor, type Effort, noop, real } from "./cases.ts";
@@ -32,6 +32,7 @@ export interface Bench {
 export async function runBenchmark(): Promise<Results> {
   const quick = (process.env.QUICK ?? "") !== "";
   const effort = { quick, rounds: Number(process.env.BENCH_ROUNDS ?? (quick ? 12 : 200)) };
+  const [loadBefore = 0] = loadavg();
   const multus = await findMultus();
   const place = await preparePlace();
   using _api = place.api;
@@ -42,6 +43,7 @@ export async function runBenchmark(): Promise<Results> {
     date: new Date().toISOString(),
     ...effort,
     machine: machine(),
+    loadBefore,
     stateFileSystem,
     versions: { Multus: multus?.version ?? "not compared", Node: process.version },
     ...compared,
@@ -103,7 +105,9 @@ async function compare({ place, contenders, effort }: Bench, each: Case): Promis
 
 async function diskUses({ place, contenders }: Bench, daemons: Daemons): Promise<DiskUse[]> {
   if (!(await hasStrace())) {
-    process.stderr.write("bench: strace is missing or may not trace: fsyncs and written bytes are not counted\n");
+    process.stderr.write(
+      "bench: strace is missing or may not trace: fsyncs and written bytes are not counted\n",
+    );
     return [];
   }
   const uses: DiskUse[] = [];
