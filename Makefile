@@ -64,7 +64,7 @@ e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBE
 
 bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: a few minutes (BENCH_PEERS=none: no Multus)
 	@scripts/system-deps.sh bench || echo "going on: what is missing says so below"
-	QUICK=$(QUICK) node bench/main.ts
+	node bench/main.ts
 
 docs: deps ## regenerate the generated pages
 	node scripts/conformance.ts
