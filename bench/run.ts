@@ -31,7 +31,7 @@ export interface Bench {
 /** Runs all cases; BENCH_ROUNDS and QUICK say how much of each. */
 export async function runBenchmark(): Promise<Results> {
   const quick = (process.env.QUICK ?? "") !== "";
-  const effort = { quick, rounds: Number(process.env.BENCH_ROUNDS ?? (quick ? 12 : 200)) };
+  const effort = { quick, rounds: Number(process.env.BENCH_ROUNDS ?? (quick ? 8 : 200)) };
   const [loadBefore = 0] = loadavg();
   const multus = await findMultus();
   const place = await preparePlace();
