@@ -84,7 +84,8 @@ endif
 soak: build ## attach and detach for long, half of it with faults; what grows fails it (docs/reliability.md)
 	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")
 
-bench: build ## measure Plexus against the bare delegates
+bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: a few minutes (BENCH_PEERS=none: no Multus)
+	@scripts/system-deps.sh bench || echo "going on: what is missing says so below"
 	node bench/main.ts
 
 docs: deps ## regenerate the generated pages

@@ -1,152 +1,124 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { cniEnvironment } from "../e2e/support/cni-environment.ts";
-import { shimEnvironment } from "../e2e/support/plexusd.ts";
-import type { Place } from "./place.ts";
-import type { Job, Step } from "./runner.ts";
+import { CpuGroup } from "./accounting.ts";
+import { type Delegates, singleConf } from "./delegates.ts";
+import { namespace, podName, podUid } from "./objects.ts";
+import type { Multus } from "./peers/multus.ts";
+import { namespaces, type Place } from "./place.ts";
+import { multusThick, multusThin, type Program, plexus, standalone } from "./programs.ts";
+import { type Job, Runner, type Step } from "./runner.ts";
 
-/** Two networks that a pod is attached to. */
-export interface Delegates {
-  readonly name: string;
-  /** The default network's plugin, then the further one's. */
-  readonly plugins: readonly [object & { type: string }, object & { type: string }];
-  /** Directory of each. */
-  readonly dirs: readonly [string, string];
-}
-
-/** A way to attach a pod to both networks. */
-export interface Contender {
-  readonly name: string;
-  job(command: "ADD" | "DEL", sandbox: number): Job;
-}
-
-const version = "1.0.0";
-
-/** One call: which sandbox of the benchmark, and under which names. */
+/** One call for one pod. */
 interface Call {
   readonly command: "ADD" | "DEL";
+  readonly set: Delegates;
+  /** The pod's number; its namespace is `bench-N`, and round again from the first when there are more pods. */
   readonly sandbox: number;
-  readonly containerId: string;
-  readonly ifName: string;
+  /** Has Plexus print its phases on stderr. */
+  readonly trace?: boolean;
+  /** Where inspect.c is to report the memory of each process of the call. */
+  readonly inspect?: string;
+}
+
+/** A way to attach a pod to its networks. */
+export interface Contender {
+  readonly id: ContenderId;
+  readonly name: string;
+  /** Starts its calls; a process of its own, so that its CPU time can be told from others'. */
+  readonly runner: Runner;
+  readonly cpu: CpuGroup | undefined;
+  job(call: Call): Job;
+}
+
+export type ContenderId = "direct" | "plexus" | "plexus-standalone" | "multus" | "multus-thick";
+
+/** The contenders in the order of their first turn. Requests to the API carry their ID as a token. */
+export function contendersOf(place: Place, multus: Multus | undefined): Contender[] {
+  const runnerFor = (id: ContenderId): Pick<Contender, "id" | "runner" | "cpu"> => {
+    const runner = new Runner(place.runner, join(place.dir, "jobs", id));
+    const cpu = CpuGroup.create(place.cpuGroups, id);
+    cpu?.add(runner.pid);
+    return { id, runner, cpu };
+  };
+  const by = (id: ContenderId, name: string, program: Program): Contender => ({
+    ...runnerFor(id),
+    name,
+    job: (call) => job(id, call, [step(place, call, { id, program })]),
+  });
+  const direct: Contender = {
+    ...runnerFor("direct"),
+    name: "delegates alone",
+    job: (call) => job("direct", call, directSteps(place, call)),
+  };
+  const ours = [
+    direct,
+    by("plexus", "Plexus", plexus(place)),
+    by("plexus-standalone", "Plexus standalone", standalone(place)),
+  ];
+  if (multus === undefined) return ours;
+  return [
+    ...ours,
+    by("multus", "Multus thin", multusThin(place, multus)),
+    by("multus-thick", "Multus thick", multusThick(place, multus)),
+  ];
+}
+
+/** A job's name is what its files are kept by: whatever makes it another job is in it. */
+function job(id: ContenderId, call: Call, steps: Step[]): Job {
+  const variant = `${call.trace === true ? "t" : ""}${call.inspect === undefined ? "" : "i"}`;
+  return { name: [id, call.set.name, call.sandbox, call.command, variant].join("-"), steps };
+}
+
+/** The plugins one after the other, as a runtime starts a plugin: the least that there can be. */
+function directSteps(place: Place, call: Call): Step[] {
+  const steps = call.set.plugins.map((plugin, nth): Step => {
+    const ifName = nth === 0 ? "eth0" : `net${nth}`;
+    return {
+      program: join(place.plugins, plugin.type),
+      env: environment(place, call, { id: "direct", ifName }),
+      stdin: JSON.stringify(singleConf(call.set, nth)),
+    };
+  });
+  return call.command === "ADD" ? steps : steps.toReversed();
+}
+
+function step(
+  place: Place,
+  call: Call,
+  { id, program }: { id: ContenderId; program: Program },
+): Step {
+  const { inspect } = call;
+  return {
+    program: inspect === undefined ? program.path : place.inspect,
+    env: {
+      ...environment(place, call, { id, ifName: "eth0" }),
+      ...program.env,
+      ...(call.trace === true && { PLEXUS_TRACE: "1" }),
+      ...(inspect !== undefined && { INSPECT_PROGRAM: program.path, INSPECT_REPORT: inspect }),
+    },
+    stdin: JSON.stringify(program.stdin(call.set)),
+  };
 }
 
 function environment(
-  { cniPath }: Place,
-  { command, sandbox, containerId, ifName }: Call,
+  place: Place,
+  { command, set, sandbox }: Call,
+  { id, ifName }: { id: ContenderId; ifName: string },
 ): Record<string, string> {
-  const netns = `/run/netns/bench-${sandbox}`;
-  const pod = { namespace: "bench", name: `pod-${sandbox}` };
-  const variables = { command, cniPath, sandbox: { containerId, netns, ifName, pod } };
-  return { PATH: process.env.PATH ?? "", ...cniEnvironment(variables) };
-}
-
-/** The delegates alone, started as the runtime would start a plugin: the least that there can be. */
-export function bareDelegates(place: Place, delegates: Delegates): Contender {
+  const name = podName(set, sandbox);
+  const containerId = `${id}-${name}`;
   return {
-    name: "delegates alone",
-    job(command, sandbox) {
-      const containerId = `bare-${delegates.name}-${sandbox}`;
-      const call = { command, sandbox, containerId };
-      const steps = delegates.plugins.map(
-        (plugin, nth): Step => ({
-          program: join(delegates.dirs[nth] ?? "", plugin.type),
-          env: environment(place, { ...call, ifName: nth === 0 ? "eth0" : "net1" }),
-          stdin: JSON.stringify({
-            cniVersion: version,
-            name: networkName(delegates, nth),
-            ...plugin,
-          }),
-        }),
-      );
-      const inOrder = command === "ADD" ? steps : steps.toReversed();
-      return { name: `${containerId}-${command}`, steps: inOrder };
-    },
+    PATH: process.env.PATH ?? "",
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: `/run/netns/bench-${sandbox % namespaces}`,
+    CNI_IFNAME: ifName,
+    CNI_PATH: place.plugins,
+    CNI_ARGS: [
+      "IgnoreUnknown=1",
+      `K8S_POD_NAMESPACE=${namespace}`,
+      `K8S_POD_NAME=${name}`,
+      `K8S_POD_INFRA_CONTAINER_ID=${containerId}`,
+      `K8S_POD_UID=${podUid(name)}`,
+    ].join(";"),
   };
-}
-
-/** The same through Plexus. */
-export function throughPlexus(
-  place: Place,
-  delegates: Delegates,
-  extra: Record<string, string> = {},
-): Contender {
-  const conf = {
-    cniVersion: version,
-    name: "plexus",
-    type: "plexus",
-    delegates: [network(delegates, 0)],
-  };
-  return executable(place, {
-    name: "Plexus",
-    label: `plexus-${delegates.name}${extra.PLEXUS_TRACE ?? ""}`,
-    program: place.shim,
-    stdin: JSON.stringify(conf),
-    env: { ...shimEnvironment(place), ...extra },
-  });
-}
-
-/** Any other CNI executable: `BENCH_OTHER="name=multus;exe=/opt/cni/bin/multus;conf=/path/conf.json"`. */
-export function fromEnvironment(place: Place, value: string | undefined): Contender[] {
-  return (value ?? "")
-    .split("|")
-    .filter((text) => text.trim() !== "")
-    .map((text) => {
-      const fields = new Map(text.split(";").map((field) => split(field.trim())));
-      const [name, program, conf] = ["name", "exe", "conf"].map((key) => fields.get(key));
-      if (name === undefined || program === undefined || conf === undefined) {
-        throw new Error(
-          `BENCH_OTHER: ${JSON.stringify(text)} must be name=NAME;exe=PATH;conf=FILE`,
-        );
-      }
-      return executable(place, {
-        name,
-        label: `other-${name}`,
-        program,
-        stdin: readFileSync(conf, "utf8"),
-        env: {},
-      });
-    });
-}
-
-function split(field: string): [string, string] {
-  const equals = field.indexOf("=");
-  return [field.slice(0, equals), field.slice(equals + 1)];
-}
-
-/** A CNI executable as a contender. */
-interface Executable {
-  readonly name: string;
-  /** Begins the container IDs, which differ between contenders. */
-  readonly label: string;
-  readonly program: string;
-  readonly stdin: string;
-  readonly env: Readonly<Record<string, string>>;
-}
-
-function executable(
-  place: Place,
-  { name, label, program, stdin, env: own }: Executable,
-): Contender {
-  return {
-    name,
-    job(command, sandbox) {
-      const containerId = `${label}-${sandbox}`;
-      const call = { command, sandbox, containerId, ifName: "eth0" };
-      const env = { ...environment(place, call), ...own };
-      return { name: `${containerId}-${command}`, steps: [{ program, stdin, env }] };
-    },
-  };
-}
-
-/** A network as a configuration list. */
-export function network(delegates: Delegates, nth: 0 | 1): object {
-  return {
-    cniVersion: version,
-    name: networkName(delegates, nth),
-    plugins: [delegates.plugins[nth]],
-  };
-}
-
-function networkName(delegates: Delegates, nth: number): string {
-  return `${delegates.name}-${nth === 0 ? "default" : "second"}`;
 }

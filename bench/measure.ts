@@ -1,85 +1,140 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ApiServer } from "./api-server/client.ts";
+import type { Counts } from "./api-server/main.ts";
 import type { Contender } from "./contenders.ts";
-import type { Runner } from "./runner.ts";
-import { type Summary, summarize } from "./statistics.ts";
+import type { Delegates } from "./delegates.ts";
+import type { Row } from "./results.ts";
+import type { Outcome } from "./runner.ts";
+import { summarize } from "./statistics.ts";
 
-/** What one contender took. */
-export interface Measured {
-  readonly name: string;
-  readonly add: Summary;
-  readonly del: Summary;
+/** How one case is measured. */
+export interface Plan {
+  readonly set: Delegates;
+  /** Pods at once. */
+  readonly width: number;
+  readonly rounds: number;
+  readonly warmUp: number;
+  /**
+   * The pods that the rounds go through: each one anew for a while, as every pod is on a node. Of a pod that
+   * comes again and again, the event recorders of Plexus and Multus tell less and less.
+   */
+  readonly pods: number;
+  /** Between two rounds. @default none */
+  readonly restMs?: number;
+  /** Between an ADD and its DEL; without one the DEL follows at once. */
+  readonly pauseMs?: number;
 }
+
+/** What was seen of one contender so far. */
+class Tally {
+  readonly add: number[] = [];
+  readonly del: number[] = [];
+  readonly failures: string[] = [];
+
+  take(command: "add" | "del", outcomes: readonly Outcome[]): void {
+    for (const { milliseconds, error } of outcomes) {
+      if (error === undefined) this[command].push(milliseconds);
+      else this.failures.push(error);
+    }
+  }
+}
+
+/** Without these there is nothing to compare; what fails of others is a result. */
+const mustSucceed = new Set<string>(["direct", "plexus"]);
 
 /**
- * Lets the contenders attach and detach `width` pods at once, `rounds` times, taking turns: whatever
- * else the machine does in the meantime happens to all of them. The first rounds are not counted.
+ * Lets the contenders attach and detach pods, taking turns: whatever else the machine does in the
+ * meantime happens to all of them. With a pause all of them attach, then all of them detach.
+ * @throws Error when a call of the delegates alone or of Plexus fails
  */
 export async function measure(
-  runner: Runner,
+  api: ApiServer,
   contenders: readonly Contender[],
-  plan: { readonly rounds: number; readonly width: number; readonly warmUp: number },
-): Promise<Measured[]> {
-  const times = contenders.map(() => ({ add: [] as number[], del: [] as number[] }));
-  for (let round = -plan.warmUp; round < plan.rounds; round++) {
-    for (let turn = 0; turn < contenders.length; turn++) {
-      const index = (turn + Math.abs(round)) % contenders.length;
+  plan: Plan,
+): Promise<Row[]> {
+  await rounds(contenders, plan, { from: -plan.warmUp, to: 0 });
+  const before = { cpu: contenders.map(cpuMs), requests: structuredClone(await api.counts()) };
+  const tallies = await rounds(contenders, plan, { from: 0, to: plan.rounds });
+  const after = { cpu: contenders.map(cpuMs), requests: await settledCounts(api) };
+  const pods = plan.rounds * plan.width;
+  return contenders.map((contender, index) => {
+    const { add, del, failures } = tallies[index] as Tally;
+    const [first] = failures;
+    if (first !== undefined && mustSucceed.has(contender.id)) throw new Error(first);
+    const spent = (after.cpu[index] ?? Number.NaN) - (before.cpu[index] ?? Number.NaN);
+    return {
+      id: contender.id,
+      name: contender.name,
+      add: summarize(add),
+      del: summarize(del),
+      cpuMs: Number.isNaN(spent) ? undefined : spent / pods,
+      requests: requestsPerPod(before.requests, after.requests, { id: contender.id, pods }),
+      failures: failures.length,
+      ...(first !== undefined && { firstFailure: first }),
+    };
+  });
+}
+
+async function rounds(
+  contenders: readonly Contender[],
+  plan: Plan,
+  range: { from: number; to: number },
+): Promise<Tally[]> {
+  const tallies = contenders.map(() => new Tally());
+  for (let round = range.from; round < range.to; round++) {
+    const turns = contenders.map((_, turn) => (turn + Math.abs(round)) % contenders.length);
+    const run = async (command: "add" | "del", index: number): Promise<void> => {
+      const apart = plan.pauseMs === undefined ? 0 : index * plan.width;
+      const first = ((Math.abs(round) * plan.width) % plan.pods) + apart;
       const contender = contenders[index] as Contender;
-      const sandboxes = Array.from({ length: plan.width }, (_, n) => n);
-      const add = await runner.run(sandboxes.map((n) => contender.job("ADD", n)));
-      const del = await runner.run(sandboxes.map((n) => contender.job("DEL", n)));
-      if (round < 0) continue;
-      times[index]?.add.push(...add);
-      times[index]?.del.push(...del);
-    }
-  }
-  return contenders.map(({ name }, index) => ({
-    name,
-    add: summarize(times[index]?.add ?? []),
-    del: summarize(times[index]?.del ?? []),
-  }));
-}
-
-/** One phase of a call. */
-export interface Phase {
-  readonly name: string;
-  readonly median: number;
-}
-
-/** The row that the phases are parts of. */
-const wholeCall = "the whole call, from outside";
-
-/** Where the time goes: the median of each phase that `PLEXUS_TRACE=1` prints, in their order. */
-export async function timelines(
-  runner: Runner,
-  traced: Contender,
-  rounds: number,
-): Promise<Record<"ADD" | "DEL", Phase[]>> {
-  const phases = { ADD: new Map<string, number[]>(), DEL: new Map<string, number[]>() };
-  for (let round = 0; round < rounds; round++) {
-    for (const command of ["ADD", "DEL"] as const) {
-      const job = traced.job(command, 0);
-      const [whole = 0] = await runner.run([job]);
-      for (const [name, milliseconds] of [
-        ...phasesIn(runner.stderr(job)),
-        [wholeCall, whole] as const,
-      ]) {
-        phases[command].set(name, [...(phases[command].get(name) ?? []), milliseconds]);
+      tallies[index]?.take(command, await runAll(contender, plan, { command, first }));
+    };
+    if (plan.pauseMs === undefined) {
+      for (const index of turns) {
+        await run("add", index);
+        await run("del", index);
       }
+    } else {
+      for (const index of turns) await run("add", index);
+      await sleep(plan.pauseMs);
+      for (const index of turns) await run("del", index);
     }
+    if (plan.restMs !== undefined) await sleep(plan.restMs);
   }
-  return { ADD: medians(phases.ADD), DEL: medians(phases.DEL) };
+  return tallies;
 }
 
-/** A phase that comes several times counts with its sum. */
-function phasesIn(stderr: string): Map<string, number> {
-  const seen = new Map<string, number>();
-  for (const [, name = "", milliseconds] of stderr.matchAll(
-    /^plexus trace: (.*?) +(-?[\d.]+) ms$/gm,
-  )) {
-    seen.set(name, (seen.get(name) ?? 0) + Number(milliseconds));
-  }
-  return seen;
+function runAll(
+  { runner, job }: Contender,
+  { set, width }: Plan,
+  { command, first }: { command: "add" | "del"; first: number },
+): Promise<Outcome[]> {
+  const cni = command === "add" ? "ADD" : "DEL";
+  const calls = Array.from({ length: width }, (_, n) => ({
+    command: cni,
+    set,
+    sandbox: first + n,
+  }));
+  return runner.run(calls.map((call) => job(call as Parameters<typeof job>[0])));
 }
 
-function medians(phases: ReadonlyMap<string, readonly number[]>): Phase[] {
-  return [...phases].map(([name, times]) => ({ name, median: summarize(times).p50 }));
+function cpuMs(contender: Contender): number | undefined {
+  return contender.cpu?.milliseconds();
+}
+
+/** Events and late writes are sent behind the calls. */
+async function settledCounts(api: ApiServer): Promise<Counts> {
+  await sleep(300);
+  return api.counts();
+}
+
+function requestsPerPod(
+  before: Counts,
+  after: Counts,
+  { id, pods }: { id: string; pods: number },
+): Record<string, number> {
+  const perPod = Object.entries(after[id] ?? {}).map(
+    ([what, count]) => [what, (count - (before[id]?.[what] ?? 0)) / pods] as const,
+  );
+  return Object.fromEntries(perPod.filter(([, count]) => count > 0));
 }

@@ -1,21 +1,29 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { manifestText } from "../e2e/support/manifests.ts";
+import type { Daemon } from "../e2e/support/daemon.ts";
 import { cniPluginDir, distPath, repositoryRoot } from "../e2e/support/paths.ts";
+import { startPlexusd } from "../e2e/support/plexusd.ts";
+import { ApiServer } from "./api-server/client.ts";
+import { nodeName } from "./objects.ts";
 
 /** Where the benchmark works: a directory, and namespaces that end with the process. */
 export interface Place {
   readonly dir: string;
-  /** Searched for plugins: the reference plugins and the no-op plugin. */
-  readonly cniPath: string;
+  /** The only directory that is searched for plugins: the reference plugins and the no-op plugin. */
+  readonly plugins: string;
   readonly runner: string;
+  readonly inspect: string;
   readonly shim: string;
+  readonly standalone: string;
   readonly socket: string;
-  readonly stateDir: string;
-  readonly manifests: string;
-  readonly logFile: string;
+  readonly state: string;
+  readonly api: ApiServer;
+  /** Multus's daemon: its socket's directory, and that of the default networks' configurations. */
+  readonly thick: { readonly sockets: string; readonly primaries: string };
+  /** The control group that the contenders' groups are made in. */
+  readonly cpuGroups: string;
 }
 
 const setUp = `
@@ -26,40 +34,48 @@ ip link set lo up
 ip link add up0 type veth peer name up0-peer
 ip link set up0 up
 ip link set up0-peer up
-for n in $(seq 0 $(($1 - 1))); do ip netns add "bench-$n"; ip -n "bench-$n" link set lo up; done`;
+seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -`;
 
-/** Builds the C parts and prepares the node with that many pod namespaces, `bench-0` and on. */
-export async function preparePlace(namespaces: number): Promise<Place> {
+/** How many network namespaces of pods there are: `bench-0` and on. */
+export const namespaces = 100;
+
+/** Builds the C parts, starts the API server and prepares the node and the pods' namespaces. */
+export async function preparePlace(): Promise<Place> {
   const dir = mkdtempSync(join(tmpdir(), "plexus-bench-"));
   process.on("exit", () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
-  const bin = join(dir, "bin");
-  for (const made of [bin, join(dir, "manifests")]) mkdirSync(made);
-  for (const name of ["runner", "noop"]) {
+  const [bin, plugins] = [join(dir, "bin"), join(dir, "plugins")];
+  const thick = { sockets: join(dir, "thick-run"), primaries: join(dir, "thick-primaries") };
+  for (const made of [bin, plugins, thick.primaries]) mkdirSync(made);
+  const programs = { runner: join(bin, "runner"), inspect: join(bin, "inspect") };
+  for (const [name, to] of Object.entries({ ...programs, noop: join(plugins, "noop") })) {
     const source = join(repositoryRoot, "bench", `${name}.c`);
-    await execa("cc", ["-O2", "-Wall", "-Wextra", "-static", "-o", join(bin, name), source]);
+    await execa("cc", ["-O2", "-Wall", "-Wextra", "-static", "-o", to, source]);
+  }
+  for (const name of ["ptp", "macvlan", "host-local"]) {
+    copyFileSync(join(cniPluginDir(), name), join(plugins, name));
   }
   await execa("sh", ["-ec", setUp, "bench", String(namespaces)]);
   return {
     dir,
-    cniPath: `${bin}:${cniPluginDir()}`,
-    runner: join(bin, "runner"),
+    plugins,
+    ...programs,
     shim: distPath("plexus"),
+    standalone: distPath("plexus-standalone"),
     socket: join(dir, "run/plexus.sock"),
-    stateDir: join(dir, "state"),
-    manifests: join(dir, "manifests"),
-    logFile: join(dir, "plexusd.log"),
+    state: join(dir, "state"),
+    api: await ApiServer.start(join(dir, "api")),
+    thick,
+    cpuGroups: process.env.PLEXUS_BENCH_CGROUPS ?? "plexus-bench",
   };
 }
 
-/** Writes a manifest: objects become one YAML document each. */
-export function writeManifest(place: Place, name: string, objects: readonly object[]): void {
-  writeFileSync(join(place.manifests, `${name}.yaml`), manifestText(objects));
-}
-
-/** Resident memory of a process now and at its highest, in MiB. */
-export function residentMiB(pid: number): { now: number; peak: number } {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  const field = (name: string): number =>
-    Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1024;
-  return { now: field("VmRSS"), peak: field("VmHWM") };
+/** Starts plexusd as deploy/base/daemonset.yaml does, and waits until it serves. */
+export function startDaemon(place: Place): Promise<Daemon> {
+  return startPlexusd({
+    socket: place.socket,
+    stateDir: place.state,
+    logFile: join(place.dir, "plexusd.log"),
+    nodeFlags: ["--max-semi-space-size=2"],
+    flags: ["--kubeconfig", place.api.kubeconfig("plexus"), "--node", nodeName],
+  });
 }

@@ -1,85 +1,140 @@
-import { readFileSync } from "node:fs";
-import { cpus, release, totalmem } from "node:os";
-import type { Measured, Phase } from "./measure.ts";
+import type { CaseResult, Growth, Results, Row } from "./results.ts";
+import { table } from "./tables.ts";
 
-/** All that one run of the benchmark found. */
-export interface Report {
-  readonly tables: readonly { readonly title: string; readonly rows: readonly Measured[] }[];
-  readonly phases: Readonly<Record<"ADD" | "DEL", readonly Phase[]>>;
-  readonly memory: readonly {
-    readonly when: string;
-    readonly now: number;
-    readonly peak: number;
-  }[];
-  /** File system of the state directory: it is what fsync costs. */
-  readonly stateFileSystem: string;
-}
-
-/** The report as Markdown. */
-export function formatReport(report: Report): string {
+/** The results as Markdown. */
+export function formatReport(results: Results): string {
   return [
-    `Machine: ${machine()}; records on ${report.stateFileSystem}. Milliseconds.`,
-    ...report.tables.flatMap((table) => ["", `**${table.title}**`, "", ...comparison(table.rows)]),
-    "",
-    ...(["ADD", "DEL"] as const).flatMap((command) => [
-      `**Where the time of one ${command} goes** (ptp and macvlan, medians of \`PLEXUS_TRACE=1\`)`,
+    `${results.date.slice(0, 10)}, ${results.quick ? "`QUICK=1`" : "the full run"}: ${results.machine}, ` +
+      `load average before the run ${results.loadBefore.toFixed(1)}; ` +
+      `records on ${results.stateFileSystem}; ${versionsOf(results)}. Milliseconds, if nothing else is said.`,
+    ...results.cases.flatMap((each) => [
       "",
-      ...markdown(
-        ["phase", "ms"],
-        report.phases[command].map((p) => [p.name, p.median.toFixed(2)]),
-      ),
+      `**${each.title}**`,
       "",
+      ...comparison(each),
+      ...failuresOf(each),
     ]),
-    "**Memory of plexusd** (resident, MiB)",
-    "",
-    ...markdown(
-      ["", "now", "peak"],
-      report.memory.map((m) => [m.when, m.now.toFixed(0), m.peak.toFixed(0)]),
+    ...section("Requests to the API for one pod, ADD and DEL", requestTable(results)),
+    ...section(
+      "Memory of each process, in MiB: those of a call at their end, for two plugins that do nothing",
+      memoryTable(results),
     ),
+    ...section(
+      "The disk: one ADD and one DEL of two plugins that write nothing",
+      diskTable(results),
+    ),
+    ...section("Sizes", sizeTable(results)),
+    ...(["ADD", "DEL"] as const).flatMap((command) =>
+      section(
+        `Where the time of one ${command} goes (ptp and macvlan, medians of \`PLEXUS_TRACE=1\`)`,
+        table(
+          ["phase", "ms"],
+          results.phases[command].map((phase) => [phase.name, phase.median.toFixed(2)]),
+        ),
+      ),
+    ),
+    ...results.growth.flatMap((each) => section(`${each.title} (${each.unit})`, growthTable(each))),
     "",
   ].join("\n");
 }
 
+function section(title: string, lines: readonly string[]): string[] {
+  return lines.length === 0 ? [] : ["", `**${title}**`, "", ...lines];
+}
+
+function versionsOf({ versions }: Results): string {
+  return Object.entries(versions)
+    .map(([name, version]) => `${name} ${version}`)
+    .join(", ");
+}
+
 /** Each row against the first, which is the delegates alone. */
-function comparison(rows: readonly Measured[]): string[] {
+function comparison({ rows }: CaseResult): string[] {
+  const times = (name: string): string[] => [`${name} p50`, "p90", "p99", "over delegates"];
   const [base] = rows;
-  const head = [
-    "",
-    "ADD p50",
-    "p90",
-    "p99",
-    "DEL p50",
-    "p90",
-    "p99",
-    "ADD over delegates",
-    "DEL over delegates",
-  ];
-  return markdown(
-    head,
+  const cells = (row: Row, command: "add" | "del"): string[] => {
+    const { p50, p90, p99 } = row[command];
+    const over = row === base ? "" : overhead(p50, base?.[command].p50 ?? 0);
+    return [...[p50, p90, p99].map((ms) => ms.toFixed(2)), over];
+  };
+  return table(
+    ["", ...times("ADD"), ...times("DEL"), "CPU per pod"],
     rows.map((row) => [
       `${row.name} (n = ${row.add.count})`,
-      ...[row.add, row.del].flatMap((s) => [s.p50, s.p90, s.p99].map((ms) => ms.toFixed(2))),
-      ...(["add", "del"] as const).map((command) =>
-        overhead(row[command].p50, base?.[command].p50 ?? 0, row === base),
-      ),
+      ...cells(row, "add"),
+      ...cells(row, "del"),
+      row.cpuMs === undefined ? "" : row.cpuMs.toFixed(1),
     ]),
   );
 }
 
-function overhead(own: number, base: number, isBase: boolean): string {
-  return isBase ? "" : `${(own - base).toFixed(2)} (x ${(own / base).toFixed(2)})`;
+function failuresOf({ rows }: CaseResult): string[] {
+  return rows
+    .filter(({ failures }) => failures > 0)
+    .flatMap(({ name, failures, add, firstFailure = "" }) => [
+      "",
+      `${name}: ${failures} of ${add.count + failures} ADDs or DELs failed and are not in the times, the first with ` +
+        `\`${firstFailure.replaceAll("`", "'").slice(0, 200)}…\``,
+    ]);
 }
 
-function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
-  const rule = line(head.map((_, n) => (n === 0 ? "---" : "---:")));
-  return [line(head), rule, ...rows.map(line)];
+function overhead(own: number, base: number): string {
+  return `${(own - base).toFixed(2)} (x ${(own / base).toFixed(2)})`;
 }
 
-function machine(): string {
-  const model =
-    /^model name\s*: (.*)$/m.exec(readFileSync("/proc/cpuinfo", "utf8"))?.[1] ??
-    "unknown processor";
-  const memory = Math.round(totalmem() / 2 ** 30);
-  return `${cpus().length} cores of ${model}, ${memory} GiB, Linux ${release()}, Node ${process.version}`;
+const requestCases = ["none", "real", "five"];
+
+function requestTable({ cases }: Results): string[] {
+  const shown = cases.filter(({ id }) => requestCases.includes(id));
+  const rows = shown.flatMap(({ title, rows: own }) =>
+    own
+      .filter(({ id }) => id !== "direct")
+      .map(({ name, requests }) => {
+        const sum = (pattern: RegExp): string =>
+          Object.entries(requests)
+            .filter(([what]) => pattern.test(what))
+            .reduce((total, [, count]) => total + count, 0)
+            .toFixed(1);
+        const columns = [/^GET pods/, /^GET network/, /^(PATCH|PUT) pods/, /events$/, /./];
+        return [`${name}: ${title}`, ...columns.map(sum)];
+      }),
+  );
+  return table(["", "pod reads", "definition reads", "status writes", "events", "all"], rows);
+}
+
+function memoryTable({ memory }: Results): string[] {
+  return table(
+    ["", "peak RSS", "anonymous"],
+    memory.map(({ contender, process, when, memory: own }) => [
+      `${contender}: ${process}, ${when}`,
+      own.peak.toFixed(1),
+      own.anonymous.toFixed(1),
+    ]),
+  );
+}
+
+function diskTable({ disk }: Results): string[] {
+  if (disk.length === 0) return [];
+  return table(
+    ["", "fsyncs of ADD", "bytes written", "fsyncs of DEL", "bytes written"],
+    disk.map(({ name, add, del }) => [
+      name,
+      ...[add.fsyncs, add.bytes, del.fsyncs, del.bytes].map(String),
+    ]),
+  );
+}
+
+function sizeTable({ sizes }: Results): string[] {
+  return table(
+    ["", "MiB"],
+    sizes.map(({ what, bytes }) => [what, (bytes / 2 ** 20).toFixed(1)]),
+  );
+}
+
+function growthTable({ lines, along }: Growth): string[] {
+  const xs = lines[0]?.points.map(([x]) => x.toLocaleString("en")) ?? [];
+  return table(
+    [along, ...xs],
+    lines.map(({ name, points }) => [name, ...points.map(([, y]) => y.toFixed(2))]),
+  );
 }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define JOBS 256
-#define STEPS 8
+#define STEPS 16
 
 struct step {
 	char dir[512], program[512];

@@ -18,6 +18,13 @@ export interface Job {
   readonly steps: readonly Step[];
 }
 
+/** How a job went. */
+export interface Outcome {
+  readonly milliseconds: number;
+  /** What it printed, when it failed. */
+  readonly error: string | undefined;
+}
+
 /** Starts jobs through bench/runner.c, which measures them. */
 export class Runner implements Disposable {
   readonly #dir: string;
@@ -31,11 +38,12 @@ export class Runner implements Disposable {
     this.#lines = createInterface(this.#process.stdout);
   }
 
-  /**
-   * Runs jobs at once; returns the milliseconds that each took.
-   * @throws Error with what a job printed that failed
-   */
-  async run(jobs: readonly Job[]): Promise<number[]> {
+  get pid(): number {
+    return this.#process.pid as number;
+  }
+
+  /** Runs jobs at once; returns what each took, in their order. */
+  async run(jobs: readonly Job[]): Promise<Outcome[]> {
     const lines = jobs.flatMap((job, index) =>
       job.steps.map(
         (step, nth) =>
@@ -43,15 +51,15 @@ export class Runner implements Disposable {
       ),
     );
     this.#process.stdin.write(`${lines.join("")}go\n`);
-    const times: number[] = [];
+    const outcomes: Outcome[] = [];
     for await (const [line] of lineEvents(this.#lines)) {
       if (line === "end") break;
       const [index = 0, status, microseconds = 0] = (line as string).split(" ").map(Number);
       const job = jobs[index] as Job;
-      if (status !== 0) throw new Error(`${job.name} failed: ${this.#printed(job)}`);
-      times[index] = microseconds / 1000;
+      const error = status === 0 ? undefined : `${job.name} failed: ${this.#printed(job)}`;
+      outcomes[index] = { milliseconds: microseconds / 1000, error };
     }
-    return times;
+    return outcomes;
   }
 
   /** What the first step of a job printed on stderr. */

@@ -15,6 +15,8 @@ export interface PlexusdPaths {
 export interface PlexusdOptions extends PlexusdPaths {
   /** The file that its log is appended to. */
   readonly logFile: string;
+  /** Flags of Node itself. */
+  readonly nodeFlags?: readonly string[];
   /** More flags, which come last and so prevail. */
   readonly flags?: readonly string[];
   /** Makes the command run elsewhere, e.g. in the namespaces of a lab. */
@@ -36,10 +38,11 @@ export function shimEnvironment({ socket, stateDir }: PlexusdPaths): Record<stri
 export async function startPlexusd(options: PlexusdOptions): Promise<Daemon> {
   const {
     logFile,
+    nodeFlags = [],
     flags = [],
     enter = (file: string, ...args: string[]) => [file, ...args],
   } = options;
-  const program = [nodeBinary(), distPath("plexusd.js")] as const;
+  const program = [nodeBinary(), ...nodeFlags, distPath("plexusd.js")] as [string, ...string[]];
   const command = enter(...program, ...plexusdFlags(options), ...flags) as [string, ...string[]];
   const daemon = Daemon.start({ name: "plexusd", command, logFile });
   await daemon.waitUntil("plexusd serves", () => daemon.log.includes("plexusd serves"));

@@ -1,0 +1,12 @@
+const colors: Readonly<Record<string, string>> = {
+  "delegates alone": "#80868b",
+  Plexus: "#1a73e8",
+  "Plexus standalone": "#129eaf",
+  "Multus thin": "#f29900",
+  "Multus thick": "#d93025",
+};
+
+/** The colour of a contender, by its name, in every chart. */
+export function colorOf(name: string): string {
+  return colors[name] ?? "#9334e6";
+}

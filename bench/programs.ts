@@ -1,0 +1,73 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { cniVersion, type Delegates, network, singleConf } from "./delegates.ts";
+import type { Multus } from "./peers/multus.ts";
+import type { Place } from "./place.ts";
+
+/** What a contender executes, and with what. */
+export interface Program {
+  readonly path: string;
+  /** Added to what a runtime sets. */
+  readonly env?: Readonly<Record<string, string>>;
+  stdin(set: Delegates): object;
+}
+
+/** The shim, with plexusd at its socket. */
+export function plexus(place: Place): Program {
+  return {
+    path: place.shim,
+    env: {
+      PLEXUS_SOCKET: place.socket,
+      PLEXUS_STATE_DIR: place.state,
+      PLEXUS_STANDALONE: "",
+    },
+    stdin: plexusConf,
+  };
+}
+
+/** The shim without a daemon: it starts plexus-standalone. */
+export function standalone(place: Place): Program {
+  const kubeconfig = place.api.kubeconfig("plexus-standalone");
+  return {
+    path: place.shim,
+    env: {
+      PLEXUS_SOCKET: join(place.dir, "no-daemon.sock"),
+      PLEXUS_STATE_DIR: join(place.dir, "standalone-state"),
+      PLEXUS_STANDALONE: place.standalone,
+    },
+    stdin: (set) => ({ ...plexusConf(set), kubeconfig }),
+  };
+}
+
+function plexusConf(set: Delegates): object {
+  return { cniVersion, name: "plexus", type: "plexus", delegates: [network(set, 0)] };
+}
+
+/** Multus as one executable that asks the API itself. */
+export function multusThin(place: Place, multus: Multus): Program {
+  const kubeconfig = place.api.kubeconfig("multus");
+  const common = { cniVersion, name: "multus-cni-network", type: "multus", logLevel: "error" };
+  const cniDir = join(place.dir, "multus-thin");
+  return {
+    path: multus.thin,
+    stdin: (set) => ({ ...common, kubeconfig, cniDir, delegates: [network(set, 0)] }),
+  };
+}
+
+/**
+ * As its daemon generates it, with the default network as a file of its own for each set: a single
+ * configuration, as Multus 4.3.0 forgets the address ranges of a list before its DEL
+ * (k8snetworkplumbingwg/multus-cni#1449).
+ */
+export function multusThick(place: Place, multus: Multus): Program {
+  const common = { cniVersion, name: "multus-cni-network", type: "multus-shim", logLevel: "error" };
+  const { primaries, sockets: daemonSocketDir } = place.thick;
+  return {
+    path: multus.shim,
+    stdin(set) {
+      const clusterNetwork = join(primaries, `${set.name}.conf`);
+      writeFileSync(clusterNetwork, JSON.stringify(singleConf(set, 0)));
+      return { ...common, clusterNetwork, daemonSocketDir, binDir: place.plugins };
+    },
+  };
+}

@@ -1,0 +1,87 @@
+import type { Memory } from "./accounting.ts";
+import type { ContenderId } from "./contenders.ts";
+import type { Summary } from "./statistics.ts";
+
+/** What one contender took in one case. */
+export interface Row {
+  readonly id: ContenderId;
+  readonly name: string;
+  readonly add: Summary;
+  readonly del: Summary;
+  /** CPU time of an ADD and a DEL, over all processes; undefined where it cannot be counted. */
+  readonly cpuMs: number | undefined;
+  /** Requests to the API of an ADD and a DEL: `PATCH pods` → how many, on average. */
+  readonly requests: Readonly<Record<string, number>>;
+  /** Calls that failed; their times are not in the summaries. */
+  readonly failures: number;
+  /** What the first of them said. */
+  readonly firstFailure?: string;
+}
+
+/** One case of the comparison. */
+export interface CaseResult {
+  readonly id: string;
+  readonly title: string;
+  readonly rows: readonly Row[];
+}
+
+/** What one ADD and DEL of two plugins that write nothing themselves ask of the disk. */
+export interface DiskUse {
+  readonly name: string;
+  readonly add: Disk;
+  readonly del: Disk;
+}
+
+export interface Disk {
+  readonly fsyncs: number;
+  readonly bytes: number;
+}
+
+/** Memory of one process of a contender. */
+export interface ProcessMemory {
+  readonly contender: string;
+  readonly process: string;
+  /** `after its start`, `after the benchmark`, or `at its end` for one that a call starts. */
+  readonly when: string;
+  readonly memory: Omit<Memory, "resident"> & { readonly resident?: number };
+}
+
+/** One phase of a call. */
+export interface Phase {
+  readonly name: string;
+  readonly median: number;
+}
+
+/** How something grows with something else. */
+export interface Growth {
+  readonly id: string;
+  readonly title: string;
+  /** What is counted along the bottom. */
+  readonly along: string;
+  readonly unit: string;
+  readonly lines: readonly {
+    readonly name: string;
+    readonly points: readonly (readonly [x: number, y: number])[];
+  }[];
+}
+
+/** All that one run found: the JSON file, from which the page and the charts are made. */
+export interface Results {
+  readonly date: string;
+  readonly quick: boolean;
+  readonly rounds: number;
+  readonly machine: string;
+  /** What else the machine did: its load average of one minute when the run began. */
+  readonly loadBefore: number;
+  readonly stateFileSystem: string;
+  /** Versions of what was compared. */
+  readonly versions: Readonly<Record<string, string>>;
+  readonly cases: readonly CaseResult[];
+  readonly phases: Readonly<Record<"ADD" | "DEL", readonly Phase[]>>;
+  /** Empty where strace is missing. */
+  readonly disk: readonly DiskUse[];
+  readonly memory: readonly ProcessMemory[];
+  /** Sizes in bytes of what is installed on a node, and of the image. */
+  readonly sizes: readonly { readonly what: string; readonly bytes: number }[];
+  readonly growth: readonly Growth[];
+}

@@ -1,0 +1,6 @@
+/** A Markdown table; every column but the first is of numbers. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+  const rule = line(head.map((_, n) => (n === 0 ? "---" : "---:")));
+  return [line(head), rule, ...rows.map(line)];
+}
