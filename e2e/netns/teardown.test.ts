@@ -108,7 +108,7 @@ test("no DEL error has the words that containerd takes for success", async () =>
   await pod.mustDel();
 });
 
-test("an ADD whose undoing fails keeps its record; the runtime's DEL completes it", async () => {
+test("an ADD whose undoing fails records what is left; the runtime's DEL completes it", async () => {
   const pod = await node.pod("undo-fails", { networks: "alpha,beta" });
   await plugins.script("beta", "ADD", errorScript(120, "full"));
   await plugins.script("alpha", "DEL", errorScript(121, "busy"));
@@ -118,7 +118,7 @@ test("an ADD whose undoing fails keeps its record; the runtime's DEL completes i
   await plugins.unscript("alpha", "DEL");
   await plugins.clear();
   await pod.mustDel();
-  expect(await plugins.order()).toEqual(dels);
+  expect(await plugins.order()).toEqual(dels.slice(1, 2));
   expect(existsSync(recordOf(pod))).toBe(false);
 });
 
