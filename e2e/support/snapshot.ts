@@ -33,7 +33,22 @@ export async function snapshot(node: PlexusNode): Promise<Snapshot> {
     .split("\n=== ")
     .slice(1)
     .map((section) => section.split("\n"));
+  const lists = sections.map(([name, ...lines]): [string | undefined, string[]] => [
+    name,
+    lines.filter((line) => line.trim() !== ""),
+  ]);
   return Object.fromEntries(
-    sections.map(([name, ...lines]) => [name, lines.filter((line) => line.trim() !== "")]),
+    lists.map(([name, lines]) => [name, name === "files" ? withUpdates(lines) : lines]),
+  );
+}
+
+/** Records with the content that counts, whether their last update has replaced the file already or not. */
+function withUpdates(files: readonly string[]): string[] {
+  const updated = files.filter((line) => line.endsWith(".latest"));
+  const replaced = updated.map((line) => line.slice(0, -".latest".length));
+  const paths = new Set(replaced.map((line) => line.slice(line.indexOf(" "))));
+  const others = files.filter((line) => !updated.includes(line));
+  return [...others.filter((line) => !paths.has(line.slice(line.indexOf(" ")))), ...replaced].sort(
+    (a, b) => a.slice(a.indexOf(" ")).localeCompare(b.slice(b.indexOf(" "))),
   );
 }
