@@ -109,7 +109,7 @@ test("the daemon is killed in the middle of a DEL: the shim completes it from th
   await plugins.release("alpha", "DEL");
   expect(await call.outcome).toMatchObject({ exitCode: 0, stdout: "" });
   await node.startDaemon();
-  expect(await plugins.order()).toEqual([...dels.slice(0, 2), ...dels]);
+  expect(await plugins.order()).toEqual([...dels.slice(0, 2), ...dels.slice(1)]);
   expect(pod.keptFiles()).toEqual([]);
 });
 
@@ -132,7 +132,7 @@ test("the shim is killed while a delegate runs: the delegate dies, the record st
   await other.mustDel();
   await plugins.clear();
   await pod.mustDel();
-  expect(await plugins.order()).toEqual(dels);
+  expect(await plugins.order(), "beta never ran").toEqual(dels.slice(1));
   expect(pod.keptFiles()).toEqual([]);
   expect(isRunning(node.daemonPid)).toBe(true);
 });

@@ -89,7 +89,7 @@ test("no DEL error has the words that containerd takes for success", async ({ no
   await pod.mustDel();
 });
 
-test("an ADD whose undoing fails keeps its record; the runtime's DEL completes it", async ({
+test("an ADD whose undoing fails records what is left; the runtime's DEL completes it", async ({
   node,
   plugins,
 }) => {
@@ -102,7 +102,7 @@ test("an ADD whose undoing fails keeps its record; the runtime's DEL completes i
   await plugins.unscript("alpha", "DEL");
   await plugins.clear();
   await pod.mustDel();
-  expect(await plugins.order()).toEqual(dels);
+  expect(await plugins.order()).toEqual(dels.slice(1, 2));
   expect(existsSync(pod.recordPath)).toBe(false);
 });
 

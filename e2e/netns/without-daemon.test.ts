@@ -100,14 +100,20 @@ test("a plan whose namespace is gone is replayed without one", async ({ node, pl
   expect(namespaces).toEqual(["", "", "", ""]);
 });
 
-test("DEL without a daemon and without a plan is success: nothing was attached", async ({
+test("DEL without a daemon and without a plan is success where everything was detached before, else code 11", async ({
   node,
   plugins,
 }) => {
-  const pod = await node.pod("unknown", { networks: "alpha" });
+  const pod = await node.pod("detached", { networks: "alpha" });
+  const unknown = await node.pod("unknown", { networks: "alpha" });
+  await pod.mustAdd();
+  await pod.mustDel();
+  await plugins.clear();
   await node.stopDaemon();
   await pod.mustDel();
+  const error = errorOf(await unknown.del());
   await node.startDaemon();
+  expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("no record") });
   expect(await plugins.order()).toEqual([]);
 });
 

@@ -28,7 +28,8 @@ const listings = {
   "other plugin files": `find /var/lib/cni /run/cni -type f \\
     ! -path '/var/lib/cni/networks/*' ! -path '/var/lib/cni/results/*' $show`,
   "attachment records": `cd "$1" &&
-    find . -type f ! -name '*.lock' ! -name '*.tmp' ! -name primary-conf $show`,
+    find . -maxdepth 1 -type f ! -name '*.lock' ! -name '*.tmp' ! -name '*.detached' \\
+      ! -name primary-conf $show`,
   locks: `cd "$1" && find . -name '*.lock' ! -name .gc.lock`,
   "published statuses": `cd "$2" && find . -type f ! -name '*.tmp' $show`,
   "temporary files": `find "$1" "$2" -name '*.tmp'`,
@@ -102,12 +103,20 @@ export async function readHostState(
       .map((section) => section.split("\n"))
       .map(([kind, ...lines]) => [
         kind,
-        lines
-          .map((line) => line.trim())
-          .filter(Boolean)
-          .sort(),
+        withUpdates(lines.map((line) => line.trim()).filter(Boolean)).sort(),
       ]),
   );
+}
+
+/**
+ * Records with the content that counts: an update is kept beside the file, as `*.latest`, until it is
+ * durable and replaces the file.
+ */
+function withUpdates(lines: readonly string[]): string[] {
+  const isUpdate = (line: string): boolean => /\.latest(?: |$)/.test(line);
+  const updated = lines.filter(isUpdate).map((line) => line.replace(".latest", ""));
+  const names = new Set(updated.map((line) => line.split(" ")[0]));
+  return [...lines.filter((l) => !isUpdate(l) && !names.has(l.split(" ")[0])), ...updated];
 }
 
 /**
