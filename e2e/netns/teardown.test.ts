@@ -7,6 +7,7 @@ import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
 import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
 import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
 import type { TestPod } from "../support/test-pod.ts";
+import { until } from "../support/until.ts";
 
 let scripted: ScriptedNode;
 let node: PlexusNode;
@@ -196,8 +197,9 @@ test("record and plan damaged: the default network is told, the files are put as
   await pod.mustDel();
 });
 
-/** Turns one letter in the middle of a file. */
+/** Turns one letter in the middle of a file, once the last update of it is durable. */
 async function damage(path: string): Promise<void> {
+  await until(() => !existsSync(`${path}.latest`));
   const text = await readFile(path);
   const middle = text.indexOf("net-alpha");
   text.write("M", middle);

@@ -3,7 +3,7 @@ import type { PlexusNode } from "./plexus-node.ts";
 /** What CNI plugins and Plexus leave in a node, in a form that compares: section → lines. */
 export type Snapshot = Readonly<Record<string, readonly string[]>>;
 
-/** What host-local's last address was and the garbage collection's empty lock file are no leftovers. */
+/** What host-local's last address was, the garbage collection's empty lock file and tombstones are no leftovers. */
 const script = `
 section() { printf '\\n=== %s\\n' "$1"; }
 section links; ip -o link | sed 's/^[0-9]*: \\([^:]*\\):.*/\\1/'
@@ -15,7 +15,7 @@ section iptables; iptables-save 2>/dev/null | grep -v '^#' | sed 's/\\[[0-9]*:[0
 section ip6tables; ip6tables-save 2>/dev/null | grep -v '^#' | sed 's/\\[[0-9]*:[0-9]*\\]//'
 section files
 for dir in /var/lib/cni /run/cni "$@"; do
-  [ -d "$dir" ] && find "$dir" -type f ! -name 'last_reserved_ip.*' ! -name .gc.lock -exec sha256sum {} +
+  [ -d "$dir" ] && find "$dir" -type f ! -name 'last_reserved_ip.*' ! -name .gc.lock ! -name '*.detached' -exec sha256sum {} +
 done | sed 's/^\\(.\\{12\\}\\)[^ ]*/\\1/' | sort -k2
 section pods
 for pod in $(ls /run/netns); do

@@ -176,7 +176,6 @@ test("a shim that goes in mid-call is logged and forgotten", async () => {
 
 test.each([
   ["garbage", Buffer.alloc(64, 255)],
-  ["another protocol version", encodeFrame(FrameType.Request, ["9", "{}"])],
   ["another frame than a request", encodeFrame(FrameType.Done, ["0", "", ""])],
 ])("a client that sends %s is disconnected and logged, and others are served", async (_, bytes) => {
   await listening();
@@ -214,4 +213,14 @@ test("a daemon that is stopping does not make its socket again", async () => {
   await rm(path, { force: true });
   await server.ensureReachable();
   await expect(stat(path)).rejects.toThrow("ENOENT");
+});
+
+test("a shim of another release is answered 'try again later', and logged", async () => {
+  await listening();
+  const socket = await connected();
+  const answer = answerOf(socket);
+  socket.write(encodeFrame(FrameType.Request, ["9", "{}"]));
+  expect(codeOf(await answer)).toBe(11);
+  expect(lab.logger.at("warn")).toEqual(["a shim of another release was refused"]);
+  expect(lab.logger.at("error")).toEqual([]);
 });

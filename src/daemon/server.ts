@@ -6,6 +6,7 @@ import { HostGoneError, type Logger } from "#engine/ports.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { temporarySocketPath } from "#lib/state-files.ts";
 import { ProtocolError } from "#protocol/frame.ts";
+import { ProtocolVersionError } from "#protocol/messages.ts";
 
 /** A shim sends its request at once; one that has not by then never will. */
 const requestTimeoutMs = 10_000;
@@ -130,6 +131,8 @@ export class CallServer {
     } catch (error) {
       if (error instanceof HostGoneError)
         logger.warn({ reason: error.message }, "the shim went before its call was served");
+      else if (error instanceof ProtocolVersionError)
+        logger.warn({ reason: error.message }, "a shim of another release was refused");
       else if (error instanceof ProtocolError)
         logger.error({ err: error }, "a shim breaks the protocol");
       else logger.error({ err: error }, "a call could not be served");

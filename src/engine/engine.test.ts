@@ -131,6 +131,7 @@ test("handle() prints the duration of each phase on stderr with PLEXUS_TRACE=1",
     "pod",
     "resolve",
     "record",
+    "record",
     "delegate ptp (default-net)",
     "route",
     "record",
@@ -223,4 +224,20 @@ test("handle() reads the daemon's configuration anew for each call", async () =>
   lab.config = { delegates: [network("other", "bridge")] };
   await lab.add({ env: { CNI_CONTAINERID: "c2", CNI_IFNAME: "eth9" } });
   expect(lab.plugins.log("ADD")).toEqual(["ptp ADD eth0", "bridge ADD eth9"]);
+});
+
+test("handle() refuses to attach the shim's own network namespace, unless CNI_NETNS_OVERRIDE allows it", async () => {
+  const env = { PLEXUS_NETNS: "own" };
+  const lab = new EngineLab();
+  expect((await lab.add({ env })).json).toMatchObject({ code: 8 });
+  expect(lab.journal).toEqual([]);
+  const allowed = await lab.add({ env: { ...env, CNI_NETNS_OVERRIDE: "1" } });
+  expect(allowed).toMatchObject({ exitCode: 0 });
+});
+
+test("handle() does not refuse to detach the shim's own network namespace", async () => {
+  const lab = new EngineLab();
+  await lab.add();
+  expect(await lab.del({ env: { PLEXUS_NETNS: "own" } })).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import type { CallContext, EngineDeps } from "./deps.ts";
 import type { AttachmentRecord } from "./record.ts";
-import type { TeardownPlan } from "./teardown-plan.ts";
+import { updateRecord } from "./update-record.ts";
 
 /*
  * A status annotation that could not be written while its ADD lasted is in the record until it is.
@@ -16,12 +16,12 @@ export type PendingStatus = NonNullable<AttachmentRecord["pendingStatus"]>;
  */
 export async function recordPendingStatus(
   ctx: CallContext,
-  { record, plan }: { readonly record: AttachmentRecord; readonly plan: TeardownPlan },
+  record: AttachmentRecord,
   pendingStatus: PendingStatus | undefined,
 ): Promise<void> {
   if (pendingStatus === undefined) return;
   try {
-    await ctx.deps.records.update({ ...record, pendingStatus }, plan);
+    await updateRecord(ctx, { ...record, pendingStatus });
   } catch (error) {
     ctx.logger.warn({ err: error }, "the status that is still to be written is not recorded");
   }

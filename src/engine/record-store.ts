@@ -50,6 +50,7 @@ export interface RecordStore {
   /**
    * Forgets a sandbox interface of which everything is detached: removes record and plan, which need
    * not exist, and leaves a tombstone, by which the shim answers a repeated DEL without an engine.
+   * @throws CniError 5 when they cannot be removed
    */
   finish(key: RecordKey): Promise<void>;
   /** Whether the sandbox interface was detached before, as far as tombstones are still kept. */

@@ -1,9 +1,10 @@
 import { duplexPair } from "node:stream";
 import { expect, test } from "vitest";
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { HostGoneError, NetnsError } from "#engine/ports.ts";
 import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
-import { decodeDone, decodeExec, encodeRequest } from "#protocol/messages.ts";
+import { decodeDone, decodeExec, decodeFind, encodeRequest } from "#protocol/messages.ts";
 import { ShimSession } from "./shim-session.ts";
 
 const request = { env: { CNI_COMMAND: "ADD" }, stdin: "{}" };
@@ -72,13 +73,21 @@ test("request() gives up when none comes in time, and then the shim counts as go
   await expect(session.exec(order("ptp"))).rejects.toThrow(HostGoneError);
 });
 
-test("request() of another protocol version names both versions", async () => {
-  const { session, send } = connected();
+test("request() of another protocol version names both versions, and its runtime is to try again", async () => {
+  const { session, send, received } = connected();
   const asked = session.request(1000);
   await Promise.all([
     expect(asked).rejects.toThrow(/version "9", plexusd speaks "2"/),
-    send(encodeFrame(FrameType.Request, ["9", "{}"])),
+    send(encodeFrame(FrameType.Request, ["9", '{"cniVersion":"1.0.0"}', "CNI_COMMAND=ADD"])),
   ]);
+  await turn();
+  const [answer] = received.map(decodeDone);
+  expect(answer).toMatchObject({ exitCode: 1, stderr: "" });
+  expect(JSON.parse(answer?.stdout ?? "")).toEqual({
+    cniVersion: "1.0.0",
+    code: 11,
+    msg: expect.stringContaining("different releases"),
+  });
 });
 
 test("exec() sends the order and gives back how the delegate ended", async () => {
@@ -106,16 +115,13 @@ test("exec() sends the order and gives back how the delegate ended", async () =>
   });
 });
 
-test("orders wait for each other: the next is sent when the one before is answered, and gets its own answer", async () => {
+test("orders are sent without waiting for the answers before, and each gets its own", async () => {
   const { session, send, received } = connected();
   const runs = ["a", "b", "c"].map((type) => session.exec(order(type)));
-  for (const [index, type] of ["a", "b", "c"].entries()) {
-    await turn();
-    expect(received.map((frame) => decodeExec(frame).type)).toEqual(
-      ["a", "b", "c"].slice(0, index + 1),
-    );
-    await send(result(`of ${type}`));
-  }
+  await turn();
+  expect(received.map((frame) => decodeExec(frame).type)).toEqual(["a", "b", "c"]);
+  await send(result("of a"), result("of b"));
+  await send(result("of c"));
   expect((await Promise.all(runs)).map((outcome) => outcome.stdout)).toEqual([
     "of a",
     "of b",
@@ -136,7 +142,80 @@ test("netlink() carries path and bytes there and the answer back", async () => {
   expect([...(await asked)]).toEqual([9, 0]);
 });
 
-test("netlink() in a namespace that cannot be entered says which errno, and the session goes on", async () => {
+test("find() and netlink() together cost one round trip", async () => {
+  const { session, send, received } = connected();
+  const answers = Promise.all([
+    session.netlink("/x", Uint8Array.of(1)),
+    session.find(["/opt/cni/bin", "/b"], ["ptp", "none", "bad"]),
+  ]);
+  await turn();
+  expect(received.map((frame) => frame.type)).toEqual([FrameType.Netlink, FrameType.Find]);
+  expect(decodeFind(received[1]!)).toEqual({
+    searchPath: ["/opt/cni/bin", "/b"],
+    types: ["ptp", "none", "bad"],
+  });
+  await send(
+    encodeFrame(FrameType.NetlinkResult, ["0", Buffer.of(7), "", "done"]),
+    encodeFrame(FrameType.FindResult, ["found", "", "missing", "no such", "refused", "mode"]),
+  );
+  expect(await answers).toEqual([
+    Buffer.of(7),
+    [
+      { outcome: "found", message: "" },
+      { outcome: "missing", message: "no such" },
+      { outcome: "refused", message: "mode" },
+    ],
+  ]);
+});
+
+test("find() of more types than one order holds sends several, and answers in their order", async () => {
+  const { session, send, received } = connected();
+  const types = Array.from({ length: 61 }, (_, i) => `p${i}`);
+  const asked = session.find(["/x"], types);
+  await turn();
+  expect(received.map((frame) => decodeFind(frame).types)).toEqual([types.slice(0, 60), ["p60"]]);
+  await send(
+    encodeFrame(
+      FrameType.FindResult,
+      types.slice(0, 60).flatMap(() => ["found", ""]),
+    ),
+    encodeFrame(FrameType.FindResult, ["missing", "none"]),
+  );
+  const found = await asked;
+  expect(found).toHaveLength(61);
+  expect(found[60]).toEqual({ outcome: "missing", message: "none" });
+  expect(await session.find(["/x"], [])).toEqual([]);
+});
+
+test.each([
+  ["open", 13],
+  ["open", 24],
+  ["request", 2],
+])(
+  "netlink() that fails at the stage %s with errno %i does not count as gone",
+  async (stage, errno) => {
+    const { session, send } = connected();
+    const asked = session.netlink("/x", Uint8Array.of());
+    await Promise.all([
+      expect(asked).rejects.toThrow(expect.objectContaining({ constructor: CniError, code: 5 })),
+      send(encodeFrame(FrameType.NetlinkResult, [String(errno), "", "why", stage])),
+    ]);
+  },
+);
+
+test.each([2, 20, 40, 3, 22])(
+  "netlink() whose open fails with errno %i finds it gone",
+  async (errno) => {
+    const { session, send } = connected();
+    const asked = session.netlink("/x", Uint8Array.of());
+    await Promise.all([
+      expect(asked).rejects.toThrow(expect.objectContaining({ constructor: NetnsError, errno })),
+      send(encodeFrame(FrameType.NetlinkResult, [String(errno), "", "why", "open"])),
+    ]);
+  },
+);
+
+test("netlink() in a namespace that is gone says which errno, and the session goes on", async () => {
   const { session, send } = connected();
   const asked = session.netlink("/gone", Uint8Array.of());
   await Promise.all([
@@ -185,7 +264,7 @@ test.each(["ends", "breaks"])(
     await expect(session.done({ exitCode: 0, stdout: "", stderr: "" })).rejects.toThrow(
       HostGoneError,
     );
-    expect(received).toHaveLength(1);
+    expect(received).toHaveLength(3);
   },
 );
 

@@ -1,6 +1,9 @@
+import { constants } from "node:os";
 import type { Duplex } from "node:stream";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { type DelegateHost, HostGoneError, NetnsError, type PluginLookup } from "#engine/ports.ts";
+import { chunks } from "#lib/chunks.ts";
 import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
 import {
   type DoneMessage,
@@ -12,8 +15,15 @@ import {
   encodeExec,
   encodeFind,
   encodeNetlink,
+  findTypesMax,
+  ProtocolVersionError,
   type RequestMessage,
 } from "#protocol/messages.ts";
+import { otherReleaseAnswer } from "./other-release.ts";
+
+/** Why there is no network namespace at a path: nothing is there, or nothing that is a namespace. */
+const { ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL } = constants.errno;
+const goneErrnos: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL]);
 
 interface Waiter {
   resolve(frame: Frame): void;
@@ -21,19 +31,21 @@ interface Waiter {
 }
 
 /**
- * The connection of one call to its shim: reads the request, sends orders one at a time, and ends
- * the call. When the shim disconnects, everything pending rejects and `gone` is aborted.
+ * The connection of one call to its shim: reads the request, sends orders, and ends the call. The
+ * shim carries out orders one after another, so that its answers come in the order of the orders; the
+ * next order need not wait for them. When the shim disconnects, everything pending rejects and `gone`
+ * is aborted.
  */
 export class ShimSession implements DelegateHost {
   readonly #stream: Duplex;
   readonly #reader = new FrameReader();
   readonly #gone = new AbortController();
-  #waiter: Waiter | undefined;
+  /** For the request, and then for each order that is not answered yet. */
+  readonly #waiters: Waiter[] = [];
   /** The request, if it arrives before {@link request} is called. */
   #early: Frame | undefined;
   #isStarted = false;
   #failure: Error | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(stream: Duplex) {
     this.#stream = stream;
@@ -51,7 +63,8 @@ export class ShimSession implements DelegateHost {
   }
 
   /**
-   * The shim's request.
+   * The shim's request. A shim of another release is answered before this throws: its runtime is
+   * to try again when the upgrade of the node is complete.
    * @throws ProtocolError when it breaks the protocol; HostGoneError when none comes within `timeoutMs`
    */
   async request(timeoutMs: number): Promise<RequestMessage> {
@@ -60,9 +73,18 @@ export class ShimSession implements DelegateHost {
       this.#stream.destroy();
     }, timeoutMs);
     try {
-      return decodeRequest(await this.#nextFrame());
+      return await this.#accepted(await this.#nextFrame());
     } finally {
       clearTimeout(timer);
+    }
+  }
+
+  async #accepted(frame: Frame): Promise<RequestMessage> {
+    try {
+      return decodeRequest(frame);
+    } catch (error) {
+      if (error instanceof ProtocolVersionError) await this.done(otherReleaseAnswer(frame));
+      throw error;
     }
   }
 
@@ -76,14 +98,20 @@ export class ShimSession implements DelegateHost {
     searchPath: readonly string[],
     types: readonly string[],
   ): Promise<readonly PluginLookup[]> {
-    return decodeFindResult(await this.#order(encodeFind(searchPath, types)), types.length);
+    const answers = chunks(types, findTypesMax).map(async (some) =>
+      decodeFindResult(await this.#order(encodeFind(searchPath, some)), some.length),
+    );
+    return (await Promise.all(answers)).flat();
   }
 
   /** See {@link DelegateHost.netlink}. */
   async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
     const result = decodeNetlinkResult(await this.#order(encodeNetlink(netnsPath, messages)));
-    if (result.errno !== 0) throw new NetnsError(result.message, result.errno);
-    return result.bytes;
+    if (result.stage === "done") return result.bytes;
+    if (result.stage === "open" && goneErrnos.has(result.errno)) {
+      throw new NetnsError(result.message, result.errno);
+    }
+    throw new CniError(CniErrorCode.IoFailure, result.message);
   }
 
   /** Ends the call: the shim prints the message and exits. Resolves when the kernel has accepted it. */
@@ -92,15 +120,9 @@ export class ShimSession implements DelegateHost {
     await new Promise<void>((resolve) => this.#stream.end(encodeDone(message), () => resolve()));
   }
 
-  /** Orders run one after another, as the shim serves one at a time. */
   #order(frame: Buffer): Promise<Frame> {
-    const answer = this.#turn.then(() => {
-      if (this.#failure !== undefined) throw this.#failure;
-      this.#stream.write(frame);
-      return this.#nextFrame();
-    });
-    this.#turn = answer.catch(() => undefined);
-    return answer;
+    if (this.#failure === undefined) this.#stream.write(frame);
+    return this.#nextFrame();
   }
 
   #nextFrame(): Promise<Frame> {
@@ -109,7 +131,7 @@ export class ShimSession implements DelegateHost {
     if (early !== undefined) return Promise.resolve(early);
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
-      this.#waiter = { resolve, reject };
+      this.#waiters.push({ resolve, reject });
     });
   }
 
@@ -127,8 +149,7 @@ export class ShimSession implements DelegateHost {
    * error, as it would be taken for the answer to the next order.
    */
   #deliver(frame: Frame): void {
-    const waiter = this.#waiter;
-    this.#waiter = undefined;
+    const waiter = this.#waiters.shift();
     if (waiter !== undefined) waiter.resolve(frame);
     else if (!this.#isStarted) this.#early = frame;
     else throw new ProtocolError(`unexpected frame of type ${frame.type}`);
@@ -137,8 +158,7 @@ export class ShimSession implements DelegateHost {
 
   #fail(error: Error): void {
     this.#failure ??= error;
-    this.#waiter?.reject(this.#failure);
-    this.#waiter = undefined;
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(this.#failure);
     this.#gone.abort(this.#failure);
   }
 }

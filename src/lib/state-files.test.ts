@@ -3,11 +3,13 @@ import { expect, test } from "vitest";
 import {
   damagedFileName,
   isSocketFileName,
+  latestFileName,
   parseStateFileName,
   planFileName,
   primaryConfName,
   recordFileName,
   temporarySocketPath,
+  tombstoneFileName,
 } from "./state-files.ts";
 import { temporaryName } from "./temporary-name.ts";
 
@@ -20,9 +22,14 @@ const keys = [
 
 test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifName", (key) => {
   const [record, plan] = [recordFileName(key), planFileName(key)];
+  const [latestRecord, latestPlan] = [latestFileName(record), latestFileName(plan)];
+  const tombstone = tombstoneFileName(key);
   expect(parseStateFileName(record)).toEqual({ kind: "record", ...key });
   expect(parseStateFileName(plan)).toEqual({ kind: "plan", ...key });
-  for (const name of [record, plan]) {
+  expect(parseStateFileName(latestRecord)).toEqual({ kind: "latest-record", ...key });
+  expect(parseStateFileName(latestPlan)).toEqual({ kind: "latest-plan", ...key });
+  expect(parseStateFileName(tombstone)).toEqual({ kind: "tombstone", ...key });
+  for (const name of [record, plan, latestRecord, latestPlan, tombstone]) {
     expect(parseStateFileName(damagedFileName(name))).toEqual({ kind: "damaged", ...key });
     expect(parseStateFileName(temporaryName(name))).toEqual({ kind: "temporary" });
   }
@@ -31,6 +38,9 @@ test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifNa
 test.each([
   ["c-1@eth0.json", { kind: "record", containerId: "c-1", ifName: "eth0" }],
   ["c-1@eth0.teardown", { kind: "plan", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.json.latest", { kind: "latest-record", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.teardown.latest", { kind: "latest-plan", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.detached", { kind: "tombstone", containerId: "c-1", ifName: "eth0" }],
   [temporaryName(primaryConfName), { kind: "temporary" }],
   ["c-1.lock", { kind: "sandbox-lock", containerId: "c-1" }],
   [".gc.lock", { kind: "gc-lock" }],
@@ -47,6 +57,8 @@ test.each([
   "c-1.json",
   "@eth0.json",
   "c-1@.json",
+  "c-1@eth0.latest",
+  "c-1@eth0.detached.latest",
   "-c@eth0.json",
   "c-1@eth0.json.tmp",
   "c-1@eth0.teardown.tmp",

@@ -4,8 +4,8 @@ import { targetOfTemporaryName } from "./temporary-name.ts";
 /**
  * The names of all files in the state directory, and of the sockets in the directory of plexusd's
  * socket. Whoever writes, sweeps or removes such a file takes its name from here. The shim writes
- * and reads some of them too and has their names in C: plans and the records
- * beside them in shim/plan.c, both locks in shim/lock.c.
+ * and reads some of them too and has their names in C: plans, the records beside them and tombstones
+ * in shim/plan.c, both locks in shim/lock.c.
  */
 
 /** A sandbox interface: the key of a record and its teardown plan. */
@@ -16,8 +16,12 @@ export interface SandboxInterface {
 
 /** What a name in the state directory stands for. */
 export type StateFile =
-  /** An attachment record, or the teardown plan beside it. */
+  /** An attachment record, or the teardown plan beside it: the last durable content. */
   | ({ readonly kind: "record" | "plan" } & SandboxInterface)
+  /** Newer content of either, which a power loss may damage. */
+  | ({ readonly kind: "latest-record" | "latest-plan" } & SandboxInterface)
+  /** What is left of the plan of a sandbox interface that is completely detached; empty. */
+  | ({ readonly kind: "tombstone" } & SandboxInterface)
   /** A record or plan that could not be used and was put aside for people to look at. */
   | ({ readonly kind: "damaged" } & SandboxInterface)
   /** A file that a crash left between writing and renaming. */
@@ -34,10 +38,18 @@ export const primaryConfName = "primary-conf";
 
 const gcLockName = ".gc.lock";
 const damagedSuffix = ".damaged";
-const suffixes = { record: ".json", plan: ".teardown" } as const;
+const latestSuffix = ".latest";
+const suffixes = {
+  record: ".json",
+  plan: ".teardown",
+  "latest-record": `.json${latestSuffix}`,
+  "latest-plan": `.teardown${latestSuffix}`,
+  tombstone: ".detached",
+} as const;
+type InterfaceFileKind = keyof typeof suffixes;
 
 /** A container ID begins with a letter or digit (CNI 1.0.0 §2) and holds no `@`. */
-const perInterface = /^([A-Za-z0-9][\w.-]*)@([^/]+)(\.json|\.teardown)$/s;
+const sandboxInterface = /^([A-Za-z0-9][\w.-]*)@([^/]+)$/s;
 const sandboxLock = /^([A-Za-z0-9][\w.-]*)\.lock$/;
 
 /** `<containerID>@<ifName>.json` */
@@ -53,6 +65,16 @@ export function planFileName(key: SandboxInterface): string {
 /** The shim's lock of one sandbox: `<containerID>.lock`. It is there while a call for it is served. */
 export function sandboxLockName(containerId: string): string {
   return `${containerId}.lock`;
+}
+
+/** `<containerID>@<ifName>.detached` */
+export function tombstoneFileName(key: SandboxInterface): string {
+  return stateFileName(key, "tombstone");
+}
+
+/** The name under which newer content of a record or plan is kept until it is durable. */
+export function latestFileName(name: string): string {
+  return `${name}${latestSuffix}`;
 }
 
 /** The name under which a record or plan is put aside. */
@@ -90,7 +112,7 @@ export function isSocketFileName(name: string, socketName: string): boolean {
   );
 }
 
-function stateFileName({ containerId, ifName }: SandboxInterface, kind: "record" | "plan"): string {
+function stateFileName({ containerId, ifName }: SandboxInterface, kind: InterfaceFileKind): string {
   return `${containerId}@${ifName}${suffixes[kind]}`;
 }
 
@@ -101,12 +123,16 @@ function isTemporary(name: string): boolean {
   return target === primaryConfName || parseInterfaceFile(target) !== undefined;
 }
 
+/** No suffix ends with another one, so that at most one fits. */
 function parseInterfaceFile(
   name: string,
-): ({ readonly kind: "record" | "plan" } & SandboxInterface) | undefined {
-  const [, containerId, ifName, suffix] = perInterface.exec(name) ?? [];
-  if (containerId === undefined || ifName === undefined) return undefined;
-  return { kind: suffix === suffixes.record ? "record" : "plan", containerId, ifName };
+): ({ readonly kind: InterfaceFileKind } & SandboxInterface) | undefined {
+  for (const kind of Object.keys(suffixes) as InterfaceFileKind[]) {
+    const [, containerId, ifName] =
+      sandboxInterface.exec(withoutSuffix(name, suffixes[kind]) ?? "") ?? [];
+    if (containerId !== undefined && ifName !== undefined) return { kind, containerId, ifName };
+  }
+  return undefined;
 }
 
 function withoutSuffix(name: string, suffix: string): string | undefined {

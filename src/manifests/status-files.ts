@@ -51,7 +51,7 @@ export class StatusFiles implements StatusPublisher {
   /** Only the pod's readers want it whole: after a crash of the machine the pod is another one. */
   async #write(path: string, value: string): Promise<void> {
     await mkdir(dirname(path), { recursive: true });
-    await using _file = await swapIn(path, value, { mode: 0o644 });
+    await swapIn(path, value, { mode: 0o644 });
   }
 
   /** Undefined for what is no pod's name: on DEL it is taken from CNI_ARGS as they are. */

@@ -26,7 +26,7 @@ export interface Frame {
 
 /** A frame that breaks the protocol; the connection it came over cannot be used further. */
 export class ProtocolError extends Error {
-  override readonly name = "ProtocolError";
+  override readonly name: string = "ProtocolError";
 }
 
 /**

@@ -5,10 +5,13 @@ import {
   decodeDone,
   decodeExec,
   decodeExecResult,
+  decodeFind,
+  decodeFindResult,
   decodeNetlinkResult,
   decodeRequest,
   encodeDone,
   encodeExec,
+  encodeFind,
   encodeNetlink,
   encodeRequest,
 } from "./messages.ts";
@@ -105,7 +108,37 @@ test("NETLINK_RESULT keeps bytes as they are", () => {
   });
 });
 
+test("FIND comes through as it was", () => {
+  const [searchPath, types] = [
+    ["/opt/cni/bin", "/b"],
+    ["ptp", "bridge"],
+  ];
+  expect(decodeFind(parse(encodeFind(searchPath, types)))).toEqual({ searchPath, types });
+});
+
+test("FIND of more plugins than a frame of the shim can have is refused", () => {
+  const types = (count: number): string[] => Array.from({ length: count }, (_, i) => `p${i}`);
+  expect(decodeFind(parse(encodeFind(["/x"], types(60)))).types).toHaveLength(60);
+  expect(() => encodeFind(["/x"], types(61))).toThrow(ProtocolError);
+});
+
 test.each([
+  [
+    "an answer for another number of plugins",
+    () => decodeFindResult(frameOf(10, "found", ""), 2),
+    /2 fields in the answer for 2 plugins/,
+  ],
+  [
+    "an outcome that FIND cannot have",
+    () => decodeFindResult(frameOf(10, "exited", ""), 1),
+    /exited/,
+  ],
+  [
+    "a stage of another version",
+    () => decodeNetlinkResult(frameOf(5, "2", "", "", "later")),
+    /later/,
+  ],
+  ["no stage", () => decodeNetlinkResult(frameOf(5, "2", "", "")), /lacks field 3/],
   [
     "an outcome of another version",
     () => decodeExecResult(frameOf(3, "exploded", "0", "", "", "", "0")),

@@ -67,12 +67,17 @@ export interface DoneMessage {
   readonly stderr: string;
 }
 
-/** @throws ProtocolError when it is not a `REQUEST` of this protocol version */
+/** A `REQUEST` of a shim that speaks another version: it is of another release. */
+export class ProtocolVersionError extends ProtocolError {
+  override readonly name = "ProtocolVersionError";
+}
+
+/** @throws ProtocolVersionError for another protocol version; ProtocolError when it is not a `REQUEST` */
 export function decodeRequest(frame: Frame): RequestMessage {
   expectType(frame, FrameType.Request);
   const version = frame.fields[0]?.toString();
   if (version !== protocolVersion) {
-    throw new ProtocolError(
+    throw new ProtocolVersionError(
       `the shim speaks protocol version ${JSON.stringify(version)}, plexusd speaks "${protocolVersion}"`,
     );
   }

@@ -1,4 +1,4 @@
-import { type FileHandle, mkdir, readdir } from "node:fs/promises";
+import { mkdir, readdir, rename, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
@@ -6,90 +6,122 @@ import type { DamagedRecord, RecordStore } from "#engine/record-store.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
 import { syncDirectory } from "#lib/atomic-write.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { KeyedMutex } from "#lib/keyed-mutex.ts";
 import {
   damagedFileName,
-  parseStateFileName,
+  latestFileName,
   planFileName,
   recordFileName,
+  tombstoneFileName,
 } from "#lib/state-files.ts";
 import { DelayedSync } from "./delayed-sync.ts";
+import { readLatest } from "./latest.ts";
 import { formatPlan, parsePlan } from "./plan-file.ts";
 import { PodIndex } from "./pod-index.ts";
 import { formatRecord, parseRecord } from "./record-file.ts";
+import { sandboxInterfaces } from "./sandbox-interfaces.ts";
 import {
-  readIfPresent,
-  removeIfAbandoned,
+  ignoreAbsent,
   removeIfPresent,
   renameIfPresent,
-  replaceFile,
+  replaceFiles,
+  statIfPresent,
 } from "./state-file.ts";
+import { sweepStateDirectory } from "./sweep.ts";
 
 /**
  * Records and teardown plans as files of one directory: `<containerID>@<ifName>.json` and
- * `.teardown`. The key can be read back from the name, as `@` cannot occur in a container ID.
+ * `.teardown`, each with an update beside it (`.latest`) until that is durable, and a tombstone
+ * (`.detached`) in the end. The key can be read back from the name, as `@` cannot occur in a container ID.
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;
+  /** By the record's name: nobody replaces files of a sandbox interface while they are made durable. */
+  readonly #writing = new KeyedMutex();
   readonly #delayedSync: DelayedSync;
   /** Read from the files when it is first needed. */
   #pods: PodIndex | undefined;
 
   private constructor(dir: string) {
     this.#dir = dir;
-    this.#delayedSync = new DelayedSync(dir);
+    this.#delayedSync = new DelayedSync({ dir, writing: this.#writing });
   }
 
-  /** Opens the state directory: creates it (mode 0700) and removes what a crash left half-written. */
+  /** Opens the state directory, and creates it (mode 0700) where it does not exist. */
   static async open(dir: string): Promise<FileRecordStore> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    const names = await readdir(dir);
-    const temporary = names.filter((name) => parseStateFileName(name)?.kind === "temporary");
-    await Promise.all(temporary.map((name) => removeIfAbandoned(join(dir, name))));
     return new FileRecordStore(dir);
   }
 
   async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
-    const path = this.#path(recordFileName(key));
-    const bytes = await readIfPresent(path, "attachment record");
-    return bytes === undefined ? undefined : parseRecord(bytes.toString(), { path, key });
+    return readLatest(this.#path(recordFileName(key)), {
+      description: "attachment record",
+      parse: (bytes, path) => parseRecord(bytes.toString(), { path, key }),
+    });
   }
 
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
-    const path = this.#path(planFileName(key));
-    const bytes = await readIfPresent(path, "teardown plan");
-    return bytes === undefined ? undefined : parsePlan(bytes, { path, key });
+    return readLatest(this.#path(planFileName(key)), {
+      description: "teardown plan",
+      parse: (bytes, path) => parsePlan(bytes, { path, key }),
+    });
   }
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
-    await this.#write(record, plan, async (files) => {
-      await Promise.all([...files.map((file) => file.sync()), syncDirectory(this.#dir)]);
+    const [recordName, planName] = [recordFileName(record), planFileName(record)];
+    const outdated = [recordName, planName].map(latestFileName);
+    await this.#change(record, "write", async () => {
+      await this.#remove([...outdated, tombstoneFileName(record)]);
+      await using files = new AsyncDisposableStack();
+      const handles = await replaceFiles([
+        { path: this.#path(recordName), content: formatRecord(record) },
+        { path: this.#path(planName), content: formatPlan(record, plan) },
+      ]);
+      for (const handle of handles) files.use(handle);
+      await Promise.all([...handles.map((handle) => handle.sync()), syncDirectory(this.#dir)]);
     });
+    this.#pods?.add(record);
   }
 
   async update(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
-    await this.#write(record, plan, async () => {
-      this.#delayedSync.schedule(fileNames(record));
+    const [recordName, planName] = [recordFileName(record), planFileName(record)];
+    await this.#change(record, "write", async () => {
+      const handles = await replaceFiles([
+        { path: this.#path(latestFileName(recordName)), content: formatRecord(record) },
+        { path: this.#path(latestFileName(planName)), content: formatPlan(record, plan) },
+      ]);
+      await Promise.all(handles.map((handle) => handle.close()));
     });
+    this.#delayedSync.schedule(record);
   }
 
   async flush(): Promise<void> {
     await this.#delayedSync.flush();
   }
 
-  async hasTombstone(_key: RecordKey): Promise<boolean> {
-    return false;
+  async finish(key: RecordKey): Promise<void> {
+    const [recordName, planName] = [recordFileName(key), planFileName(key)];
+    await this.#change(key, "remove", async () => {
+      // As long as the plan is there, whoever finds it tears down again what is left.
+      await this.#remove([latestFileName(recordName), recordName, latestFileName(planName)]);
+      await this.#bury(planName, tombstoneFileName(key));
+    });
+    this.#pods?.remove(key);
   }
 
-  async sweep(): Promise<void> {}
+  async hasTombstone(key: RecordKey): Promise<boolean> {
+    return (await statIfPresent(this.#path(tombstoneFileName(key)))) !== undefined;
+  }
 
-  async finish(key: RecordKey): Promise<void> {
-    this.#pods?.remove(key);
-    await Promise.all(fileNames(key).map((name) => removeIfPresent(this.#path(name))));
+  async sweep(): Promise<void> {
+    await sweepStateDirectory(this.#dir);
   }
 
   async quarantine(key: RecordKey): Promise<void> {
+    using _turn = await this.#writing.acquire(recordFileName(key));
     this.#pods?.remove(key);
-    for (const name of fileNames(key)) {
+    const names = [planFileName(key), recordFileName(key)];
+    for (const name of [...names.map(latestFileName), ...names]) {
       await renameIfPresent(this.#path(name), this.#path(damagedFileName(name)));
     }
   }
@@ -100,14 +132,13 @@ export class FileRecordStore implements RecordStore {
   }
 
   async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
-    const names = new Set(await readdir(this.#dir));
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const key of keysOf(names)) {
+    for (const [key, hasRecord] of sandboxInterfaces(await readdir(this.#dir))) {
       try {
         const record = await this.load(key);
         if (record !== undefined) records.push(record);
-        else if (!names.has(recordFileName(key))) damaged.push(this.#recordMissing(key));
+        else if (!hasRecord) damaged.push(this.#recordMissing(key));
       } catch (error) {
         damaged.push({ ...key, reason: errorMessage(error) });
       }
@@ -115,30 +146,34 @@ export class FileRecordStore implements RecordStore {
     return { records, damaged };
   }
 
-  /** Replaces both files; `persist` says when they are to be durable. @throws CniError 5 */
-  async #write(
-    record: AttachmentRecord,
-    plan: TeardownPlan,
-    persist: (files: readonly FileHandle[]) => Promise<void>,
+  /** @throws CniError 5 when the step fails */
+  async #change(
+    key: RecordKey,
+    verb: "write" | "remove",
+    step: () => Promise<void>,
   ): Promise<void> {
-    await using open = new AsyncDisposableStack();
-    const replace = async (name: string, content: string | Uint8Array): Promise<FileHandle> =>
-      open.use(await replaceFile(this.#path(name), content));
+    using _turn = await this.#writing.acquire(recordFileName(key));
     try {
-      const files = [
-        replace(recordFileName(record), formatRecord(record)),
-        replace(planFileName(record), formatPlan(record, plan)),
-      ];
-      await Promise.allSettled(files);
-      await persist(await Promise.all(files));
+      await step();
     } catch (error) {
       throw new CniError(
         CniErrorCode.IoFailure,
-        `cannot write the attachment record in ${this.#dir}: ${errorMessage(error)}`,
+        `cannot ${verb} the attachment record in ${this.#dir}: ${errorMessage(error)}`,
         { cause: error },
       );
     }
-    this.#pods?.add(record);
+  }
+
+  /** Makes the plan a tombstone; one that cannot be made where there was no plan is not needed. */
+  async #bury(planName: string, tombstoneName: string): Promise<void> {
+    const tombstone = this.#path(tombstoneName);
+    const hadPlan = await rename(this.#path(planName), tombstone).then(() => true, ignoreAbsent);
+    if (hadPlan === true) await truncate(tombstone);
+    else await writeFile(tombstone, "", { mode: 0o600 }).catch(() => undefined);
+  }
+
+  async #remove(names: readonly string[]): Promise<void> {
+    await Promise.all(names.map((name) => removeIfPresent(this.#path(name))));
   }
 
   #recordMissing(key: RecordKey): DamagedRecord {
@@ -149,21 +184,4 @@ export class FileRecordStore implements RecordStore {
   #path(name: string): string {
     return join(this.#dir, name);
   }
-}
-
-/** The files of a sandbox interface, in the order in which they are removed. */
-function fileNames(key: RecordKey): string[] {
-  return [planFileName(key), recordFileName(key)];
-}
-
-/** The sandbox interfaces that have a record or a plan among these files, sorted. */
-function keysOf(names: Iterable<string>): RecordKey[] {
-  const keys = new Map<string, RecordKey>();
-  for (const name of names) {
-    const file = parseStateFileName(name);
-    if (file?.kind !== "record" && file?.kind !== "plan") continue;
-    const { containerId, ifName } = file;
-    keys.set(recordFileName(file), { containerId, ifName });
-  }
-  return [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key);
 }

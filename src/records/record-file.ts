@@ -4,16 +4,15 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
-/** The only schema that this version writes and reads. */
+/** The schema that this version writes. It reads the first one as well. */
 const recordSchemaVersion = 2;
 
 const jsonObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
 
-const attachmentSchema = z.strictObject({
+const firstAttachmentSchema = z.strictObject({
   displayName: z.string(),
   isDefault: z.boolean(),
   ifName: z.string().min(1),
-  state: z.enum(["planned", "attempted", "attached"]),
   conf: jsonObject,
   cniArgs: z.array(z.tuple([z.string(), z.string()])),
   capabilityArgs: jsonObject,
@@ -22,13 +21,23 @@ const attachmentSchema = z.strictObject({
   result: jsonObject.exactOptional(),
 });
 
-const recordSchema = z.strictObject({
+const attachmentSchema = z.strictObject({
+  ...firstAttachmentSchema.shape,
+  state: z.enum(["planned", "attempted", "attached"]),
+});
+
+const firstRecordSchema = z.strictObject({
   containerId: z.string().min(1),
   ifName: z.string().min(1),
   netns: z.string(),
   cniVersion: z.string(),
   pod: z.strictObject({ namespace: z.string(), name: z.string(), uid: z.string() }).exactOptional(),
   createdAt: z.string(),
+  attachments: z.array(firstAttachmentSchema),
+});
+
+const recordSchema = z.strictObject({
+  ...firstRecordSchema.shape,
   bootId: z.string(),
   attachments: z.array(attachmentSchema),
   pendingStatus: z.record(z.string(), z.string()).exactOptional(),
@@ -36,6 +45,23 @@ const recordSchema = z.strictObject({
     .strictObject({ failedAt: z.string(), attempts: z.number(), lastError: z.string() })
     .exactOptional(),
 });
+
+/** How far the ADD had come is not in the first schema, so that every attachment has to be detached. */
+const upgradedRecordSchema = firstRecordSchema.transform(
+  (record): AttachmentRecord => ({
+    ...record,
+    bootId: "",
+    attachments: record.attachments.map((attachment) => ({
+      ...attachment,
+      state: attachment.result === undefined ? "attempted" : "attached",
+    })),
+  }),
+);
+
+const schemas: Readonly<Record<number, z.ZodType<AttachmentRecord>>> = {
+  1: upgradedRecordSchema,
+  [recordSchemaVersion]: recordSchema,
+};
 
 const headPattern = /^\{"schema":(\d+),"sha256":"([0-9a-f]{64})","record":/;
 
@@ -58,12 +84,14 @@ export function parseRecord(
   if (head === null || !text.endsWith("}\n")) {
     throw damaged(path, "it is not an attachment record, or it is cut short");
   }
-  if (Number(head[1]) !== recordSchemaVersion) {
-    throw damaged(path, `it has schema ${head[1]}, this version reads ${recordSchemaVersion}`);
+  const schema = schemas[Number(head[1])];
+  if (schema === undefined) {
+    const known = Object.keys(schemas).join(" and ");
+    throw damaged(path, `it has schema ${head[1]}, this version reads ${known}`);
   }
   const body = text.slice(head[0].length, -2);
   if (sha256(body) !== head[2]) throw damaged(path, "its checksum does not match");
-  const parsed = recordSchema.safeParse(JSON.parse(body));
+  const parsed = schema.safeParse(JSON.parse(body));
   if (!parsed.success) throw damaged(path, z.prettifyError(parsed.error).replaceAll("\n", " "));
   const { containerId, ifName } = parsed.data;
   if (containerId !== key.containerId || ifName !== key.ifName) {

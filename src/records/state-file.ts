@@ -1,10 +1,8 @@
+import type { Stats } from "node:fs";
 import { type FileHandle, readFile, rename, stat, unlink } from "node:fs/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { swapIn } from "#lib/atomic-write.ts";
+import { writeTemporary } from "#lib/atomic-write.ts";
 import { freeLater } from "#lib/free-later.ts";
-
-/** The age from which a temporary file no longer belongs to a process that is writing it. */
-const abandonedAfterMs = 600_000;
 
 /** The content of a file; undefined when it does not exist. @throws CniError 5 naming the file */
 export async function readIfPresent(
@@ -21,9 +19,30 @@ export async function readIfPresent(
   }
 }
 
-/** Replaces a file, visible to every process at once. The caller syncs and closes it. */
-export function replaceFile(path: string, content: string | Uint8Array): Promise<FileHandle> {
-  return freeLater(path, () => swapIn(path, content));
+/** A file's new content. */
+export interface NewContent {
+  readonly path: string;
+  readonly content: string | Uint8Array;
+}
+
+/**
+ * Replaces files, visible to every process at once, after the content of all of them is written: a disk
+ * that is full leaves all as they were, and nothing else behind. The caller syncs and closes them.
+ */
+export async function replaceFiles(files: readonly NewContent[]): Promise<FileHandle[]> {
+  const writing = files.map(({ path, content }) => writeTemporary(path, content));
+  const settled = await Promise.allSettled(writing);
+  const written = settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  try {
+    const temporaries = await Promise.all(writing);
+    await Promise.all(
+      temporaries.map((file, i) => freeLater(files[i]?.path ?? "", () => file.commit())),
+    );
+    return temporaries.map(({ handle }) => handle);
+  } catch (error) {
+    await Promise.all(written.map((file) => file.discard()));
+    throw error;
+  }
 }
 
 /** Removes a file, which need not exist. */
@@ -36,15 +55,13 @@ export async function renameIfPresent(path: string, newPath: string): Promise<vo
   await rename(path, newPath).catch(ignoreAbsent);
 }
 
-/** Removes a temporary file, unless another process (one per call without a daemon) may be writing it. */
-export async function removeIfAbandoned(path: string): Promise<void> {
-  const status = await stat(path).catch(ignoreAbsent);
-  if (status !== undefined && Date.now() - status.mtimeMs > abandonedAfterMs) {
-    await removeIfPresent(path);
-  }
+/** What `stat` says of a file; undefined when it does not exist. */
+export async function statIfPresent(path: string): Promise<Stats | undefined> {
+  return stat(path).catch(ignoreAbsent);
 }
 
-function ignoreAbsent(error: unknown): undefined {
+/** For a step that may find its file absent. @throws any other error */
+export function ignoreAbsent(error: unknown): undefined {
   if (!isAbsent(error)) throw error;
   return undefined;
 }

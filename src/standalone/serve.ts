@@ -62,6 +62,8 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       bootId: () => bootId,
     });
     const answer = await engine.handle(request, session);
+    // Where no daemon runs, nothing else comes regularly.
+    if (request.env.CNI_COMMAND === "GC") await records.sweep();
     await Promise.all([cluster.close(), records.flush()]);
     await session.done(answer);
   } catch (error) {

@@ -47,22 +47,62 @@ test("add() answers with the default network's result alone, in the version of t
   });
 });
 
-test("add() makes record and plan durable before the first delegate runs, and again with the results", async () => {
+test("add() makes record and plan durable before the first delegate runs, and again with each network's progress", async () => {
   const lab = podWith("a");
   await lab.add(web);
   expect(lab.journal).toEqual([
     "create c1@eth0",
+    "update c1@eth0",
     "ptp ADD eth0",
+    "update c1@eth0",
     "bridge ADD net1",
     "update c1@eth0",
     "publish default/web",
   ]);
-  const [first, second] = lab.records.writes;
-  expect(first?.record.attachments.map((a) => a.result)).toEqual([undefined, undefined]);
-  expect(second?.record.attachments.map((a) => a.result)).toMatchObject([
-    { ips: [{ address: "10.0.0.1/24" }] },
-    { ips: [{ address: "10.0.0.2/24" }] },
+  const progress = lab.records.writes.map(({ record, plan }) => ({
+    states: record.attachments.map((a) => a.state).join(),
+    results: record.attachments.map((a) => a.result !== undefined),
+    attempted: plan.attempted,
+  }));
+  expect(progress).toEqual([
+    { states: "planned,planned", results: [false, false], attempted: 0 },
+    { states: "attempted,planned", results: [false, false], attempted: 1 },
+    { states: "attached,attempted", results: [true, false], attempted: 2 },
+    { states: "attached,attached", results: [true, true], attempted: 2 },
   ]);
+});
+
+test("add() does not start a network whose attempt cannot be recorded, and undoes the ones before", async () => {
+  const lab = podWith("a");
+  lab.records.failWrite = { nth: 3, error: new Error("disk full") };
+  expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { msg: "disk full" } });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("add() looks all plugins up before it records or attaches anything, and names those it cannot execute", async () => {
+  const lab = podWith("a,b");
+  lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
+  lab.plugins.setLookup("tuning", { outcome: "missing", message: "no such plugin" });
+  lab.plugins.setLookup("macvlan", { outcome: "refused", message: "/x is writable by others" });
+  const { json } = await lab.add({ ...web, env: { CNI_PATH: "/x:/y" } });
+  expect(json).toMatchObject({
+    code: 999,
+    msg:
+      'network default/a: failed to find plugin "tuning" in path [/x /y]; ' +
+      'network default/b: plugin "macvlan" in path [/x /y] may not be executed: /x is writable by others',
+  });
+  expect(lab.journal).toEqual([]);
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "AttachFailed", message: json.msg });
+});
+
+test("add() does not look IPAM plugins up: some plugins have theirs built in", async () => {
+  const lab = podWith("a");
+  const plugins = [{ type: "bridge", ipam: { type: "built-in" } }];
+  lab.source.addNad("default/a", { cniVersion: "1.0.0", name: "net-a", plugins });
+  lab.plugins.setLookup("built-in", { outcome: "missing", message: "no such plugin" });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
 
 test("add() runs no delegate when the record cannot be written", async () => {
@@ -76,7 +116,7 @@ test("add() records all that DEL, CHECK and GC need", async () => {
   const lab = podWith('[{"name":"a","interface":"data0","cni-args":{"vlan":7}}]');
   lab.config = { binDir: "/opt/plexus/bin" };
   await lab.add({ ...web, env: { CNI_PATH: "/x:/y" } });
-  const { record } = lab.records.writes[1]!;
+  const { record } = lab.records.writes.at(-1)!;
   expect(record).toMatchObject({
     ...sandbox,
     netns,
@@ -138,7 +178,7 @@ test("add() plans the exact DELs of all attachments, last first, in groups [R-0.
   const lab = podWith("a");
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   await lab.add(web);
-  const planned = lab.records.writes[1]!.plan;
+  const planned = lab.records.writes.at(-1)!.plan;
   expect(
     planned.steps.map(({ group, call }) => `${group} ${call.type} ${call.env.CNI_IFNAME}`),
   ).toEqual(["1 tuning net1", "1 bridge net1", "0 ptp eth0"]);
@@ -162,6 +202,8 @@ test("add() plans DELs without prevResult before anything has run, with it after
   );
   expect(prevResults).toEqual([
     [undefined, undefined],
+    [undefined, undefined],
+    [undefined, "10.0.0.1/24"],
     ["10.0.0.2/24", "10.0.0.1/24"],
   ]);
 });

@@ -8,27 +8,22 @@ import {
   withNetworkContext,
 } from "#engine/planned-attachment.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
+import { updateRecord } from "#engine/update-record.ts";
+import { type AttachProgress, withProgress } from "./attachment-record.ts";
 
-/** The attachments that a sandbox has after the ADDs of its networks. */
+/**
+ * What the ADDs of a sandbox's networks have come to. A network whose first plugin could not be
+ * executed was not attempted: there is nothing to detach, and its DEL would fail for the same reason.
+ */
 export type AttachOutcome =
-  | {
-      readonly status: "attached";
-      readonly attached: readonly Attached[];
-      readonly attempted: number;
-    }
-  | {
-      readonly status: "failed";
-      /** Those before the failure. */
-      readonly attached: readonly Attached[];
-      /**
-       * How many attachments, from the first, had a delegate executed. A network whose first plugin
-       * is missing has none: there is nothing to detach, and its DEL would fail for the same reason.
-       */
-      readonly attempted: number;
-      readonly error: unknown;
-    };
+  | (AttachProgress & { readonly status: "attached" })
+  | (AttachProgress & { readonly status: "failed"; readonly error: unknown });
 
-/** Attaches the networks in order, up to the first that fails. What is attached stays: the caller rolls back. */
+/**
+ * Attaches the networks in order, up to the first that fails. What is attached stays: the caller rolls
+ * back. Before each network the record says that it is attempted, so that whoever has to tear the
+ * sandbox down after a crash leaves alone what never ran.
+ */
 export async function attachNetworks(
   ctx: CallContext,
   record: AttachmentRecord,
@@ -36,7 +31,7 @@ export async function attachNetworks(
 ): Promise<AttachOutcome> {
   const attached: Attached[] = [];
   for (const attachment of planned) {
-    const outcome = await attachNetwork(ctx, record, attachment);
+    const outcome = await attachNext(ctx, record, { attached, next: attachment });
     if (outcome.status === "failed") {
       const attempted = attached.length + (outcome.wasExecuted ? 1 : 0);
       return { status: "failed", attached, attempted, error: outcome.error };
@@ -44,6 +39,20 @@ export async function attachNetworks(
     attached.push(outcome.attached);
   }
   return { status: "attached", attached, attempted: attached.length };
+}
+
+async function attachNext(
+  ctx: CallContext,
+  record: AttachmentRecord,
+  { attached, next }: { attached: readonly Attached[]; next: PlannedAttachment },
+): Promise<NetworkOutcome> {
+  try {
+    const progress = withProgress(record, { attached, attempted: attached.length + 1 });
+    await ctx.trace.phase("record", () => updateRecord(ctx, progress));
+  } catch (error) {
+    return { status: "failed", wasExecuted: false, error };
+  }
+  return attachNetwork(ctx, record, next);
 }
 
 type NetworkOutcome =

@@ -3,7 +3,7 @@ import { formatResult } from "#cni/result/format.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { recordPendingStatus } from "#engine/pending-status.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
-import { teardownPlan } from "#engine/teardown-plan.ts";
+import { updateRecord } from "#engine/update-record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { withProgress } from "./attachment-record.ts";
 import { applyDefaultRoutes } from "./default-routes.ts";
@@ -34,12 +34,11 @@ export async function finishAdd(ctx: CallContext, sandbox: AttachedSandbox): Pro
 async function recordAndPublish(ctx: CallContext, sandbox: AttachedSandbox): Promise<void> {
   const { attached } = sandbox;
   const record = withProgress(sandbox.record, { attached, attempted: attached.length });
-  const plan = teardownPlan(record, ctx.config.delegateTimeoutMs);
-  const updated = ctx.trace.phase("record", () => ctx.deps.records.update(record, plan));
+  const updated = ctx.trace.phase("record", () => updateRecord(ctx, record));
   const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));
   const ended = await Promise.allSettled([updated, published]);
   const failed = ended.find((each) => each.status === "rejected");
-  if (failed === undefined) return recordPendingStatus(ctx, { record, plan }, await published);
+  if (failed === undefined) return recordPendingStatus(ctx, record, await published);
   if (sandbox.pod !== undefined) await ctx.deps.publisher.withdraw(sandbox.pod);
   throw failed.reason;
 }

@@ -1,13 +1,14 @@
 import type { CallContext } from "#engine/deps.ts";
 import { detachAll } from "#engine/detach/detach.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
-import { teardownPlan } from "#engine/teardown-plan.ts";
+import type { Failure } from "#engine/failures.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
+import { updateRecord } from "#engine/update-record.ts";
 import { type AttachProgress, withProgress } from "./attachment-record.ts";
 
 /**
- * Detaches what an ADD has attempted, last first. The record is removed when all of it is detached;
- * otherwise it is reduced to the attempted attachments, for a later DEL. Failures are logged only,
- * as the runtime gets the error for which the ADD is rolled back.
+ * Detaches what an ADD has attempted, last first. The record is finished when all of it is detached;
+ * otherwise it is reduced to what is left, for a later DEL. Failures are logged only, as the runtime
+ * gets the error for which the ADD is rolled back.
  * @throws HostGoneError when the shim has gone: the record then still names every attachment
  */
 export async function rollBack(
@@ -21,12 +22,25 @@ export async function rollBack(
     const fields = { err: error, network: attachment.displayName };
     ctx.logger.error(fields, "the attachment could not be rolled back and stays recorded");
   }
-  const { records } = ctx.deps;
   try {
-    if (failures.length === 0) return await records.finish(record);
-    const remaining = { ...record, attachments };
-    await records.update(remaining, teardownPlan(remaining, ctx.config.delegateTimeoutMs));
+    if (failures.length === 0) return await ctx.deps.records.finish(record);
+    await updateRecord(ctx, notRolledBack(ctx, { ...record, attachments }, failures));
   } catch (error) {
     ctx.logger.error({ err: error }, "the attachment record could not be updated after a rollback");
   }
+}
+
+/** The record of the attachments that are left, with the reason why they are. */
+function notRolledBack(
+  ctx: CallContext,
+  record: AttachmentRecord,
+  failures: readonly Failure<RecordedAttachment>[],
+): AttachmentRecord {
+  const left = new Set(failures.map(({ item }) => item));
+  const lastError = failures.map(({ error }) => error.message).join("; ");
+  return {
+    ...record,
+    attachments: record.attachments.filter((attachment) => left.has(attachment)),
+    teardown: { failedAt: ctx.deps.now(), attempts: 1, lastError },
+  };
 }

@@ -62,8 +62,13 @@ test("add() answers with the first error when undoing fails as well, keeps the r
   lab.plugins.script("bridge DEL", failed(5, "lease file locked"));
   expect((await lab.add(web)).json).toMatchObject({ code: 110 });
   expect(new Set(lab.plugins.log("DEL"))).toEqual(new Set(["bridge DEL net1", "ptp DEL eth0"]));
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
   expect(lab.journal.at(-1)).toBe("update c1@eth0");
+  const { record } = lab.records.writes.at(-1)!;
+  expect(record.attachments.map((each) => each.displayName)).toEqual(["default/a"]);
+  expect(record.teardown).toMatchObject({
+    attempts: 1,
+    lastError: expect.stringContaining("lease file locked"),
+  });
   const logged = lab.logger.lines.find((line) => line.message.includes("could not be rolled back"));
   expect(logged).toMatchObject({
     level: "error",
@@ -119,7 +124,7 @@ test("add() undoes everything, the published status included, when the results c
   const gate = Promise.withResolvers<void>();
   lab.publisher.gate = gate.promise;
   setTimeout(gate.resolve, 20);
-  lab.records.failWrite = { nth: 2, error: new Error("disk full") };
+  lab.records.failWrite = { nth: 5, error: new Error("disk full") };
   expect((await lab.add(web)).json).toMatchObject({ msg: "disk full" });
   expect(lab.plugins.log("DEL")).toHaveLength(4);
   expect(lab.records.keys).toEqual([]);
@@ -175,12 +180,13 @@ test("add() undoes a network whose second plugin is missing, and keeps what its 
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-/** Orders of one ADD: the link list, then ptp, bridge, macvlan and tuning. */
+/** Orders of one ADD: the link list, the lookup of the plugins, then ptp, bridge, macvlan and tuning. */
 test.each([
   { goesAt: 0, ran: [], record: [] },
-  { goesAt: 1, ran: [], record: ["c1@eth0"] },
-  { goesAt: 2, ran: ["ptp ADD eth0"], record: ["c1@eth0"] },
-  { goesAt: 4, ran: ["ptp ADD eth0", "bridge ADD net1", "macvlan ADD net2"], record: ["c1@eth0"] },
+  { goesAt: 1, ran: [], record: [] },
+  { goesAt: 2, ran: [], record: ["c1@eth0"] },
+  { goesAt: 3, ran: ["ptp ADD eth0"], record: ["c1@eth0"] },
+  { goesAt: 5, ran: ["ptp ADD eth0", "bridge ADD net1", "macvlan ADD net2"], record: ["c1@eth0"] },
 ])(
   "add() answers nothing and runs nothing more when the shim goes at order $goesAt; the record stays for the DEL",
   async ({ goesAt, ran, record }) => {
@@ -201,7 +207,7 @@ test("add() whose shim goes during the rollback leaves the record", async () => 
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", failed(110, "no address left"));
   const host = lab.host();
-  host.goesAt = 5;
+  host.goesAt = 6;
   await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
   expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1"]);
   expect(lab.records.keys).toEqual(["c1@eth0"]);

@@ -8,6 +8,7 @@ import { delegateSearchPath } from "#engine/search-path.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { configuredNetworks } from "./default-network.ts";
+import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
@@ -27,11 +28,13 @@ export async function planAttachments(
 ): Promise<AttachmentPlan> {
   const { networks, annotationError } = await selectNetworks(ctx, request, pod);
   checkRepeatedNetworks(networks);
-  const names = assignInterfaceNames(networks, {
-    runtimeIfName: request.ifName,
-    existing: await existingInterfaces(ctx, request.netns),
-  });
   const searchPath = delegateSearchPath(ctx.config, request.path);
+  // One round trip to the shim, as neither waits for the other's answer.
+  const [existing] = await Promise.all([
+    existingInterfaces(ctx, request.netns),
+    checkPluginsExist(ctx, networks, searchPath),
+  ]);
+  const names = assignInterfaceNames(networks, { runtimeIfName: request.ifName, existing });
   const attachments = networks.map((network, i) => ({
     ...network,
     ifName: names[i] as string,

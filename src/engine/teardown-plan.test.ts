@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { bootId, EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { attachmentsToDetach } from "./record.ts";
+import { stepsToReplay } from "./teardown-plan.ts";
+
+/** What the records and plans of an ADD that fails at its second of three networks said, write by write. */
+async function writesOfFailedAdd(): Promise<EngineLab["records"]["writes"]> {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
+  lab.source.addNad("default/b", network("net-b", "macvlan"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b" } });
+  lab.plugins.script("bridge ADD", failed(5, "no"));
+  await lab.add({ pod: "default/web" });
+  return lab.records.writes;
+}
+
+test("in the boot of the ADD, only what was attempted has to be detached, by record and by plan alike", async () => {
+  const owed = (await writesOfFailedAdd()).map(({ record, plan }) => ({
+    record: attachmentsToDetach(record, bootId).map(({ ifName }) => ifName),
+    plan: stepsToReplay(plan, bootId).map(({ call }) => `${call.type} ${call.env.CNI_IFNAME}`),
+  }));
+  expect(owed).toEqual([
+    { record: [], plan: [] },
+    { record: ["eth0"], plan: ["ptp eth0"] },
+    { record: ["eth0", "net1"], plan: ["tuning net1", "bridge net1", "ptp eth0"] },
+  ]);
+});
+
+test.each([
+  ["in another boot", { recorded: bootId, boot: "b2" }],
+  ["when the boot of the ADD is not known", { recorded: "", boot: bootId }],
+])("%s, everything planned has to be detached", async (_, { recorded, boot }) => {
+  const [first] = await writesOfFailedAdd();
+  const { record, plan } = first!;
+  expect(attachmentsToDetach({ ...record, bootId: recorded }, boot)).toEqual(record.attachments);
+  expect(stepsToReplay({ ...plan, bootId: recorded }, boot)).toEqual(plan.steps);
+});

@@ -1,0 +1,18 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { formatErrorOutput } from "#cni/plugin/error-output.ts";
+import type { Frame } from "#protocol/frame.ts";
+import type { DoneMessage } from "#protocol/messages.ts";
+
+/**
+ * The answer to a `REQUEST` of another protocol version: the runtime is to try again, and does so with
+ * the executable that the upgrade installs. `DONE` is the same in every version, and so are the
+ * first two fields of `REQUEST`.
+ */
+export function otherReleaseAnswer(request: Frame): DoneMessage {
+  const error = new CniError(
+    CniErrorCode.TryAgainLater,
+    "the node's plexus executable and plexusd are of different releases; try again after the upgrade",
+  );
+  const stdin = request.fields[1]?.toString() ?? "";
+  return { exitCode: 1, stdout: formatErrorOutput(error, stdin), stderr: "" };
+}

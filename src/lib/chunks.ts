@@ -1,0 +1,5 @@
+/** The items in order, in arrays of at most `size`; none when there are no items. */
+export function chunks<T>(items: readonly T[], size: number): T[][] {
+  const count = Math.ceil(items.length / size);
+  return Array.from({ length: count }, (_, i) => items.slice(i * size, (i + 1) * size));
+}

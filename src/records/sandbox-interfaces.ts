@@ -1,0 +1,17 @@
+import type { RecordKey } from "#engine/record.ts";
+import { parseStateFileName, recordFileName } from "#lib/state-files.ts";
+
+/** The sandbox interfaces that have a record or a plan among these files, sorted, and whether they have a record. */
+export function sandboxInterfaces(names: readonly string[]): [RecordKey, boolean][] {
+  const found = new Map<string, [RecordKey, boolean]>();
+  for (const name of names) {
+    const file = parseStateFileName(name);
+    if (file === undefined || !("ifName" in file)) continue;
+    if (file.kind === "damaged" || file.kind === "tombstone") continue;
+    const { containerId, ifName } = file;
+    const isRecord = file.kind === "record" || file.kind === "latest-record";
+    const hasRecord = isRecord || found.get(recordFileName(file))?.[1] === true;
+    found.set(recordFileName(file), [{ containerId, ifName }, hasRecord]);
+  }
+  return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
+}

@@ -1,0 +1,79 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { sweepStateDirectory } from "./sweep.ts";
+
+const minuteMs = 60_000;
+let dir: string;
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "plexus-sweep-"));
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true });
+});
+
+/** Makes files of an age. */
+async function put(ageMs: number, ...names: string[]): Promise<void> {
+  const then = new Date(Date.now() - ageMs);
+  for (const name of names) {
+    await writeFile(join(dir, name), "");
+    await utimes(join(dir, name), then, then);
+  }
+}
+
+test("what a crash left half-written is removed, but not what is being written", async () => {
+  await put(60 * minuteMs, ".c9@eth0.json.0a1b.tmp", ".c9@eth0.teardown.latest.0a1b.tmp");
+  await put(minuteMs, ".c8@eth0.json.ff.tmp");
+  await sweepStateDirectory(dir);
+  expect(await readdir(dir)).toEqual([".c8@eth0.json.ff.tmp"]);
+});
+
+test("records, plans, their updates, what was put aside and foreign files stay, however old", async () => {
+  const kept = [
+    ".gc.lock",
+    "c1@eth0.json",
+    "c1@eth0.json.latest",
+    "c1@eth0.teardown",
+    "c1@eth0.teardown.latest",
+    "c2@eth0.json.damaged",
+    "important.tmp",
+    "primary-conf",
+  ];
+  await put(10_000 * minuteMs, ...kept);
+  await sweepStateDirectory(dir);
+  expect(await readdir(dir)).toEqual(kept);
+});
+
+test("tombstones are kept for six hours", async () => {
+  await put(5 * 60 * minuteMs, "c1@eth0.detached");
+  await put(7 * 60 * minuteMs, "c2@eth0.detached");
+  await sweepStateDirectory(dir);
+  expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
+});
+
+test("of more tombstones than the limit the oldest are removed", async () => {
+  await put(20 * minuteMs, "a@eth0.detached", "b@eth0.detached");
+  await put(minuteMs, "c@eth0.detached", "d@eth0.detached", "e@eth0.detached");
+  await sweepStateDirectory(dir, { tombstonesMax: 3 });
+  expect(await readdir(dir)).toEqual(["c@eth0.detached", "d@eth0.detached", "e@eth0.detached"]);
+});
+
+test("a sandbox's lock is removed when it is old, nobody holds it and nothing is recorded", async () => {
+  await put(20 * minuteMs, "old.lock", "recorded.lock", "recorded@eth0.json", "held.lock");
+  await put(minuteMs, "young.lock");
+  const holder = spawn("flock", [join(dir, "held.lock"), "-c", "echo locked; read _"]);
+  try {
+    await once(holder.stdout, "data");
+    await sweepStateDirectory(dir);
+    const locks = (await readdir(dir)).filter((name) => name.endsWith(".lock"));
+    expect(locks).toEqual(["held.lock", "recorded.lock", "young.lock"]);
+  } finally {
+    holder.stdin.end();
+    await once(holder, "exit");
+  }
+});
