@@ -42,7 +42,6 @@ demo: build ## attach two pods to three networks in a namespace of its own
 lint: deps ## check style, structure, and that nothing is unused
 	biome check .
 	knip
-	knip --production
 
 typecheck: deps ## check the types
 	tsc -p .

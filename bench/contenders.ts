@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { cniEnvironment } from "../e2e/support/cni-environment.ts";
+import { shimEnvironment } from "../e2e/support/plexusd.ts";
 import type { Place } from "./place.ts";
 import type { Job, Step } from "./runner.ts";
 
@@ -20,20 +22,22 @@ export interface Contender {
 
 const version = "1.0.0";
 
+/** One call: which sandbox of the benchmark, and under which names. */
+interface Call {
+  readonly command: "ADD" | "DEL";
+  readonly sandbox: number;
+  readonly containerId: string;
+  readonly ifName: string;
+}
+
 function environment(
-  place: Place,
-  command: string,
-  of: { sandbox: number; id: string; ifName: string },
+  { cniPath }: Place,
+  { command, sandbox, containerId, ifName }: Call,
 ): Record<string, string> {
-  return {
-    PATH: process.env.PATH ?? "",
-    CNI_COMMAND: command,
-    CNI_CONTAINERID: of.id,
-    CNI_NETNS: `/run/netns/bench-${of.sandbox}`,
-    CNI_IFNAME: of.ifName,
-    CNI_PATH: place.cniPath,
-    CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=bench;K8S_POD_NAME=pod-${of.sandbox};K8S_POD_INFRA_CONTAINER_ID=${of.id}`,
-  };
+  const netns = `/run/netns/bench-${sandbox}`;
+  const pod = { namespace: "bench", name: `pod-${sandbox}` };
+  const variables = { command, cniPath, sandbox: { containerId, netns, ifName, pod } };
+  return { PATH: process.env.PATH ?? "", ...cniEnvironment(variables) };
 }
 
 /** The delegates alone, started as the runtime would start a plugin: the least that there can be. */
@@ -41,11 +45,12 @@ export function bareDelegates(place: Place, delegates: Delegates): Contender {
   return {
     name: "delegates alone",
     job(command, sandbox) {
-      const id = `bare-${delegates.name}-${sandbox}`;
+      const containerId = `bare-${delegates.name}-${sandbox}`;
+      const call = { command, sandbox, containerId };
       const steps = delegates.plugins.map(
         (plugin, nth): Step => ({
           program: join(delegates.dirs[nth] ?? "", plugin.type),
-          env: environment(place, command, { sandbox, id, ifName: nth === 0 ? "eth0" : "net1" }),
+          env: environment(place, { ...call, ifName: nth === 0 ? "eth0" : "net1" }),
           stdin: JSON.stringify({
             cniVersion: version,
             name: networkName(delegates, nth),
@@ -53,13 +58,14 @@ export function bareDelegates(place: Place, delegates: Delegates): Contender {
           }),
         }),
       );
-      return { name: `${id}-${command}`, steps: command === "ADD" ? steps : steps.toReversed() };
+      const inOrder = command === "ADD" ? steps : steps.toReversed();
+      return { name: `${containerId}-${command}`, steps: inOrder };
     },
   };
 }
 
-/** The same by Plexus. */
-export function byPlexus(
+/** The same through Plexus. */
+export function throughPlexus(
   place: Place,
   delegates: Delegates,
   extra: Record<string, string> = {},
@@ -75,12 +81,7 @@ export function byPlexus(
     label: `plexus-${delegates.name}${extra.PLEXUS_TRACE ?? ""}`,
     program: place.shim,
     stdin: JSON.stringify(conf),
-    env: {
-      PLEXUS_SOCKET: place.socket,
-      PLEXUS_STATE_DIR: place.state,
-      PLEXUS_STANDALONE: "",
-      ...extra,
-    },
+    env: { ...shimEnvironment(place), ...extra },
   });
 }
 
@@ -112,16 +113,27 @@ function split(field: string): [string, string] {
   return [field.slice(0, equals), field.slice(equals + 1)];
 }
 
+/** A CNI executable as a contender. */
+interface Executable {
+  readonly name: string;
+  /** Begins the container IDs, which differ between contenders. */
+  readonly label: string;
+  readonly program: string;
+  readonly stdin: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
 function executable(
   place: Place,
-  of: { name: string; label: string; program: string; stdin: string; env: Record<string, string> },
+  { name, label, program, stdin, env: own }: Executable,
 ): Contender {
   return {
-    name: of.name,
+    name,
     job(command, sandbox) {
-      const id = `${of.label}-${sandbox}`;
-      const env = { ...environment(place, command, { sandbox, id, ifName: "eth0" }), ...of.env };
-      return { name: `${id}-${command}`, steps: [{ program: of.program, stdin: of.stdin, env }] };
+      const containerId = `${label}-${sandbox}`;
+      const call = { command, sandbox, containerId, ifName: "eth0" };
+      const env = { ...environment(place, call), ...own };
+      return { name: `${containerId}-${command}`, steps: [{ program, stdin, env }] };
     },
   };
 }

@@ -1,10 +1,18 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { execa } from "execa";
+import { nad } from "../e2e/support/manifests.ts";
 import { cniPluginDir, repositoryRoot } from "../e2e/support/paths.ts";
-import { bareDelegates, byPlexus, type Delegates, fromEnvironment, network } from "./contenders.ts";
+import { startPlexusd } from "../e2e/support/plexusd.ts";
+import {
+  bareDelegates,
+  type Delegates,
+  fromEnvironment,
+  network,
+  throughPlexus,
+} from "./contenders.ts";
 import { type Measured, measure, timelines } from "./measure.ts";
-import { type Place, preparePlace, residentMiB, startDaemon, writeManifest } from "./place.ts";
+import { type Place, preparePlace, residentMiB, writeManifest } from "./place.ts";
 import { formatReport, type Report } from "./report.ts";
 import { Runner } from "./runner.ts";
 
@@ -54,18 +62,10 @@ function delegateSets(place: Place): [noop: Delegates, real: Delegates] {
   ];
 }
 
-function writeManifests(place: Place, sets: readonly Delegates[]): void {
-  const nad = (name: string, config: object): object => ({
-    apiVersion: "k8s.cni.cncf.io/v1",
-    kind: "NetworkAttachmentDefinition",
-    metadata: { name, namespace: "bench" },
-    spec: { config: JSON.stringify(config) },
-  });
-  writeManifest(
-    place,
-    "networks",
-    sets.map((set) => nad(`${set.name}-second`, network(set, 1))),
-  );
+function writeNetworks(place: Place, sets: readonly Delegates[]): void {
+  const namespace = "bench";
+  const nads = sets.map((set) => nad(`${set.name}-second`, network(set, 1), { namespace }));
+  writeManifest(place, "networks", nads);
 }
 
 function writePods(place: Place, set: Delegates): void {
@@ -81,7 +81,7 @@ function writePods(place: Place, set: Delegates): void {
 async function compare(place: Place, runner: Runner, set: Delegates): Promise<Report["tables"]> {
   writePods(place, set);
   const others = set.name === "real" ? fromEnvironment(place, process.env.BENCH_OTHER) : [];
-  const contenders = [bareDelegates(place, set), byPlexus(place, set), ...others];
+  const contenders = [bareDelegates(place, set), throughPlexus(place, set), ...others];
   const title =
     set.name === "real" ? "ptp and macvlan, both with host-local" : "two plugins that do nothing";
   const run = (at: number, times: number): Promise<Measured[]> =>
@@ -97,21 +97,20 @@ async function compare(place: Place, runner: Runner, set: Delegates): Promise<Re
 async function main(): Promise<void> {
   const place = await preparePlace(width);
   const sets = delegateSets(place);
-  writeManifests(place, sets);
-  const daemon = await startDaemon(place);
-  const pid = daemon.pid as number;
-  const memory = [{ when: "after its start", ...residentMiB(pid) }];
+  writeNetworks(place, sets);
+  const daemon = await startPlexusd(place);
+  const memory = [{ when: "after its start", ...residentMiB(daemon.pid) }];
   using runner = new Runner(place.runner, `${place.dir}/jobs`);
   const tables: Report["tables"][number][] = [];
   for (const set of sets) tables.push(...(await compare(place, runner, set)));
-  const traced = byPlexus(place, sets[1], { PLEXUS_TRACE: "1" });
+  const traced = throughPlexus(place, sets[1], { PLEXUS_TRACE: "1" });
   const phases = await timelines(runner, traced, Math.ceil(rounds / 4));
-  memory.push({ when: "after the benchmark", ...residentMiB(pid) });
-  const fileSystem = await execa("stat", ["-f", "-c", "%T", place.state]);
+  memory.push({ when: "after the benchmark", ...residentMiB(daemon.pid) });
+  const fileSystem = await execa("stat", ["-f", "-c", "%T", place.stateDir]);
   const text = formatReport({ tables, phases, memory, stateFileSystem: fileSystem.stdout });
   process.stdout.write(text);
   if (process.argv.includes("--write")) writeDocs(text);
-  daemon.kill("SIGTERM");
+  await daemon.stop();
 }
 
 /** The tables stand between two marks; what is around them is written by hand. */

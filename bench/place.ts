@@ -1,17 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import {
-  closeSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
+import { manifestText } from "../e2e/support/manifests.ts";
 import { cniPluginDir, distPath, repositoryRoot } from "../e2e/support/paths.ts";
 
 /** Where the benchmark works: a directory, and namespaces that end with the process. */
@@ -22,8 +13,9 @@ export interface Place {
   readonly runner: string;
   readonly shim: string;
   readonly socket: string;
-  readonly state: string;
+  readonly stateDir: string;
   readonly manifests: string;
+  readonly logFile: string;
 }
 
 const setUp = `
@@ -53,43 +45,15 @@ export async function preparePlace(namespaces: number): Promise<Place> {
     runner: join(bin, "runner"),
     shim: distPath("plexus"),
     socket: join(dir, "run/plexus.sock"),
-    state: join(dir, "state"),
+    stateDir: join(dir, "state"),
     manifests: join(dir, "manifests"),
+    logFile: join(dir, "plexusd.log"),
   };
 }
 
 /** Writes a manifest: objects become one YAML document each. */
 export function writeManifest(place: Place, name: string, objects: readonly object[]): void {
-  writeFileSync(
-    join(place.manifests, `${name}.yaml`),
-    objects.map((o) => JSON.stringify(o)).join("\n---\n"),
-  );
-}
-
-/** Starts plexusd and waits until it serves. */
-export async function startDaemon(place: Place): Promise<ChildProcess> {
-  const logPath = join(place.dir, "plexusd.log");
-  const log = openSync(logPath, "a");
-  const flags = [
-    "--socket",
-    place.socket,
-    "--state-dir",
-    place.state,
-    "--manifests",
-    place.manifests,
-    "--http",
-    "off",
-  ];
-  const daemon = spawn(process.execPath, [distPath("plexusd.js"), ...flags], {
-    stdio: ["ignore", log, log],
-  });
-  closeSync(log);
-  while (!readFileSync(logPath, "utf8").includes("plexusd serves")) {
-    if (daemon.exitCode !== null)
-      throw new Error(`plexusd did not start: ${readFileSync(logPath, "utf8")}`);
-    await sleep(5);
-  }
-  return daemon;
+  writeFileSync(join(place.manifests, `${name}.yaml`), manifestText(objects));
 }
 
 /** Resident memory of a process now and at its highest, in MiB. */

@@ -59,8 +59,8 @@ function comparison(rows: readonly Measured[]): string[] {
     rows.map((row) => [
       `${row.name} (n = ${row.add.count})`,
       ...[row.add, row.del].flatMap((s) => [s.p50, s.p90, s.p99].map((ms) => ms.toFixed(2))),
-      ...(["add", "del"] as const).map((of) =>
-        overhead(row[of].p50, base?.[of].p50 ?? 0, row === base),
+      ...(["add", "del"] as const).map((command) =>
+        overhead(row[command].p50, base?.[command].p50 ?? 0, row === base),
       ),
     ]),
   );

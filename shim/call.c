@@ -24,7 +24,11 @@ void call_init(struct call *call)
 	call->container_id = setting("CNI_CONTAINERID", "");
 	call->ifname = setting("CNI_IFNAME", "");
 	call->netns = setting("CNI_NETNS", "");
+	call->path = setting("CNI_PATH", "");
+	call->netns_override = !strcmp(setting("CNI_NETNS_OVERRIDE", ""), "1") ||
+			       !strcasecmp(setting("CNI_NETNS_OVERRIDE", ""), "true");
 	call->state_dir = setting("PLEXUS_STATE_DIR", STATE_DIR);
+	call->inherited_lock = -1;
 	call->started_us = clock_us(CLOCK_REALTIME);
 	strcpy(call->cni_version, "1.1.0");
 }
@@ -32,6 +36,12 @@ void call_init(struct call *call)
 bool call_is(const struct call *call, const char *command)
 {
 	return !strcmp(call->command, command);
+}
+
+/* True for the commands whose orders are about the call's own container alone. */
+bool call_attaches(const struct call *call)
+{
+	return call_is(call, "ADD") || call_is(call, "CHECK");
 }
 
 /* Takes the version to answer with from the configuration's text: the first "cniVersion" key
@@ -81,12 +91,15 @@ void call_check(struct call *call)
 /* The one frame that the shim sends unasked: the input and the CNI variables. */
 void call_request(struct call *call, struct buf *request)
 {
+	static const char *const netns[] = {
+		[NETNS_OK] = "PLEXUS_NETNS=ok", [NETNS_OWN] = "PLEXUS_NETNS=own",
+		[NETNS_GONE] = "PLEXUS_NETNS=gone", [NETNS_UNKNOWN] = "PLEXUS_NETNS=unknown",
+	};
 	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
-	int netns = netns_open(call->netns);
 	char started[64];
 
-	if (netns >= 0 && is_file(netns, OWN_NETNS))
-		f.fields[f.count++] = text("PLEXUS_NETNS_IS_OWN=1");
+	if (*call->netns)
+		f.fields[f.count++] = text(netns[netns_state(call->netns)]);
 	if (getenv("PLEXUS_TRACE")) {
 		snprintf(started, sizeof started, "PLEXUS_STARTED_US=%lld", (long long)call->started_us);
 		f.fields[f.count++] = text(started);
@@ -99,5 +112,4 @@ void call_request(struct call *call, struct buf *request)
 		f.fields[f.count++] = text(*e);
 	}
 	frame_write(request, FRAME_REQUEST, f.fields, f.count);
-	close(netns);
 }

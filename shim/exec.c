@@ -1,95 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running one delegate as the runtime would, under rules that no order can loosen. */
-#include <sys/prctl.h>
+ * Running one delegate as the runtime would, within limits that no order can loosen. */
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include "shim.h"
 
 #define OUTPUT_CAP (4u << 20)
 #define ERRORS_CAP (64u << 10)
-#define GRACE_US 2000000 /* for pipes to close after the delegate, and for a busy executable */
+#define GRACE_US 2000000 /* for pipes to close after the delegate */
 
-enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES };
+enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES, SIGNALS = PIPES, WATCHED };
 
-static const sigset_t no_signals;
+/* A delegate that is running. */
+struct delegate {
+	pid_t pid;
+	struct pollfd fds[WATCHED]; /* our ends of its pipes, and our signals */
+	struct field input;         /* what it has not taken yet */
+	int timeout_ms;
+	int64_t deadline;
+	bool ended;                 /* it is a zombie, or was none of ours */
+	struct exec_result *result;
+};
 
-/* Only there to interrupt ppoll. */
-static void on_sigchld(int number)
-{
-	(void)number;
-}
-
-/* Descriptors 0 to 3 are taken, so that nothing of ours gets a number that a child needs. A vanished
- * reader is an errno, and children can be waited for, whatever the caller's signal settings were. */
-void exec_prepare(struct call *call)
-{
-	sigset_t chld;
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= 2);
-	fcntl(fd, F_SETFD, FD_CLOEXEC);
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &chld, NULL);
-	signal(SIGCHLD, on_sigchld);
-	signal(SIGPIPE, SIG_IGN);
-	call->exec_errno = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (call->exec_errno == MAP_FAILED)
-		fail(call, CNI_INTERNAL, "out of memory");
-}
-
-/* Gives a delegate the order's variables and a process group of its own, to be killed as one, and
- * has it die with the shim. */
-static int confine(const struct frame *order, pid_t shim)
-{
-	for (int i = EXEC_ENV; i < order->count; i++)
-		putenv(order->fields[i].data);
-	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
-		return -1;
-	return getppid() == shim ? 0 : -1;
-}
-
-/* Becomes the executable. While someone still has the file open for writing (an installer's copy),
- * it tries again for a while. */
-static void execute(const char *path)
-{
-	int64_t deadline = now_us() + GRACE_US;
-
-	for (;;) {
-		execv(path, (char *[]){ (char *)path, NULL });
-		if (errno != ETXTBSY || now_us() >= deadline)
-			return;
-		usleep(20000);
-	}
-}
-
-/* Starts a child with default signals and fds[i] as its descriptor i; with an order, as a delegate. */
-pid_t exec_launch(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
-{
-	pid_t shim = getpid(), pid;
-
-	*call->exec_errno = 0;
-	pid = fork();
-	if (pid < 0)
-		*call->exec_errno = errno;
-	if (pid)
-		return pid;
-	for (int i = 0; i < count; i++)
-		if (dup2(fds[i], i) < 0)
-			_exit(126);
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
-	sigprocmask(SIG_SETMASK, &no_signals, NULL);
-	if (!order || !confine(order, shim))
-		execute(path);
-	*call->exec_errno = errno;
-	_exit(127);
-}
-
-/* Notes how the delegate ended. Returns false, for those who find that it cannot be run. */
+/* Notes how the delegate ended. */
 __attribute__((format(printf, 4, 5)))
-static bool set_outcome(struct exec_result *r, const char *outcome, int code, const char *format, ...)
+static void set_outcome(struct exec_result *r, const char *outcome, int code, const char *format, ...)
 {
 	va_list args;
 
@@ -98,51 +32,14 @@ static bool set_outcome(struct exec_result *r, const char *outcome, int code, co
 	va_start(args, format);
 	vsnprintf(r->message, sizeof r->message, format, args);
 	va_end(args);
-	return false;
 }
 
-/* Refuses names that point out of the search path, or replace more of the environment than CNI's own
- * variables. */
-static bool check_names(const struct frame *f, struct exec_result *r)
+/* Kills the delegate and what it has started. It is reaped only at the end, so that nobody else can
+ * have got its number, which is also its group's. */
+static void kill_group(const struct delegate *d)
 {
-	const char *type = f->fields[EXEC_TYPE].data, *variable;
-
-	if (!*type || !is_text(f->fields[EXEC_TYPE]) || strchr(type, '/') || !strcmp(type, ".") ||
-	    !strcmp(type, ".."))
-		return set_outcome(r, "refused", 0, "plugin type \"%s\" is not a plain file name", type);
-	for (int i = EXEC_ENV; i < f->count; i++) {
-		variable = f->fields[i].data;
-		if (strncmp(variable, "CNI_", 4) || !is_text(f->fields[i]) || !strchr(variable, '='))
-			return set_outcome(r, "refused", 0, "environment entry %d is not CNI_NAME=VALUE",
-					   i - EXEC_ENV + 1);
-	}
-	return true;
-}
-
-/* Finds the plugin: the first regular file of that name, as libcni does, in a directory that only
- * root can have put it into. Directories without it may look as they like. */
-static bool find_plugin(const struct frame *f, char path[PATH_SIZE], struct exec_result *r)
-{
-	const char *type = f->fields[EXEC_TYPE].data, *search = f->fields[EXEC_PATH].data;
-	struct stat dir, file;
-	int len;
-
-	for (const char *d = search; *d; d += len + (d[len] == ':')) {
-		len = (int)strcspn(d, ":");
-		if (len == 0)
-			continue;
-		if (*d != '/')
-			return set_outcome(r, "refused", 0, "directory \"%.*s\" is not absolute", len, d);
-		snprintf(path, PATH_SIZE, "%.*s/%s", len, d, type);
-		if (stat(path, &file) || !S_ISREG(file.st_mode))
-			continue;
-		path[len] = '\0';
-		if (stat(path, &dir) || dir.st_uid || dir.st_mode & 022)
-			return set_outcome(r, "refused", 0, "directory %s is not root's alone", path);
-		path[len] = '/';
-		return true;
-	}
-	return set_outcome(r, "missing", 0, "no plugin \"%s\" in \"%s\"", type, search);
+	kill(-d->pid, SIGKILL);
+	kill(d->pid, SIGKILL); /* it may not lead its group yet */
 }
 
 static void shut(struct pollfd *p)
@@ -179,76 +76,114 @@ static void drain(struct pollfd *p, struct buf *b, size_t cap)
 		b->len = cap + 1;
 }
 
-/* Kills the delegate when it has to be. Returns true when it was. */
-static bool enforce_limits(pid_t pid, bool late, int timeout_ms, struct exec_result *r)
+/* Whoever ends the shim ends the delegate's group, too. Process 1 of a container, where `plexus agent`
+ * may run, is not ended by a signal alone. */
+static void heed_signals(const struct delegate *d, const sigset_t *before)
+{
+	const struct pollfd *p = &d->fds[SIGNALS];
+	struct signalfd_siginfo info;
+
+	if (!p->revents || read(p->fd, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD)
+		return;
+	kill_group(d);
+	sigprocmask(SIG_SETMASK, before, NULL);
+	raise((int)info.ssi_signo);
+	_exit(128 + (int)info.ssi_signo);
+}
+
+/* Notices that the delegate has ended. One that was killed takes its group with it: what it leaves
+ * running would otherwise go on with half of its work. */
+static void check_end(struct delegate *d)
+{
+	siginfo_t info = { 0 };
+
+	if (d->ended || waitid(P_PID, (id_t)d->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != d->pid)
+		return;
+	d->ended = true;
+	d->deadline = now_us() + GRACE_US;
+	shut(&d->fds[IN]);
+	if (info.si_code != CLD_EXITED)
+		kill_group(d);
+}
+
+/* Kills the delegate when it has to be. */
+static void enforce_limits(struct delegate *d, bool late)
 {
 	if (late)
-		set_outcome(r, "timeout", 0, "still running after %d ms; killed", timeout_ms);
-	else if (r->output.len > OUTPUT_CAP)
-		set_outcome(r, "overflow", 0, "stdout passed %u MiB; killed", OUTPUT_CAP >> 20);
+		set_outcome(d->result, "timeout", 0, "still running after %d ms; killed", d->timeout_ms);
+	else if (d->result->output.len > OUTPUT_CAP)
+		set_outcome(d->result, "overflow", 0, "stdout passed %u MiB; killed", OUTPUT_CAP >> 20);
 	else
-		return false;
-	kill(-pid, SIGKILL);
-	kill(pid, SIGKILL); /* it may not lead its group yet */
-	return true;
+		return;
+	kill_group(d);
+	d->deadline = now_us() + GRACE_US;
 }
 
 /* Serves the pipes until the delegate is gone and they are closed. A grandchild may keep them open
  * for ever, so from its end on they get a short grace only. Returns its wait status. */
-static int attend(pid_t pid, struct pollfd p[PIPES], const struct frame *f, struct exec_result *r)
+static int attend(struct delegate *d, const sigset_t *before)
 {
-	int timeout_ms = field_number(f->fields[EXEC_TIMEOUT]), status = 0;
-	int64_t deadline = now_us() + timeout_ms * 1000LL, left;
-	struct field input = f->fields[EXEC_STDIN];
-	struct timespec wait;
-	bool exited = false;
+	struct exec_result *r = d->result;
+	struct pollfd *p = d->fds;
+	int64_t left;
+	int status = 0;
 
-	while (!exited || p[OUT].fd >= 0 || p[ERR].fd >= 0) {
-		left = deadline - now_us();
-		if (left <= 0 && (exited || r->outcome))
+	while (!d->ended || p[OUT].fd >= 0 || p[ERR].fd >= 0) {
+		left = d->deadline - now_us();
+		if (left <= 0 && (d->ended || r->outcome))
 			break;
-		if (!r->outcome && enforce_limits(pid, left <= 0, timeout_ms, r)) {
-			left = GRACE_US;
-			deadline = now_us() + left;
-		}
-		wait = (struct timespec){ left / 1000000, left % 1000000 * 1000 };
-		if (ppoll(p, PIPES, &wait, &no_signals) > 0) {
-			feed(&p[IN], &input);
+		if (!r->outcome)
+			enforce_limits(d, left <= 0);
+		if (poll(p, WATCHED, left <= 0 ? 0 : (int)((left + 999) / 1000)) > 0) {
+			feed(&p[IN], &d->input);
 			drain(&p[OUT], &r->output, OUTPUT_CAP);
 			drain(&p[ERR], &r->errors, ERRORS_CAP);
+			heed_signals(d, before);
 		}
-		if (!exited && waitpid(pid, &status, WNOHANG) == pid) {
-			exited = true;
-			deadline = now_us() + GRACE_US;
-			shut(&p[IN]);
-		}
+		check_end(d);
 	}
+	waitpid(d->pid, &status, WNOHANG);
 	return status;
 }
 
-/* Runs the executable and notes how it ended. */
-static void run(struct call *call, const char *path, const struct frame *f)
+/* Makes the pipes; `far` are the delegate's ends. Returns -1 when there are none to be had. */
+static int make_pipes(struct delegate *d, int far[PIPES], const sigset_t *watched)
 {
-	struct exec_result *r = &call->result;
-	struct pollfd p[PIPES];
-	int pair[2], far[PIPES], status = 0;
-	pid_t pid;
+	int pair[2];
 
 	for (int i = 0; i < PIPES; i++) {
-		if (pipe2(pair, O_CLOEXEC)) {
-			set_outcome(r, "failed", errno, "cannot make a pipe: %s", errno_text(errno));
-			return;
-		}
-		p[i] = (struct pollfd){ pair[i == IN], i == IN ? POLLOUT : POLLIN, 0 };
+		if (pipe2(pair, O_CLOEXEC))
+			return -1;
+		d->fds[i] = (struct pollfd){ pair[i == IN], i == IN ? POLLOUT : POLLIN, 0 };
 		far[i] = pair[i != IN];
 	}
-	pid = exec_launch(call, path, far, PIPES, f);
+	d->fds[SIGNALS] = (struct pollfd){ signalfd(-1, watched, SFD_CLOEXEC | SFD_NONBLOCK), POLLIN, 0 };
+	return d->fds[SIGNALS].fd < 0 ? -1 : 0;
+}
+
+/* Runs the executable and notes how it ended. */
+static void run(struct call *call, const char *path, const struct frame *f, struct delegate *d)
+{
+	struct exec_result *r = d->result;
+	int far[PIPES + 1] = { -1, -1, -1, call->inherited_lock }, status = 0;
+	sigset_t watched, before;
+
+	sigemptyset(&watched);
+	sigaddset(&watched, SIGCHLD);
+	sigaddset(&watched, SIGTERM);
+	sigprocmask(SIG_BLOCK, &watched, &before);
+	d->pid = -1;
+	if (make_pipes(d, far, &watched))
+		*call->exec_errno = errno;
+	else
+		d->pid = spawn(call, path, far, PIPES + (call->inherited_lock >= 0), f);
 	for (int i = 0; i < PIPES; i++)
 		close(far[i]);
-	if (pid > 0)
-		status = attend(pid, p, f, r);
-	for (int i = 0; i < PIPES; i++)
-		shut(&p[i]);
+	if (d->pid > 0)
+		status = attend(d, &before);
+	for (int i = 0; i < WATCHED; i++)
+		shut(&d->fds[i]);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (*call->exec_errno)
 		set_outcome(r, "failed", *call->exec_errno, "cannot execute %s: %s", path,
 			    errno_text(*call->exec_errno));
@@ -258,17 +193,27 @@ static void run(struct call *call, const char *path, const struct frame *f)
 		set_outcome(r, "exited", WEXITSTATUS(status), "%s", "");
 }
 
-/* Carries out one EXEC order; whatever happens is in the call's result. */
-void exec_order(struct call *call, const struct frame *f)
+/* Carries out one EXEC order within that time; whatever happens is in the call's result. */
+void exec_order(struct call *call, const struct frame *f, int timeout_ms)
 {
 	struct exec_result *r = &call->result;
 	int64_t begun = now_us();
 	char path[PATH_SIZE];
+	const char *outcome = "refused";
+	struct delegate d = { .fds = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } }, .result = r,
+			      .input = f->fields[EXEC_STDIN], .timeout_ms = timeout_ms,
+			      .deadline = begun + timeout_ms * 1000LL };
 
 	r->outcome = NULL;
+	r->code = 0;
 	r->output.len = r->errors.len = 0;
-	if (check_names(f, r) && find_plugin(f, path, r))
-		run(call, path, f);
+	*r->message = '\0';
+	if (order_allowed(call, f, r->message))
+		outcome = plugin_find(call, f->fields[EXEC_TYPE], f->fields[EXEC_PATH].data, path, r->message);
+	if (!strcmp(outcome, "found"))
+		run(call, path, f, &d);
+	else
+		r->outcome = outcome;
 	if (r->output.len > OUTPUT_CAP)
 		r->output.len = OUTPUT_CAP;
 	if (r->errors.len > ERRORS_CAP) {

@@ -24,6 +24,12 @@ bool is_text(struct field f)
 	return strlen(f.data) == f.len;
 }
 
+/* True when the field is that text. */
+bool field_is(struct field f, const char *s)
+{
+	return f.len == strlen(s) && (f.len == 0 || !memcmp(f.data, s, f.len));
+}
+
 /* The field's decimal number, at most nine digits; -1 when it is none. */
 int field_number(struct field f)
 {

@@ -1,56 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The locks that keep operations apart: one of each sandbox, one of the node for garbage collection. */
+ * The locks that keep operations apart: one of each sandbox, one of the node for garbage collection.
+ *
+ * A sandbox's file carries two locks. Its flock is the operation's: it ends with the shim. The other one,
+ * on the first byte, belongs to an open file that delegates inherit: it lasts until the last process of
+ * theirs has ended, even when the shim was killed, so that no DEL runs beside a plugin that is still at
+ * work. Where the file system has no such locks (F_OFD_SETLK) there is only the flock. */
 #include <sys/file.h>
 #include "shim.h"
 
-/* Takes a lock, waiting for its holders, and keeps it until the process ends. The file may have been
- * removed by its last holder in the meantime; then the lock is on nothing, and it is taken again.
- * False when the state directory does not exist: then nothing was ever attached here, and there is
- * nothing to lock. */
-static bool lock(struct call *call, const char *path, int how, const char *scope)
+/* Opens a lock's file; it and the state directory are made where they are missing. Returns -1 when there
+ * is no room for it. */
+static int open_lock(struct call *call, const char *path)
 {
-	int limit_ms = setting_ms("PLEXUS_LOCK_MS", 60000), fd;
+	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, fd = open(path, flags, 0600);
+
+	if (fd < 0 && errno == ENOENT && (!mkdir(call->state_dir, 0700) || errno == EEXIST))
+		fd = open(path, flags, 0600);
+	if (fd < 0 && errno != ENOSPC && errno != EDQUOT && errno != EROFS)
+		fail(call, CNI_IO_FAILURE, "cannot lock %s: %s", path, errno_text(errno));
+	return fd;
+}
+
+/* Waits for the lock's holders and takes it. */
+static void wait_for(struct call *call, int fd, int how, const char *path, const char *scope)
+{
+	int limit_ms = setting_ms("PLEXUS_LOCK_MS", 60000);
 	int64_t deadline = now_us() + limit_ms * 1000LL;
 
+	while (flock(fd, how | LOCK_NB)) {
+		if (errno != EWOULDBLOCK)
+			fail(call, CNI_IO_FAILURE, "cannot lock %s: %s", path, errno_text(errno));
+		if (now_us() >= deadline)
+			fail(call, CNI_TRY_AGAIN_LATER, "another operation on this %s is still running: %s was "
+			     "held for %d ms", scope, path, limit_ms);
+		usleep(10000);
+	}
+}
+
+/* Takes a lock, and keeps it until the process ends. The file may have been removed by its last holder
+ * in the meantime; then the lock is on nothing, and it is taken again. Returns the file, or -1 when there
+ * is no room for it. */
+static int lock(struct call *call, const char *path, int how, const char *scope)
+{
+	int fd;
+
 	for (;;) {
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd < 0 && errno == ENOENT)
-			return false;
-		while (fd < 0 || flock(fd, how | LOCK_NB)) {
-			if (fd < 0 || errno != EWOULDBLOCK)
-				fail(call, CNI_IO_FAILURE, "cannot lock %s: %s", path, errno_text(errno));
-			if (now_us() >= deadline)
-				fail(call, CNI_TRY_AGAIN_LATER, "another operation on this %s is still "
-				     "running: %s was held for %d ms", scope, path, limit_ms);
-			usleep(10000);
-		}
+		fd = open_lock(call, path);
+		if (fd < 0)
+			return -1;
+		wait_for(call, fd, how, path, scope);
 		if (is_file(fd, path))
-			return true;
+			return fd;
 		close(fd);
 	}
 }
 
-/* Shuts out every other operation on the same sandbox, and garbage collection, for this call. A call
- * with a problem needs no lock: nothing can be attached under such a name. */
+/* Takes the node's lock, on the state directory itself when there is no room for a file. */
+static int lock_node(struct call *call, char path[PATH_SIZE], int how)
+{
+	int fd;
+
+	snprintf(path, PATH_SIZE, "%s/.gc.lock", call->state_dir);
+	fd = lock(call, path, how, "node");
+	if (fd >= 0)
+		return fd;
+	snprintf(path, PATH_SIZE, "%s", call->state_dir);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		fail(call, CNI_IO_FAILURE, "cannot lock %s: %s", path, errno_text(errno));
+	wait_for(call, fd, how, path, "node");
+	return fd;
+}
+
+/* Waits for what earlier delegates have left running, but not for ever: a plugin may have started a
+ * daemon. What this call runs is held against the next one. */
+static void await_stragglers(struct call *call)
+{
+	struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
+	int64_t deadline = now_us() + setting_ms("PLEXUS_STRAGGLER_MS", 10000) * 1000LL;
+	char again[64];
+
+	snprintf(again, sizeof again, "/proc/self/fd/%d", call->lock);
+	call->inherited_lock = open(again, O_RDWR | O_CLOEXEC);
+	while (fcntl(call->inherited_lock, F_OFD_SETLK, &first_byte) && (errno == EAGAIN || errno == EACCES) &&
+	       now_us() < deadline)
+		usleep(10000);
+}
+
+/* Shuts out every other operation on the same sandbox, and garbage collection, for this call. When there
+ * is no room for the sandbox's lock file, as on a full disk, it shuts out those on all others, too: a DEL
+ * must get through then. A call with a problem needs no lock: nothing can be attached under such a name. */
 void lock_take(struct call *call)
 {
 	bool gc = call_is(call, "GC");
-	char path[PATH_SIZE];
+	char node[PATH_SIZE], sandbox[PATH_SIZE];
+	int fd;
 
 	if (call_is(call, "STATUS") || call->problem.len)
 		return;
-	snprintf(path, sizeof path, "%s/.gc.lock", call->state_dir);
-	lock(call, path, gc ? LOCK_EX : LOCK_SH, "node");
+	fd = lock_node(call, node, gc ? LOCK_EX : LOCK_SH);
 	if (gc)
 		return;
-	snprintf(path, sizeof path, "%s/%s.lock", call->state_dir, call->container_id);
-	if (lock(call, path, LOCK_EX, "sandbox"))
-		strcpy(call->lock_file, path);
+	snprintf(sandbox, sizeof sandbox, "%s/%s.lock", call->state_dir, call->container_id);
+	call->lock = lock(call, sandbox, LOCK_EX, "sandbox");
+	if (call->lock < 0) {
+		wait_for(call, fd, LOCK_EX, node, "node");
+		return;
+	}
+	strcpy(call->lock_file, sandbox);
+	await_stragglers(call);
 }
 
-/* Removes the sandbox's lock file, at the end of the call. The lock itself goes with the process. */
+/* Removes the sandbox's lock file, at the end of the call, unless processes of its delegates still hold
+ * it. The flock itself goes with the process. */
 void lock_release(struct call *call)
 {
-	if (*call->lock_file)
+	struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
+
+	if (!*call->lock_file)
+		return;
+	close(call->inherited_lock);
+	if (fcntl(call->lock, F_OFD_GETLK, &first_byte) || first_byte.l_type == F_UNLCK)
 		unlink(call->lock_file);
 }

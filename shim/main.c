@@ -5,6 +5,7 @@
 
 #define STDIN_CAP (8u << 20)
 #define VERSION_STDIN_MS 500
+#define STATUS_WAIT_MS 5000
 #define VERSIONS(to) "0.1.0" to "0.2.0" to "0.3.0" to "0.3.1" to "0.4.0" to "1.0.0" to "1.1.0"
 
 static void read_conf(struct call *call)
@@ -16,16 +17,28 @@ static void read_conf(struct call *call)
 		fail(call, CNI_IO_FAILURE, "stdin holds more than %u MiB", STDIN_CAP >> 20);
 }
 
-/* Tries the engines there can be. Only ADD waits for one: its pod cannot start without, while DEL has
- * its plan and the others are asked again anyway. */
+/* How long to wait for an engine. A pod cannot start without one, and a CHECK that fails may end a pod; a
+ * STATUS that fails makes the node unready, so it gets over a restart of plexusd. DEL has its plan, and GC
+ * comes again. */
+static int wait_for_engine_ms(const struct call *call)
+{
+	int wait_ms = setting_ms("PLEXUS_WAIT_MS", 10000);
+
+	if (call->problem.len)
+		return 0;
+	if (call_is(call, "STATUS"))
+		return wait_ms < STATUS_WAIT_MS ? wait_ms : STATUS_WAIT_MS;
+	return call_attaches(call) ? wait_ms : 0;
+}
+
+/* Tries the engines there can be. */
 static enum session_end find_engine(struct call *call)
 {
 	struct buf request = { 0 };
 	enum session_end end;
 	int64_t deadline;
 
-	if (call_is(call, "ADD") && !call->problem.len)
-		call->wait_ms = setting_ms("PLEXUS_WAIT_MS", 10000);
+	call->wait_ms = wait_for_engine_ms(call);
 	deadline = now_us() + call->wait_ms * 1000LL;
 	call_request(call, &request);
 	end = session_with_daemon(call, &request);
@@ -78,11 +91,13 @@ int main(int argc, char **argv)
 	enum session_end end;
 
 	call_init(&call);
-	exec_prepare(&call);
+	spawn_prepare(&call);
 	if (argc > 1 && !strcmp(argv[1], "--version")) {
 		puts("plexus " PLEXUS_VERSION " (" PLEXUS_COMMIT ")");
 		return fflush(stdout) ? 1 : 0;
 	}
+	if (argc > 1 && !strcmp(argv[1], "agent"))
+		agent(&call);
 	if (!*call.command) {
 		fputs("plexus " PLEXUS_VERSION ": attaches pods to several networks\n"
 		      "CNI protocol versions supported: " VERSIONS(", ") "\n", stderr);

@@ -2,6 +2,7 @@
  * Passing netlink bytes to the kernel from inside a network namespace. */
 #include <linux/netlink.h>
 #include <linux/nsfs.h>
+#include <linux/rtnetlink.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include "shim.h"
@@ -21,17 +22,35 @@ int netns_open(const char *path)
 	return -1;
 }
 
-/* Finds the last message of a chain. Returns -1 when it is not a well-formed chain of at least one. */
-int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last)
+/* What is at the path, to tell a namespace that is gone from one that only cannot be opened now. */
+enum netns netns_state(const char *path)
+{
+	int fd = netns_open(path);
+	bool own;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ESRCH || errno == EINVAL
+			? NETNS_GONE : NETNS_UNKNOWN;
+	own = is_file(fd, OWN_NETNS);
+	close(fd);
+	return own ? NETNS_OWN : NETNS_OK;
+}
+
+/* Finds the last message of a chain, and whether all of them only read (RTM_GET*: every fourth type).
+ * Returns -1 when it is not a well-formed chain of at least one. */
+int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads)
 {
 	size_t at = 0;
 
+	*only_reads = true;
 	do {
 		if (len - at < sizeof *last)
 			return -1;
 		memcpy(last, bytes + at, sizeof *last);
 		if (last->nlmsg_len < sizeof *last || last->nlmsg_len > len - at)
 			return -1;
+		if (last->nlmsg_type < RTM_BASE || last->nlmsg_type % 4 != 2)
+			*only_reads = false;
 		at += NLMSG_ALIGN(last->nlmsg_len);
 	} while (at < len);
 	return 0;
@@ -39,21 +58,21 @@ int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last)
 
 /* A socket that belongs to the namespace, which is entered for that moment only. Not to come back
  * would run every later delegate in the pod's namespace, so that ends the call. Returns -errno. */
-static int socket_in(struct call *call, const char *path)
+static int socket_in(struct call *call, int pod, const char **stage)
 {
-	int pod = netns_open(*path ? path : OWN_NETNS), home = netns_open(OWN_NETNS), fd;
+	int home = netns_open(OWN_NETNS), fd;
 
-	if (pod < 0 || home < 0 || setns(pod, CLONE_NEWNET)) {
+	if (home >= 0 && setns(pod, CLONE_NEWNET)) {
 		fd = -errno;
+		*stage = "open";
 	} else {
-		fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+		fd = home < 0 ? -1 : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 		if (fd < 0)
 			fd = -errno;
-		if (setns(home, CLONE_NEWNET))
-			fail(call, CNI_INTERNAL, "cannot return from network namespace %s: %s", path,
+		if (home >= 0 && setns(home, CLONE_NEWNET))
+			fail(call, CNI_INTERNAL, "cannot return to the shim's own network namespace: %s",
 			     errno_text(errno));
 	}
-	close(pod);
 	close(home);
 	return fd;
 }
@@ -63,6 +82,7 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct nlmsghdr last;
+	bool only_reads;
 	char *chunk;
 	ssize_t n;
 
@@ -74,35 +94,70 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 		n = recv(fd, chunk, CHUNK, MSG_TRUNC);
 		if (n < 0)
 			return errno;
-		if (n > CHUNK || reply->len > REPLY_CAP || netlink_last(chunk, (size_t)n, &last))
+		if (n > CHUNK || reply->len > REPLY_CAP || netlink_last(chunk, (size_t)n, &last, &only_reads))
 			return EMSGSIZE;
 		reply->len += (size_t)n;
 	} while (last.nlmsg_seq != seq || (last.nlmsg_type != NLMSG_ERROR && last.nlmsg_type != NLMSG_DONE));
 	return 0;
 }
 
-/* Carries out one NETLINK order. Returns errno, 0 when it was answered. Connected to the kernel, the
- * socket takes nothing from anyone else. */
-int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message)
+/* True where the order may change something: in the call's own namespace, unless that is the runtime's
+ * too and the runtime has not asked for just that. It is the open namespace that is looked at. */
+static bool may_change(const struct call *call, const char *path, int pod)
+{
+	return *call->netns && !strcmp(path, call->netns) && (call->netns_override || !is_file(pod, OWN_NETNS));
+}
+
+/* Sends the request from inside the namespace. Returns errno, 0 when it was answered. Connected to the
+ * kernel, the socket takes nothing from anyone else. */
+static int ask_kernel(struct call *call, int pod, struct field request, uint32_t seq, struct buf *reply,
+		      const char **stage)
 {
 	static const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-	struct field request = f->fields[1];
-	struct nlmsghdr last;
-	int fd, error;
+	int fd = socket_in(call, pod, stage), error;
 
-	*message = "not a well-formed chain of netlink messages";
-	if (netlink_last(request.data, request.len, &last))
-		return EINVAL;
-	fd = socket_in(call, f->fields[0].data);
-	if (fd < 0) {
-		*message = fd == -EINVAL ? "not a network namespace" : "cannot enter the network namespace";
+	if (fd < 0)
 		return -fd;
-	}
 	if (connect(fd, (const void *)&kernel, sizeof kernel) || send(fd, request.data, request.len, 0) < 0)
 		error = errno;
 	else
-		error = collect(fd, last.nlmsg_seq, reply);
-	*message = error ? "netlink request failed" : "";
+		error = collect(fd, seq, reply);
 	close(fd);
+	return error;
+}
+
+/* Carries out one NETLINK order. Returns errno, 0 when it was answered; `stage` is as in protocol.h. */
+int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message,
+		  const char **stage)
+{
+	const char *path = f->fields[0].data;
+	struct field request = f->fields[1];
+	struct nlmsghdr last;
+	bool only_reads;
+	int pod, error;
+
+	*stage = "request";
+	*message = "not a well-formed chain of netlink messages";
+	if (netlink_last(request.data, request.len, &last, &only_reads))
+		return EINVAL;
+	error = EPERM;
+	*message = "refused: the order names no network namespace";
+	if (!*path)
+		return error;
+	pod = netns_open(path);
+	if (pod < 0) {
+		error = errno;
+		*stage = "open";
+		*message = error == EINVAL ? "not a network namespace" : "cannot open the network namespace";
+		return error;
+	}
+	*message = "refused: only the call's own network namespace may be changed";
+	if (only_reads || may_change(call, path, pod)) {
+		error = ask_kernel(call, pod, request, last.nlmsg_seq, reply, stage);
+		*message = error ? "netlink request failed" : "";
+		if (!error)
+			*stage = "done";
+	}
+	close(pod);
 	return error;
 }

@@ -3,7 +3,7 @@
  * What the parts of the shim share. The process serves one call, in one thread. What it knows of the
  * call is in `struct call`; beside it there is only what the kernel keeps of a process, such as the
  * environment. Memory lives as long as the call unless a function frees its own. No call that blocks
- * is ever interrupted (EINTR) but ppoll: SIGCHLD, the one signal with a handler, is blocked.
+ * is ever interrupted (EINTR): no signal has a handler that returns.
  */
 #ifndef PLEXUS_SHIM_H
 #define PLEXUS_SHIM_H
@@ -52,6 +52,9 @@ enum session_end {
 	SESSION_MISUNDERSTOOD, /* the engine sent what is no order */
 };
 
+/* What CNI_NETNS is the path of; the names are those of REQUEST. */
+enum netns { NETNS_OK, NETNS_OWN, NETNS_GONE, NETNS_UNKNOWN };
+
 /* How a delegate ended; the names are those of EXEC_RESULT. */
 struct exec_result {
 	const char *outcome;
@@ -62,7 +65,8 @@ struct exec_result {
 };
 
 struct call {
-	const char *command, *container_id, *ifname, *netns; /* the CNI variables; "" when not set */
+	const char *command, *container_id, *ifname, *netns, *path; /* the CNI variables; "" when not set */
+	bool netns_override;       /* CNI_NETNS may be the runtime's own network namespace */
 	const char *state_dir;
 	char cni_version[32];      /* for answers: the input's, once it is known */
 	int64_t started_us;        /* CLOCK_REALTIME */
@@ -70,6 +74,8 @@ struct call {
 	struct buf conf;           /* stdin */
 	struct buf problem;        /* what is wrong with the variables that name the sandbox, or empty */
 	char lock_file[PATH_SIZE]; /* of the sandbox; "" as long as it is not locked */
+	int lock;                  /* the open lock file */
+	int inherited_lock;        /* the same file opened again, for delegates to inherit; or -1 */
 	int orders;                /* EXEC and NETLINK: while there were none, nothing has been changed */
 	const char *trouble;       /* why no engine has answered the call */
 	int exit_status;           /* of an answered call */
@@ -90,6 +96,7 @@ struct field text(const char *s);
 struct field number(char digits[NUMBER_SIZE], int64_t n);
 struct field content(const struct buf *b);
 bool is_text(struct field f);
+bool field_is(struct field f, const char *s);
 int field_number(struct field f);
 bool is_exec(const struct frame *f);
 void frame_write(struct buf *b, int type, const struct field *fields, int count);
@@ -108,6 +115,7 @@ const char *setting(const char *name, const char *fallback);
 int setting_ms(const char *name, int fallback);
 void call_init(struct call *call);
 bool call_is(const struct call *call, const char *command);
+bool call_attaches(const struct call *call);
 void call_find_version(struct call *call, const char *conf);
 void call_check(struct call *call);
 void call_request(struct call *call, struct buf *request);
@@ -122,22 +130,47 @@ _Noreturn void fail(struct call *call, enum cni_error code, const char *format, 
 void lock_take(struct call *call);
 void lock_release(struct call *call);
 
+/* trust.c */
+void trusted_path(const struct call *call, const char *order, struct buf *list);
+const char *plugin_find(const struct call *call, struct field type, const char *search, char path[PATH_SIZE],
+			char message[PATH_SIZE]);
+
+/* rules.c */
+const char *order_variable(const struct frame *order, const char *name);
+bool order_allowed(const struct call *call, const struct frame *order, char message[PATH_SIZE]);
+
+/* spawn.c */
+void spawn_prepare(struct call *call);
+pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order);
+
 /* exec.c */
-void exec_prepare(struct call *call);
-pid_t exec_launch(struct call *call, const char *path, const int *fds, int count, const struct frame *order);
-void exec_order(struct call *call, const struct frame *f);
+void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 
 /* netlink.c */
 int netns_open(const char *path);
-int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last);
-int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message);
+enum netns netns_state(const char *path);
+int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads);
+int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message,
+		  const char **stage);
 
 /* plan.c */
-const char *plan_problem(struct field file, const char *id, const char *ifname, size_t *first);
+struct plan {
+	struct buf bytes;
+	struct field boot_id;
+	size_t first;              /* where its first step is */
+	int steps, attempted;      /* groups from `attempted` on were never tried; INT_MAX: all may have been */
+};
+const char *plan_parse(struct plan *plan, const char *id, const char *ifname);
+size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
+
+/* replay.c */
 enum cni_error plan_replay(struct call *call, struct buf *failures);
 
 /* session.c */
 enum session_end session_with_daemon(struct call *call, const struct buf *request);
 enum session_end session_with_standalone(struct call *call, const struct buf *request);
+
+/* agent.c */
+_Noreturn void agent(struct call *call);
 
 #endif

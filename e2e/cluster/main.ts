@@ -5,11 +5,11 @@ import { once } from "node:events";
 import { existsSync, openSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { waitUntil } from "../support/wait.ts";
 import { startCluster } from "./kubernetes/cluster.ts";
 import { prepareTools } from "./kubernetes/tools.ts";
 import { cacheRoot } from "./machine/cache.ts";
 import type { Command } from "./machine/run.ts";
-import { waitFor } from "./machine/wait.ts";
 
 const usage = `usage: node e2e/cluster/main.ts COMMAND
   prepare        builds and downloads the programs of the cluster, if they are not in the cache yet
@@ -20,7 +20,7 @@ const usage = `usage: node e2e/cluster/main.ts COMMAND
   down           stops the cluster and removes all that is left of it
 `;
 
-/** What the process that holds the cluster tells the other commands. */
+/** What the process that holds the cluster writes down for the other commands. */
 interface State {
   readonly pid: number;
   readonly directory: string;
@@ -46,7 +46,7 @@ async function up(): Promise<void> {
   const holds = async (): Promise<boolean> =>
     existsSync(stateFile) && (await readState()).pid === holder.pid;
   try {
-    await waitFor(async () => ended() || (await holds()), { what: "the cluster is up" });
+    await waitUntil("the cluster is up", async () => ended() || (await holds()));
   } finally {
     if (!(await holds())) {
       holder.kill("SIGKILL");
@@ -60,7 +60,7 @@ async function up(): Promise<void> {
   console.log("The cluster is up. Next: node e2e/cluster/main.ts kubectl get nodes");
 }
 
-/** Starts the cluster and holds it until it is told to stop: the cluster ends with this process. */
+/** Starts the cluster and holds it until a SIGTERM: the cluster ends with this process. */
 async function hold(): Promise<void> {
   await using cluster = await startCluster();
   const state: State = {
@@ -85,9 +85,10 @@ async function down(): Promise<void> {
     return;
   }
   process.kill(pid, "SIGTERM");
-  await waitFor(async () => !(existsSync(directory) || (await isHolder(pid))), {
-    what: "the cluster is gone",
-  });
+  await waitUntil(
+    "the cluster is gone",
+    async () => !(existsSync(directory) || (await isHolder(pid))),
+  );
 }
 
 /** Whether a process is still the one that holds a cluster, and not another with its number. */

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { join } from "node:path";
-import type { CallOutcome, PlexusNode, PrintedError } from "../support/plexus-node.ts";
+import type { CallOutcome, PrintedError } from "../support/cni-call.ts";
+import { cniEnvironment } from "../support/cni-environment.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
 
 /** The commands that a runtime may ask of the engine. */
-export type Command = "ADD" | "DEL" | "CHECK" | "STATUS" | "GC";
+type Command = "ADD" | "DEL" | "CHECK" | "STATUS" | "GC";
 
 /** A call by its whole CNI environment; an empty value is a missing one. */
 export interface RawCall {
@@ -13,15 +15,12 @@ export interface RawCall {
   readonly conf?: object | string;
 }
 
-/** The variables of a call that has every one of them. */
+/** The variables of a call that has every one of them, but for the command. */
 export function fullEnvironment(node: PlexusNode, netns: string): Record<string, string> {
-  return {
-    CNI_CONTAINERID: `c-${netns}`,
-    CNI_NETNS: join("/run/netns", netns),
-    CNI_IFNAME: "eth0",
-    CNI_ARGS: "IgnoreUnknown=1",
-    CNI_PATH: node.cniPath.join(":"),
-  };
+  const sandbox = { containerId: `c-${netns}`, netns: join("/run/netns", netns) };
+  const cniPath = node.cniPath.join(":");
+  const { CNI_COMMAND: _, ...variables } = cniEnvironment({ command: "", cniPath, sandbox });
+  return variables;
 }
 
 /** Calls the shim with exactly these CNI variables. */

@@ -1,33 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect } from "vitest";
 import { list } from "../support/networks.ts";
-import type { PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
-import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
-import type { TestPod } from "../support/test-pod.ts";
+import { errorScript } from "../support/scripted-plugins.ts";
+import { scriptedTest as test } from "../support/test.ts";
 import { specifiedError } from "./calls.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-let pod: TestPod;
-let counter = 0;
-
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => {
-  pod = await node.pod(`p${counter++}`, { networks: "alpha,beta" });
-  await plugins.clear();
-});
-afterEach(async () => {
-  const commands = ["ADD", "DEL", "CHECK", "STATUS"];
-  for (const type of scriptedTypes)
-    for (const command of commands) await plugins.unscript(type, command);
-});
-
-test("CHECK is for what is attached: not before ADD, not after DEL [R-0.4-24]", async () => {
+test("CHECK is for what is attached: not before ADD, not after DEL [R-0.4-24]", async ({
+  plugins,
+  pod,
+}) => {
   const missing = { code: 3, msg: expect.stringContaining(pod.containerId) };
   expect(specifiedError(await pod.check())).toMatchObject(missing);
   await pod.mustAdd();
@@ -37,16 +17,18 @@ test("CHECK is for what is attached: not before ADD, not after DEL [R-0.4-24]", 
   expect(await plugins.order()).toEqual([]);
 });
 
-test("CHECK runs every network's plugins but those of disableCheck and of versions without CHECK [R-0.4-23] [R-0.4-24] [R-0.4-32] [R-1.0-25]", async () => {
+test("CHECK runs every network's plugins but those of disableCheck and of versions without CHECK [R-0.4-23] [R-0.4-24] [R-0.4-32] [R-1.0-25]", async ({
+  node,
+  plugins,
+}) => {
   await node.nad("unchecked", {
     ...list("net-unchecked", { type: "gamma" }),
     disableCheck: "true",
   });
   await node.nad("old", { cniVersion: "0.3.1", name: "net-old", type: "beta" });
-  const checked = await node.pod(`p${counter++}`, { networks: "alpha,unchecked,old" });
+  const checked = await node.newPod({ networks: "alpha,unchecked,old" });
   await checked.mustAdd();
-  for (const name of ["eth0", "net1"])
-    await checked.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}x`);
+  for (const name of ["eth0", "net1"]) await checked.addLink(name);
   await plugins.clear();
   expect(await checked.check()).toMatchObject({ exitCode: 0, stdout: "" });
   expect(await plugins.order()).toEqual([
@@ -59,8 +41,11 @@ test("CHECK runs every network's plugins but those of disableCheck and of versio
   await checked.mustDel();
 });
 
-test("CHECK goes by the runtime's prevResult where later plugins have changed ours [R-0.4-20] [R-0.4-30] [R-1.0-16]", async () => {
-  const plain = await node.pod(`p${counter++}`, {});
+test("CHECK uses the runtime's prevResult where later plugins have changed ours [R-0.4-20] [R-0.4-30] [R-1.0-16]", async ({
+  node,
+  plugins,
+}) => {
+  const plain = await node.newPod();
   const interfaces = [
     { name: "eth0", mac: "02:00:00:00:00:01", sandbox: `/run/netns/${plain.netns}` },
   ];
@@ -70,11 +55,11 @@ test("CHECK goes by the runtime's prevResult where later plugins have changed ou
     ips: [{ address: "10.9.0.5/24", interface: 0 }],
     own: "kept",
   };
-  for (const type of scriptedTypes)
+  for (const type of ["default-first", "default-second"])
     await plugins.script(type, "ADD", { stdout: JSON.stringify(printed) });
   const { own: _, ...result } = printed;
   expect(await plain.mustAdd()).toEqual(result);
-  await plain.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0x");
+  await plain.addLink("eth0");
   await plain.run("ip", "address", "add", "10.9.0.5/24", "dev", "eth0");
   const given = async (prevResult?: object): Promise<unknown> => {
     await plugins.clear();
@@ -93,9 +78,9 @@ test("CHECK goes by the runtime's prevResult where later plugins have changed ou
   await plain.mustDel();
 });
 
-test.each([50, 51])(
+test.for([50, 51])(
   "STATUS passes on a delegate's %d; nothing else depends on it [R-1.1-20] [R-1.1-21] [R-1.1-22] [R-1.1-23]",
-  async (code) => {
+  async (code, { node, plugins, pod }) => {
     const ready = {
       cniVersion: "1.1.0",
       name: "default",
@@ -121,7 +106,9 @@ test.each([50, 51])(
   },
 );
 
-test("STATUS says with code 50 what is missing: a network, its configuration, a plugin [R-1.1-20] [R-1.1-22]", async () => {
+test("STATUS says with code 50 what is missing: a network, its configuration, a plugin [R-1.1-20] [R-1.1-22]", async ({
+  node,
+}) => {
   const conf = { cniVersion: "1.1.0", name: "plexus", type: "plexus" };
   const cases: [object, RegExp][] = [
     [{}, /no default network is configured: set clusterNetwork or delegates/],

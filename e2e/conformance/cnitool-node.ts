@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PlexusNode } from "../support/plexus-node.ts";
+import { shimEnvironment } from "../support/plexusd.ts";
 import { cnitoolBinary } from "./tools.ts";
 
 /** What one run of cnitool gave. */
@@ -39,6 +40,7 @@ export class CnitoolNode implements AsyncDisposable {
   static async create(): Promise<CnitoolNode> {
     const cnitool = await cnitoolBinary();
     const node = await PlexusNode.create();
+    await node.startDaemon();
     const runtime = new CnitoolNode(node, cnitool);
     await mkdir(runtime.#confDir);
     await mkdir(runtime.#binDir);
@@ -79,9 +81,7 @@ export class CnitoolNode implements AsyncDisposable {
     const { network = "plexus", ifName, args, capabilities } = options;
     const env = {
       PATH: process.env.PATH ?? "",
-      PLEXUS_SOCKET: node.socketPath,
-      PLEXUS_STATE_DIR: node.stateDir,
-      PLEXUS_STANDALONE: "",
+      ...shimEnvironment({ socket: node.socketPath, stateDir: node.stateDir }),
       NETCONFPATH: this.#confDir,
       CNI_PATH: [this.#binDir, ...node.cniPath].join(":"),
       ...(ifName === undefined ? {} : { CNI_IFNAME: ifName }),

@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import type { PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode } from "../support/scripted-node.ts";
+import { expect } from "vitest";
+import type { CallOutcome } from "../support/cni-call.ts";
+import { scriptedTest } from "../support/test.ts";
 import { fullEnvironment, type RawCall, rawCall, specifiedError } from "./calls.ts";
 import { cniVersions } from "./tools.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
+/** Makes a call that is complete but for the variables given. */
+type CallWith = (
+  command: string,
+  changes?: Record<string, string>,
+  conf?: RawCall["conf"],
+) => Promise<CallOutcome>;
 
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  node = scripted.node;
+const test = scriptedTest.extend("call", { scope: "file" }, async ({ node }): Promise<CallWith> => {
   await node.lab.addNetns("env");
+  return (command, changes = {}, conf) => {
+    const env = { ...fullEnvironment(node, "env"), ...changes };
+    return rawCall(node, { command, env, ...(conf === undefined ? {} : { conf }) });
+  };
 });
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => await scripted.plugins.clear());
-
-/** A call that is complete but for the variables given. */
-function call(command: string, changes: Record<string, string> = {}, conf?: RawCall["conf"]) {
-  const env = { ...fullEnvironment(node, "env"), ...changes };
-  return rawCall(node, { command, env, ...(conf === undefined ? {} : { conf }) });
-}
 
 const identity = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"];
 
-test.each([
+test.for([
   { command: "ADD", required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] },
   { command: "CHECK", required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] },
   { command: "DEL", required: ["CNI_CONTAINERID", "CNI_IFNAME"] },
@@ -33,7 +31,7 @@ test.each([
   { command: "STATUS", required: [] },
 ])(
   "$command requires $required and no other variable [R-0.4-36] [R-1.0-12] [R-1.1-30]",
-  async ({ command, required }) => {
+  async ({ command, required }, { call }) => {
     for (const name of required) {
       const { code, msg } = specifiedError(await call(command, { [name]: "" }));
       expect({ code, msg }).toEqual({ code: 4, msg: `required env variables [${name}] missing` });
@@ -53,7 +51,7 @@ test.each([
   },
 );
 
-test.each([
+test.for([
   [{ CNI_CONTAINERID: "-x" }, "invalid characters in containerID", "-x"],
   [{ CNI_CONTAINERID: "../x" }, "invalid characters in containerID", "../x"],
   [
@@ -80,7 +78,7 @@ test.each([
   ],
 ])(
   "ADD, DEL and CHECK refuse %j with code 4 [R-0.1-05] [R-0.4-07] [R-0.4-36]",
-  async (changes, msg, details) => {
+  async ([changes, msg, details], { call }) => {
     for (const command of ["ADD", "DEL", "CHECK"]) {
       const error = specifiedError(await call(command, changes));
       expect(error).toMatchObject({ cniVersion: "1.1.0", code: 4, msg });
@@ -95,7 +93,7 @@ test.each([
   },
 );
 
-test.each([
+test.for([
   ["", 6, /^error unmarshall network config: unexpected end/],
   ["{", 6, /^error unmarshall network config: /],
   ["[]", 6, /^error unmarshall network config: must be an object/],
@@ -109,23 +107,23 @@ test.each([
   ['{"cniVersion":"1.1.0","name":"a/b"}', 7, /^invalid characters found in network name$/],
 ] as const)(
   "every command refuses the configuration %j [R-0.4-36] [R-1.1-06]",
-  async (conf, code, msg) => {
+  async ([conf, code, msg], { plugins, call }) => {
     for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) {
       const error = specifiedError(await call(command, {}, conf));
       expect(error).toMatchObject({ code, msg: expect.stringMatching(msg) });
     }
-    expect(await scripted.plugins.order()).toEqual([]);
+    expect(await plugins.order()).toEqual([]);
   },
 );
 
-test("an unknown command is code 4 [R-0.4-36]", async () => {
+test("an unknown command is code 4 [R-0.4-36]", async ({ call }) => {
   const error = specifiedError(await call("FROB"));
   expect(error).toEqual({ cniVersion: "1.1.0", code: 4, msg: "unknown CNI_COMMAND: FROB" });
 });
 
-test.each(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
+test.for(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
   "%s of an unsupported version is code 1 [R-0.1-10] [R-0.4-31] [R-1.1-43]",
-  async (command) => {
+  async (command, { node, call }) => {
     for (const cniVersion of ["9.9.9", "1.2.0"]) {
       const error = specifiedError(await call(command, {}, node.conf({ cniVersion })));
       const since = command === "ADD" || command === "DEL";
@@ -139,13 +137,13 @@ test.each(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
   },
 );
 
-test.each([
+test.for([
   { command: "CHECK", since: "0.4.0" },
   { command: "STATUS", since: "1.1.0" },
   { command: "GC", since: "1.1.0" },
 ])(
   "$command is refused with code 1 before $since, and is let in from then on [R-0.1-10] [R-0.4-36]",
-  async ({ command, since }) => {
+  async ({ command, since }, { node, call }) => {
     const first = cniVersions.indexOf(since);
     for (const [index, cniVersion] of cniVersions.entries()) {
       const { json } = await call(command, {}, node.conf({ cniVersion }));
@@ -156,36 +154,36 @@ test.each([
   },
 );
 
-test.each(cniVersions)(
+test.for(cniVersions)(
   "VERSION answers with the input's version: %s [R-0.2-01] [R-1.0-12] [R-1.0-42]",
-  async (cniVersion) => {
+  async (cniVersion, { node }) => {
     const outcome = await rawCall(node, { command: "VERSION", conf: { cniVersion } });
     expect(outcome).toMatchObject({ exitCode: 0, stderr: "" });
     expect(outcome.json).toEqual({ cniVersion, supportedVersions: cniVersions });
   },
 );
 
-test("VERSION needs no input [R-0.2-01]", async () => {
+test("VERSION needs no input [R-0.2-01]", async ({ node }) => {
   const { json } = await rawCall(node, { command: "VERSION", conf: "" });
   expect(json).toEqual({ cniVersion: "1.1.0", supportedVersions: cniVersions });
 });
 
-test("without CNI_COMMAND the shim says on stderr what it is [R-0.1-11]", async () => {
+test("without CNI_COMMAND the shim says on stderr what it is [R-0.1-11]", async ({ node }) => {
   const { exitCode, stdout, stderr } = await rawCall(node, { command: "" });
   expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" });
   expect(stderr).toMatch(`CNI protocol versions supported: ${cniVersions.join(", ")}\n`);
 });
 
-test.each(["ADD", "DEL"])(
-  "%s refuses a sandbox that is the runtime's own namespace with code 8, unless it is told otherwise [R-0.4-36]",
-  async (command) => {
+test.for(["ADD", "DEL"])(
+  "%s refuses a sandbox that is the runtime's own namespace with code 8, unless CNI_NETNS_OVERRIDE is set [R-0.4-36]",
+  async (command, { node, plugins, call }) => {
     const own = { CNI_NETNS: `/proc/${node.lab.pid}/ns/net`, CNI_CONTAINERID: "c-own" };
     const error = specifiedError(await call(command, own));
     expect(error).toMatchObject({
       code: 8,
       msg: "plugin's netns and netns from CNI_NETNS should not be the same",
     });
-    expect(await scripted.plugins.order()).toEqual([]);
+    expect(await plugins.order()).toEqual([]);
     for (const CNI_NETNS_OVERRIDE of ["TRUE", "true", "1"]) {
       const meant = { ...own, CNI_NETNS_OVERRIDE };
       expect((await call(command, meant)).json).not.toMatchObject({ code: 8 });
@@ -196,7 +194,10 @@ test.each(["ADD", "DEL"])(
   },
 );
 
-test("every command but DEL refuses a plexus configuration with a wrong type; DEL must not depend on it [R-0.4-36]", async () => {
+test("every command but DEL refuses a plexus configuration with a wrong type; DEL must not depend on it [R-0.4-36]", async ({
+  plugins,
+  call,
+}) => {
   const conf = '{"cniVersion":"1.1.0","name":"n","delegates":{}}';
   for (const command of ["ADD", "CHECK", "GC", "STATUS"]) {
     const error = specifiedError(await call(command, {}, conf));
@@ -206,5 +207,5 @@ test("every command but DEL refuses a plexus configuration with a wrong type; DE
     exitCode: 0,
     stdout: "",
   });
-  expect(await scripted.plugins.order()).toEqual([]);
+  expect(await plugins.order()).toEqual([]);
 });

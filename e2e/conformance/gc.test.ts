@@ -1,56 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import type { CallOutcome, PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
-import { type Execution, errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { expect } from "vitest";
+import type { CallOutcome } from "../support/cni-call.ts";
+import { type Execution, errorScript } from "../support/scripted-plugins.ts";
+import { detachOrder, scriptedTest } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
 import { specifiedError } from "./calls.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-let kept: TestPod;
-let stale: TestPod;
-let round = 0;
+/** Makes a GC call with these keys in the configuration. */
+type CollectGarbage = (keys: object) => Promise<CallOutcome>;
+
+/** Before every test two pods are attached; afterwards both are detached, whatever the test did. */
+const test = scriptedTest
+  .extend("kept", ({ node }) => node.newPod({ networks: "alpha,beta,gamma" }))
+  .extend("stale", ({ node }) => node.newPod({ networks: "alpha,beta,gamma" }))
+  .extend("attached", { auto: true }, async ({ plugins, kept, stale }, { onCleanup }) => {
+    for (const pod of [kept, stale]) await pod.mustAdd();
+    await plugins.clear();
+    onCleanup(async () => {
+      await plugins.reset();
+      for (const pod of [kept, stale]) await pod.mustDel();
+    });
+  })
+  .extend("gc", ({ node }): CollectGarbage => {
+    return (keys) => node.call({ command: "GC", conf: node.conf(keys) });
+  });
 
 /** A network whose plugins have GC and STATUS. */
 function collectable(name: string, types: string[], keys: object = {}): object {
   return { cniVersion: "1.1.0", name, plugins: types.map((type) => ({ type })), ...keys };
 }
 
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
+test.beforeAll(async ({ node }) => {
   node.defaultNetwork = collectable("default", ["default-first", "default-second"]);
   node.confExtra = { cniVersion: "1.1.0" };
   await node.nad("alpha", collectable("net-alpha", ["alpha"]));
   await node.nad("beta", { ...collectable("net-beta", ["beta"]), cniVersion: "1.0.0" });
   await node.nad("gamma", collectable("net-gamma", ["gamma"], { disableGC: true }));
 });
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-
-beforeEach(async () => {
-  const networks = "alpha,beta,gamma";
-  kept = await node.pod(`kept${round}`, { networks });
-  stale = await node.pod(`stale${round++}`, { networks });
-  await kept.mustAdd();
-  await stale.mustAdd();
-  await plugins.clear();
-});
-afterEach(async () => {
-  for (const type of scriptedTypes)
-    for (const command of ["ADD", "DEL", "GC"]) await plugins.unscript(type, command);
-  await kept.mustDel();
-  await stale.mustDel();
-  await plugins.clear();
-});
-
-/** GC with these keys in the configuration. */
-function gc(keys: object): Promise<CallOutcome> {
-  return node.call({ command: "GC", conf: node.conf(keys) });
-}
 
 const attachmentOf = (pod: TestPod, ifname: string) => ({ containerID: pod.containerId, ifname });
 
@@ -66,17 +54,11 @@ function validByType(executions: readonly Execution[]): Record<string, unknown> 
   );
 }
 
-const teardown = [
-  "DEL gamma/net3",
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
+const teardown = detachOrder("alpha", "beta", "gamma");
 
-test.each(["cni.dev/valid-attachments", "cni.dev/attachments"])(
+test.for(["cni.dev/valid-attachments", "cni.dev/attachments"])(
   "a container that is not in %s is torn down, and every network collects with its complete list [R-1.1-30] [R-1.1-31] [R-1.1-32]",
-  async (key) => {
+  async (key, { plugins, kept, stale, gc }) => {
     const unknown = { containerID: "of-another-plugin", ifname: "eth0" };
     const outcome = await gc({ [key]: [attachmentOf(kept, "eth0"), unknown] });
     expect(outcome).toMatchObject({ exitCode: 0, stdout: "" });
@@ -93,7 +75,7 @@ test.each(["cni.dev/valid-attachments", "cni.dev/attachments"])(
       expect(list).toEqual(expect.arrayContaining([attachmentOf(kept, "eth0"), unknown]));
       return true;
     });
-    // net-beta is of 1.0.0, which has no GC, and net-gamma does not want it.
+    // net-beta has version 1.0.0, which has no GC, and net-gamma disables it.
     expect(validByType(executions)).toEqual({
       "default-first": ofDefault,
       "default-second": ofDefault,
@@ -102,12 +84,12 @@ test.each(["cni.dev/valid-attachments", "cni.dev/attachments"])(
   },
 );
 
-test.each([
+test.for([
   ["null", { "cni.dev/valid-attachments": null, "cni.dev/attachments": null }],
   ["empty", { "cni.dev/valid-attachments": [] }],
-])(
+] as const)(
   "a list that is %s says that nothing is in use: all is torn down [R-1.1-30] [R-1.1-31]",
-  async (_which, keys) => {
+  async ([, keys], { plugins, gc }) => {
     expect(await gc(keys)).toMatchObject({ exitCode: 0, stdout: "" });
     const order = await plugins.order();
     expect(order.filter((line) => line.startsWith("DEL"))).toHaveLength(2 * teardown.length);
@@ -118,7 +100,12 @@ test.each([
   },
 );
 
-test("without any list nothing is torn down, and no network is told less than it has [R-1.1-30]", async () => {
+test("without any list nothing is torn down, and no network gets a list that lacks one of its attachments [R-1.1-30]", async ({
+  plugins,
+  kept,
+  stale,
+  gc,
+}) => {
   expect(await gc({})).toMatchObject({ exitCode: 0, stdout: "" });
   expect((await plugins.order()).filter((line) => line.startsWith("DEL"))).toEqual([]);
   const { alpha } = validByType(await plugins.executions());
@@ -128,14 +115,18 @@ test("without any list nothing is torn down, and no network is told less than it
   );
 });
 
-test("a malformed list is code 7, and nothing is torn down [R-0.4-36]", async () => {
+test("a malformed list is code 7, and nothing is torn down [R-0.4-36]", async ({ plugins, gc }) => {
   for (const list of [{}, [{ containerID: "x" }], ["x"], [{ containerID: 1, ifname: "eth0" }]]) {
     expect(specifiedError(await gc({ "cni.dev/valid-attachments": list })).code).toBe(7);
   }
   expect(await plugins.order()).toEqual([]);
 });
 
-test("errors stop neither teardown nor collection, and all of them are reported [R-1.1-31] [R-1.1-32] [R-1.1-34]", async () => {
+test("errors stop neither teardown nor collection, and all of them are reported [R-1.1-31] [R-1.1-32] [R-1.1-34]", async ({
+  plugins,
+  kept,
+  gc,
+}) => {
   await plugins.script("beta", "DEL", errorScript(101, "beta stays"));
   await plugins.script("default-first", "GC", errorScript(102, "first cannot collect"));
   await plugins.script("alpha", "GC", errorScript(103, "alpha cannot collect"));
@@ -148,7 +139,12 @@ test("errors stop neither teardown nor collection, and all of them are reported 
     expect(order).toContain(line);
 });
 
-test("GC does not stand in for DEL: what it could not tear down is there for DEL [R-1.1-33] [R-0.4-14]", async () => {
+test("GC does not stand in for DEL: what it could not tear down is there for DEL [R-1.1-33] [R-0.4-14]", async ({
+  plugins,
+  kept,
+  stale,
+  gc,
+}) => {
   await plugins.script("beta", "DEL", errorScript(101, "beta stays"));
   specifiedError(await gc({ "cni.dev/valid-attachments": [attachmentOf(kept, "eth0")] }));
   await plugins.unscript("beta", "DEL");
@@ -160,33 +156,42 @@ test("GC does not stand in for DEL: what it could not tear down is there for DEL
 /** Long enough that what does not wait would have begun. */
 const pauseMs = 300;
 
-test.each([
+test.for([
   { command: "ADD", type: "alpha" },
   { command: "DEL", type: "alpha" },
-])("GC waits for a $command that is under way [R-1.1-33]", async ({ command, type }) => {
-  const other = await node.pod(`busy${round++}`, { networks: "alpha" });
-  if (command === "DEL") await other.mustAdd();
-  await plugins.script(type, command, { hold: true });
-  const operation = command === "ADD" ? other.add() : other.del();
-  await plugins.reached(type, command);
-  const valid = [kept, stale, other].map((pod) => attachmentOf(pod, "eth0"));
-  const collection = gc({ "cni.dev/valid-attachments": valid });
-  await sleep(pauseMs);
-  expect((await plugins.order()).filter((line) => line.startsWith("GC"))).toEqual([]);
-  await plugins.release(type, command);
-  expect(await operation).toMatchObject({ exitCode: 0 });
-  expect(await collection).toMatchObject({ exitCode: 0 });
-  const { alpha } = validByType(await plugins.executions()) as { alpha: object[] };
-  expect(alpha).toHaveLength(command === "ADD" ? 3 : 2);
-  await other.mustDel();
-});
+])(
+  "GC waits for a $command that is under way [R-1.1-33]",
+  async ({ command, type }, { node, plugins, kept, stale, gc }) => {
+    const other = await node.newPod({ networks: "alpha" });
+    if (command === "DEL") await other.mustAdd();
+    await plugins.script(type, command, { hold: true });
+    const operation = command === "ADD" ? other.add() : other.del();
+    await plugins.reached(type, command);
+    const valid = [kept, stale, other].map((pod) => attachmentOf(pod, "eth0"));
+    const collection = gc({ "cni.dev/valid-attachments": valid });
+    await sleep(pauseMs);
+    expect((await plugins.order()).filter((line) => line.startsWith("GC"))).toEqual([]);
+    await plugins.release(type, command);
+    expect(await operation).toMatchObject({ exitCode: 0 });
+    expect(await collection).toMatchObject({ exitCode: 0 });
+    const { alpha } = validByType(await plugins.executions()) as { alpha: object[] };
+    expect(alpha).toHaveLength(command === "ADD" ? 3 : 2);
+    await other.mustDel();
+  },
+);
 
-test("ADD and DEL wait for a GC that is under way [R-1.1-33]", async () => {
+test("ADD and DEL wait for a GC that is under way [R-1.1-33]", async ({
+  node,
+  plugins,
+  kept,
+  stale,
+  gc,
+}) => {
   await plugins.script("alpha", "GC", { hold: true });
   const valid = [kept, stale].map((pod) => attachmentOf(pod, "eth0"));
   const collection = gc({ "cni.dev/valid-attachments": valid });
   await plugins.reached("alpha", "GC");
-  const other = await node.pod(`late${round++}`, {});
+  const other = await node.newPod();
   const adding = other.add();
   const deleting = stale.del();
   await sleep(pauseMs);

@@ -2,56 +2,27 @@
 
 import { readdir, readlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect } from "vitest";
 import { list } from "../support/networks.ts";
-import type { PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
-import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
-import type { TestPod } from "../support/test-pod.ts";
+import { errorScript } from "../support/scripted-plugins.ts";
+import { attachOrder, detachOrder, scriptedTest as test } from "../support/test.ts";
 import { specifiedError } from "./calls.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-let pod: TestPod;
-let counter = 0;
-
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => {
-  pod = await node.pod(`p${counter++}`, { networks: "alpha,beta" });
-  await plugins.clear();
-});
-afterEach(async () => {
-  const commands = ["ADD", "DEL", "CHECK", "STATUS"];
-  for (const type of scriptedTypes)
-    for (const command of commands) await plugins.unscript(type, command);
-});
-
-const added = [
-  "ADD default-first/eth0",
-  "ADD default-second/eth0",
-  "ADD alpha/net1",
-  "ADD beta/net2",
-];
-const deleted = [
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
+const added = attachOrder("alpha", "beta");
+const deleted = detachOrder("alpha", "beta");
 
 /** Long enough that what does not wait would have begun. */
 const pauseMs = 300;
 
-test("operations of one container wait for each other over all attachments, those of others do not [R-0.4-02] [R-1.0-20] [R-1.0-21]", async () => {
+test("operations of one container wait for each other over all attachments, those of others do not [R-0.4-02] [R-1.0-20] [R-1.0-21]", async ({
+  node,
+  plugins,
+  pod,
+}) => {
   await plugins.script("alpha", "ADD", { hold: true });
   const first = pod.add();
   await plugins.reached("alpha", "ADD");
-  const other = await node.pod(`p${counter++}`, {});
+  const other = await node.newPod();
   const second = pod.add({ ifName: "eth1", pod: `default/${other.name}` });
   const third = pod.del();
   await sleep(pauseMs);
@@ -67,7 +38,10 @@ test("operations of one container wait for each other over all attachments, thos
   await other.mustDel();
 });
 
-test("many containers are attached and detached at once, each completely [R-1.0-21]", async () => {
+test("many containers are attached and detached at once, each completely [R-1.0-21]", async ({
+  node,
+  plugins,
+}) => {
   const pods = await Promise.all(
     Array.from({ length: 12 }, (_, i) => node.pod(`many${i}`, { networks: "alpha,beta" })),
   );
@@ -80,7 +54,10 @@ test("many containers are attached and detached at once, each completely [R-1.0-
   }
 });
 
-test("a second ADD of the same container and interface is refused, and no delegate runs [R-0.4-05] [R-1.0-14]", async () => {
+test("a second ADD of the same container and interface is refused, and no delegate runs [R-0.4-05] [R-1.0-14]", async ({
+  plugins,
+  pod,
+}) => {
   await pod.mustAdd();
   await plugins.clear();
   expect(specifiedError(await pod.add())).toMatchObject({
@@ -93,8 +70,11 @@ test("a second ADD of the same container and interface is refused, and no delega
   await pod.mustDel();
 });
 
-test("each interface of a container has a state of its own [R-0.4-04]", async () => {
-  const plain = await node.pod(`p${counter++}`, {});
+test("each interface of a container has a state of its own [R-0.4-04]", async ({
+  node,
+  plugins,
+}) => {
+  const plain = await node.newPod();
   await plain.mustAdd();
   await plain.mustAdd({ ifName: "eth1" });
   await plugins.clear();
@@ -104,7 +84,11 @@ test("each interface of a container has a state of its own [R-0.4-04]", async ()
   await plain.mustDel({ ifName: "eth1" });
 });
 
-test("DEL succeeds whenever it comes: before ADD, repeated, without namespace, without prevResult [R-0.4-03] [R-0.4-11] [R-0.4-13] [R-0.4-14] [R-1.0-15] [R-1.1-10]", async () => {
+test("DEL succeeds whenever it comes: before ADD, repeated, without namespace, without prevResult [R-0.4-03] [R-0.4-11] [R-0.4-13] [R-0.4-14] [R-1.0-15] [R-1.1-10]", async ({
+  node,
+  plugins,
+  pod,
+}) => {
   await pod.mustDel();
   await pod.mustAdd();
   await plugins.clear();
@@ -116,7 +100,10 @@ test("DEL succeeds whenever it comes: before ADD, repeated, without namespace, w
   expect(left, "the tombstone alone").toEqual([`${pod.containerId}@eth0.detached`]);
 });
 
-test("after a delegate's failure everything attempted is deleted again in reverse, whole lists [R-0.3-16] [R-1.0-22] [R-1.0-32]", async () => {
+test("after a delegate's failure everything attempted is deleted again in reverse, whole lists [R-0.3-16] [R-1.0-22] [R-1.0-32]", async ({
+  plugins,
+  pod,
+}) => {
   await plugins.script("alpha", "ADD", errorScript(100, "no"));
   specifiedError(await pod.add());
   expect(await plugins.order()).toEqual([...added.slice(0, 3), ...deleted.slice(1)]);
@@ -129,9 +116,12 @@ test("after a delegate's failure everything attempted is deleted again in revers
   ]);
 });
 
-test("DEL goes by what ADD was given, though the configuration has changed since [R-0.1-15] [R-0.4-10] [R-1.0-22]", async () => {
+test("DEL uses the configuration of the ADD, though it has changed since [R-0.1-15] [R-0.4-10] [R-1.0-22]", async ({
+  node,
+  plugins,
+}) => {
   await node.nad("moving", list("net-moving", { type: "alpha", colour: "red" }));
-  const moving = await node.pod(`p${counter++}`, { networks: "moving" });
+  const moving = await node.newPod({ networks: "moving" });
   await moving.mustAdd({ args: "SEASON=winter" });
   const [, , added] = await plugins.executions();
   await node.nad("moving", list("net-moved", { type: "beta", colour: "blue" }));
@@ -149,7 +139,7 @@ test("DEL goes by what ADD was given, though the configuration has changed since
   expect(prevResult).toMatchObject({ interfaces: [{ name: "net1" }] });
 });
 
-test("delegates run in the runtime's own namespaces [R-1.0-10]", async () => {
+test("delegates run in the runtime's own namespaces [R-1.0-10]", async ({ node, plugins, pod }) => {
   await plugins.script("alpha", "ADD", { hold: true });
   const adding = pod.add();
   const { pid } = await plugins.reached("alpha", "ADD");

@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode } from "../support/scripted-node.ts";
-import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { describe, expect } from "vitest";
+import { errorScript } from "../support/scripted-plugins.ts";
+import { scriptedTest } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
 import { specifiedError } from "./calls.ts";
 import { cniVersions } from "./tools.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-let pod: TestPod;
-let counter = 0;
+/** Here the pod has its default network alone. */
+const test = scriptedTest.extend("pod", ({ node }) => node.newPod());
 
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => {
-  for (const command of ["ADD", "DEL", "CHECK", "STATUS", "GC"])
-    await plugins.unscript("alpha", command);
-  await plugins.clear();
-  pod = await node.pod(`p${counter++}`);
-});
-
-/** A conf whose default network is of one scripted plugin. */
+/** A conf whose default network has one scripted plugin. */
 function confOf(cniVersion: string, delegateVersion: string, keys: object = {}): object {
   const delegate = { cniVersion: delegateVersion, name: "default", type: "alpha", ...keys };
   return { cniVersion, name: "plexus", type: "plexus", delegates: [delegate] };
@@ -53,7 +37,7 @@ function resultOf(cniVersion: string): object {
 }
 
 /** The result that the caller must get, with the names in place. */
-function expected(cniVersion: string, spoken: string): object {
+function expected(pod: TestPod, cniVersion: string, spoken: string): object {
   const filled = JSON.stringify(resultOf(cniVersion))
     .replaceAll("@IFNAME@", "eth0")
     .replaceAll("@NETNS@", `/run/netns/${pod.netns}`);
@@ -63,16 +47,16 @@ function expected(cniVersion: string, spoken: string): object {
   return { ips: ips.map(({ interface: _, ...ip }: { interface: number }) => ip), ...rest };
 }
 
-test.each(cniVersions)(
+test.for(cniVersions)(
   "a conf of %s gets a result of %s, whatever version the delegate has and speaks [R-0.1-08] [R-0.4-31] [R-1.0-40]",
-  async (cniVersion) => {
+  async (cniVersion, { plugins, pod }) => {
     for (const spoken of cniVersions) {
       await plugins.script("alpha", "ADD", { stdout: JSON.stringify(resultOf(spoken)) });
       for (const delegateVersion of new Set([spoken, "1.0.0"])) {
         const conf = confOf(cniVersion, delegateVersion);
         const result = await pod.mustAdd({ conf });
         expect(result, `${delegateVersion}, spoken ${spoken}`).toEqual(
-          expected(cniVersion, spoken),
+          expected(pod, cniVersion, spoken),
         );
         await pod.mustDel({ conf });
       }
@@ -80,7 +64,10 @@ test.each(cniVersions)(
   },
 );
 
-test("a result that the caller's version cannot hold fails ADD with code 1, and nothing stays attached [R-0.1-10] [R-0.4-36]", async () => {
+test("a result that the caller's version cannot hold fails ADD with code 1, and nothing stays attached [R-0.1-10] [R-0.4-36]", async ({
+  plugins,
+  pod,
+}) => {
   const conf = confOf("0.2.0", "1.0.0");
   const error = specifiedError(await pod.add({ conf }));
   expect(error).toMatchObject({
@@ -92,9 +79,9 @@ test("a result that the caller's version cannot hold fails ADD with code 1, and 
 });
 
 describe("a delegate's error", () => {
-  test.each([0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 99, 100, 101, 999, 4_000_000_000])(
+  test.for([0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 99, 100, 101, 999, 4_000_000_000])(
     "keeps its code %d, its words and details, on ADD, CHECK and DEL [R-0.1-09] [R-0.1-10] [R-0.4-23] [R-1.0-11] [R-1.0-31] [R-1.0-41]",
-    async (code) => {
+    async (code, { plugins, pod }) => {
       const conf = confOf("1.0.0", "1.0.0");
       const script = errorScript(code, "the sky fell", "all of it");
       await plugins.script("alpha", "ADD", script);
@@ -104,7 +91,7 @@ describe("a delegate's error", () => {
       await plugins.unscript("alpha", "ADD");
       await pod.mustAdd({ conf });
       // CHECK asks for the interface first, which a scripted plugin does not make.
-      await pod.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0peer");
+      await pod.addLink("eth0");
       await pod.mustCheck({ conf });
       await plugins.script("alpha", "CHECK", script);
       expect(specifiedError(await pod.check({ conf }))).toEqual(wanted);
@@ -115,9 +102,9 @@ describe("a delegate's error", () => {
     },
   );
 
-  test.each(["-1", "1.5", '"7"', "null", "1e300"])(
+  test.for(["-1", "1.5", '"7"', "null", "1e300"])(
     "never has the code %s, which a runtime could not read [R-0.1-09]",
-    async (code) => {
+    async (code, { plugins, pod }) => {
       await plugins.script("alpha", "ADD", { stdout: `{"code":${code},"msg":"odd"}`, exit: 1 });
       const error = specifiedError(await pod.add({ conf: confOf("0.4.0", "0.4.0") }));
       expect(error).toMatchObject({
@@ -128,22 +115,22 @@ describe("a delegate's error", () => {
     },
   );
 
-  test.each(cniVersions)(
+  test.for(cniVersions)(
     "says the version in use: %s [R-1.0-41] [R-1.1-43]",
-    async (cniVersion) => {
+    async (cniVersion, { plugins, pod }) => {
       await plugins.script("alpha", "ADD", errorScript(7, "no"));
       const error = specifiedError(await pod.add({ conf: confOf(cniVersion, "1.0.0") }));
       expect(error.cniVersion).toBe(cniVersion);
     },
   );
 
-  test.each([
+  test.for([
     ["stdout", errorScript(3, "Link not found", "open /x: no such file or directory")],
     ["stderr", { stderr: "iptables: Not  Found; No Such File or Directory\n", exit: 3 }],
     ["text that is no error object", { stdout: "interface not found", exit: 1 }],
-  ])(
+  ] as const)(
     "on DEL, given as %s, never has the words that make containerd forget the pod [R-0.4-03]",
-    async (_where, script) => {
+    async ([, script], { plugins, pod }) => {
       const conf = confOf("1.0.0", "1.0.0");
       await pod.mustAdd({ conf });
       await plugins.script("alpha", "DEL", script);
@@ -163,13 +150,18 @@ describe("a delegate's error", () => {
   );
 });
 
-test("a DEL that cannot be read as a call has none of those words either [R-0.4-03]", async () => {
+test("a DEL that cannot be read as a call has none of those words either [R-0.4-03]", async ({
+  pod,
+}) => {
   const conf = { ...confOf("1.0.0", "1.0.0"), confDir: "not found: no such file or directory" };
   const { stdout } = await pod.del({ conf });
   expect(stdout).not.toMatch(/not\s+found|no such file or directory/i);
 });
 
-test("stderr of a delegate that succeeds goes to the runtime's log; stdout holds the result alone [R-0.1-11] [R-1.0-30]", async () => {
+test("stderr of a delegate that succeeds goes to the runtime's log; stdout holds the result alone [R-0.1-11] [R-1.0-30]", async ({
+  plugins,
+  pod,
+}) => {
   await plugins.script("alpha", "ADD", { stderr: "a word for the log\n" });
   const { json, stderr } = await pod.add({ conf: confOf("1.0.0", "1.0.0") });
   expect(stderr).toBe("a word for the log\n");
@@ -177,7 +169,10 @@ test("stderr of a delegate that succeeds goes to the runtime's log; stdout holds
   await pod.mustDel();
 });
 
-test("args and keys that nobody knows are passed over, and reach no delegate [R-0.2-04] [R-0.4-33] [R-0.2-06]", async () => {
+test("args and keys that nobody knows are passed over, and reach no delegate [R-0.2-04] [R-0.4-33] [R-0.2-06]", async ({
+  plugins,
+  pod,
+}) => {
   const conf = {
     ...confOf("1.0.0", "1.0.0"),
     args: { cni: { odd: [1] } },
@@ -194,7 +189,10 @@ test("args and keys that nobody knows are passed over, and reach no delegate [R-
   await pod.mustDel({ conf: { ...conf, junk: 1 } });
 });
 
-test("keys that Go callers capitalise reach the delegates as they are [R-0.3-10] [R-1.0-26]", async () => {
+test("keys that Go callers capitalise reach the delegates as they are [R-0.3-10] [R-1.0-26]", async ({
+  plugins,
+  pod,
+}) => {
   const runtimeConfig = {
     portMappings: [{ HostPort: 8080, ContainerPort: 80, Protocol: "tcp", HostIP: "" }],
     bandwidth: { IngressRate: 1000, IngressBurst: 4294967295 },
@@ -209,18 +207,23 @@ test("keys that Go callers capitalise reach the delegates as they are [R-0.3-10]
   }
 });
 
-test("only the default network's addresses and routes are in the result [R-0.4-34]", async () => {
+test("only the default network's addresses and routes are in the result [R-0.4-34]", async ({
+  plugins,
+  pod,
+}) => {
+  await pod.annotate({ networks: "beta" });
   const secondary = { ...resultOf("1.0.0"), routes: [{ dst: "10.7.0.0/16" }] };
   await plugins.script("beta", "ADD", { stdout: JSON.stringify(secondary) });
-  const own = await node.pod(`p${counter++}`, { networks: "beta" });
   await plugins.script("alpha", "ADD", { stdout: JSON.stringify(resultOf("1.0.0")) });
-  const result = await own.mustAdd({ conf: confOf("1.0.0", "1.0.0") });
-  pod = own;
-  expect(result).toEqual(expected("1.0.0", "1.0.0"));
-  await own.mustDel();
+  const result = await pod.mustAdd({ conf: confOf("1.0.0", "1.0.0") });
+  expect(result).toEqual(expected(pod, "1.0.0", "1.0.0"));
+  await pod.mustDel();
 });
 
-test("prevResult on ADD, of a plugin before Plexus, is refused before anything runs [R-0.3-12]", async () => {
+test("prevResult on ADD, of a plugin before Plexus, is refused before anything runs [R-0.3-12]", async ({
+  plugins,
+  pod,
+}) => {
   const conf = { ...confOf("1.0.0", "1.0.0"), prevResult: { cniVersion: "1.0.0" } };
   const error = specifiedError(await pod.add({ conf }));
   expect(error).toMatchObject({
@@ -230,8 +233,11 @@ test("prevResult on ADD, of a plugin before Plexus, is refused before anything r
   expect(await plugins.order()).toEqual([]);
 });
 
-test("an interface of the requested name that is there already fails ADD before anything runs [R-1.0-13] [R-0.3-05]", async () => {
-  await pod.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "x");
+test("an interface of the requested name that is there already fails ADD before anything runs [R-1.0-13] [R-0.3-05]", async ({
+  plugins,
+  pod,
+}) => {
+  await pod.addLink("eth0");
   const error = specifiedError(await pod.add({ conf: confOf("1.0.0", "1.0.0") }));
   expect(error.msg).toMatch(/interface eth0.* already exists/);
   expect(await plugins.order()).toEqual([]);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect } from "vitest";
+import type { CallOutcome } from "../support/cni-call.ts";
 import { list } from "../support/networks.ts";
 import { repositoryRoot } from "../support/paths.ts";
-import { PlexusNode } from "../support/plexus-node.ts";
 import { ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { test as nodeTest } from "../support/test.ts";
 import { specifiedError } from "./calls.ts";
 import { cniVersions } from "./tools.ts";
 
@@ -31,38 +31,29 @@ function readInvocations(): Invocation[] {
 }
 
 const invocations = readInvocations();
-const of = (command: string): Invocation[] =>
+const recorded = (command: string): Invocation[] =>
   invocations.filter((each) => each.command === command);
 
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
+/** Replays an execution, if need be with another input: only the recorded paths are this machine's. */
+type Replay = (invocation: Invocation, changes?: { stdin?: string }) => Promise<CallOutcome>;
 
-beforeAll(async () => {
-  node = await PlexusNode.create({ daemon: false });
-  plugins = await ScriptedPlugins.create(node.lab, "delegate");
-  const config = join(node.lab.dir, "config.json");
-  const network = {
-    ...list("inner", { type: "delegate", capabilities: { mac: true } }),
-    cniVersion: "1.1.0",
-  };
-  await writeFile(config, JSON.stringify({ delegates: [network] }));
-  await node.startDaemon("--config", config);
-  await node.lab.addNetns("replay");
-});
-afterAll(async () => await node?.[Symbol.asyncDispose]());
-beforeEach(async () => await plugins.clear());
+const inner = list("inner", { type: "delegate", capabilities: { mac: true } });
 
-/** Replays an execution: only the recorded paths are this machine's. */
-function replay({ command, env, stdin }: Invocation, changes: { stdin?: string } = {}) {
-  const netns = env.CNI_NETNS === "/ns" ? "/run/netns/replay" : env.CNI_NETNS;
-  const path = env.CNI_PATH === "dummy" ? "dummy" : plugins.binDir;
-  const paths = { CNI_NETNS: netns ?? "", CNI_PATH: path };
-  return node.call({
-    command: command as "ADD",
-    conf: changes.stdin ?? stdin,
-    env: { ...env, ...paths },
+const test = nodeTest
+  .extend("daemonConfig", { scope: "file" }, { delegates: [{ ...inner, cniVersion: "1.1.0" }] })
+  .extend("plugins", { scope: "file" }, ({ node }) => ScriptedPlugins.create(node.lab, "delegate"))
+  .extend("replay", { scope: "file" }, async ({ node, plugins }): Promise<Replay> => {
+    const netns = await node.lab.addNetns("replay");
+    return ({ command, env, stdin }, changes = {}) => {
+      const paths = {
+        CNI_NETNS: env.CNI_NETNS === "/ns" ? netns : (env.CNI_NETNS ?? ""),
+        CNI_PATH: env.CNI_PATH === "dummy" ? "dummy" : plugins.binDir,
+      };
+      const conf = changes.stdin ?? stdin;
+      return node.call({ command: command as "ADD", conf, env: { ...env, ...paths } });
+    };
   });
-}
+test.beforeEach(async ({ plugins }) => await plugins.clear());
 
 /** The input without what ADD must not have when Plexus is the first of its list. */
 function asFirst(stdin: string): string {
@@ -71,12 +62,15 @@ function asFirst(stdin: string): string {
 }
 
 test("the vectors hold every command", () => {
-  const count = (command: string): number => of(command).length;
+  const count = (command: string): number => recorded(command).length;
   expect(["ADD", "CHECK", "DEL", "GC", "STATUS", "VERSION"].map(count)).toEqual([2, 2, 2, 6, 2, 1]);
 });
 
-test("libcni's ADD, CHECK and DEL as they are recorded [R-1.0-12] [R-0.4-33] [R-0.3-12]", async () => {
-  for (const [index, adding] of of("ADD").entries()) {
+test("libcni's ADD, CHECK and DEL as they are recorded [R-1.0-12] [R-0.4-33] [R-0.3-12]", async ({
+  plugins,
+  replay,
+}) => {
+  for (const [index, adding] of recorded("ADD").entries()) {
     const refused = specifiedError(await replay(adding));
     expect(refused.code, "its input has a prevResult").toBe(7);
     await plugins.clear();
@@ -92,28 +86,31 @@ test("libcni's ADD, CHECK and DEL as they are recorded [R-1.0-12] [R-0.4-33] [R-
     expect(execution?.cni.CNI_ARGS, "a value may hold =").toMatch(/K=V=1/);
     expect(execution?.cni.CNI_ARGS).toMatch(/IgnoreUnknown=1/);
     // The recorded CHECK has another plugin's result, as if a later one had changed ours.
-    const checking = of("CHECK")[index] as Invocation;
+    const checking = recorded("CHECK")[index] as Invocation;
     expect(await replay(checking)).toMatchObject({ exitCode: 0, stdout: "" });
     const [checked] = (await plugins.executions()).slice(-1);
     expect(JSON.parse(checked?.stdin ?? "").prevResult).toEqual(
       JSON.parse(checking.stdin).prevResult,
     );
-    const deleted = await replay(of("DEL")[index] as Invocation);
+    const deleted = await replay(recorded("DEL")[index] as Invocation);
     expect(deleted).toMatchObject({ exitCode: 0, stdout: "" });
     expect((await plugins.order()).at(-1)).toBe("DEL delegate/eth0");
   }
 });
 
-test.each(of("GC").map(({ stdin }, index) => ({ index, stdin })))(
+test.for(recorded("GC").map(({ stdin }, index) => ({ index, stdin })))(
   "libcni's GC #$index [R-1.1-30] [R-1.1-31]",
-  async ({ index, stdin }) => {
-    const [adding] = of("ADD");
+  async ({ index, stdin }, { plugins, replay }) => {
+    const [adding] = recorded("ADD");
     await replay(adding as Invocation, { stdin: asFirst(adding?.stdin ?? "") });
     const keys = JSON.parse(stdin);
     const valid = keys["cni.dev/valid-attachments"];
     await plugins.clear();
-    expect(await replay(of("GC")[index] as Invocation)).toMatchObject({ exitCode: 0, stdout: "" });
-    // Null says that nothing is in use; without the key the runtime does not say.
+    expect(await replay(recorded("GC")[index] as Invocation)).toMatchObject({
+      exitCode: 0,
+      stdout: "",
+    });
+    // Null means that nothing is in use; without the key the runtime leaves it open.
     const whatItDoes = valid === undefined ? [] : ["GC delegate/"];
     expect(await plugins.order()).toEqual([
       ...(valid === null ? ["DEL delegate/eth0"] : []),
@@ -123,15 +120,15 @@ test.each(of("GC").map(({ stdin }, index) => ({ index, stdin })))(
     const passed =
       last === undefined ? undefined : JSON.parse(last.stdin ?? "")["cni.dev/valid-attachments"];
     expect(passed).toEqual(valid === null ? [] : valid);
-    await replay(of("DEL")[0] as Invocation);
+    await replay(recorded("DEL")[0] as Invocation);
   },
 );
 
-test("libcni's STATUS and VERSION [R-0.2-01] [R-1.1-20] [R-1.1-23]", async () => {
-  for (const asking of of("STATUS")) {
+test("libcni's STATUS and VERSION [R-0.2-01] [R-1.1-20] [R-1.1-23]", async ({ replay }) => {
+  for (const asking of recorded("STATUS")) {
     expect(await replay(asking)).toMatchObject({ exitCode: 0, stdout: "" });
   }
-  for (const asking of of("VERSION")) {
+  for (const asking of recorded("VERSION")) {
     const { json } = await replay(asking);
     expect(json).toEqual({ cniVersion: "1.1.0", supportedVersions: cniVersions });
   }

@@ -1,13 +1,11 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { bridge, macvlan, ptp } from "../support/networks.ts";
-import { errorOf, PlexusNode } from "../support/plexus-node.ts";
+import { test } from "../support/test.ts";
 
-let node: PlexusNode;
-
-beforeAll(async () => {
-  node = await PlexusNode.create();
+test.beforeAll(async ({ node }) => {
   await node.lab.addUplink("up0");
   node.defaultNetwork = ptp("default", 60);
   await node.nad("macvlan", macvlan("macvlan", 61));
@@ -16,7 +14,6 @@ beforeAll(async () => {
   await node.nad("ptp", ptp("ptp", 69));
   await node.nad("override", bridge("override", 64), { namespace: "kube-system" });
 });
-afterAll(async () => await node?.[Symbol.asyncDispose]());
 
 const names = async (pod: { links(): Promise<object> }): Promise<string[]> =>
   Object.keys(await pod.links());
@@ -25,7 +22,9 @@ const statusNames = async (pod: {
 }): Promise<unknown[]> =>
   ((await pod.status()) ?? []).map((entry) => [entry.name, entry.interface, entry.default]);
 
-test("comma form: own namespace, another one, with and without an interface name [N-4.1a] [N-4.1.1a] [N-4.1.1b] [N-4a] [N-6a]", async () => {
+test("comma form: own namespace, another one, with and without an interface name [N-4.1a] [N-4.1.1a] [N-4.1.1b] [N-4a] [N-6a]", async ({
+  node,
+}) => {
   const pod = await node.pod("commas", {
     networks: "macvlan@data0, other/shared ,other/shared@data1,default/bridge",
   });
@@ -42,7 +41,9 @@ test("comma form: own namespace, another one, with and without an interface name
   expect(await names(pod)).toEqual([]);
 });
 
-test("JSON form: namespace and interface keys; foreign keys are no error [N-4.1.2a] [N-4.1.2.1a] [N-4.1.2.1.1] [N-4.1.2.1.2] [N-4.1.2.1.5a] [N-4.1.2.1.5.1]", async () => {
+test("JSON form: namespace and interface keys; foreign keys are no error [N-4.1.2a] [N-4.1.2.1a] [N-4.1.2.1.1] [N-4.1.2.1.2] [N-4.1.2.1.5a] [N-4.1.2.1.5.1]", async ({
+  node,
+}) => {
   const networks = [
     { name: "shared", namespace: "other", interface: "ext.7" },
     { name: "macvlan", namespace: "", "org.example.note": { any: ["thing"] } },
@@ -53,7 +54,9 @@ test("JSON form: namespace and interface keys; foreign keys are no error [N-4.1.
   await pod.mustDel();
 });
 
-test("the same network several times: each is an attachment with an interface and an entry of its own [N-4.2a] [N-4.2b] [N-4.2.1b]", async () => {
+test("the same network several times: each is an attachment with an interface and an entry of its own [N-4.2a] [N-4.2b] [N-4.2.1b]", async ({
+  node,
+}) => {
   const pod = await node.pod("thrice", { networks: "macvlan,macvlan,macvlan@third" });
   await pod.mustAdd();
   expect(await names(pod)).toEqual(["eth0", "net1", "net2", "third"]);
@@ -62,7 +65,9 @@ test("the same network several times: each is an attachment with an interface an
   await pod.mustDel();
 });
 
-test("a network whose plugin cannot attach twice fails with the plugin's reason and leaves nothing [N-4.2a]", async () => {
+test("a network whose plugin cannot attach twice fails with the plugin's reason and leaves nothing [N-4.2a]", async ({
+  node,
+}) => {
   const pod = await node.pod("ptp-twice", { networks: "ptp,ptp" });
   expect(errorOf(await pod.add()).msg).toMatch(/default\/ptp \(net2\).*file exists/);
   expect(await names(pod)).toEqual([]);
@@ -71,9 +76,11 @@ test("a network whose plugin cannot attach twice fails with the plugin's reason 
   await pod.mustDel();
 });
 
-test("a generated name steps aside for requested ones and for what is in the pod [N-4.2.1b]", async () => {
+test("a generated name steps aside for requested ones and for what is in the pod [N-4.2.1b]", async ({
+  node,
+}) => {
   const pod = await node.pod("aside", { networks: "macvlan,bridge@net1" });
-  await pod.run("ip", "link", "add", "net2", "type", "veth", "peer", "name", "net2p");
+  await pod.addLink("net2");
   await pod.mustAdd();
   const status = await statusNames(pod);
   expect(status[1]).toEqual(["default/macvlan", "net3", false]);
@@ -91,9 +98,9 @@ const taken = [
   { why: "the default network has", networks: "macvlan@eth0", message: /interface eth0/ },
   { why: "the pod has already", networks: "macvlan@lo", message: /interface lo/ },
 ];
-test.each(taken)(
+test.for(taken)(
   "an interface name that $why fails the attachment before anything is done [N-4.1.2.1.5b]",
-  async ({ why, networks, message }) => {
+  async ({ why, networks, message }, { node }) => {
     const pod = await node.pod(`taken-${why.length}`, { networks });
     const error = errorOf(await pod.add());
     expect(error.msg).toMatch(message);
@@ -133,10 +140,10 @@ const invalid: { name: string; value: string }[] = [
   { name: "a path", value: "../../etc/passwd" },
   { name: "capitals", value: "MacVlan" },
 ];
-test.each(invalid)(
+test.for(invalid)(
   "an annotation with $name is ignored, loudly [N-4.1.2.1.3b] [N-4.1.2.1.4b] [N-4.1.2.1.7b] [N-4.1.2.1.8b] [N-4.1.2.1.9d]",
-  async ({ value }) => {
-    const pod = await node.pod(`inv${Math.random().toString(36).slice(2)}`, { networks: value });
+  async ({ value }, { node }) => {
+    const pod = await node.newPod({ networks: value });
     await pod.mustAdd();
     expect(await names(pod)).toEqual(["eth0"]);
     const [entry, ...others] = (await pod.status()) ?? [];
@@ -147,20 +154,22 @@ test.each(invalid)(
   },
 );
 
-test("invalidAnnotation: fail refuses the pod instead", async () => {
+test("invalidAnnotation: fail refuses the pod instead", async ({ node }) => {
   const pod = await node.pod("strict", { networks: '[{"name":"macvlan","mac":"no"}]' });
   const error = errorOf(await pod.add({ conf: node.conf({ invalidAnnotation: "fail" }) }));
   expect(error).toMatchObject({ code: 100, msg: expect.stringContaining('"mac"') });
   expect(await names(pod)).toEqual([]);
 });
 
-test("a network that is not there fails the pod; nothing is attached [N-3.4.1d]", async () => {
+test("a network that is not there fails the pod; nothing is attached [N-3.4.1d]", async ({
+  node,
+}) => {
   const pod = await node.pod("absent", { networks: "macvlan,nowhere" });
   expect(errorOf(await pod.add()).msg).toContain("default/nowhere");
   expect(await names(pod)).toEqual([]);
 });
 
-test("namespace isolation holds for both annotations [N-7.4]", async () => {
+test("namespace isolation holds for both annotations [N-7.4]", async ({ node }) => {
   const conf = node.conf({ namespaceIsolation: true });
   const pod = await node.pod("isolated", { namespace: "tenant", networks: "other/shared" });
   expect(errorOf(await pod.add({ conf }))).toMatchObject({ code: 101 });
@@ -172,7 +181,7 @@ test("namespace isolation holds for both annotations [N-7.4]", async () => {
   await pod.mustDel();
 });
 
-test("the default-network annotation replaces the default network [N-6.2]", async () => {
+test("the default-network annotation replaces the default network [N-6.2]", async ({ node }) => {
   const annotations = { "v1.multus-cni.io/default-network": "override" };
   const pod = await node.pod("replaced", { networks: "macvlan", annotations });
   const result = await pod.mustAdd();
@@ -181,7 +190,9 @@ test("the default-network annotation replaces the default network [N-6.2]", asyn
   await pod.mustDel();
 });
 
-test("definitions without a config: a conflist on disk of that name, else a conf, in preference [N-3.2a] [N-3.4.1b] [N-3.4.1c] [N-3.4.2] [N-3.4.3]", async () => {
+test("definitions without a config: a conflist on disk of that name, else a conf, in preference [N-3.2a] [N-3.4.1b] [N-3.4.1c] [N-3.4.2] [N-3.4.3]", async ({
+  node,
+}) => {
   const confDir = join(node.lab.dir, "net.d");
   await mkdir(confDir);
   const single = {

@@ -1,19 +1,16 @@
-import { execa } from "execa";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { chained, ptp } from "../support/networks.ts";
 import { nodeBinary } from "../support/paths.ts";
-import { errorOf, PlexusNode } from "../support/plexus-node.ts";
-import { snapshot } from "../support/snapshot.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
+import { test } from "../support/test.ts";
+import type { TestPod } from "../support/test-pod.ts";
 
-let node: PlexusNode;
-
-beforeAll(async () => {
-  node = await PlexusNode.create();
+test.beforeAll(async ({ node }) => {
   node.defaultNetwork = ptp("default", 50);
   const bandwidth = { type: "bandwidth", capabilities: { bandwidth: true } };
   await node.nad("shaped", chained(ptp("shaped", 51), bandwidth));
 });
-afterAll(async () => await node?.[Symbol.asyncDispose]());
 
 const rate = 8_000_000;
 const bytes = 2_000_000;
@@ -30,7 +27,19 @@ let began;
 socket.on("connect", () => { began = performance.now(); socket.end(Buffer.alloc(Number(process.argv[2]))); });
 socket.resume().on("end", () => console.log((performance.now() - began) / 1000));`;
 
-test("tc shows the requested rates, and a transfer into the pod is limited to them [N-4.1.2.1.8a] [N-4.1.2.1.8.2a]", async () => {
+/** How long it takes until everything has arrived in the pod. */
+async function transferSeconds(
+  { lab }: PlexusNode,
+  pod: TestPod,
+  address: string,
+): Promise<number> {
+  await using _sink = await pod.startProgram(nodeBinary(), "-e", sink);
+  return Number(await lab.run(nodeBinary(), "-e", source, address, String(bytes)));
+}
+
+test("tc shows the requested rates, and a transfer into the pod is limited to them [N-4.1.2.1.8a] [N-4.1.2.1.8.2a]", async ({
+  node,
+}) => {
   const limits = {
     ingressRate: rate,
     ingressBurst: 400_000,
@@ -40,33 +49,20 @@ test("tc shows the requested rates, and a transfer into the pod is limited to th
   const pod = await node.pod("limited", { networks: [{ name: "shaped", bandwidth: limits }] });
   await pod.mustAdd();
   await pod.mustDel();
-  const before = await snapshot(node);
+  const before = await node.hostState();
   await pod.mustAdd();
   const queues = await node.lab.run("tc", "qdisc", "show");
   expect(queues).toMatch(/tbf .* dev veth\w+ root .* rate 8Mbit/);
   expect(queues).toMatch(/tbf .* dev bwp\w+ root .* rate 4Mbit/);
   const address = (await pod.addresses("net1"))[0]?.split("/")[0] ?? "";
-  const [file, ...args] = node.lab.command(
-    "ip",
-    "netns",
-    "exec",
-    pod.netns,
-    nodeBinary(),
-    "-e",
-    sink,
-  );
-  const serving = execa(file, args, { reject: false, buffer: false });
-  await new Promise((resolve) => serving.stdout?.once("data", resolve));
-  const seconds = Number(await node.lab.run(nodeBinary(), "-e", source, address, String(bytes)));
-  serving.kill("SIGKILL");
-  await serving;
+  const seconds = await transferSeconds(node, pod, address);
   const ideal = (bytes * 8 - limits.ingressBurst) / rate;
   expect(seconds).toBeGreaterThan(0.6 * ideal);
   await pod.mustDel();
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
 });
 
-test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", async () => {
+test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", async ({ node }) => {
   const pod = await node.pod("no-burst", {
     networks: [{ name: "shaped", bandwidth: { ingressRate: 1e6 } }],
   });
@@ -75,17 +71,21 @@ test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", a
   await pod.mustDel();
 });
 
-test("the same shaped network twice is refused with its reason, before anything is attached [N-4.2a]", async () => {
+test("the same shaped network twice is refused with its reason, before anything is attached [N-4.2a]", async ({
+  node,
+}) => {
   const shaped = { name: "shaped", bandwidth: { ingressRate: 1e6 } };
   const pod = await node.pod("shaped-twice", { networks: [shaped, shaped] });
-  const before = await snapshot(node);
+  const before = await node.hostState();
   const error = errorOf(await pod.add());
   expect(error.code).toBe(100);
   expect(error.msg).toMatch(/network shaped cannot be attached twice.*bandwidth.*shaping device/);
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
 });
 
-test("the same network twice works where only one is shaped, and the first is undamaged [N-4.2a] [N-4.2b]", async () => {
+test("the same network twice works where only one is shaped, and the first is undamaged [N-4.2a] [N-4.2b]", async ({
+  node,
+}) => {
   const bandwidth = { ingressRate: 1e6 };
   const pod = await node.pod("shaped-once", { networks: [{ name: "shaped", bandwidth }] });
   await pod.mustAdd();

@@ -1,41 +1,14 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { bridge, macvlan } from "../support/networks.ts";
 import { cniPluginDir } from "../support/paths.ts";
-import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
-import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
-import { snapshot } from "../support/snapshot.ts";
-import type { TestPod } from "../support/test-pod.ts";
-import { gone, isAlive, until } from "../support/until.ts";
+import { isRunning, waitForExit } from "../support/processes.ts";
+import { errorScript } from "../support/scripted-plugins.ts";
+import { attachOrder, detachOrder, scriptedTest as test } from "../support/test.ts";
+import { waitUntil } from "../support/wait.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => await plugins.clear());
-afterEach(async () => {
-  for (const type of scriptedTypes) for (const c of ["ADD", "DEL"]) await plugins.unscript(type, c);
-});
-
-const chain = ["ADD default-first/eth0", "ADD default-second/eth0"];
-const dels = [
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
-
-function files(pod: TestPod): string[] {
-  const all = [".json", ".teardown"].map((suffix) => `${pod.containerId}@eth0${suffix}`);
-  return all.filter((name) => existsSync(join(node.stateDir, name)));
-}
+const chain = attachOrder();
+const dels = detachOrder("alpha", "beta");
 
 /** What ran before each plugin, and what has to be detached from then on: networks that never ran owe no DEL. */
 const points = [
@@ -45,9 +18,9 @@ const points = [
   { type: "beta", ran: [...chain, "ADD alpha/net1"], owed: dels },
 ];
 
-test.each(points)(
-  "the daemon is killed while $type runs: the shim detaches all and says code 11",
-  async ({ type, ran, owed }) => {
+test.for(points)(
+  "the daemon is killed while $type runs: the shim detaches all and reports code 11",
+  async ({ type, ran, owed }, { node, plugins }) => {
     const pod = await node.pod(`during-${type}`, { networks: "alpha,beta" });
     await plugins.script(type, "ADD", { hold: true });
     const call = node.start(pod.request("ADD"));
@@ -61,36 +34,39 @@ test.each(points)(
       msg: expect.stringMatching(/went away.*has been detached again/),
     });
     expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...owed]);
-    expect(files(pod)).toEqual([]);
+    expect(pod.keptFiles()).toEqual([]);
     await pod.mustAdd();
     await pod.mustDel();
   },
 );
 
-test.each(points)(
+test.for(points)(
   "the daemon is killed after $type, before its next order or its answer",
-  async ({ type, ran, owed }) => {
+  async ({ type, ran, owed }, { node, plugins }) => {
     const pod = await node.pod(`after-${type}`, { networks: "alpha,beta" });
     await plugins.script(type, "ADD", { hold: true });
     const call = node.start(pod.request("ADD"));
     const held = await plugins.reached(type, "ADD");
     process.kill(node.daemonPid, "SIGSTOP");
     await plugins.release(type, "ADD");
-    await gone(held.pid);
+    await waitForExit(held.pid);
     await node.stopDaemon("SIGKILL");
     const error = errorOf(await call.outcome);
     await node.startDaemon();
     expect(error.code).toBe(11);
     expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...owed]);
-    expect(files(pod)).toEqual([]);
+    expect(pod.keptFiles()).toEqual([]);
   },
 );
 
-test("the daemon is killed before its first order: the ADD waits for the next one and succeeds", async () => {
+test("the daemon is killed before its first order: the ADD waits for the next one and succeeds", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("before-first", { networks: "alpha" });
   process.kill(node.daemonPid, "SIGSTOP");
   const call = node.start(pod.request("ADD"));
-  await until(() => existsSync(join(node.stateDir, `${pod.containerId}.lock`)));
+  await waitUntil("the ADD is under way", () => pod.isLocked());
   await node.stopDaemon("SIGKILL");
   await node.startDaemon();
   expect(await call.outcome).toMatchObject({ exitCode: 0 });
@@ -98,7 +74,10 @@ test("the daemon is killed before its first order: the ADD waits for the next on
   await pod.mustDel();
 });
 
-test("the daemon is killed and the shim cannot detach all: record and plan are kept, the next DEL completes it", async () => {
+test("the daemon is killed and the shim cannot detach all: record and plan are kept, the next DEL completes it", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("partly", { networks: "alpha,beta" });
   await plugins.script("beta", "ADD", { hold: true });
   await plugins.script("alpha", "DEL", errorScript(30, "busy"));
@@ -110,13 +89,16 @@ test("the daemon is killed and the shim cannot detach all: record and plan are k
   await node.startDaemon();
   expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("could not detach again") });
   expect(error.msg).toContain("busy");
-  expect(files(pod)).toHaveLength(2);
+  expect(pod.keptFiles()).toHaveLength(2);
   await plugins.unscript("alpha", "DEL");
   await pod.mustDel();
-  expect(files(pod)).toEqual([]);
+  expect(pod.keptFiles()).toEqual([]);
 });
 
-test("the daemon is killed in the middle of a DEL: the shim completes it from the plan", async () => {
+test("the daemon is killed in the middle of a DEL: the shim completes it from the plan", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("in-del", { networks: "alpha,beta" });
   await pod.mustAdd();
   await plugins.clear();
@@ -128,19 +110,22 @@ test("the daemon is killed in the middle of a DEL: the shim completes it from th
   expect(await call.outcome).toMatchObject({ exitCode: 0, stdout: "" });
   await node.startDaemon();
   expect(await plugins.order()).toEqual([...dels.slice(0, 2), ...dels]);
-  expect(files(pod)).toEqual([]);
+  expect(pod.keptFiles()).toEqual([]);
 });
 
-test("the shim is killed while a delegate runs: the delegate dies, the record stays, DEL cleans up", async () => {
+test("the shim is killed while a delegate runs: the delegate dies, the record stays, DEL cleans up", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("shim-killed", { networks: "alpha,beta" });
   await plugins.script("alpha", "ADD", { hold: true });
   const call = node.start(pod.request("ADD"));
   const alpha = await plugins.reached("alpha", "ADD");
   process.kill(call.pid, "SIGKILL");
   await call.outcome;
-  await gone(alpha.pid);
+  await waitForExit(alpha.pid);
   await plugins.unscript("alpha", "ADD");
-  expect(files(pod)).toHaveLength(2);
+  expect(pod.keptFiles()).toHaveLength(2);
   await plugins.clear();
   const other = await node.pod("shim-killed-2", { networks: "alpha" });
   await other.mustAdd();
@@ -148,11 +133,14 @@ test("the shim is killed while a delegate runs: the delegate dies, the record st
   await plugins.clear();
   await pod.mustDel();
   expect(await plugins.order()).toEqual(dels);
-  expect(files(pod)).toEqual([]);
-  expect(await isAlive(node.daemonPid)).toBe(true);
+  expect(pod.keptFiles()).toEqual([]);
+  expect(isRunning(node.daemonPid)).toBe(true);
 });
 
-test("shim and daemon are killed at once: the record blocks nothing, DEL cleans up, ADD works again", async () => {
+test("shim and daemon are killed at once: the record blocks nothing, DEL cleans up, ADD works again", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("both-killed", { networks: "alpha,beta" });
   await plugins.script("beta", "ADD", { hold: true });
   const call = node.start(pod.request("ADD"));
@@ -161,7 +149,7 @@ test("shim and daemon are killed at once: the record blocks nothing, DEL cleans 
   process.kill(call.pid, "SIGKILL");
   await node.stopDaemon("SIGKILL");
   await call.outcome;
-  await gone(beta.pid);
+  await waitForExit(beta.pid);
   await plugins.unscript("beta", "ADD");
   await node.startDaemon();
   expect(errorOf(await pod.add()).code).toBe(103);
@@ -172,7 +160,10 @@ test("shim and daemon are killed at once: the record blocks nothing, DEL cleans 
   await pod.mustDel();
 });
 
-test("with real plugins a daemon killed at the last network leaves no link, lease, rule or file", async () => {
+test("with real plugins a daemon killed at the last network leaves no link, lease, rule or file", async ({
+  node,
+  plugins,
+}) => {
   const { cniPath, defaultNetwork } = node;
   node.cniPath = [plugins.binDir, cniPluginDir()];
   node.defaultNetwork = bridge("crash-default", 31, { ipMasq: true });
@@ -181,7 +172,7 @@ test("with real plugins a daemon killed at the last network leaves no link, leas
   const pod = await node.pod("real", { networks: "crash-macvlan,alpha" });
   await pod.mustAdd();
   await pod.mustDel();
-  const before = await snapshot(node);
+  const before = await node.hostState();
   await plugins.script("alpha", "ADD", { hold: true });
   const call = node.start(pod.request("ADD"));
   await plugins.reached("alpha", "ADD");
@@ -190,6 +181,6 @@ test("with real plugins a daemon killed at the last network leaves no link, leas
   await plugins.release("alpha", "ADD");
   expect(errorOf(await call.outcome).code).toBe(11);
   await node.startDaemon();
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
   Object.assign(node, { cniPath, defaultNetwork });
 });

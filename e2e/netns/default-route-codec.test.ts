@@ -1,9 +1,8 @@
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect } from "vitest";
 import { applyDefaultRoute, type DefaultRouteRequest } from "#engine/attach/route/apply.ts";
 import { listAddresses, listLinks } from "#netlink/links.ts";
-import { NetnsLab } from "../support/netns-lab.ts";
+import type { NetnsLab } from "../support/netns-lab.ts";
+import { test as nodeTest } from "../support/test.ts";
 
 /**
  * The default-route codecs against the kernel itself. The transport is netlink's own native socket, in a process
@@ -25,90 +24,89 @@ socket.on("message", (bytes) => {
 socket.send(request);
 `;
 
-const run = promisify(execFile);
-let lab: NetnsLab;
-let pod = 0;
-let datagrams = 0;
+/** An address family as `ip` takes it. */
+type Family = "-4" | "-6";
 
-beforeAll(async () => {
-  lab = await NetnsLab.create();
-});
-afterAll(async () => {
-  await lab[Symbol.asyncDispose]();
-});
-
-/** A pod with eth0 (10.0.0.2/24, fd00::2/64) and net1 (10.1.0.2/24, fd01::2/64); both have both default routes. */
-beforeEach(async () => {
-  pod++;
+/**
+ * A pod with eth0 (10.0.0.2/24, fd00::2/64) and net1 (10.1.0.2/24, fd01::2/64); eth0 has the default routes of
+ * both families.
+ */
+class RoutedPod {
+  readonly netns: string;
+  /** How many requests have gone to the kernel through {@link transport}. */
   datagrams = 0;
-  await lab.addNetns(podName());
-  for (const [number, name] of ["eth0", "net1"].entries()) {
-    await ip("link", "add", name, "type", "veth", "peer", "name", `${name}peer`);
-    await ip("link", "set", name, "up");
-    await ip("link", "set", `${name}peer`, "up");
-    await ip("addr", "add", `10.${number}.0.2/24`, "dev", name);
-    await ip("addr", "add", `fd0${number}::2/64`, "dev", name, "nodad");
+  readonly #lab: NetnsLab;
+
+  private constructor(lab: NetnsLab, netns: string) {
+    this.#lab = lab;
+    this.netns = netns;
   }
-  await ip("route", "add", "default", "via", "10.0.0.1", "dev", "eth0");
-  await ip("-6", "route", "add", "default", "via", "fd00::1", "dev", "eth0");
-});
 
-const podName = (): string => `pod${pod}`;
+  static async create(lab: NetnsLab, netns: string): Promise<RoutedPod> {
+    const pod = new RoutedPod(lab, netns);
+    await lab.addNetns(netns);
+    for (const [number, name] of ["eth0", "net1"].entries()) {
+      await pod.ip("link", "add", name, "type", "veth", "peer", "name", `${name}peer`);
+      await pod.ip("link", "set", name, "up");
+      await pod.ip("link", "set", `${name}peer`, "up");
+      await pod.ip("addr", "add", `10.${number}.0.2/24`, "dev", name);
+      await pod.ip("addr", "add", `fd0${number}::2/64`, "dev", name, "nodad");
+    }
+    await pod.ip("route", "add", "default", "via", "10.0.0.1", "dev", "eth0");
+    await pod.ip("-6", "route", "add", "default", "via", "fd00::1", "dev", "eth0");
+    return pod;
+  }
 
-async function ip(...args: string[]): Promise<string> {
-  return await lab.run("ip", "-n", podName(), ...args);
+  /** Runs `ip` in the pod. */
+  ip(...args: string[]): Promise<string> {
+    return this.#lab.run("ip", "-n", this.netns, ...args);
+  }
+
+  /** Sends messages from a process in a network namespace, and returns the kernel's answers. */
+  readonly transport = async (netns: string, messages: Uint8Array): Promise<Uint8Array> => {
+    this.datagrams++;
+    const hex = Buffer.from(messages).toString("hex");
+    const program = [process.execPath, "-e", netlinkProcess, process.cwd(), hex];
+    return Buffer.from(await this.#lab.run("ip", "netns", "exec", netns, ...program), "hex");
+  };
+
+  /** Applies the key `default-route` of net1. */
+  apply(requested: readonly string[] | undefined): ReturnType<typeof applyDefaultRoute> {
+    const attachments: DefaultRouteRequest["attachments"] = [
+      { ifName: "eth0" },
+      { ifName: "net1", requested },
+    ];
+    const { netns, transport } = this;
+    return applyDefaultRoute({ netns, attachments, transport });
+  }
+
+  /** The default routes of a family in the order of their metrics, without what the kernel adds of its own. */
+  async defaults(family: Family): Promise<string[]> {
+    const lines = (await this.ip(family, "route", "show", "default")).replaceAll(/\n\s+/g, " ");
+    return lines
+      .split("\n")
+      .map((line) =>
+        line
+          .replace(/ pref medium/g, "")
+          .replaceAll(/\s+/g, " ")
+          .trim(),
+      )
+      .filter((line) => line !== "");
+  }
+
+  /** The main table, without the link-local networks that come up on their own after a while. */
+  async routes(): Promise<string[]> {
+    const lines = `${await this.ip("-4", "route")}\n${await this.ip("-6", "route")}`.split("\n");
+    return lines.filter((line) => !line.startsWith("fe80::")).sort();
+  }
 }
 
-async function transport(netns: string, messages: Uint8Array): Promise<Uint8Array> {
-  datagrams++;
-  const hex = Buffer.from(messages).toString("hex");
-  const inPod = [
-    "ip",
-    "netns",
-    "exec",
-    netns,
-    process.execPath,
-    "-e",
-    netlinkProcess,
-    process.cwd(),
-    hex,
-  ];
-  const [file, ...args] = lab.command(...inPod);
-  const { stdout } = await run(file, args);
-  return Buffer.from(stdout, "hex");
-}
+const test = nodeTest.extend("pod", ({ idleNode: { lab }, task }) =>
+  RoutedPod.create(lab, `pod-${task.id}`),
+);
 
-/** The default routes of a family in the order of their metrics, without what the kernel adds of its own. */
-async function defaults(family: "-4" | "-6"): Promise<string[]> {
-  const lines = (await ip(family, "route", "show", "default"))
-    .replaceAll(/\n\s+/g, " ")
-    .split("\n");
-  return lines
-    .map((line) =>
-      line
-        .replace(/ pref medium/g, "")
-        .replaceAll(/\s+/g, " ")
-        .trim(),
-    )
-    .filter((line) => line !== "");
-}
-
-/** The main table, without the link-local networks that come up on their own after a while. */
-async function snapshot(): Promise<string[]> {
-  const lines = [await ip("-4", "route"), await ip("-6", "route")].join("\n").split("\n");
-  return lines.filter((line) => !line.startsWith("fe80::")).sort();
-}
-
-function apply(requested: readonly string[] | undefined): ReturnType<typeof applyDefaultRoute> {
-  const attachments: DefaultRouteRequest["attachments"] = [
-    { ifName: "eth0" },
-    { ifName: "net1", requested },
-  ];
-  return applyDefaultRoute({ netns: podName(), attachments, transport });
-}
-
-test("listLinks() and listAddresses() read what the kernel has", async () => {
-  const links = await listLinks(transport, podName());
+test("listLinks() and listAddresses() read what the kernel has", async ({ pod }) => {
+  const links = await listLinks(pod.transport, pod.netns);
   const eth0 = links.find(({ name }) => name === "eth0");
   expect(links.map(({ name }) => name).sort()).toEqual([
     "eth0",
@@ -119,25 +117,29 @@ test("listLinks() and listAddresses() read what the kernel has", async () => {
   ]);
   expect(eth0).toMatchObject({
     mtu: 1500,
-    mac: (await ip("link", "show", "eth0")).match(/ether (\S+)/)?.[1],
+    mac: (await pod.ip("link", "show", "eth0")).match(/ether (\S+)/)?.[1],
   });
   expect((eth0?.flags ?? 0) & 1).toBe(1);
-  const own = (await listAddresses(transport, podName())).filter(
+  const own = (await listAddresses(pod.transport, pod.netns)).filter(
     ({ ifIndex }) => ifIndex === eth0?.index,
   );
   expect(own).toContainEqual({ ifIndex: eth0?.index, family: 4, address: "10.0.0.2", prefix: 24 });
   expect(own).toContainEqual({ ifIndex: eth0?.index, family: 6, address: "fd00::2", prefix: 64 });
 });
 
-test("applyDefaultRoute() asks the kernel nothing when no attachment has the key", async () => {
-  expect(await apply(undefined)).toEqual(new Map());
-  expect(datagrams).toBe(0);
+test("applyDefaultRoute() asks the kernel nothing when no attachment has the key", async ({
+  pod,
+}) => {
+  expect(await pod.apply(undefined)).toEqual(new Map());
+  expect(pod.datagrams).toBe(0);
 });
 
-test("applyDefaultRoute() moves IPv4 and leaves IPv6 where it is [N-4.1.2.1.9c]", async () => {
-  const after = await apply(["10.1.0.1"]);
-  expect(await defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
-  expect(await defaults("-6")).toEqual(["default via fd00::1 dev eth0 metric 1024"]);
+test("applyDefaultRoute() moves IPv4 and leaves IPv6 where it is [N-4.1.2.1.9c]", async ({
+  pod,
+}) => {
+  const after = await pod.apply(["10.1.0.1"]);
+  expect(await pod.defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
+  expect(await pod.defaults("-6")).toEqual(["default via fd00::1 dev eth0 metric 1024"]);
   expect(after.get("net1")).toEqual({
     families: [4],
     routes: [{ family: 4, gateway: "10.1.0.1", metric: 0 }],
@@ -145,76 +147,90 @@ test("applyDefaultRoute() moves IPv4 and leaves IPv6 where it is [N-4.1.2.1.9c]"
   expect(after.get("eth0")).toEqual({ families: [4], routes: [] });
 });
 
-test("applyDefaultRoute() moves IPv6 and leaves IPv4 where it is [N-4.1.2.1.9c]", async () => {
-  const after = await apply(["FD01::1"]);
-  expect(await defaults("-4")).toEqual(["default via 10.0.0.1 dev eth0"]);
-  expect(await defaults("-6")).toEqual(["default via fd01::1 dev net1 metric 1024"]);
+test("applyDefaultRoute() moves IPv6 and leaves IPv4 where it is [N-4.1.2.1.9c]", async ({
+  pod,
+}) => {
+  const after = await pod.apply(["FD01::1"]);
+  expect(await pod.defaults("-4")).toEqual(["default via 10.0.0.1 dev eth0"]);
+  expect(await pod.defaults("-6")).toEqual(["default via fd01::1 dev net1 metric 1024"]);
   expect(after.get("net1")?.routes).toEqual([{ family: 6, gateway: "fd01::1", metric: 1024 }]);
 });
 
-test("applyDefaultRoute() moves both families and orders gateways by metric [N-4.1.2.1.9e]", async () => {
-  await apply(["10.1.0.9", "fd01::9", "10.1.0.1", "fe80::1"]);
-  expect(await defaults("-4")).toEqual([
+test("applyDefaultRoute() moves both families and orders gateways by metric [N-4.1.2.1.9e]", async ({
+  pod,
+}) => {
+  await pod.apply(["10.1.0.9", "fd01::9", "10.1.0.1", "fe80::1"]);
+  expect(await pod.defaults("-4")).toEqual([
     "default via 10.1.0.9 dev net1",
     "default via 10.1.0.1 dev net1 metric 1",
   ]);
-  expect(await defaults("-6")).toEqual([
+  expect(await pod.defaults("-6")).toEqual([
     "default via fd01::9 dev net1 metric 1024",
     "default via fe80::1 dev net1 metric 1025",
   ]);
 });
 
-test("applyDefaultRoute() replaces the attachment's own default routes and is idempotent", async () => {
-  await ip("route", "add", "default", "via", "10.1.0.7", "dev", "net1", "metric", "50");
-  await apply(["10.1.0.1"]);
-  expect(await defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
-  const before = await snapshot();
-  datagrams = 0;
-  await apply(["10.1.0.1"]);
-  expect(await snapshot()).toEqual(before);
-  expect(datagrams).toBe(4);
+test("applyDefaultRoute() replaces the attachment's own default routes and is idempotent", async ({
+  pod,
+}) => {
+  await pod.ip("route", "add", "default", "via", "10.1.0.7", "dev", "net1", "metric", "50");
+  await pod.apply(["10.1.0.1"]);
+  expect(await pod.defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
+  const before = await pod.routes();
+  pod.datagrams = 0;
+  await pod.apply(["10.1.0.1"]);
+  expect(await pod.routes()).toEqual(before);
+  expect(pod.datagrams).toBe(4);
 });
 
-test("applyDefaultRoute() with [] keeps the attachment's own default routes only [N-4.1.2.1.9b]", async () => {
-  await ip("route", "add", "default", "via", "10.1.0.7", "dev", "net1", "metric", "50");
-  await apply([]);
-  expect(await defaults("-4")).toEqual(["default via 10.1.0.7 dev net1 metric 50"]);
-  expect(await defaults("-6")).toEqual(["default via fd00::1 dev eth0 metric 1024"]);
+test("applyDefaultRoute() with [] keeps the attachment's own default routes only [N-4.1.2.1.9b]", async ({
+  pod,
+}) => {
+  await pod.ip("route", "add", "default", "via", "10.1.0.7", "dev", "net1", "metric", "50");
+  await pod.apply([]);
+  expect(await pod.defaults("-4")).toEqual(["default via 10.1.0.7 dev net1 metric 50"]);
+  expect(await pod.defaults("-6")).toEqual(["default via fd00::1 dev eth0 metric 1024"]);
 });
 
-test("applyDefaultRoute() changes nothing for a gateway that cannot be reached", async () => {
-  const before = await snapshot();
+test("applyDefaultRoute() changes nothing for a gateway that cannot be reached", async ({
+  pod,
+}) => {
+  const before = await pod.routes();
   for (const gateway of ["10.9.0.1", "10.1.0.2", "fd09::1", "fd01::2"]) {
-    await expect(apply(["10.1.0.1", gateway])).rejects.toMatchObject({
+    await expect(pod.apply(["10.1.0.1", gateway])).rejects.toMatchObject({
       name: "RouteError",
       code: 100,
     });
   }
-  expect(await snapshot()).toEqual(before);
-  await ip("link", "set", "net1", "down");
-  await expect(apply(["10.1.0.1"])).rejects.toThrow("the interface is down");
-  expect(await defaults("-4")).toEqual(["default via 10.0.0.1 dev eth0"]);
+  expect(await pod.routes()).toEqual(before);
+  await pod.ip("link", "set", "net1", "down");
+  await expect(pod.apply(["10.1.0.1"])).rejects.toThrow("the interface is down");
+  expect(await pod.defaults("-4")).toEqual(["default via 10.0.0.1 dev eth0"]);
 });
 
-test("applyDefaultRoute() takes only the attachments' hops out of a multipath route", async () => {
-  await ip("link", "add", "other", "type", "veth", "peer", "name", "otherpeer");
-  await ip("link", "set", "other", "up");
-  await ip("link", "set", "otherpeer", "up");
-  await ip("addr", "add", "10.2.0.2/24", "dev", "other");
+test("applyDefaultRoute() takes only the attachments' hops out of a multipath route", async ({
+  pod,
+}) => {
+  await pod.ip("link", "add", "other", "type", "veth", "peer", "name", "otherpeer");
+  await pod.ip("link", "set", "other", "up");
+  await pod.ip("link", "set", "otherpeer", "up");
+  await pod.ip("addr", "add", "10.2.0.2/24", "dev", "other");
   const hops = ["eth0 10.0.0.1 1", "other 10.2.0.1 5", "other 10.2.0.9 7"].flatMap((hop) => {
     const [dev = "", via = "", weight = ""] = hop.split(" ");
     return ["nexthop", "via", via, "dev", dev, "weight", weight];
   });
-  await ip("route", "replace", "default", "metric", "10", ...hops);
-  await apply(["10.1.0.1"]);
-  expect(await defaults("-4")).toEqual([
+  await pod.ip("route", "replace", "default", "metric", "10", ...hops);
+  await pod.apply(["10.1.0.1"]);
+  expect(await pod.defaults("-4")).toEqual([
     "default via 10.1.0.1 dev net1",
     "default metric 10 nexthop via 10.2.0.1 dev other weight 5 nexthop via 10.2.0.9 dev other weight 7",
   ]);
 });
 
-test("applyDefaultRoute() removes multipath and nexthop-object routes of losing attachments", async () => {
-  await ip(
+test("applyDefaultRoute() removes multipath and nexthop-object routes of losing attachments", async ({
+  pod,
+}) => {
+  await pod.ip(
     "route",
     "replace",
     "default",
@@ -229,24 +245,15 @@ test("applyDefaultRoute() removes multipath and nexthop-object routes of losing 
     "dev",
     "eth0",
   );
-  await ip("-6", "route", "del", "default");
-  await ip("nexthop", "add", "id", "7", "via", "fd00::1", "dev", "eth0");
-  await ip("-6", "route", "add", "default", "nhid", "7");
-  await apply(["10.1.0.1", "fd01::1"]);
-  expect(await defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
-  expect(await defaults("-6")).toEqual(["default via fd01::1 dev net1 metric 1024"]);
+  await pod.ip("-6", "route", "del", "default");
+  await pod.ip("nexthop", "add", "id", "7", "via", "fd00::1", "dev", "eth0");
+  await pod.ip("-6", "route", "add", "default", "nhid", "7");
+  await pod.apply(["10.1.0.1", "fd01::1"]);
+  expect(await pod.defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
+  expect(await pod.defaults("-6")).toEqual(["default via fd01::1 dev net1 metric 1024"]);
 });
 
-/** Exchanges the gateway behind the planner's back for one that the kernel refuses. */
-async function failingTransport(netns: string, messages: Uint8Array): Promise<Uint8Array> {
-  const bytes = Buffer.from(messages);
-  const wanted = Buffer.from([10, 1, 0, 1]);
-  const at = bytes.indexOf(wanted);
-  if (at >= 0) Buffer.from([10, 9, 9, 9]).copy(bytes, at);
-  return await transport(netns, bytes);
-}
-
-test("applyDefaultRoute() puts every route back when the kernel refuses one", async () => {
+test("applyDefaultRoute() puts every route back when the kernel refuses one", async ({ pod }) => {
   const hops = [
     "nexthop",
     "via",
@@ -259,8 +266,8 @@ test("applyDefaultRoute() puts every route back when the kernel refuses one", as
     "dev",
     "eth0",
   ];
-  await ip("route", "replace", "default", "mtu", "1400", "proto", "static", ...hops);
-  await ip(
+  await pod.ip("route", "replace", "default", "mtu", "1400", "proto", "static", ...hops);
+  await pod.ip(
     "route",
     "add",
     "default",
@@ -274,14 +281,22 @@ test("applyDefaultRoute() puts every route back when the kernel refuses one", as
     "10.0.0.2",
     "onlink",
   );
-  await ip("nexthop", "add", "id", "7", "via", "fd00::9", "dev", "eth0");
-  await ip("-6", "route", "add", "default", "nhid", "7", "metric", "2000");
-  const before = await snapshot();
+  await pod.ip("nexthop", "add", "id", "7", "via", "fd00::9", "dev", "eth0");
+  await pod.ip("-6", "route", "add", "default", "nhid", "7", "metric", "2000");
+  const before = await pod.routes();
   const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested: ["fd01::1", "10.1.0.1"] }];
-  const applied = applyDefaultRoute({ netns: podName(), attachments, transport: failingTransport });
+  const { netns } = pod;
+  /** Exchanges the gateway behind the planner's back for one that the kernel refuses. */
+  const transport = (path: string, messages: Uint8Array): Promise<Uint8Array> => {
+    const bytes = Buffer.from(messages);
+    const start = bytes.indexOf(Buffer.from([10, 1, 0, 1]));
+    if (start >= 0) Buffer.from([10, 9, 9, 9]).copy(bytes, start);
+    return pod.transport(path, bytes);
+  };
+  const applied = applyDefaultRoute({ netns, attachments, transport });
   await expect(applied).rejects.toMatchObject({
     errno: "ENETUNREACH",
     message: "cannot add the IPv4 default route via 10.1.0.1 dev net1: ENETUNREACH",
   });
-  expect(await snapshot()).toEqual(before);
+  expect(await pod.routes()).toEqual(before);
 });

@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
+import { fileKinds } from "../support/host-state.ts";
 import { bridge, defaultRoutes, hostLocal, list, macvlan } from "../support/networks.ts";
-import { errorOf, PlexusNode } from "../support/plexus-node.ts";
-import { snapshot } from "../support/snapshot.ts";
+import { test } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
-
-let node: PlexusNode;
 
 const dual = (net: number, routes: object[] = []): object => ({
   ipam: hostLocal(net, { v6: true, routes }),
 });
 
-beforeAll(async () => {
-  node = await PlexusNode.create();
+test.beforeAll(async ({ node }) => {
   await node.lab.addUplink("up0");
   node.defaultNetwork = bridge("default", 70, dual(70, defaultRoutes));
   await node.nad("plain", bridge("plain", 71, dual(71)));
@@ -19,7 +17,6 @@ beforeAll(async () => {
   await node.nad("routed-v4", bridge("routed-v4", 73, dual(73, defaultRoutes.slice(0, 1))));
   await node.nad("l2", macvlan("l2", 74));
 });
-afterAll(async () => await node?.[Symbol.asyncDispose]());
 
 const viaDefault = { v4: ["via 10.70.0.1 dev eth0"], v6: ["via fd00:70::1 dev eth0"] };
 
@@ -86,9 +83,9 @@ const cases = [
   },
 ];
 
-test.each(cases)(
+test.for(cases)(
   "$name [N-4.1.2.1.9a] [N-4.1.2.1.9b] [N-4.1.2.1.9c] [N-4.1.2.1.9e]",
-  async ({ network, routes }) => {
+  async ({ network, routes }, { node }) => {
     const pod = await node.pod(`route-${cases.findIndex((c) => c.network === network)}`, {
       networks: [network],
     });
@@ -100,7 +97,7 @@ test.each(cases)(
   },
 );
 
-test("metrics in the kernel follow the order of the gateways [N-4.1.2.1.9e]", async () => {
+test("metrics in the kernel follow the order of the gateways [N-4.1.2.1.9e]", async ({ node }) => {
   const pod = await node.pod("metrics", {
     networks: [{ name: "plain", "default-route": ["10.71.0.9", "10.71.0.1"] }],
   });
@@ -113,12 +110,14 @@ test("metrics in the kernel follow the order of the gateways [N-4.1.2.1.9e]", as
   await pod.mustDel();
 });
 
-test("result and status say what the kernel then has [N-5.3.6.4] [N-4.1.2.1.9c]", async () => {
+test("result and status say what the kernel then has [N-5.3.6.4] [N-4.1.2.1.9c]", async ({
+  node,
+}) => {
   const networks = [
     { name: "plain", "default-route": ["10.71.0.1", "fd00:71::1"] },
     { name: "routed" },
   ];
-  const pod = await node.pod("told", { networks });
+  const pod = await node.pod("several-routes", { networks });
   const result = await pod.mustAdd();
   expect(result.routes ?? [], "the default network has none left").toEqual([]);
   const [main, plain, routed] = (await pod.status()) ?? [];
@@ -129,7 +128,7 @@ test("result and status say what the kernel then has [N-5.3.6.4] [N-4.1.2.1.9c]"
   await pod.mustDel();
 });
 
-test("the default network can be given gateways by its annotation", async () => {
+test("the default network can be given gateways by its annotation", async ({ node }) => {
   const value = JSON.stringify([
     { name: "plain", namespace: "default", "default-route": ["10.71.0.7"] },
   ]);
@@ -143,8 +142,10 @@ test("the default network can be given gateways by its annotation", async () => 
   await pod.mustDel();
 });
 
-test("an unreachable gateway is an error that names it, and the pod is left without any of it", async () => {
-  const before = await snapshot(node);
+test("an unreachable gateway is an error that names it, and the pod is left without any of it", async ({
+  node,
+}) => {
+  const before = await node.hostState();
   const pod = await node.pod("unreachable", {
     networks: [{ name: "plain", "default-route": ["192.0.2.1"] }],
   });
@@ -153,11 +154,10 @@ test("an unreachable gateway is an error that names it, and the pod is left with
   expect(error.msg).toMatch(/gateway 192\.0\.2\.1/);
   expect(await pod.links()).toEqual({});
   expect(await pod.status()).toBeUndefined();
-  const after = await snapshot(node);
-  expect(after.files).toEqual(before.files);
+  expect(await node.changesSince(before, fileKinds)).toEqual([]);
 });
 
-test("the pod's own address is no gateway", async () => {
+test("the pod's own address is no gateway", async ({ node }) => {
   const networks = [{ name: "fixed", "default-route": ["10.75.0.2"] }];
   const ipam = { type: "static", addresses: [{ address: "10.75.0.2/24" }] };
   await node.nad("fixed", list("fixed", { type: "bridge", bridge: "br75", ipam }));
@@ -166,7 +166,7 @@ test("the pod's own address is no gateway", async () => {
   expect(await pod.links()).toEqual({});
 });
 
-test("traffic takes the chosen route", async () => {
+test("traffic takes the chosen route", async ({ node }) => {
   await node.lab.run("ip", "address", "add", "198.51.100.1/32", "dev", "lo");
   const pod = await node.pod("traffic", {
     networks: [{ name: "plain", "default-route": ["10.71.0.1"] }],

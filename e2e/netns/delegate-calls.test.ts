@@ -1,23 +1,14 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect } from "vitest";
 import { list } from "../support/networks.ts";
-import type { PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode } from "../support/scripted-node.ts";
-import type { Execution, ScriptedPlugins } from "../support/scripted-plugins.ts";
+import type { Execution } from "../support/scripted-plugins.ts";
+import { attachOrder, scriptedTest as test } from "../support/test.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
+const chain = attachOrder();
 
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => await plugins.clear());
-
-const chain = ["ADD default-first/eth0", "ADD default-second/eth0"];
-
-test("the default network comes first, then each requested one, one at a time; DEL reverses it all [N-6.2] [N-7.3] [R-0.4-01] [R-1.0-24]", async () => {
+test("the default network comes first, then each requested one, one at a time; DEL reverses it all [N-6.2] [N-7.3] [R-0.4-01] [R-1.0-24]", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("order", { networks: "beta,alpha" });
   await pod.mustAdd();
   expect(await plugins.order()).toEqual([...chain, "ADD beta/net1", "ADD alpha/net2"]);
@@ -31,7 +22,10 @@ test("the default network comes first, then each requested one, one at a time; D
   ]);
 });
 
-test("delegates get the runtime's environment and CNI_* alone [R-0.3-13] [R-0.4-35] [N-4.2.1a]", async () => {
+test("delegates get the runtime's environment and CNI_* alone [R-0.3-13] [R-0.4-35] [N-4.2.1a]", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("environment", { networks: "alpha@data0", uid: "u-1" });
   const env = { MARK: "of the runtime", LANG: "C", EMPTY: "" };
   const args = "FLAVOUR=sweet;IP=10.0.0.9";
@@ -80,7 +74,10 @@ const result = {
   interfaces: [{ mac: "02:00:00:00:00:01", name: "eth0", sandbox: "/run/netns/ns-stdin" }],
 };
 
-test("each plugin of a chain reads its own configuration with name, cniVersion, prevResult and its runtimeConfig, byte by byte [N-7.1a] [R-0.3-09] [R-0.3-10] [R-0.3-11] [R-1.0-04] [R-1.0-26] [R-1.1-07]", async () => {
+test("each plugin of a chain reads its own configuration with name, cniVersion, prevResult and its runtimeConfig, byte by byte [N-7.1a] [R-0.3-09] [R-0.3-10] [R-0.3-11] [R-1.0-04] [R-1.0-26] [R-1.1-07]", async ({
+  node,
+  plugins,
+}) => {
   const first = {
     type: "default-first",
     capabilities: { portMappings: true, mac: false },
@@ -111,13 +108,16 @@ test("each plugin of a chain reads its own configuration with name, cniVersion, 
   await plugins.clear();
   await pod.mustDel({ conf: '{"cniVersion":"1.0.0","name":"plexus","type":"plexus"}' });
   const deleted = (await plugins.executions()).map((execution) => execution.stdin);
-  expect(deleted, "DEL goes by the record, and every plugin gets the final result").toEqual([
+  expect(deleted, "DEL uses the record, and every plugin gets the final result").toEqual([
     sortedJson({ ...second, ...common, prevResult: result }),
     sortedJson({ ...first, ...common, prevResult: result, runtimeConfig: mappings }),
   ]);
 });
 
-test("runtimeConfig of the runtime goes to the default network alone [N-7.5]", async () => {
+test("runtimeConfig of the runtime goes to the default network alone [N-7.5]", async ({
+  node,
+  plugins,
+}) => {
   const capabilities = { bandwidth: true, portMappings: true };
   await node.nad("capable", list("net-capable", { type: "alpha", capabilities }));
   node.defaultNetwork = list("default", { type: "default-first", capabilities });
@@ -131,7 +131,10 @@ test("runtimeConfig of the runtime goes to the default network alone [N-7.5]", a
   await pod.mustDel();
 });
 
-test("requests become runtimeConfig of the plugins that declare the capability [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.7.2a] [N-4.1.2.1.8.2a]", async () => {
+test("requests become runtimeConfig of the plugins that declare the capability [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.7.2a] [N-4.1.2.1.8.2a]", async ({
+  node,
+  plugins,
+}) => {
   const capabilities = { ips: true, mac: true, portMappings: true, bandwidth: true };
   await node.nad("all", list("net-all", { type: "alpha", capabilities }, { type: "beta" }));
   const request = {
@@ -166,9 +169,9 @@ const unserved: [key: string, request: object][] = [
   ["portMappings", { portMappings: [{ hostPort: 1, containerPort: 1 }] }],
   ["bandwidth", { bandwidth: { ingressRate: 1 } }],
 ];
-test.each(unserved)(
+test.for(unserved)(
   "a request for $0 that no plugin can take fails before anything runs [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.7.2b] [N-4.1.2.1.8.2b]",
-  async (key, request) => {
+  async ([key, request], { node, plugins }) => {
     const pod = await node.pod(`unserved-${key.toLowerCase()}`, {
       networks: [{ name: "alpha", ...request }],
     });
@@ -179,7 +182,10 @@ test.each(unserved)(
   },
 );
 
-test("cni-args win over the args of the definition, with which they are combined [N-4.1.2.1.6a] [N-4.1.2.1.6.2a] [N-4.1.2.1.6.2b]", async () => {
+test("cni-args win over the args of the definition, with which they are combined [N-4.1.2.1.6a] [N-4.1.2.1.6.2a] [N-4.1.2.1.6.2b]", async ({
+  node,
+  plugins,
+}) => {
   const args = { cni: { spoofchk: "off", kept: [1] }, other: true };
   await node.nad("with-args", list("net-args", { type: "alpha", args }));
   const networks = [{ name: "with-args", "cni-args": { spoofchk: "on", deep: { er: null } } }];
@@ -193,7 +199,10 @@ test("cni-args win over the args of the definition, with which they are combined
   await pod.mustDel();
 });
 
-test("below 0.4.0 no plugin gets prevResult on DEL; CHECK is passed over [R-0.3-14] [R-0.4-12]", async () => {
+test("below 0.4.0 no plugin gets prevResult on DEL; CHECK is passed over [R-0.3-14] [R-0.4-12]", async ({
+  node,
+  plugins,
+}) => {
   node.defaultNetwork = { ...list("default", { type: "default-first" }), cniVersion: "0.3.1" };
   const pod = await node.pod("old");
   const result = await pod.mustAdd();

@@ -1,47 +1,19 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { PlexusNode } from "../support/plexus-node.ts";
-import { errorOf } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
-import { errorScript, type Script, type ScriptedPlugins } from "../support/scripted-plugins.ts";
-import { type Snapshot, snapshot } from "../support/snapshot.ts";
-import { gone } from "../support/until.ts";
+import { describe, expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
+import { hostKinds } from "../support/host-state.ts";
+import { waitForExit } from "../support/processes.ts";
+import { errorScript, type Script } from "../support/scripted-plugins.ts";
+import { attachOrder, detachOrder, scriptedTest } from "../support/test.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-let untouched: Snapshot;
-let podNumber = 0;
-
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => {
-  await plugins.clear();
-  untouched = { ...(await snapshot(node)), pods: [] };
-});
-afterEach(async () => {
-  for (const type of scriptedTypes)
-    for (const c of ["ADD", "DEL", "CHECK"]) await plugins.unscript(type, c);
-  expect({ ...(await snapshot(node)), pods: [] }, "records, plans and statuses").toEqual(untouched);
+/** Whatever fails, the node has in the end what it had before, but for the namespaces of the test's pods. */
+const test = scriptedTest.extend("unchanged", { auto: true }, async ({ node }, { onCleanup }) => {
+  const before = await node.hostState();
+  onCleanup(async () => expect(await node.changesSince(before, hostKinds)).toEqual([]));
 });
 
 const networks = "alpha,beta,gamma";
-const adds = [
-  "ADD default-first/eth0",
-  "ADD default-second/eth0",
-  "ADD alpha/net1",
-  "ADD beta/net2",
-  "ADD gamma/net3",
-];
-const dels = [
-  "DEL gamma/net3",
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
+const adds = attachOrder("alpha", "beta", "gamma");
+const dels = detachOrder("alpha", "beta", "gamma");
 
 /** Where an ADD can fail, and which DELs then undo what was attempted: whole chains, last network first. */
 const positions = [
@@ -52,14 +24,14 @@ const positions = [
   { type: "gamma", network: "default/gamma (net3)", undone: dels },
 ];
 
-test.each(positions)(
+test.for(positions)(
   "a failing ADD of $type stops there, is undone in reverse, and its own code and words are reported [N-7.2a] [N-7.2b] [R-0.3-15] [R-0.3-16] [R-1.0-23]",
-  async ({ type, network, undone }) => {
+  async ({ type, network, undone }, { node, plugins }) => {
     await plugins.script(type, "ADD", errorScript(142, "no address is left", "of 254"));
-    const pod = await node.pod(`fail-${podNumber++}`, { networks });
+    const pod = await node.newPod({ networks });
     const error = errorOf(await pod.add());
-    const reached = scriptedTypes.indexOf(type) + 1;
-    expect(await plugins.order()).toEqual([...adds.slice(0, reached), ...undone]);
+    const attempted = adds.slice(0, adds.findIndex((line) => line.includes(type)) + 1);
+    expect(await plugins.order()).toEqual([...attempted, ...undone]);
     expect(error).toEqual({
       cniVersion: "1.0.0",
       code: 142,
@@ -114,11 +86,11 @@ const endings: { name: string; script: Script; code: number; message: RegExp }[]
   { name: "fails with code 11", script: errorScript(11, "later"), code: 11, message: /later/ },
 ];
 
-test.each(endings)(
+test.for(endings)(
   "a delegate that $name fails the ADD, which is undone",
-  async ({ script, code, message }) => {
+  async ({ script, code, message }, { node, plugins }) => {
     await plugins.script("alpha", "ADD", script);
-    const pod = await node.pod(`ending-${podNumber++}`, { networks: "alpha" });
+    const pod = await node.newPod({ networks: "alpha" });
     const error = errorOf(await pod.add());
     expect(error.msg).toMatch(message);
     expect(error.msg).toContain("default/alpha (net1)");
@@ -137,19 +109,25 @@ describe("what is no failure", () => {
     { name: "writes much on stderr", script: { hugeerr: 1 << 20 } },
     { name: "leaves a child behind that holds its output open", script: { grandchild: true } },
   ];
-  test.each(fine)("a delegate that $name", async ({ script }) => {
+  test.for(fine)("a delegate that $name", async ({ script }, { node, plugins }) => {
     await plugins.script("alpha", "ADD", script);
     const args = `PAD=${"x".repeat(200_000)}`;
-    const pod = await node.pod(`fine-${podNumber++}`, {
+    const pod = await node.newPod({
       networks: [{ name: "alpha", "cni-args": { pad: args } }],
     });
     await pod.mustAdd();
     await pod.mustDel();
-    for (const { grandchild } of await plugins.executions())
-      if (grandchild) process.kill(grandchild, "SIGKILL");
+    for (const { grandchild } of await plugins.executions()) {
+      if (grandchild === undefined) continue;
+      process.kill(grandchild, "SIGKILL");
+      await waitForExit(grandchild);
+    }
   });
 
-  test("stderr of a delegate that succeeds reaches the runtime's log [R-1.0-30]", async () => {
+  test("stderr of a delegate that succeeds reaches the runtime's log [R-1.0-30]", async ({
+    node,
+    plugins,
+  }) => {
     await plugins.script("alpha", "ADD", { stderr: "a word of warning\n" });
     const pod = await node.pod("stderr", { networks: "alpha" });
     expect((await pod.add()).stderr).toContain("a word of warning");
@@ -157,7 +135,10 @@ describe("what is no failure", () => {
   });
 });
 
-test("a plugin that is missing is named, with where it was looked for, and owes no DEL", async () => {
+test("a plugin that is missing is named, with where it was looked for, and owes no DEL", async ({
+  node,
+  plugins,
+}) => {
   await plugins.uninstall("gamma");
   const pod = await node.pod("missing", { networks: "alpha,gamma" });
   const error = errorOf(await pod.add());
@@ -166,11 +147,14 @@ test("a plugin that is missing is named, with where it was looked for, and owes 
   await plugins.install("gamma");
 });
 
-test("a killed delegate takes its children with it when the output is too much", async () => {
+test("a killed delegate takes its children with it when the output is too much", async ({
+  node,
+  plugins,
+}) => {
   await plugins.script("alpha", "ADD", { grandchild: true, huge: 5 << 20 });
   const pod = await node.pod("overflow", { networks: "alpha" });
   errorOf(await pod.add());
   const alpha = (await plugins.executions()).find((e) => e.type === "alpha");
   expect(alpha?.grandchild).toBeGreaterThan(0);
-  await gone(alpha?.grandchild as number);
+  await waitForExit(alpha?.grandchild as number);
 });

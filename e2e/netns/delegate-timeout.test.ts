@@ -1,40 +1,25 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
-import type { ScriptedPlugins } from "../support/scripted-plugins.ts";
-import { gone } from "../support/until.ts";
-
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
+import { waitForExit } from "../support/processes.ts";
+import { scriptedTest } from "../support/test.ts";
 
 /** Long enough for a plugin that works on the busiest machine, and all that the hanging ones wait. */
 const delegateTimeoutMs = 3000;
 
-beforeAll(async () => {
-  scripted = await scriptedNode({ daemon: false });
-  ({ node, plugins } = scripted);
-  const config = join(node.lab.dir, "config.yaml");
-  await writeFile(config, `delegateTimeoutMs: ${delegateTimeoutMs}\n`);
-  await node.startDaemon("--config", config);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => await plugins.clear());
-afterEach(async () => {
-  for (const type of scriptedTypes) for (const c of ["ADD", "DEL"]) await plugins.unscript(type, c);
-});
+const test = scriptedTest.extend("daemonConfig", { scope: "file" }, { delegateTimeoutMs });
 
-test("a delegate that hangs is killed with its children, and the ADD is undone", async () => {
+test("a delegate that hangs is killed with its children, and the ADD is undone", async ({
+  node,
+  plugins,
+}) => {
   await plugins.script("alpha", "ADD", { hang: true, grandchild: true });
   const pod = await node.pod("hangs", { networks: "alpha" });
   const error = errorOf(await pod.add());
   expect(error.msg).toContain(`plugin type="alpha" failed (add)`);
   expect(error.msg).toContain(`timed out after ${delegateTimeoutMs} ms`);
   const alpha = (await plugins.executions()).find((e) => e.type === "alpha");
-  await gone(alpha?.pid as number);
-  await gone(alpha?.grandchild as number);
+  await waitForExit(alpha?.pid as number);
+  await waitForExit(alpha?.grandchild as number);
   expect(await plugins.order()).toEqual([
     "ADD default-first/eth0",
     "ADD default-second/eth0",
@@ -45,10 +30,13 @@ test("a delegate that hangs is killed with its children, and the ADD is undone",
   ]);
 });
 
-test("a DEL that hangs is killed, the others are done, and the next DEL completes it", async () => {
+test("a DEL that hangs is killed, the others are done, and the next DEL completes it", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("hangs-del", { networks: "alpha,beta" });
   await pod.mustAdd();
-  await pod.run("ip", "link", "add", "net2", "type", "veth", "peer", "name", "net2p");
+  await pod.addLink("net2");
   await plugins.clear();
   await plugins.script("beta", "DEL", { hang: true });
   expect(errorOf(await pod.del()).msg).toContain("timed out");
@@ -62,7 +50,7 @@ test("a DEL that hangs is killed, the others are done, and the next DEL complete
   await pod.mustDel();
 });
 
-test("the limit holds as well when the shim replays the plan", async () => {
+test("the limit holds as well when the shim replays the plan", async ({ node, plugins }) => {
   const pod = await node.pod("hangs-replay", { networks: "alpha" });
   await pod.mustAdd();
   await node.stopDaemon();

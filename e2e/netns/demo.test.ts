@@ -6,7 +6,7 @@ import { execa, type Options, type ResultPromise } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { requireRoot } from "../support/netns-lab.ts";
 import { cniPluginDir, repositoryRoot } from "../support/paths.ts";
-import { gone } from "../support/until.ts";
+import { waitForExit } from "../support/processes.ts";
 
 let scratch: string;
 const script = join(repositoryRoot, "scripts/demo.sh");
@@ -50,7 +50,7 @@ test("make demo attaches two pods to three networks, pings over each and leaves 
   expect(await host()).toBe(before);
 });
 
-test("without root it says so in one line", async () => {
+test("without root it fails with one line that names the reason", async () => {
   const nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-s"];
   // Read from stdin, as the checkout may be in a directory that only root can read.
   const { exitCode, stdout, stderr } = await execa("setpriv", nobody, {
@@ -113,7 +113,7 @@ test.each(["SIGINT", "SIGTERM"] as const)(
     process.kill(-(run.pid as number), signal);
     const { exitCode } = await run;
     expect(exitCode).not.toBe(0);
-    await gone(run.pid as number);
+    await waitForExit(run.pid as number);
     expect(existsSync(dir)).toBe(false);
     expect(await host()).toBe(before);
   },

@@ -1,28 +1,18 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode } from "../support/scripted-node.ts";
-import type { ScriptedPlugins } from "../support/scripted-plugins.ts";
-
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => await plugins.clear());
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
+import { scriptedTest as test } from "../support/test.ts";
 
 const versions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
-test("VERSION names every version, and answers in that of its input [R-0.2-01] [R-1.0-42]", async () => {
+test("VERSION names every version, and answers in that of its input [R-0.2-01] [R-1.0-42]", async ({
+  node,
+}) => {
   const outcome = await node.call({ command: "VERSION", conf: { cniVersion: "0.4.0" } });
   expect(outcome).toMatchObject({ exitCode: 0, stderr: "" });
   expect(outcome.json).toEqual({ cniVersion: "0.4.0", supportedVersions: versions });
 });
 
-test("without a command the shim says on stderr what it is", async () => {
+test("without a command the shim prints on stderr what it is", async ({ node }) => {
   const { stdout, stderr, exitCode } = await node.lab.try([node.shim], {
     env: {},
     extendEnv: false,
@@ -31,9 +21,9 @@ test("without a command the shim says on stderr what it is", async () => {
   expect(stderr).toContain(`CNI protocol versions supported: ${versions.join(", ")}`);
 });
 
-test.each(versions)(
+test.for(versions)(
   "the result is in the version of the runtime's conf: %s [R-1.0-40] [N-7.1a]",
-  async (cniVersion) => {
+  async (cniVersion, { node, plugins }) => {
     const ips = '[{"address":"10.0.0.2/24","gateway":"10.0.0.1","interface":0}]';
     const stdout = `{"cniVersion":"1.0.0","interfaces":[{"name":"@IFNAME@","sandbox":"@NETNS@"}],"ips":${ips},"routes":[{"dst":"0.0.0.0/0"}]}`;
     await plugins.script("default-first", "ADD", { stdout });
@@ -99,10 +89,10 @@ const badEnvironments: {
   },
 ];
 
-test.each(badEnvironments)(
+test.for(badEnvironments)(
   "ADD with $name is refused [R-0.4-36]",
-  async ({ env, code, message }) => {
-    const pod = await node.pod(`e${Math.random().toString(36).slice(2)}`);
+  async ({ env, code, message }, { node, plugins }) => {
+    const pod = await node.newPod();
     const error = errorOf(await pod.add({ env }));
     expect(error.msg).toMatch(message);
     expect(error.code).toBe(code);
@@ -169,10 +159,10 @@ function delegating(plugin: object): string {
   return JSON.stringify({ cniVersion: "1.0.0", name: "x", type: "plexus", delegates });
 }
 
-test.each(badConfs)(
+test.for(badConfs)(
   "a conf that is $name is refused [R-0.4-36]",
-  async ({ conf, code, message }) => {
-    const pod = await node.pod(`f${Math.random().toString(36).slice(2)}`);
+  async ({ conf, code, message }, { node, plugins }) => {
+    const pod = await node.newPod();
     const error = errorOf(await pod.add({ conf }));
     expect(error.msg).toMatch(message);
     expect(error.code).toBe(code);
@@ -180,14 +170,17 @@ test.each(badConfs)(
   },
 );
 
-test("the sandbox may not be the plugin's own namespace", async () => {
+test("the sandbox may not be the plugin's own namespace", async ({ node, plugins }) => {
   const pod = await node.pod("own");
   const error = errorOf(await pod.add({ env: { CNI_NETNS: "/proc/self/ns/net" } }));
   expect(error).toMatchObject({ code: 8, msg: expect.stringContaining("should not be the same") });
   expect(await plugins.order()).toEqual([]);
 });
 
-test("a pod that is not there, or has another UID, is code 11 [R-0.4-36]", async () => {
+test("a pod that is not there, or has another UID, is code 11 [R-0.4-36]", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("uid", { uid: "new" });
   expect(errorOf(await pod.add({ pod: "default/uid@old" }))).toMatchObject({
     code: 11,
@@ -197,7 +190,10 @@ test("a pod that is not there, or has another UID, is code 11 [R-0.4-36]", async
   expect(await plugins.order()).toEqual([]);
 });
 
-test("STATUS asks the default network's plugins of 1.1.0 and says their code [R-1.1-22]", async () => {
+test("STATUS asks the default network's plugins of 1.1.0 and says their code [R-1.1-22]", async ({
+  node,
+  plugins,
+}) => {
   const network = { cniVersion: "1.1.0", name: "default", plugins: [{ type: "default-first" }] };
   const conf = { ...node.conf({ delegates: [network] }), cniVersion: "1.1.0" };
   expect(await node.call({ command: "STATUS", conf })).toMatchObject({ exitCode: 0, stdout: "" });

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { bridge, chained, macvlan, ptp } from "../support/networks.ts";
-import { PlexusNode } from "../support/plexus-node.ts";
-import { snapshot } from "../support/snapshot.ts";
+import { test } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
 
-let node: PlexusNode;
 const portmap = { type: "portmap", capabilities: { portMappings: true } };
 
-beforeAll(async () => {
-  node = await PlexusNode.create();
+test.beforeAll(async ({ node }) => {
   await node.lab.addUplink("up0");
   node.defaultNetwork = chained(ptp("default", 80, { ipMasq: true }), portmap, {
     type: "firewall",
@@ -16,7 +13,6 @@ beforeAll(async () => {
   await node.nad("macvlan", macvlan("macvlan", 81));
   await node.nad("bridge", bridge("bridge", 82));
 });
-afterAll(async () => await node?.[Symbol.asyncDispose]());
 
 const mapping = (hostPort: number): object => ({
   portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }],
@@ -24,26 +20,26 @@ const mapping = (hostPort: number): object => ({
 
 test("100 cycles of ADD and DEL with three networks leave the host as it was", {
   timeout: 600_000,
-}, async () => {
+}, async ({ node }) => {
   const pod = await node.pod("cycled", { networks: "macvlan,bridge" });
   const cycle = async (): Promise<void> => {
     await pod.mustAdd({ runtimeConfig: mapping(8080) });
     await pod.mustDel({ runtimeConfig: mapping(8080) });
   };
   await cycle();
-  const before = await snapshot(node);
+  const before = await node.hostState();
   for (let n = 0; n < 100; n++) await cycle();
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
   expect(await pod.links()).toEqual({});
 });
 
 test("20 sandboxes in parallel: each gets its addresses and its status; 20 DELs leave nothing", {
   timeout: 600_000,
-}, async () => {
+}, async ({ node }) => {
   const pods: TestPod[] = [];
   for (let n = 0; n < 20; n++)
     pods.push(await node.pod(`many-${n}`, { networks: "macvlan,bridge" }));
-  const before = await snapshot(node);
+  const before = await node.hostState();
   await Promise.all(pods.map((pod, n) => pod.mustAdd({ runtimeConfig: mapping(9000 + n) })));
   const addresses = new Set<unknown>();
   for (const pod of pods) {
@@ -62,5 +58,5 @@ test("20 sandboxes in parallel: each gets its addresses and its status; 20 DELs 
     await first.ping((await last.addresses(ifName))[0]?.split("/")[0] ?? "");
   }
   await Promise.all(pods.map((pod) => pod.mustDel()));
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
 });

@@ -1,29 +1,19 @@
 import { readFile } from "node:fs/promises";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { list } from "../support/networks.ts";
 import type { PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
 import type { ScriptedPlugins } from "../support/scripted-plugins.ts";
-
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-afterEach(async () => {
-  for (const type of scriptedTypes) await plugins.unscript(type, "ADD");
-});
+import { scriptedTest as test } from "../support/test.ts";
 
 /** The status that comes of what `alpha` printed. */
-async function statusOf(name: string, result: object): Promise<Record<string, unknown>[]> {
+async function statusOf(
+  { node, plugins }: { node: PlexusNode; plugins: ScriptedPlugins },
+  result: object,
+): Promise<Record<string, unknown>[]> {
   const { cniVersion } = result as { cniVersion: string };
   await node.nad("scripted", { ...list("net-scripted", { type: "alpha" }), cniVersion });
   await plugins.script("alpha", "ADD", { stdout: JSON.stringify(result) });
-  const pod = await node.pod(name, { networks: "scripted" });
+  const pod = await node.newPod({ networks: "scripted" });
   await pod.mustAdd();
   const status = (await pod.status()) ?? [];
   await pod.mustDel();
@@ -45,35 +35,40 @@ const dns = {
   options: ["ndots:5"],
 };
 
-test("the default network alone has its entry [N-5.2a] [N-5.3.1] [N-5.3.5a] [N-5b]", async () => {
+test("the default network alone has its entry [N-5.2a] [N-5.3.1] [N-5.3.5a] [N-5b]", async ({
+  node,
+}) => {
   const pod = await node.pod("alone");
   await pod.mustAdd();
   expect(await pod.status()).toEqual([main]);
   await pod.mustDel();
 });
 
-test.each(["1.0.0", "1.1.0", "0.4.0", "0.3.0"])(
+test.for(["1.0.0", "1.1.0", "0.4.0", "0.3.0"])(
   "interface, ips, mac, dns and gateways of a result of %s [N-5a] [N-5.1.1a] [N-5.3.2.1a] [N-5.3.3.1a] [N-5.3.4] [N-5.3.4.1] [N-5.3.5b] [N-5.3.6a]",
-  async (cniVersion) => {
+  async (cniVersion, { node, plugins }) => {
     const version = cniVersion < "1.0.0" ? { version: "4" } : {};
-    const status = await statusOf(`full-${cniVersion.replaceAll(".", "-")}`, {
-      cniVersion,
-      interfaces: [
-        { name: "veth1", mac: "02:00:00:00:00:0a" },
-        {
-          name: "@IFNAME@",
-          mac: "02:00:00:00:00:0b",
-          sandbox: "@NETNS@",
-          ...(cniVersion === "1.1.0" ? { mtu: 1450 } : {}),
-        },
-      ],
-      ips: [
-        { ...version, address: "10.9.0.1/24", interface: 0 },
-        { ...version, address: "10.9.0.7/24", gateway: "10.9.0.1", interface: 1 },
-      ],
-      routes: [{ dst: "0.0.0.0/0" }],
-      dns,
-    });
+    const status = await statusOf(
+      { node, plugins },
+      {
+        cniVersion,
+        interfaces: [
+          { name: "veth1", mac: "02:00:00:00:00:0a" },
+          {
+            name: "@IFNAME@",
+            mac: "02:00:00:00:00:0b",
+            sandbox: "@NETNS@",
+            ...(cniVersion === "1.1.0" ? { mtu: 1450 } : {}),
+          },
+        ],
+        ips: [
+          { ...version, address: "10.9.0.1/24", interface: 0 },
+          { ...version, address: "10.9.0.7/24", gateway: "10.9.0.1", interface: 1 },
+        ],
+        routes: [{ dst: "0.0.0.0/0" }],
+        dns,
+      },
+    );
     expect(status).toEqual([
       main,
       {
@@ -90,13 +85,23 @@ test.each(["1.0.0", "1.1.0", "0.4.0", "0.3.0"])(
   },
 );
 
-test("a result of 0.2.0 gives its addresses and the interface's name [N-5.1.1c] [N-5.3.2.1b] [N-5.3.3.1d]", async () => {
-  const status = await statusOf("old", {
-    cniVersion: "0.2.0",
-    ip4: { ip: "10.9.0.7/24", gateway: "10.9.0.1", routes: [{ dst: "0.0.0.0/0", gw: "10.9.0.1" }] },
-    ip6: { ip: "fd00:9::7/64" },
-    dns: { nameservers: ["10.9.0.1"] },
-  });
+test("a result of 0.2.0 gives its addresses and the interface's name [N-5.1.1c] [N-5.3.2.1b] [N-5.3.3.1d]", async ({
+  node,
+  plugins,
+}) => {
+  const status = await statusOf(
+    { node, plugins },
+    {
+      cniVersion: "0.2.0",
+      ip4: {
+        ip: "10.9.0.7/24",
+        gateway: "10.9.0.1",
+        routes: [{ dst: "0.0.0.0/0", gw: "10.9.0.1" }],
+      },
+      ip6: { ip: "fd00:9::7/64" },
+      dns: { nameservers: ["10.9.0.1"] },
+    },
+  );
   expect(status[1]).toEqual({
     name: "default/scripted",
     interface: "net1",
@@ -107,16 +112,22 @@ test("a result of 0.2.0 gives its addresses and the interface's name [N-5.1.1c] 
   });
 });
 
-test("without a sandbox interface there are the addresses that belong to none [N-5.3.3.1b]", async () => {
-  const status = await statusOf("no-sandbox", {
-    cniVersion: "1.0.0",
-    interfaces: [{ name: "veth1", mac: "02:00:00:00:00:0a" }],
-    ips: [
-      { address: "10.9.0.1/24", interface: 0 },
-      { address: "10.9.0.7/24" },
-      { address: "fd00:9::7/64", interface: -1 },
-    ],
-  });
+test("without a sandbox interface there are the addresses that belong to none [N-5.3.3.1b]", async ({
+  node,
+  plugins,
+}) => {
+  const status = await statusOf(
+    { node, plugins },
+    {
+      cniVersion: "1.0.0",
+      interfaces: [{ name: "veth1", mac: "02:00:00:00:00:0a" }],
+      ips: [
+        { address: "10.9.0.1/24", interface: 0 },
+        { address: "10.9.0.7/24" },
+        { address: "fd00:9::7/64", interface: -1 },
+      ],
+    },
+  );
   expect(status[1]).toEqual({
     name: "default/scripted",
     ips: ["10.9.0.7", "fd00:9::7"],
@@ -125,12 +136,18 @@ test("without a sandbox interface there are the addresses that belong to none [N
   });
 });
 
-test("a result with nothing in it has a minimal entry [N-5.1.1b] [N-5.3.3.1c]", async () => {
-  const status = await statusOf("minimal", { cniVersion: "1.0.0" });
+test("a result with nothing in it has a minimal entry [N-5.1.1b] [N-5.3.3.1c]", async ({
+  node,
+  plugins,
+}) => {
+  const status = await statusOf({ node, plugins }, { cniVersion: "1.0.0" });
   expect(status[1]).toEqual({ name: "default/scripted", default: false, dns: {} });
 });
 
-test("each further sandbox interface has an entry; one entry alone is the default [N-5.3.5b]", async () => {
+test("each further sandbox interface has an entry; one entry alone is the default [N-5.3.5b]", async ({
+  node,
+  plugins,
+}) => {
   const two = {
     cniVersion: "1.0.0",
     interfaces: [
@@ -159,7 +176,7 @@ test("each further sandbox interface has an entry; one entry alone is the defaul
   await pod.mustDel();
 });
 
-test("the same attachments give the same bytes", async () => {
+test("the same attachments give the same bytes", async ({ node }) => {
   const read = (): Promise<string> =>
     readFile(`${node.manifestsDir}/.status/default/bytes.json`, "utf8");
   const pod = await node.pod("bytes", { networks: "alpha,beta" });

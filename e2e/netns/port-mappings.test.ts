@@ -1,22 +1,19 @@
-import { execa } from "execa";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { bridge, chained, ptp } from "../support/networks.ts";
 import { nodeBinary } from "../support/paths.ts";
-import { PlexusNode } from "../support/plexus-node.ts";
-import { snapshot } from "../support/snapshot.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
+import { test } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
-import { until } from "../support/until.ts";
+import { waitUntil } from "../support/wait.ts";
 
-let node: PlexusNode;
 const portmap = { type: "portmap", capabilities: { portMappings: true }, snat: true };
 
-beforeAll(async () => {
-  node = await PlexusNode.create();
+test.beforeAll(async ({ node }) => {
   node.defaultNetwork = chained(bridge("default", 46), portmap);
   await node.nad("mapped", chained(ptp("mapped", 47), portmap));
 });
-afterAll(async () => await node?.[Symbol.asyncDispose]());
 
+/** A TCP server that answers with its name. */
 const server = `require("node:net").createServer((s) => s.end("hello from " + process.argv[1])).listen(80, "0.0.0.0", () => console.log("up"))`;
 const client = `
 const socket = require("node:net").connect(Number(process.argv[2]), process.argv[1]);
@@ -24,34 +21,19 @@ socket.pipe(process.stdout);
 socket.on("error", (e) => { console.log(e.code); process.exit(1); });
 socket.setTimeout(5000, () => { console.log("TIMEOUT"); process.exit(1); });`;
 
-/** A TCP server in the pod that says its name. */
-async function serve(pod: TestPod): Promise<AsyncDisposable> {
-  const [file, ...args] = node.lab.command(
-    "ip",
-    "netns",
-    "exec",
-    pod.netns,
-    nodeBinary(),
-    "-e",
-    server,
-    pod.name,
-  );
-  const process = execa(file, args, { reject: false, buffer: false });
-  await new Promise((resolve) => process.stdout?.once("data", resolve));
-  return {
-    async [Symbol.asyncDispose]() {
-      process.kill("SIGKILL");
-      await process;
-    },
-  };
-}
-
 async function fetch(from: TestPod, address: string, port: number): Promise<string> {
   return String((await from.try(nodeBinary(), "-e", client, address, String(port))).stdout);
 }
 
+async function served(client: TestPod, port: number): Promise<void> {
+  await waitUntil(
+    `host port ${port} leads to the pod`,
+    async () => (await fetch(client, "192.0.2.1", port)) === "hello from web",
+  );
+}
+
 /** A namespace that reaches the node from outside, through `out0` 192.0.2.1. */
-async function outside(): Promise<TestPod> {
+async function outside(node: PlexusNode): Promise<TestPod> {
   const pod = await node.pod("outside");
   await node.lab.run(
     "ip",
@@ -73,8 +55,10 @@ async function outside(): Promise<TestPod> {
   return pod;
 }
 
-test("a connection to the host port arrives in the pod, by the further network and by the default one [N-4.1.2.1.7a] [N-4.1.2.1.7.2a]", async () => {
-  const client = await outside();
+test("a connection to the host port arrives in the pod, by the further network and by the default one [N-4.1.2.1.7a] [N-4.1.2.1.7.2a]", async ({
+  node,
+}) => {
+  const client = await outside(node);
   const networks = [{ name: "mapped", portMappings: [{ hostPort: 8080, containerPort: 80 }] }];
   const pod = await node.pod("web", { networks });
   const runtimeConfig = { portMappings: [{ hostPort: 9090, containerPort: 80, protocol: "tcp" }] };
@@ -85,19 +69,19 @@ test("a connection to the host port arrives in the pod, by the further network a
     await pod.mustDel({ runtimeConfig });
   };
   await cycle(async () => {});
-  const before = await snapshot(node);
+  const before = await node.hostState();
   await cycle(async () => {
-    await using _serving = await serve(pod);
-    await until(async () => (await fetch(client, "192.0.2.1", 9090)) === "hello from web");
+    await using _server = await pod.startProgram(nodeBinary(), "-e", server, pod.name);
+    await served(client, 9090);
     await pod.run("ip", "route", "replace", "192.0.2.0/24", "via", "10.47.0.1");
-    await until(async () => (await fetch(client, "192.0.2.1", 8080)) === "hello from web");
+    await served(client, 8080);
     expect(await fetch(client, "192.0.2.1", 8081)).toBe("ECONNREFUSED");
   });
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
   expect(await fetch(client, "192.0.2.1", 8080)).toBe("ECONNREFUSED");
 });
 
-test("containerd's capitalised keys work as well", async () => {
+test("containerd's capitalised keys work as well", async ({ node }) => {
   const runtimeConfig = {
     portMappings: [{ HostPort: 7070, ContainerPort: 80, Protocol: "tcp", HostIP: "" }],
   };

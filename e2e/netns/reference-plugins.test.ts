@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import {
   bridge,
   chained,
@@ -8,17 +8,13 @@ import {
   macvlan,
   ptp,
 } from "../support/networks.ts";
-import { PlexusNode } from "../support/plexus-node.ts";
-import { snapshot } from "../support/snapshot.ts";
-import type { TestPod } from "../support/test-pod.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
+import { test } from "../support/test.ts";
+import type { PodOptions, TestPod } from "../support/test-pod.ts";
 
-let node: PlexusNode;
-
-beforeAll(async () => {
-  node = await PlexusNode.create();
+test.beforeAll(async ({ node }) => {
   await node.lab.addUplink("up0");
 });
-afterAll(async () => await node?.[Symbol.asyncDispose]());
 
 const dual = (net: number): object => ({
   ipam: hostLocal(net, { v6: true, routes: defaultRoutes }),
@@ -51,9 +47,8 @@ const networks: { name: string; config: object }[] = [
 
 const plain = ptp("plain", 10);
 
-async function pair(networksOf: string | undefined, prefix: string): Promise<[TestPod, TestPod]> {
-  const options = networksOf === undefined ? {} : { networks: networksOf };
-  return [await node.pod(`${prefix}-a`, options), await node.pod(`${prefix}-b`, options)];
+async function twoPods(node: PlexusNode, options: PodOptions = {}): Promise<[TestPod, TestPod]> {
+  return [await node.newPod(options), await node.newPod(options)];
 }
 
 async function lifeCycle(
@@ -75,38 +70,42 @@ async function lifeCycle(
 }
 
 /** The first cycle makes what plugins keep for good: bridges, shared chains, lock files. */
-async function leavesNothing(pods: [TestPod, TestPod], cycle: () => Promise<void>): Promise<void> {
+async function leavesNothing(
+  node: PlexusNode,
+  pods: [TestPod, TestPod],
+  cycle: () => Promise<void>,
+): Promise<void> {
   await cycle();
-  const before = await snapshot(node);
+  const before = await node.hostState();
   await cycle();
-  expect(await snapshot(node)).toEqual(before);
+  expect(await node.changesSince(before)).toEqual([]);
   for (const pod of pods) expect(await pod.links()).toEqual({});
 }
 
-test.each(networks)(
+test.for(networks)(
   "$name as the default network: ADD, CHECK, ping and DEL leave nothing",
-  async (of) => {
-    node.defaultNetwork = of.config;
-    const pods = await pair(undefined, `d-${of.name}`);
+  async ({ config }, { node }) => {
+    node.defaultNetwork = config;
+    const pods = await twoPods(node);
     const mapped = { portMappings: [{ hostPort: 8081, containerPort: 80, protocol: "tcp" }] };
-    const runtimeConfig = JSON.stringify(of.config).includes("portmap")
+    const runtimeConfig = JSON.stringify(config).includes("portmap")
       ? { runtimeConfig: mapped }
       : {};
-    await leavesNothing(pods, () => lifeCycle(pods, { ifName: "eth0", ...runtimeConfig }));
+    await leavesNothing(node, pods, () => lifeCycle(pods, { ifName: "eth0", ...runtimeConfig }));
   },
 );
 
-test.each(networks)(
+test.for(networks)(
   "$name as a further network: ADD, CHECK, ping and DEL leave nothing",
-  async (of) => {
+  async ({ name, config }, { node }) => {
     node.defaultNetwork = plain;
-    await node.nad(of.name, of.config);
-    const pods = await pair(of.name, `s-${of.name}`);
-    await leavesNothing(pods, () => lifeCycle(pods, { ifName: "net1" }));
+    await node.nad(name, config);
+    const pods = await twoPods(node, { networks: name });
+    await leavesNothing(node, pods, () => lifeCycle(pods, { ifName: "net1" }));
   },
 );
 
-test("static addresses on a bridge, in both roles, ping each other", async () => {
+test("static addresses on a bridge, in both roles, ping each other", async ({ node }) => {
   const network = (name: string, net: number, host: number): object =>
     list(name, {
       type: "bridge",
@@ -131,7 +130,9 @@ test("static addresses on a bridge, in both roles, ping each other", async () =>
   }
 });
 
-test("a sandbox that is no pod gets the default network and each configured one", async () => {
+test("a sandbox that is no pod gets the default network and each configured one", async ({
+  node,
+}) => {
   node.defaultNetwork = plain;
   const pod = await node.pod("podman");
   const delegates = [plain, bridge("second", 22), macvlan("third", 23)];

@@ -1,12 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
+import { hostKinds } from "../support/host-state.ts";
 import { bridge, list, macvlan, ptp } from "../support/networks.ts";
-import { errorOf, PlexusNode } from "../support/plexus-node.ts";
-import { snapshot } from "../support/snapshot.ts";
+import { test } from "../support/test.ts";
 
-let node: PlexusNode;
-
-beforeAll(async () => {
-  node = await PlexusNode.create();
+test.beforeAll(async ({ node }) => {
   await node.lab.addUplink("up0");
   node.defaultNetwork = ptp("default", 40);
   const capabilities = { ips: true, mac: true };
@@ -19,13 +17,12 @@ beforeAll(async () => {
     bridge("bridge-args", 44, { isGateway: false, ipam: { type: "static" } }),
   );
 });
-afterAll(async () => await node?.[Symbol.asyncDispose]());
 
 const addresses = ["10.99.0.7/24", "fd99::7/64"];
 
-test.each(["macvlan-static", "bridge-static"])(
+test.for(["macvlan-static", "bridge-static"])(
   "%s: the requested addresses and MAC are in the pod, its status and its pings [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.3a] [N-4.1.2.1.4a]",
-  async (network) => {
+  async (network, { node }) => {
     const pods = [];
     for (const host of [7, 8]) {
       const ips = addresses.map((address) => address.replace("7/", `${host}/`));
@@ -52,11 +49,13 @@ test.each(["macvlan-static", "bridge-static"])(
   },
 );
 
-test("an address of a host-local pool is leased as asked; one outside is refused and leaves nothing", async () => {
+test("an address of a host-local pool is leased as asked; one outside is refused and leaves nothing", async ({
+  node,
+}) => {
   const good = await node.pod("pool", { networks: [{ name: "bridge-pool", ips: ["10.43.0.77"] }] });
   await good.mustAdd();
   expect(await good.addresses("net1")).toEqual(["10.43.0.77/24"]);
-  const before = await snapshot(node);
+  const before = await node.hostState();
   const bad = await node.pod("outside", {
     networks: [{ name: "bridge-pool", ips: ["192.0.2.1"] }],
   });
@@ -65,12 +64,11 @@ test("an address of a host-local pool is leased as asked; one outside is refused
   });
   expect(errorOf(await bad.add()).msg).toMatch(/default\/bridge-pool \(net1\).*192\.0\.2\.1/);
   expect(errorOf(await taken.add()).msg).toMatch(/10\.43\.0\.77/);
-  const { pods: _before, ...rest } = before;
-  expect(await snapshot(node)).toMatchObject(rest);
+  expect(await node.changesSince(before, hostKinds)).toEqual([]);
   await good.mustDel();
 });
 
-test("static refuses an address without a prefix length [N-4.1.2.1.3a]", async () => {
+test("static refuses an address without a prefix length [N-4.1.2.1.3a]", async ({ node }) => {
   const pod = await node.pod("no-prefix", {
     networks: [{ name: "macvlan-static", ips: ["10.99.0.9"] }],
   });
@@ -78,7 +76,9 @@ test("static refuses an address without a prefix length [N-4.1.2.1.3a]", async (
   expect(await pod.links()).toEqual({});
 });
 
-test("cni-args reach the plugin: static takes its addresses, bridge its MAC [N-4.1.2.1.6a]", async () => {
+test("cni-args reach the plugin: static takes its addresses, bridge its MAC [N-4.1.2.1.6a]", async ({
+  node,
+}) => {
   const args = { ips: ["10.98.0.3/24"], mac: "02:bb:00:00:00:03" };
   const pod = await node.pod("args", { networks: [{ name: "bridge-args", "cni-args": args }] });
   await pod.mustAdd();
@@ -87,7 +87,7 @@ test("cni-args reach the plugin: static takes its addresses, bridge its MAC [N-4
   await pod.mustDel();
 });
 
-test("an IP in the runtime's CNI_ARGS goes to the default network alone", async () => {
+test("an IP in the runtime's CNI_ARGS goes to the default network alone", async ({ node }) => {
   node.defaultNetwork = list("default-static", {
     type: "ptp",
     ipam: { type: "host-local", subnet: "10.45.0.0/24" },
@@ -99,7 +99,7 @@ test("an IP in the runtime's CNI_ARGS goes to the default network alone", async 
   await pod.mustDel();
 });
 
-test("requests for the default network come with its annotation", async () => {
+test("requests for the default network come with its annotation", async ({ node }) => {
   const value = JSON.stringify([
     {
       name: "macvlan-static",

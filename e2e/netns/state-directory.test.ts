@@ -1,46 +1,49 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode } from "../support/scripted-node.ts";
-import type { ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
+import { scriptedTest as test } from "../support/test.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-
-beforeAll(async () => {
-  scripted = await scriptedNode({ daemon: false });
-  ({ node, plugins } = scripted);
-  await node.lab.run("mkdir", "-p", node.stateDir);
-  await node.lab.run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", node.stateDir);
-  await node.startDaemon();
+test.beforeAll(async ({ idleNode: { lab, stateDir } }) => {
+  await lab.run("mkdir", "-p", stateDir);
+  await lab.run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", stateDir);
 });
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => await plugins.clear());
 
-const filler = (): string => `${node.stateDir}/filler`;
+/** Fills the state directory with a file and returns its path. */
+async function fill({ lab, stateDir }: PlexusNode): Promise<string> {
+  const file = join(stateDir, "filler");
+  await lab.try(["dd", "if=/dev/zero", `of=${file}`, "bs=4k", "count=16", "status=none"]);
+  return file;
+}
 
-test("a full state directory refuses an ADD with its reason, before anything is attached", async () => {
+test("a full state directory refuses an ADD with its reason, before anything is attached", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("full", { networks: "alpha" });
-  await node.lab.run("dd", "if=/dev/zero", `of=${filler()}`, "bs=4k", "count=16", "status=none");
+  const filler = await fill(node);
   const error = errorOf(await pod.add());
   expect(error.code).toBe(5);
   expect(error.msg).toMatch(/attachment record.*ENOSPC/);
   expect(await plugins.order()).toEqual([]);
-  await node.lab.run("rm", filler());
+  await node.lab.run("rm", filler);
   expect(await node.lab.run("ls", node.stateDir), "no half-written file").toBe("");
   await pod.mustAdd();
   await pod.mustDel();
 });
 
-test("a state directory that became full since the ADD does not stop the DEL", async () => {
+test("a state directory that became full since the ADD does not stop the DEL", async ({ node }) => {
   const pod = await node.pod("full-later", { networks: "alpha" });
   await pod.mustAdd();
-  await node.lab.try(["dd", "if=/dev/zero", `of=${filler()}`, "bs=4k", "count=16", "status=none"]);
+  const filler = await fill(node);
   await pod.mustDel();
-  await node.lab.run("rm", filler());
+  await node.lab.run("rm", filler);
 });
 
-test("a read-only state directory refuses ADD and DEL with their reason; both work again when it is mended", async () => {
+test("a read-only state directory refuses ADD and DEL with their reason; both work again when it is mended", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("read-only", { networks: "alpha" });
   const attached = await node.pod("attached", { networks: "alpha" });
   await attached.mustAdd();
@@ -58,7 +61,9 @@ test("a read-only state directory refuses ADD and DEL with their reason; both wo
   await pod.mustDel();
 });
 
-test("a daemon whose state directory cannot be made says so in one line and does not start", async () => {
+test("a daemon whose state directory cannot be made does not start and names the reason in one line", async ({
+  node,
+}) => {
   await node.stopDaemon();
   await expect(node.startDaemon("--state-dir", "/etc/hostname/plexus")).rejects.toThrow(
     /plexusd: .*\/etc\/hostname/,

@@ -1,65 +1,43 @@
 import { existsSync } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { list } from "../support/networks.ts";
-import { errorOf, type PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
-import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
-import type { TestPod } from "../support/test-pod.ts";
-import { until } from "../support/until.ts";
+import { errorScript } from "../support/scripted-plugins.ts";
+import { detachOrder, scriptedTest as test } from "../support/test.ts";
+import { waitUntil } from "../support/wait.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
+const dels = detachOrder("alpha", "beta");
 
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => await plugins.clear());
-afterEach(async () => {
-  for (const type of scriptedTypes)
-    for (const c of ["ADD", "DEL", "CHECK"]) await plugins.unscript(type, c);
-});
-
-const dels = [
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
-
-function recordOf(pod: TestPod): string {
-  return join(node.stateDir, `${pod.containerId}@eth0.json`);
-}
-
-/** A link in the pod with the attachment's name, as a plugin that failed its DEL leaves it. */
-async function leaveLink(pod: TestPod, name: string): Promise<void> {
-  await pod.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}-p`);
-}
-
-test("a failing DEL stops neither the other networks nor hides: error, record and a second DEL [N-7.2b] [N-7.2c]", async () => {
+test("a failing DEL stops neither the other networks nor hides: error, record and a second DEL [N-7.2b] [N-7.2c]", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("one-fails", { networks: "alpha,beta" });
   await pod.mustAdd();
-  await leaveLink(pod, "net1");
+  // The interface that a plugin with a failing DEL leaves.
+  await pod.addLink("net1");
   await plugins.clear();
   await plugins.script("alpha", "DEL", errorScript(77, "the switch is busy"));
   const error = errorOf(await pod.del());
   expect(error.code).toBe(77);
   expect(error.msg).toContain('plugin type="alpha" failed (delete): the switch is busy');
   expect(await plugins.order()).toEqual(dels);
-  expect(existsSync(recordOf(pod))).toBe(true);
+  expect(existsSync(pod.recordPath)).toBe(true);
   await plugins.unscript("alpha", "DEL");
   await pod.mustDel();
-  expect(existsSync(recordOf(pod))).toBe(false);
+  expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("within a chain the first failing DEL stops the chain alone [R-1.0-24]", async () => {
+test("within a chain the first failing DEL stops the chain alone [R-1.0-24]", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("chain-stops", { networks: "alpha" });
   await pod.mustAdd();
-  await leaveLink(pod, "eth0");
+  // The interface that a plugin with a failing DEL leaves.
+  await pod.addLink("eth0");
   await plugins.clear();
   await plugins.script("default-second", "DEL", errorScript(55, "busy"));
   expect(errorOf(await pod.del()).code).toBe(55);
@@ -68,7 +46,7 @@ test("within a chain the first failing DEL stops the chain alone [R-1.0-24]", as
   await pod.mustDel();
 });
 
-test("several failing DELs are one error that names each", async () => {
+test("several failing DELs are one error that names each", async ({ node, plugins }) => {
   const pod = await node.pod("two-fail", { networks: "alpha,beta" });
   await pod.mustAdd();
   await plugins.script("alpha", "DEL", errorScript(77, "first reason"));
@@ -80,7 +58,10 @@ test("several failing DELs are one error that names each", async () => {
   await pod.mustDel();
 });
 
-test("where the interface is gone a failing DEL is repeated without a namespace", async () => {
+test("where the interface is gone a failing DEL is repeated without a namespace", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("no-link", { networks: "alpha" });
   await pod.mustAdd();
   await plugins.clear();
@@ -94,7 +75,7 @@ test("where the interface is gone a failing DEL is repeated without a namespace"
   await pod.mustDel();
 });
 
-test("no DEL error has the words that containerd takes for success", async () => {
+test("no DEL error has the words that containerd takes for success", async ({ node, plugins }) => {
   const pod = await node.pod("words", { networks: "alpha" });
   await pod.mustAdd();
   await plugins.script(
@@ -108,21 +89,27 @@ test("no DEL error has the words that containerd takes for success", async () =>
   await pod.mustDel();
 });
 
-test("an ADD whose undoing fails keeps its record; the runtime's DEL completes it", async () => {
+test("an ADD whose undoing fails keeps its record; the runtime's DEL completes it", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("undo-fails", { networks: "alpha,beta" });
   await plugins.script("beta", "ADD", errorScript(120, "full"));
   await plugins.script("alpha", "DEL", errorScript(121, "busy"));
   expect(errorOf(await pod.add()).code, "the reason is the ADD's").toBe(120);
-  expect(existsSync(recordOf(pod))).toBe(true);
+  expect(existsSync(pod.recordPath)).toBe(true);
   expect(errorOf(await pod.del()).code).toBe(121);
   await plugins.unscript("alpha", "DEL");
   await plugins.clear();
   await pod.mustDel();
   expect(await plugins.order()).toEqual(dels);
-  expect(existsSync(recordOf(pod))).toBe(false);
+  expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("DEL goes by the record: changed annotation, changed definition, removed manifests do not matter", async () => {
+test("DEL uses the record: changed annotation, changed definition, removed manifests do not matter", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("by-record", { networks: "alpha" });
   await pod.mustAdd();
   await pod.annotate({ networks: "beta,gamma" });
@@ -136,7 +123,10 @@ test("DEL goes by the record: changed annotation, changed definition, removed ma
   await node.nad("alpha", list("net-alpha", { type: "alpha" }));
 });
 
-test("DEL without an ADD and a second DEL succeed; the default network is told [R-1.0-15] [R-0.4-13]", async () => {
+test("DEL without an ADD and a second DEL succeed; the default network gets its DEL [R-1.0-15] [R-0.4-13]", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("never-added", { networks: "alpha" });
   await pod.mustDel();
   expect(await plugins.order()).toEqual(dels.slice(2));
@@ -147,7 +137,10 @@ test("DEL without an ADD and a second DEL succeed; the default network is told [
   expect(await plugins.order()).toEqual(dels.slice(2));
 });
 
-test("a second ADD is refused with code 103 and changes nothing [R-1.0-14]", async () => {
+test("a second ADD is refused with code 103 and changes nothing [R-1.0-14]", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("twice", { networks: "alpha" });
   await pod.mustAdd();
   await plugins.clear();
@@ -160,7 +153,10 @@ test("a second ADD is refused with code 103 and changes nothing [R-1.0-14]", asy
   expect(await plugins.order()).toEqual(["DEL alpha/net1", ...dels.slice(2)]);
 });
 
-test("DEL without a namespace, or with one that is gone, tells the plugins that there is none", async () => {
+test("DEL without a namespace, or with one that is gone, gives the plugins an empty CNI_NETNS", async ({
+  node,
+  plugins,
+}) => {
   for (const name of ["empty", "stale"]) {
     const pod = await node.pod(name, { networks: "alpha" });
     await pod.mustAdd();
@@ -173,25 +169,27 @@ test("DEL without a namespace, or with one that is gone, tells the plugins that 
   }
 });
 
-test("a damaged record: DEL goes by the teardown plan and forgets both", async () => {
+test("a damaged record: DEL uses the teardown plan and removes both", async ({ node, plugins }) => {
   const pod = await node.pod("damaged", { networks: "alpha,beta" });
   await pod.mustAdd();
-  await damage(recordOf(pod));
+  await damage(pod.recordPath);
   await plugins.clear();
   await pod.mustDel();
   expect(await plugins.order()).toEqual(dels);
-  expect(existsSync(recordOf(pod))).toBe(false);
+  expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("record and plan damaged: the default network is told, the files are put aside, the pod can go", async () => {
+test("record and plan damaged: the default network gets its DEL, the files are put aside, the pod can be deleted", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("both-damaged", { networks: "alpha" });
   await pod.mustAdd();
-  for (const path of [recordOf(pod), recordOf(pod).replace(/json$/, "teardown")])
-    await damage(path);
+  for (const path of [pod.recordPath, pod.planPath]) await damage(path);
   await plugins.clear();
   await pod.mustDel();
   expect(await plugins.order()).toEqual(dels.slice(2));
-  expect(existsSync(recordOf(pod))).toBe(false);
+  expect(existsSync(pod.recordPath)).toBe(false);
   expect(node.log).toContain("put aside");
   await pod.mustAdd();
   await pod.mustDel();
@@ -199,7 +197,7 @@ test("record and plan damaged: the default network is told, the files are put as
 
 /** Turns one letter in the middle of a file, once the last update of it is durable. */
 async function damage(path: string): Promise<void> {
-  await until(() => !existsSync(`${path}.latest`));
+  await waitUntil("the last update is durable", () => !existsSync(`${path}.latest`));
   const text = await readFile(path);
   const middle = text.indexOf("net-alpha");
   text.write("M", middle);

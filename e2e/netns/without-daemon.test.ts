@@ -1,42 +1,32 @@
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
+import { fileKinds } from "../support/host-state.ts";
 import { bridge, macvlan, ptp } from "../support/networks.ts";
-import { errorOf, PlexusNode } from "../support/plexus-node.ts";
-import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
-import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
-import { snapshot } from "../support/snapshot.ts";
-import type { TestPod } from "../support/test-pod.ts";
-import { until } from "../support/until.ts";
+import { PlexusNode } from "../support/plexus-node.ts";
+import { errorScript } from "../support/scripted-plugins.ts";
+import { detachOrder, scriptedTest as test } from "../support/test.ts";
+import { waitUntil } from "../support/wait.ts";
 
-let scripted: ScriptedNode;
-let node: PlexusNode;
-let plugins: ScriptedPlugins;
-
-beforeAll(async () => {
-  scripted = await scriptedNode();
-  ({ node, plugins } = scripted);
-});
-afterAll(async () => await scripted?.[Symbol.asyncDispose]());
-beforeEach(async () => await plugins.clear());
-afterEach(async () => {
-  for (const type of scriptedTypes) for (const c of ["ADD", "DEL"]) await plugins.unscript(type, c);
-});
-
-const dels = [
-  "DEL beta/net2",
-  "DEL alpha/net1",
-  "DEL default-second/eth0",
-  "DEL default-first/eth0",
-];
-const soon = { PLEXUS_WAIT_MS: "100" };
-
-function hasRecord(pod: TestPod): boolean {
-  return existsSync(join(node.stateDir, `${pod.containerId}@eth0.json`));
+const dels = detachOrder("alpha", "beta");
+/** Sends the oldest daemon a SIGTERM; returns when it takes no more calls, with the promise of its end. */
+async function drain(node: PlexusNode): Promise<{ ended: Promise<void> }> {
+  const logged = node.log.length;
+  const ended = node.stopDaemon("SIGTERM");
+  await waitUntil("the daemon takes no more calls", () =>
+    node.log.slice(logged).includes("those in flight are served"),
+  );
+  return { ended };
 }
 
-test("a daemon that is restarted between ADD and DEL knows what to detach", async () => {
+const soon = { PLEXUS_WAIT_MS: "100" };
+
+test("a daemon that is restarted between ADD and DEL knows what to detach", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("restarted", { networks: "alpha,beta" });
   await pod.mustAdd();
   await node.stopDaemon();
@@ -47,7 +37,10 @@ test("a daemon that is restarted between ADD and DEL knows what to detach", asyn
   expect(await plugins.order()).toEqual(dels);
 });
 
-test("DEL without a daemon replays the plan with the calls that the daemon would make", async () => {
+test("DEL without a daemon replays the plan with the calls that the daemon would make", async ({
+  node,
+  plugins,
+}) => {
   const [a, b] = [
     await node.pod("with", { networks: "alpha,beta" }),
     await node.pod("none", { networks: "alpha,beta" }),
@@ -62,18 +55,21 @@ test("DEL without a daemon replays the plan with the calls that the daemon would
   const byShim = await plugins.executions();
   await node.startDaemon();
   expect(await plugins.order()).toEqual(dels);
-  const told = (of: typeof byShim): string =>
-    JSON.stringify(of.map(({ env, stdin }) => ({ env, stdin })));
-  expect(told(byShim)).toBe(
-    told(byDaemon)
+  const inputs = (executions: typeof byShim): string =>
+    JSON.stringify(executions.map(({ env, stdin }) => ({ env, stdin })));
+  expect(inputs(byShim)).toBe(
+    inputs(byDaemon)
       .replaceAll("c-with", "c-none")
       .replaceAll("ns-with", "ns-none")
       .replaceAll("=with", "=none"),
   );
-  expect(hasRecord(b)).toBe(false);
+  expect(existsSync(b.recordPath)).toBe(false);
 });
 
-test("a plan of which a step failed is kept and repeated whole; the daemon's DEL completes it", async () => {
+test("a plan of which a step failed is kept and repeated whole; the daemon's DEL completes it", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("in-part", { networks: "alpha,beta" });
   await pod.mustAdd();
   await node.stopDaemon();
@@ -86,13 +82,13 @@ test("a plan of which a step failed is kept and repeated whole; the daemon's DEL
   errorOf(await pod.del());
   expect(await plugins.order(), "DELs can be repeated").toEqual(dels);
   await plugins.unscript("alpha", "DEL");
-  expect(hasRecord(pod)).toBe(true);
+  expect(existsSync(pod.recordPath)).toBe(true);
   await node.startDaemon();
   await pod.mustDel();
-  expect(hasRecord(pod)).toBe(false);
+  expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("a plan whose namespace is gone is replayed without one", async () => {
+test("a plan whose namespace is gone is replayed without one", async ({ node, plugins }) => {
   const pod = await node.pod("gone", { networks: "alpha,beta" });
   await pod.mustAdd();
   await node.stopDaemon();
@@ -104,7 +100,10 @@ test("a plan whose namespace is gone is replayed without one", async () => {
   expect(namespaces).toEqual(["", "", "", ""]);
 });
 
-test("DEL without a daemon and without a plan is success: nothing was attached", async () => {
+test("DEL without a daemon and without a plan is success: nothing was attached", async ({
+  node,
+  plugins,
+}) => {
   const pod = await node.pod("unknown", { networks: "alpha" });
   await node.stopDaemon();
   await pod.mustDel();
@@ -112,7 +111,9 @@ test("DEL without a daemon and without a plan is success: nothing was attached",
   expect(await plugins.order()).toEqual([]);
 });
 
-test("without a daemon ADD fails after its wait, CHECK and GC at once with code 11, STATUS with code 50", async () => {
+test("without a daemon ADD fails after its wait, CHECK and GC at once with code 11, STATUS with code 50", async ({
+  node,
+}) => {
   const pod = await node.pod("waits");
   await node.stopDaemon();
   const conf = { ...node.conf(), cniVersion: "1.1.0" };
@@ -127,33 +128,39 @@ test("without a daemon ADD fails after its wait, CHECK and GC at once with code 
   await node.startDaemon();
 });
 
-test("an ADD that comes while the daemon restarts waits for it and succeeds", async () => {
+test("an ADD that comes while the daemon restarts waits for it and succeeds", async ({ node }) => {
   const pod = await node.pod("patient", { networks: "alpha" });
   await node.stopDaemon();
   const call = node.start(pod.request("ADD", { env: { PLEXUS_WAIT_MS: "120000" } }));
-  await until(() => existsSync(join(node.stateDir, `${pod.containerId}.lock`)));
+  await waitUntil("the ADD is under way", () => pod.isLocked());
   await node.startDaemon();
   expect(await call.outcome).toMatchObject({ exitCode: 0 });
   await pod.mustDel();
 });
 
-test("SIGTERM: calls in flight are served to their end, then the daemon goes", async () => {
+test("SIGTERM: calls in flight are served to their end, then the daemon goes", async ({
+  node,
+  plugins,
+}) => {
   const pods = await Promise.all([1, 2].map((n) => node.pod(`flight-${n}`, { networks: "alpha" })));
   await plugins.script("alpha", "ADD", { hold: true });
   const calls = pods.map((pod) => node.start(pod.request("ADD")));
-  await until(
+  await waitUntil(
+    "both ADDs have come to alpha",
     async () => (await plugins.executions()).filter((e) => e.type === "alpha").length === 2,
   );
-  const stopped = node.stopDaemon("SIGTERM");
-  await until(() => node.log.includes("those in flight are served"));
+  const { ended } = await drain(node);
   await plugins.release("alpha", "ADD");
   for (const call of calls) expect(await call.outcome).toMatchObject({ exitCode: 0 });
-  await stopped;
+  await ended;
   await node.startDaemon();
   for (const pod of pods) await pod.mustDel();
 });
 
-test("two daemons hand over: the first ends what it began, the second takes what comes", async () => {
+test("two daemons hand over: the first ends what it began, the second takes what comes", async ({
+  node,
+  plugins,
+}) => {
   const [first, second] = [
     await node.pod("over-1", { networks: "alpha" }),
     await node.pod("over-2", { networks: "beta" }),
@@ -162,18 +169,18 @@ test("two daemons hand over: the first ends what it began, the second takes what
   const call = node.start(first.request("ADD"));
   await plugins.reached("alpha", "ADD");
   await node.startDaemon();
-  const stopped = node.stopDaemon("SIGTERM");
-  await until(() => node.log.includes("those in flight are served"));
+  const { ended } = await drain(node);
   await second.mustAdd();
   await plugins.release("alpha", "ADD");
   expect(await call.outcome).toMatchObject({ exitCode: 0 });
-  await stopped;
+  await ended;
   await first.mustDel();
   await second.mustDel();
 });
 
 test("after a reboot, with /run and the namespaces gone and the state kept, DEL releases what is left", async () => {
   await using real = await PlexusNode.create();
+  await real.startDaemon();
   await real.lab.addUplink("up0");
   real.defaultNetwork = bridge("reboot-default", 33, { ipMasq: true });
   await real.nad("m", macvlan("reboot-macvlan", 34));
@@ -182,14 +189,12 @@ test("after a reboot, with /run and the namespaces gone and the state kept, DEL 
   await warm.mustAdd();
   await warm.mustDel();
   const pod = await real.pod("rebooted", { networks: "m,p" });
-  const before = await snapshot(real);
+  const before = await real.hostState();
   await pod.mustAdd();
   await real.stopDaemon("SIGKILL");
   await real.lab.deleteNetns(pod.netns);
   await rm(join(real.lab.dir, "run"), { recursive: true });
   await real.startDaemon();
   await pod.mustDel();
-  const after = await snapshot(real);
-  expect(after.files).toEqual(before.files);
-  expect(after.links).toEqual(before.links);
+  expect(await real.changesSince(before, ["links", ...fileKinds])).toEqual([]);
 });

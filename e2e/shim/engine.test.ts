@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from "node:child_process";
-import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { encodeFrame, encodePlan, FrameType } from "./frames.ts";
-import { type Bench, cniError, eachBuild, until } from "./harness.ts";
+import { isRunning } from "../support/processes.ts";
+import { waitUntil } from "../support/wait.ts";
+import { encodeExec, encodeFrame, encodePlan, FrameType } from "./frames.ts";
+import { type Bench, cniError, eachBuild } from "./harness.ts";
 
 /**
- * Installs a small engine as plexus-standalone, and returns its path. It runs as either kind of
- * module: which one is up to a package.json above the temporary directory.
+ * Installs an engine of our own kind as plexus-standalone, and returns its path. The script runs as either kind of
+ * module, which a package.json in a directory above decides.
  */
 function standalone(bench: Bench, script: string, mode = 0o755): string {
   const path = join(bench.dir, "plexus-standalone");
@@ -29,7 +39,7 @@ function plan(bench: Bench, ifName = "eth0"): string {
   bench.plugin("mark", `echo "$CNI_COMMAND" >>${mark}`);
   const steps = [{ type: "mark", path: bench.bin, env: ["CNI_COMMAND=DEL"] }];
   const file = join(bench.state, `c1@${ifName}.teardown`);
-  writeFileSync(file, encodePlan({ containerId: "c1", ifName, steps }));
+  writeFileSync(file, encodePlan({ containerId: "c1", ifName, steps }), { mode: 0o600 });
   return mark;
 }
 
@@ -44,7 +54,7 @@ eachBuild("the conversation", (bench) => {
     const env = { CNI_ARGS: "K=V", PLEXUS_TRACE: "t1", OTHER: "no", CNI_OTHER: "x=y" };
     const answer = await bench().run({ env, stdin: '{"name":"n"}' });
     expect(answer).toMatchObject({ code: 0, stdout: "ok\n" });
-    expect(fields.slice(0, 2)).toEqual(["1", '{"name":"n"}']);
+    expect(fields.slice(0, 2)).toEqual(["2", '{"name":"n"}']);
     const [started] = fields.filter((field) => field.startsWith("PLEXUS_STARTED_US="));
     const startedUs = Number(started?.split("=")[1]);
     expect(startedUs).toBeGreaterThanOrEqual(before);
@@ -63,48 +73,44 @@ eachBuild("the conversation", (bench) => {
   });
 
   test.each([
-    ["/proc/self/ns/net", true],
-    ["another", false],
-    ["", false],
-    ["/nonexistent/netns", false],
-    ["/proc/self/ns/mnt", false],
-    ["/dev/null", false],
-  ])("the request tells whether CNI_NETNS %j is the shim's own", async (path, isOwn) => {
+    ["", undefined],
+    ["a pod's", "ok"],
+    ["/proc/self/ns/net", "own"],
+    ["a bind mount of the shim's own", "own"],
+    ["/nonexistent/netns", "gone"],
+    ["/dev/null/netns", "gone"],
+    ["/proc/self/ns/mnt", "gone"],
+    ["/dev/null", "gone"],
+    ["/proc/4194305/ns/net", "gone"],
+    ["a link to itself", "gone"],
+    [`/${"x".repeat(300)}`, "unknown"],
+  ])("the request states what CNI_NETNS %j is: %s", async (path, state) => {
     const pinned = join(bench().dir, "netns");
-    if (path === "another") {
-      writeFileSync(pinned, "");
-      execFileSync("unshare", ["-n", "mount", "--bind", "/proc/self/ns/net", pinned]);
-    }
+    const paths: Record<string, () => string> = {
+      "a pod's": () => bench().netns(),
+      "a bind mount of the shim's own": () => {
+        writeFileSync(pinned, "");
+        execFileSync("mount", ["--bind", "/proc/self/ns/net", pinned]);
+        return pinned;
+      },
+      "a link to itself": () => {
+        symlinkSync(pinned, pinned);
+        return pinned;
+      },
+    };
     let fields: string[] = [];
     await bench().engine((engine) => {
       fields = engine.request.fields.map(String);
       engine.done();
     });
     try {
-      await bench().run({ env: { CNI_NETNS: path === "another" ? pinned : path } });
+      await bench().run({ env: { CNI_NETNS: paths[path]?.() ?? path } });
     } finally {
-      if (path === "another") execFileSync("umount", [pinned]);
+      if (path.startsWith("a bind mount")) execFileSync("umount", [pinned]);
     }
     expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(
-      isOwn ? ["PLEXUS_NETNS_IS_OWN=1"] : [],
+      state === undefined ? [] : [`PLEXUS_NETNS=${state}`],
     );
-  });
-
-  test("a bind mount of the shim's own namespace is its own, too", async () => {
-    const pinned = join(bench().dir, "netns");
-    writeFileSync(pinned, "");
-    execFileSync("mount", ["--bind", "/proc/self/ns/net", pinned]);
-    let fields: string[] = [];
-    await bench().engine((engine) => {
-      fields = engine.request.fields.map(String);
-      engine.done();
-    });
-    try {
-      await bench().run({ env: { CNI_NETNS: pinned } });
-    } finally {
-      execFileSync("umount", [pinned]);
-    }
-    expect(fields).toContain("PLEXUS_NETNS_IS_OWN=1");
   });
 
   test("an environment with more CNI variables than a frame has fields is an error", async () => {
@@ -166,7 +172,7 @@ eachBuild("the conversation", (bench) => {
       stdio: "ignore",
     });
     try {
-      await until(() => existsSync(socket));
+      await waitUntil("the peer listens", () => existsSync(socket));
       const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: socket } }));
       expect(error.code).toBe(999);
       expect(error.msg).toBe(`refused to talk to ${socket}: its owner has uid 65534, not root's`);
@@ -219,17 +225,34 @@ eachBuild("a daemon that is not there yet", (bench) => {
       "-e",
       `require("net").createServer().listen(${JSON.stringify(bench().socket)})`,
     ]);
-    await until(() => existsSync(bench().socket));
+    await waitUntil("the owner listens", () => existsSync(bench().socket));
     owner.kill("SIGKILL");
     await new Promise((ended) => owner.on("close", ended));
     const error = cniError(await bench().run({ env: { CNI_COMMAND: "CHECK" } }));
-    expect(error.msg).toMatch(/after 0 ms: Connection refused; is the plexus DaemonSet/);
+    expect(error.msg).toMatch(/after 300 ms: Connection refused; is the plexus DaemonSet/);
   });
 
-  test.each(["CHECK", "GC", "STATUS"])("%s does not wait", async (command) => {
-    const answer = await bench().run({ env: { CNI_COMMAND: command, PLEXUS_WAIT_MS: "20000" } });
-    expect(cniError(answer).code).toBe(command === "STATUS" ? 50 : 11);
-    expect(answer.ms).toBeLessThan(3000);
+  test("GC does not wait", async () => {
+    const answer = await bench().run({ env: { CNI_COMMAND: "GC", PLEXUS_WAIT_MS: "20000" } });
+    expect(cniError(answer)).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/after 0 ms: /),
+    });
+  });
+
+  test.each(["CHECK", "STATUS"])("%s waits for it as ADD does", async (command) => {
+    const call = bench().start({ env: { CNI_COMMAND: command, PLEXUS_WAIT_MS: "10000" } });
+    setTimeout(() => void bench().engine((engine) => engine.done(0, "late")), 400);
+    expect(await call.ended).toMatchObject({ code: 0, stdout: "late" });
+  });
+
+  test("STATUS waits for five seconds at most", async () => {
+    const answer = await bench().run({ env: { CNI_COMMAND: "STATUS", PLEXUS_WAIT_MS: "60000" } });
+    expect(cniError(answer)).toMatchObject({
+      code: 50,
+      msg: expect.stringMatching(/after 5000 ms: /),
+    });
+    expect(answer.ms).toBeGreaterThan(4900);
   });
 
   test("DEL replays the plan at once", async () => {
@@ -243,8 +266,9 @@ eachBuild("a daemon that is not there yet", (bench) => {
 
 eachBuild("a connection that is lost in the middle", (bench) => {
   const lose = async (): Promise<void> => {
+    bench().plugin("noop", "");
     const server = await bench().engine(async (engine) => {
-      await engine.exec({ type: "true", path: "/usr/bin" });
+      await engine.exec({ type: "noop", path: bench().bin });
       server.close();
       engine.socket.destroy();
     });
@@ -295,6 +319,114 @@ eachBuild("a connection that is lost in the middle", (bench) => {
   });
 });
 
+eachBuild("an engine that hangs", (bench) => {
+  const silent = { PLEXUS_SILENCE_MS: "400" };
+
+  test("before its first order: ADD gives up, and what earlier calls attached stays", async () => {
+    const mark = plan(bench());
+    await bench().engine(() => undefined);
+    const error = cniError(await bench().run({ env: silent }));
+    expect(error).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/: it did not answer in time; is/),
+    });
+    expect(existsSync(mark)).toBe(false);
+  });
+
+  test.each(["CHECK", "GC", "STATUS"])("before its first order: %s gives up", async (command) => {
+    await bench().engine(() => undefined);
+    const error = cniError(await bench().run({ env: { CNI_COMMAND: command, ...silent } }));
+    expect(error.code).toBe(command === "STATUS" ? 50 : 11);
+  });
+
+  test("before its first order: DEL replays the plan", async () => {
+    const mark = plan(bench());
+    await bench().engine(() => undefined);
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL", ...silent } })).toMatchObject({
+      code: 0,
+    });
+    expect(readFileSync(mark, "utf8")).toBe("DEL\n");
+  });
+
+  test("before its first order, with a search before that: plexus-standalone serves the call", async () => {
+    await bench().engine((engine) => void engine.find(bench().bin, "p").catch(() => undefined));
+    const script = 'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';
+    const env = { PLEXUS_STANDALONE: standalone(bench(), script), PLEXUS_SILENCE_MS: "5000" };
+    expect((await bench().run({ env })).stdout).toBe("standalone");
+  });
+
+  test.each(["ADD", "DEL"])(
+    "between orders: %s detaches, without plexus-standalone",
+    async (command) => {
+      const mark = plan(bench());
+      bench().plugin("noop", "");
+      await bench().engine(async (engine) => {
+        await engine.exec({ type: "noop", path: bench().bin });
+      });
+      const script =
+        'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';
+      const PLEXUS_STANDALONE = standalone(bench(), script);
+      const answer = await bench().run({
+        env: { CNI_COMMAND: command, PLEXUS_STANDALONE, ...silent },
+      });
+      if (command === "ADD")
+        expect(cniError(answer)).toMatchObject({
+          code: 11,
+          msg: "plexusd fell silent during the call; what was attached has been detached again",
+        });
+      else expect(answer).toMatchObject({ code: 0, stdout: "" });
+      expect(readFileSync(mark, "utf8")).toBe("DEL\n");
+    },
+  );
+
+  test("a delegate that takes longer than the limit is no silence", async () => {
+    bench().plugin("slow", "sleep 0.8; echo slow");
+    const result = await bench().order({ type: "slow" }, silent);
+    expect(result).toMatchObject({ outcome: "exited", stdout: "slow\n" });
+  });
+
+  test("that takes no answers: the call ends all the same", async () => {
+    bench().plugin("large", "head -c 4000000 /dev/zero");
+    await bench().engine((engine) => {
+      engine.socket.write(encodeExec({ type: "large", path: bench().bin }));
+      engine.socket.pause();
+    });
+    const error = cniError(await bench().run({ env: silent }));
+    expect(error.msg).toMatch(/^plexusd fell silent during the call/);
+  });
+
+  test("plexus-standalone that hangs is ended, and DEL replays the plan", async () => {
+    const mark = plan(bench());
+    const pid = join(bench().dir, "pid");
+    const script = `fs.writeFileSync(${JSON.stringify(pid)}, String(process.pid)); setInterval(() => 0, 1000);`;
+    const PLEXUS_STANDALONE = standalone(bench(), script);
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STANDALONE, PLEXUS_SILENCE_MS: "3000" };
+    expect(await bench().run({ env })).toMatchObject({ code: 0 });
+    expect(readFileSync(mark, "utf8")).toBe("DEL\n");
+    expect(isRunning(Number(readFileSync(pid, "utf8")))).toBe(false);
+  });
+});
+
+eachBuild("orders sent ahead", (bench) => {
+  test("are carried out in sequence, and answered in that order", async () => {
+    bench().plugin("slow", "sleep 0.2; echo slow");
+    bench().plugin("fast", "echo fast");
+    const seen: unknown[] = [];
+    await bench().engine(async (engine) => {
+      const find = encodeFrame(FrameType.find, [bench().bin, "slow", "none"]);
+      const netlink = encodeFrame(FrameType.netlink, ["", "x"]);
+      const execs = ["slow", "fast"].map((type) => encodeExec({ type, path: bench().bin }));
+      engine.socket.write(Buffer.concat([find, ...execs, netlink]));
+      seen.push((await engine.read()).fields.map(String)[0]);
+      seen.push((await engine.readExecResult()).stdout, (await engine.readExecResult()).stdout);
+      seen.push((await engine.readNetlinkResult()).errno);
+      engine.done(0, "done");
+    });
+    expect(await bench().run()).toMatchObject({ code: 0, stdout: "done" });
+    expect(seen).toEqual(["found", "slow\n", "fast\n", 22]);
+  });
+});
+
 eachBuild("an engine that makes no sense", (bench) => {
   const raw = (hex: string): Buffer => Buffer.from(hex.replaceAll(" ", ""), "hex");
   const nonsense: [string, Buffer][] = [
@@ -315,6 +447,9 @@ eachBuild("an engine that makes no sense", (bench) => {
       encodeFrame(FrameType.exec, ["g", "p", "/bin", "9999999999", ""]),
     ],
     ["a netlink order without bytes", encodeFrame(FrameType.netlink, [""])],
+    ["a search without a path", encodeFrame(FrameType.find, [])],
+    ["a search path with a NUL", encodeFrame(FrameType.find, ["/a\0b", "p"])],
+    ["a search for too many plugins", encodeFrame(FrameType.find, new Array<string>(62).fill("p"))],
     ["a netlink path with a NUL", encodeFrame(FrameType.netlink, ["a\0b", "x".repeat(16)])],
     ["an end with no exit code", encodeFrame(FrameType.done, ["", "out", ""])],
     ["an end with a strange exit code", encodeFrame(FrameType.done, [256, "out", ""])],
@@ -334,8 +469,9 @@ eachBuild("an engine that makes no sense", (bench) => {
 
   test("nonsense after an order: ADD detaches what was attached", async () => {
     const mark = plan(bench());
+    bench().plugin("noop", "");
     await bench().engine(async (engine) => {
-      await engine.exec({ type: "true", path: "/usr/bin" });
+      await engine.exec({ type: "noop", path: bench().bin });
       engine.send(42, []);
     });
     const error = cniError(await bench().run());
@@ -404,7 +540,7 @@ eachBuild("plexus-standalone", (bench) => {
     const env = { PLEXUS_STANDALONE: standalone(bench(), "process.exit(1)") };
     const error = cniError(await bench().run({ env }));
     expect(error.code).toBe(11);
-    expect(error.msg).toMatch(/plexus-standalone ended before its first order/);
+    expect(error.msg).toMatch(/plexus-standalone ended before its first order, or did not/);
   });
 
   test("that dies after an order: ADD detaches", async () => {

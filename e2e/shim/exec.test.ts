@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { eachBuild, isRunning, until } from "./harness.ts";
+import { isRunning, waitForExit } from "../support/processes.ts";
+import { waitUntil } from "../support/wait.ts";
+import { eachBuild } from "./harness.ts";
 
 eachBuild("a delegate", (bench) => {
   test("gets the order's stdin, the overlaid environment, and its own path as argv[0]", async () => {
@@ -60,10 +53,13 @@ eachBuild("a delegate", (bench) => {
     expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "fine\n" });
   });
 
-  test("inherits no descriptor that the shim was not born with", async () => {
+  test("inherits the sandbox's lock, and no other descriptor that the shim was not born with", async () => {
     const fds = execFileSync(bench().compile("open-fds"), { stdio: "pipe" }).toString();
+    expect(fds).not.toMatch(/\b3\b/);
     const result = await bench().order({ type: "open-fds" });
-    expect(result).toMatchObject({ outcome: "exited", stdout: fds });
+    expect(result).toMatchObject({ outcome: "exited", stdout: fds.replace("2 ", "2 3 ") });
+    bench().plugin("p", "readlink /proc/$$/fd/3");
+    expect((await bench().order({ type: "p" })).stdout).toBe(`${bench().state}/c1.lock\n`);
   });
 
   test("has default signals, although the shim ignores SIGPIPE and blocks SIGCHLD", async () => {
@@ -94,6 +90,29 @@ eachBuild("a delegate", (bench) => {
     expect(result.elapsedUs).toBeLessThan(2_000_000);
     const [delegate, child] = readFileSync(pids, "utf8").trim().split(" ").map(Number);
     expect([isRunning(delegate!), isRunning(child!)]).toEqual([false, false]);
+  });
+
+  test("killed by a signal: what it has started is killed, too", async () => {
+    const pid = join(bench().dir, "pid");
+    bench().plugin("p", `sleep 300 >/dev/null 2>&1 & echo $! >${pid}; kill -KILL $$`);
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "signaled", code: 9 });
+    await waitUntil("the process is gone", () => !isRunning(Number(read(pid))));
+  });
+
+  test("goes with the shim and takes its children along when the runtime ends the call", async () => {
+    const pids = join(bench().dir, "pids");
+    bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; wait`);
+    await bench().engine(
+      async (engine) => void (await engine.exec({ type: "p", path: bench().bin })),
+    );
+    const call = bench().start();
+    await waitUntil("both processes have begun", () => read(pids) !== "");
+    call.child.kill("SIGTERM");
+    expect(await call.ended).toMatchObject({ code: null, signal: "SIGTERM" });
+    const [delegate, child] = read(pids).trim().split(" ").map(Number);
+    await waitUntil("both processes are gone", () => !isRunning(delegate!) && !isRunning(child!));
+    bench().forgiveEngine();
   });
 
   test("that prints more than 4 MiB is killed", async () => {
@@ -144,10 +163,10 @@ eachBuild("a delegate", (bench) => {
       async (engine) => void (await engine.exec({ type: "p", path: bench().bin })),
     );
     const call = bench().start();
-    await until(() => Number(read(pid)) > 0);
+    await waitUntil("the delegate runs", () => Number(read(pid)) > 0);
     call.child.kill("SIGKILL");
     await call.ended;
-    await until(() => !isRunning(Number(read(pid))));
+    await waitForExit(Number(read(pid)));
     await sleep(50);
     bench().forgiveEngine();
   });
@@ -208,24 +227,15 @@ eachBuild("an order that breaks the rules", (bench) => {
   );
 
   test("no such plugin: missing, with name and path", async () => {
-    const path = `${bench().dir}/none::${bench().bin}`;
-    const result = await bench().order({ type: "nope", path });
+    const none = join(bench().dir, "none");
+    const result = await bench().order({ type: "nope", path: `${none}::${bench().bin}` });
     expect(result).toMatchObject({ outcome: "missing", code: 0 });
-    expect(result.message).toBe(`no plugin "nope" in "${path}"`);
+    expect(result.message).toBe(`no plugin "nope" in "${none}:${bench().bin}"`);
   });
 
   test.each(["", ":", "/dev/null"])("search path %j: missing", async (path) => {
     expect(await bench().order({ type: "p", path })).toMatchObject({ outcome: "missing" });
   });
-
-  test.each(["bin", "./bin", "bin:/usr/bin"])(
-    "relative search path %j is refused",
-    async (path) => {
-      const result = await bench().order({ type: "true", path });
-      expect(result.outcome).toBe("refused");
-      expect(result.message).toMatch(/^directory ".*" is not absolute$/);
-    },
-  );
 
   test("the first regular file wins; directories and missing places are passed over", async () => {
     const first = join(bench().dir, "first");
@@ -235,32 +245,9 @@ eachBuild("an order that breaks the rules", (bench) => {
     symlinkSync(bench().plugin("real", "echo second"), join(second, "p"));
     bench().plugin("p", "echo third");
     const path = `/nonexistent:${first}:${second}:${bench().bin}`;
-    expect(await bench().order({ type: "p", path })).toMatchObject({ stdout: "second\n" });
-  });
-
-  test.each([
-    ["writable by its group", (dir: string) => chmodSync(dir, 0o775)],
-    ["writable by all", (dir: string) => chmodSync(dir, 0o1777)],
-    ["another user's", (dir: string) => chownSync(dir, 65534, 65534)],
-  ])("a directory that is %s is refused where the plugin would come from it", async (_, spoil) => {
-    bench().plugin("p", "echo ran");
-    const clean = join(bench().dir, "clean");
-    mkdirSync(clean);
-    bench().plugin("q", "echo clean", clean);
-    spoil(bench().bin);
-    const path = `${bench().bin}:${clean}`;
-    const result = await bench().order({ type: "p", path });
-    expect(result).toMatchObject({ outcome: "refused", stdout: "" });
-    expect(result.message).toBe(`directory ${bench().bin} is not root's alone`);
-  });
-
-  test("a spoilt directory without the plugin is passed over", async () => {
-    const spoilt = join(bench().dir, "spoilt");
-    mkdirSync(spoilt);
-    chmodSync(spoilt, 0o777);
-    bench().plugin("p", "echo clean");
-    const path = `${spoilt}:${bench().bin}`;
-    expect(await bench().order({ type: "p", path })).toMatchObject({ stdout: "clean\n" });
+    expect(await bench().order({ type: "p", path }, { CNI_PATH: path })).toMatchObject({
+      stdout: "second\n",
+    });
   });
 });
 

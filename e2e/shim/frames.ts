@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { readFileSync } from "node:fs";
 import { crc32 } from "node:zlib";
 
 /** A second implementation of `shim/protocol.h`, so that the tests share no mistake with the engine. */
@@ -11,6 +12,8 @@ export const FrameType = {
   done: 6,
   plan: 7,
   planEnd: 8,
+  find: 9,
+  findResult: 10,
 } as const;
 
 export type FieldValue = string | number | Uint8Array;
@@ -43,7 +46,7 @@ export function encodeFrame(type: number, fields: FieldValue[]): Buffer {
 }
 
 export function encodeExec(order: ExecOrder): Buffer {
-  const { group = "net1", type, path, timeoutMs = 20_000, stdin = "{}", env = [] } = order;
+  const { group = "0", type, path, timeoutMs = 20_000, stdin = "{}", env = [] } = order;
   return encodeFrame(FrameType.exec, [group, type, path, timeoutMs, stdin, ...env]);
 }
 
@@ -65,12 +68,23 @@ export interface PlanParts {
   containerId: string;
   ifName: string;
   version?: string;
+  /** The boot in which the plan was made; that of the machine unless a test says otherwise. */
+  bootId?: string;
+  /** How many groups have been tried. */
+  attempted?: number | string;
   steps: ExecOrder[];
 }
 
-/** The bytes of a teardown plan. */
-export function encodePlan({ containerId, ifName, version = "1", steps }: PlanParts): Buffer {
-  const head = encodeFrame(FrameType.plan, [version, containerId, ifName]);
+/** This boot's id, as the kernel has it. */
+export const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+
+/** The bytes of a teardown plan, of version 1 where neither boot nor attempts are given. */
+export function encodePlan(parts: PlanParts): Buffer {
+  const { containerId, ifName, attempted, steps } = parts;
+  const isFirst = attempted === undefined && parts.bootId === undefined;
+  const { version = isFirst ? "1" : "2" } = parts;
+  const tail = isFirst ? [] : [parts.bootId ?? bootId, attempted ?? 1];
+  const head = encodeFrame(FrameType.plan, [version, containerId, ifName, ...tail]);
   const body = Buffer.concat([head, ...steps.map(encodeExec)]);
   const sum = crc32(body).toString(16).padStart(8, "0");
   return Buffer.concat([body, encodeFrame(FrameType.planEnd, [steps.length, sum])]);

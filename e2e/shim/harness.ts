@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isUtf8 } from "node:buffer";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect } from "vitest";
+import { waitUntil } from "../support/wait.ts";
 import {
   decodeFrame,
   type ExecOrder,
@@ -51,8 +51,15 @@ export interface ExecResult {
   elapsedUs: number;
 }
 
+export interface NetlinkResult {
+  errno: number;
+  bytes: Buffer;
+  message: string;
+  stage: string;
+}
+
 /** One connection of the shim to a scripted engine. */
-export class Conversation {
+class Conversation {
   request: Frame = { type: 0, fields: [] };
   #bytes: Buffer = Buffer.alloc(0);
   #wake = (): void => undefined;
@@ -87,11 +94,15 @@ export class Conversation {
   }
 
   async ended(): Promise<void> {
-    while (!this.#ended) await sleep(5);
+    await waitUntil("the shim has closed the connection", () => this.#ended);
   }
 
-  async exec(order: ExecOrder): Promise<ExecResult> {
+  exec(order: ExecOrder): Promise<ExecResult> {
     this.socket.write(encodeExec(order));
+    return this.readExecResult();
+  }
+
+  async readExecResult(): Promise<ExecResult> {
     const { type, fields } = await this.read();
     if (type !== FrameType.execResult) throw new Error(`answer of type ${type}`);
     const [outcome, code, stdout, stderr, message, elapsedUs] = fields.map(String);
@@ -106,18 +117,30 @@ export class Conversation {
     };
   }
 
-  async netlink(
-    path: string,
-    bytes: Uint8Array,
-  ): Promise<{ errno: number; bytes: Buffer; message: string }> {
+  netlink(path: string, bytes: Uint8Array): Promise<NetlinkResult> {
     this.send(FrameType.netlink, [path, bytes]);
+    return this.readNetlinkResult();
+  }
+
+  async readNetlinkResult(): Promise<NetlinkResult> {
     const { type, fields } = await this.read();
     if (type !== FrameType.netlinkResult) throw new Error(`answer of type ${type}`);
+    if (fields.length !== 4) throw new Error("answer of another shape");
     return {
       errno: Number(fields[0]),
       bytes: fields[1] ?? Buffer.of(),
       message: String(fields[2]),
+      stage: String(fields[3]),
     };
+  }
+
+  /** Has plugin types looked up; one pair of outcome and message for each. */
+  async find(path: string, ...types: FieldValue[]): Promise<[string, string][]> {
+    this.send(FrameType.find, [path, ...types]);
+    const { type, fields } = await this.read();
+    if (type !== FrameType.findResult) throw new Error(`answer of type ${type}`);
+    if (fields.length !== 2 * types.length) throw new Error("answer of another shape");
+    return types.map((_, i) => [String(fields[2 * i]), String(fields[2 * i + 1])]);
   }
 
   send(type: number, fields: FieldValue[]): void {
@@ -137,14 +160,17 @@ export class Bench {
   readonly socket = join(this.dir, "plexus.sock");
   readonly state = join(this.dir, "state");
   readonly bin = join(this.dir, "bin");
+  /** What stands in for /etc/plexus/plugin-dirs; not there unless a test writes it. */
+  readonly pluginDirs = join(this.dir, "plugin-dirs");
   readonly shim: string;
   #servers: Server[] = [];
   #calls: ChildProcess[] = [];
   #failures: unknown[] = [];
+  #netns: string[] = [];
 
   constructor(shim: string) {
     this.shim = shim;
-    mkdirSync(this.state);
+    mkdirSync(this.state, { mode: 0o700 });
     mkdirSync(this.bin, { mode: 0o755 });
     chmodSync(this.dir, 0o755);
   }
@@ -191,6 +217,7 @@ export class Bench {
       PLEXUS_STATE_DIR: this.state,
       PLEXUS_STANDALONE: "",
       PLEXUS_WAIT_MS: "300",
+      PLEXUS_PLUGIN_DIRS: this.pluginDirs,
       ...extra,
     };
   }
@@ -239,9 +266,19 @@ export class Bench {
     return result;
   }
 
+  /** A network namespace with nothing in it but `lo`, pinned at this path until the test is over. */
+  netns(): string {
+    const path = join(this.dir, `netns${this.#netns.length}`);
+    writeFileSync(path, "");
+    execFileSync("unshare", ["-n", "mount", "--bind", "/proc/self/ns/net", path]);
+    this.#netns.push(path);
+    return path;
+  }
+
   close(): void {
     for (const server of this.#servers) server.close();
     for (const child of this.#calls) child.kill("SIGKILL");
+    for (const path of this.#netns) execFileSync("umount", ["-l", path]);
     rmSync(this.dir, { recursive: true, force: true });
     if (this.#failures.length > 0) throw new AggregateError(this.#failures, "engine script failed");
   }
@@ -257,28 +294,6 @@ export function cniError(answer: Answer): { cniVersion: string; code: number; ms
   expect(answer.code).toBe(1);
   expect(answer.stdout.split("\n")).toHaveLength(2);
   return JSON.parse(answer.stdout);
-}
-
-/** Waits until the condition holds, at most five seconds. */
-export async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; !condition(); tries++) {
-    if (tries > 500) throw new Error(`never true: ${condition}`);
-    await sleep(10);
-  }
-}
-
-/** True as long as the process exists and is no zombie. */
-export function isRunning(pid: number): boolean {
-  if (!existsSync(`/proc/${pid}/stat`)) return false;
-  try {
-    return !/\) Z /.test(
-      execFileSync("cat", [`/proc/${pid}/stat`], {
-        stdio: ["ignore", "pipe", "ignore"],
-      }).toString(),
-    );
-  } catch {
-    return false;
-  }
 }
 
 /** Declares the tests twice: for the shipped executable and for the one with sanitizers. */

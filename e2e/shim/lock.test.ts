@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type ChildProcess, spawn } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
-import { type Bench, type Call, cniError, eachBuild, until } from "./harness.ts";
+import { afterEach, expect, test } from "vitest";
+import { isRunning } from "../support/processes.ts";
+import { waitUntil } from "../support/wait.ts";
+import { type Bench, type Call, cniError, eachBuild } from "./harness.ts";
 
 /** Holds a lock with util-linux's flock until it is killed. */
-async function hold(path: string, how: "-x" | "-s"): Promise<ChildProcess> {
-  const child = spawn("flock", [how, path, "sh", "-c", "echo held; exec sleep 60"], {
+async function hold(path: string, kind: "-x" | "-s"): Promise<ChildProcess> {
+  const child = spawn("flock", [kind, path, "sh", "-c", "echo held; exec sleep 60"], {
     detached: true,
   });
   await new Promise((held) => child.stdout.once("data", held));
@@ -49,7 +43,7 @@ eachBuild("the sandbox's lock", (bench) => {
   test("calls of one sandbox wait for each other; the lock file goes with the last", async () => {
     const { inside, open } = await gate(bench());
     const first = start("ADD");
-    await until(() => inside() === 1);
+    await waitUntil("the call is under way", () => inside() === 1);
     expect(statSync(join(bench().state, "c1.lock")).mode & 0o777).toBe(0o600);
     const rest = [start("DEL"), start("CHECK"), start("ADD", { CNI_IFNAME: "eth1" })];
     await sleep(300);
@@ -63,7 +57,7 @@ eachBuild("the sandbox's lock", (bench) => {
     const { inside, open } = await gate(bench());
     const calls = ["c1", "c2", "c3"].map((id) => start("ADD", { CNI_CONTAINERID: id }));
     calls.push(start("STATUS"));
-    await until(() => inside() === 4);
+    await waitUntil("all four calls are under way", () => inside() === 4);
     open();
     for (const call of calls) expect(await call.ended).toMatchObject({ code: 0 });
   });
@@ -105,7 +99,7 @@ eachBuild("the sandbox's lock", (bench) => {
     await sleep(200);
     rmSync(path);
     release(holder);
-    await until(() => inside() === 1);
+    await waitUntil("the call is under way", () => inside() === 1);
     expect(existsSync(path)).toBe(true);
     const other = await start("DEL", { PLEXUS_LOCK_MS: "100" }).ended;
     expect(cniError(other).msg).toMatch(/^another operation on this sandbox is still running/);
@@ -116,34 +110,163 @@ eachBuild("the sandbox's lock", (bench) => {
   test("a killed call leaves no lock behind", async () => {
     const { inside, open } = await gate(bench());
     const first = start("ADD");
-    await until(() => inside() === 1);
+    await waitUntil("the call is under way", () => inside() === 1);
     first.child.kill("SIGKILL");
     const second = start("DEL");
-    await until(() => inside() === 2);
+    await waitUntil("the second call is under way", () => inside() === 2);
     open();
     expect(await second.ended).toMatchObject({ code: 0 });
   });
 
-  test("a call that began without a state directory leaves the lock file of a later one alone", async () => {
-    const state = join(bench().dir, "later");
-    const { inside, open } = await gate(bench());
-    const call = start("ADD", { PLEXUS_STATE_DIR: state });
-    await until(() => inside() === 1);
-    mkdirSync(state);
-    writeFileSync(join(state, "c1.lock"), "");
-    open();
-    expect(await call.ended).toMatchObject({ code: 0 });
-    expect(readdirSync(state)).toEqual(["c1.lock"]);
+  test("makes the state directory where it is missing", async () => {
+    const dir = join(bench().dir, "none");
+    await bench().engine((engine) => engine.done());
+    for (const CNI_COMMAND of ["ADD", "GC", "DEL"]) {
+      expect(await start(CNI_COMMAND, { PLEXUS_STATE_DIR: dir }).ended).toMatchObject({ code: 0 });
+      expect(statSync(dir).mode & 0o777).toBe(0o700);
+      rmSync(dir, { recursive: true });
+    }
   });
 
-  test("is not inherited by what a delegate leaves running", async () => {
-    const pid = join(bench().dir, "pid");
-    bench().plugin("p", `sleep 30 >/dev/null 2>&1 </dev/null & echo $! >${pid}`);
-    await bench().order({ type: "p" });
-    const gc = await start("GC", { PLEXUS_LOCK_MS: "100" }).ended;
-    expect(cniError(gc).msg).toMatch(/^cannot reach plexusd/);
-    process.kill(Number(readFileSync(pid, "utf8")));
+  test("a state directory that cannot be made is an error", async () => {
+    const PLEXUS_STATE_DIR = join(bench().dir, "none", "none");
+    expect(cniError(await start("DEL", { PLEXUS_STATE_DIR }).ended)).toMatchObject({
+      code: 5,
+      msg: `cannot lock ${PLEXUS_STATE_DIR}/.gc.lock: it does not exist`,
+    });
   });
+});
+
+/** A state directory on a file system of its own, with room for so many files and directories. */
+function smallState(bench: Bench, inodes: number): string {
+  execFileSync("mount", [
+    "-t",
+    "tmpfs",
+    "-o",
+    `nr_inodes=${inodes},mode=0700`,
+    "plexus",
+    bench.state,
+  ]);
+  return bench.state;
+}
+
+eachBuild("a state directory that is full", (bench) => {
+  afterEach(() => void execFileSync("umount", ["-l", bench().state]));
+
+  test.each([
+    ["for the sandbox's lock", 2, "c1.lock"],
+    ["for any lock", 1, ".gc.lock"],
+  ])("no room %s: calls get through, one after another", async (_, inodes, missing) => {
+    const state = smallState(bench(), inodes);
+    let inside = 0;
+    let most = 0;
+    await bench().engine(async (engine) => {
+      most = Math.max(most, ++inside);
+      expect(existsSync(join(state, missing))).toBe(false);
+      await sleep(50);
+      inside--;
+      engine.done();
+    });
+    const calls = ["ADD", "DEL", "DEL", "GC"].map((CNI_COMMAND, i) =>
+      bench().start({ env: { CNI_COMMAND, CNI_CONTAINERID: `c${i % 2}` } }),
+    );
+    for (const call of calls) expect(await call.ended).toMatchObject({ code: 0, stdout: "" });
+    expect(most).toBe(1);
+  });
+
+  test("a DEL shuts out the sandbox's calls that do have a lock file", async () => {
+    const state = smallState(bench(), 4);
+    const { inside, open } = await gate(bench());
+    const first = bench().start();
+    await waitUntil("the call is under way", () => inside() === 1);
+    writeFileSync(join(state, "filler"), "");
+    const other = { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c2", PLEXUS_LOCK_MS: "200" };
+    const error = cniError(await bench().run({ env: other }));
+    expect(error).toMatchObject({
+      code: 11,
+      msg: `another operation on this node is still running: ${state}/.gc.lock was held for 200 ms`,
+    });
+    open();
+    await first.ended;
+  });
+
+  test("a read-only one: a DEL of what plexusd knows gets through", async () => {
+    const state = smallState(bench(), 10);
+    execFileSync("mount", ["-o", "remount,ro", state]);
+    await bench().engine((engine) => engine.done());
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
+  });
+});
+
+eachBuild("what delegates leave running", (bench) => {
+  /** Has an ADD run a plugin that starts this in the background, and returns its process. */
+  const leave = async (script: string): Promise<number> => {
+    const pid = join(bench().dir, "pid");
+    bench().plugin("p", `(${script}) >/dev/null 2>&1 </dev/null & echo $! >${pid}`);
+    await bench().order({ type: "p" });
+    return Number(readFileSync(pid, "utf8"));
+  };
+
+  test("is waited for by the next operation, and the lock file stays until then", async () => {
+    const done = join(bench().dir, "done");
+    await leave(`sleep 1; touch ${done}`);
+    expect(existsSync(join(bench().state, "c1.lock"))).toBe(true);
+    let seen = false;
+    await bench().engine((engine) => {
+      seen = existsSync(done);
+      engine.done();
+    });
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
+    expect(seen).toBe(true);
+    expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+  });
+
+  test("for good does not hold its pod for ever", async () => {
+    const pid = await leave("exec sleep 60");
+    await bench().engine((engine) => engine.done());
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
+    const answer = await bench().run({ env });
+    expect(answer).toMatchObject({ code: 0 });
+    expect(answer.ms).toBeGreaterThan(300);
+    expect(isRunning(pid)).toBe(true);
+    expect(existsSync(join(bench().state, "c1.lock"))).toBe(true);
+    process.kill(pid);
+  });
+
+  test("does not hold up other sandboxes or garbage collection", async () => {
+    const pid = await leave("exec sleep 60");
+    await bench().engine((engine) => engine.done());
+    for (const env of [{ CNI_COMMAND: "GC" }, { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c2" }]) {
+      const answer = await bench().run({ env });
+      expect(answer).toMatchObject({ code: 0 });
+      expect(answer.ms).toBeLessThan(5000);
+    }
+    process.kill(pid);
+  });
+
+  test("after the shim was killed: an address allocated late is released by the DEL", async () => {
+    const begun = join(bench().dir, "begun");
+    const address = join(bench().dir, "address");
+    const ipam = bench().plugin("ipam", `touch ${begun}; sleep 1; touch ${address}`);
+    bench().plugin("p", `[ "$CNI_COMMAND" = DEL ] && { rm ${address}; exit; }; ${ipam}; echo`);
+    const results: string[] = [];
+    await bench().engine(async (engine) => {
+      const { outcome, code } = await engine.exec({ type: "p", path: bench().bin });
+      results.push(`${outcome} ${code}`);
+      engine.done();
+    });
+    const add = start("ADD");
+    await waitUntil("the straggler has begun", () => existsSync(begun));
+    add.child.kill("SIGKILL");
+    await add.ended;
+    bench().forgiveEngine();
+    expect(existsSync(address)).toBe(false);
+    expect(await start("DEL").ended).toMatchObject({ code: 0 });
+    expect([results, existsSync(address)]).toEqual([["exited 0"], false]);
+    bench().forgiveEngine();
+  });
+
+  const start = (CNI_COMMAND: string): Call => bench().start({ env: { CNI_COMMAND } });
 });
 
 eachBuild("garbage collection", (bench) => {
@@ -182,15 +305,5 @@ eachBuild("garbage collection", (bench) => {
     const holder = await hold(join(bench().state, ".gc.lock"), "-x");
     expect(await run("STATUS")).toMatchObject({ code: 0 });
     release(holder);
-  });
-
-  test("without a state directory nothing is locked or created", async () => {
-    const dir = join(bench().dir, "none");
-    await bench().engine((engine) => engine.done());
-    for (const CNI_COMMAND of ["ADD", "GC", "DEL"])
-      expect(await bench().run({ env: { CNI_COMMAND, PLEXUS_STATE_DIR: dir } })).toMatchObject({
-        code: 0,
-      });
-    expect(existsSync(dir)).toBe(false);
   });
 });

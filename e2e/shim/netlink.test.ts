@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { eachBuild } from "./harness.ts";
+import { eachBuild, type NetlinkResult } from "./harness.ts";
 
 const RTM_NEWLINK = 16;
 const RTM_DELLINK = 17;
@@ -28,7 +28,7 @@ function linkMessage(type: number, { flags = 0, seq = 1, name = "" }): Buffer {
   return bytes;
 }
 
-/** The types and sequence numbers of a reply, and the names of the links it tells of. */
+/** The types and sequence numbers of a reply, and the names of the links in it. */
 function readReply(bytes: Buffer): { types: number[]; names: string[]; errors: number[] } {
   const reply = { types: [] as number[], names: [] as string[], errors: [] as number[] };
   for (let at = 0; at < bytes.length; at += (bytes.readUInt32LE(at) + 3) & ~3) {
@@ -54,18 +54,18 @@ eachBuild("netlink", (bench) => {
 
   /** Gives these orders in one call. */
   const pass = async (...orders: [string, Uint8Array][]) => {
-    const answers: { errno: number; bytes: Buffer; message: string }[] = [];
+    const answers: NetlinkResult[] = [];
     await bench().engine(async (engine) => {
       for (const [path, bytes] of orders) answers.push(await engine.netlink(path, bytes));
       engine.done();
     });
-    expect(await bench().run()).toMatchObject({ code: 0 });
+    expect(await bench().run({ env: { CNI_NETNS: netns } })).toMatchObject({ code: 0 });
     return answers;
   };
 
   test("a dump inside a network namespace is returned whole, to its DONE", async () => {
     const [answer] = await pass([netns, linkMessage(RTM_GETLINK, { flags: DUMP })]);
-    expect(answer).toMatchObject({ errno: 0, message: "" });
+    expect(answer).toMatchObject({ errno: 0, message: "", stage: "done" });
     const { types, names } = readReply(answer!.bytes);
     expect(names).toEqual(expect.arrayContaining(["lo", "inside0", "inside1"]));
     expect(types.at(-1)).toBe(3);
@@ -81,15 +81,12 @@ eachBuild("netlink", (bench) => {
     expect(readReply(answer!.bytes).names).toEqual(expect.arrayContaining(["d0", "e59"]));
   });
 
-  test("the empty path is the shim's own namespace, also after another was entered", async () => {
+  test("delegates run in the shim's own namespace, also after another was entered", async () => {
     bench().plugin("p", "readlink /proc/self/ns/net");
     let after = "";
-    const dump = linkMessage(RTM_GETLINK, { flags: DUMP });
     await bench().engine(async (engine) => {
-      const inside = await engine.netlink(netns, dump);
-      const own = await engine.netlink("", dump);
+      const inside = await engine.netlink(netns, linkMessage(RTM_GETLINK, { flags: DUMP }));
       expect(readReply(inside.bytes).names).toContain("inside0");
-      expect(readReply(own.bytes).names).not.toContain("inside0");
       after = (await engine.exec({ type: "p", path: bench().bin })).stdout.trim();
       engine.done();
     });
@@ -97,7 +94,7 @@ eachBuild("netlink", (bench) => {
     expect(after).toBe(readlinkSync("/proc/self/ns/net"));
   });
 
-  test("a change is acknowledged, a refused one tells the kernel's error", async () => {
+  test("a change is acknowledged, a refused one gives the kernel's error", async () => {
     const remove = linkMessage(RTM_DELLINK, { flags: ACK, seq: 7, name: "inside0" });
     const answers = await pass([netns, remove], [netns, remove]);
     expect(answers.map(({ errno }) => errno)).toEqual([0, 0]);
@@ -121,10 +118,12 @@ eachBuild("netlink", (bench) => {
     ["/etc/passwd/x", 20],
   ])("path %s: errno %i", async (path, errno) => {
     const [answer] = await pass([path, linkMessage(RTM_GETLINK, { flags: DUMP })]);
-    expect(answer).toMatchObject({ errno, bytes: Buffer.of() });
-    expect(answer!.message).toBe(
-      errno === 22 ? "not a network namespace" : "cannot enter the network namespace",
-    );
+    expect(answer).toEqual({
+      errno,
+      bytes: Buffer.of(),
+      message: errno === 22 ? "not a network namespace" : "cannot open the network namespace",
+      stage: "open",
+    });
   });
 
   test("a FIFO for a path does not block", async () => {
@@ -147,15 +146,61 @@ eachBuild("netlink", (bench) => {
       long,
       Buffer.concat([good, Buffer.of(1)]),
     ];
-    for (const answer of await pass(...bad.map((bytes): [string, Buffer] => ["", bytes])))
+    for (const answer of await pass(...bad.map((bytes): [string, Buffer] => [netns, bytes])))
       expect(answer).toMatchObject({
         errno: 22,
+        stage: "request",
         message: "not a well-formed chain of netlink messages",
       });
   });
 
   test("a request that is never answered ends after five seconds", async () => {
     const [answer] = await pass([netns, linkMessage(RTM_DELLINK, { name: "inside0" })]);
-    expect(answer).toMatchObject({ errno: 110, message: "netlink request failed" });
+    expect(answer).toMatchObject({
+      errno: 110,
+      message: "netlink request failed",
+      stage: "request",
+    });
   });
+
+  test.each([
+    ["a path that is none", ""],
+    ["the shim's own namespace", "/proc/self/ns/net"],
+    ["another pod's namespace", "other"],
+  ])("nothing can be changed in %s", async (_, path) => {
+    const target = path === "other" ? bench().netns() : path;
+    const remove = linkMessage(RTM_DELLINK, { flags: ACK, name: "nosuch0" });
+    const read = linkMessage(RTM_GETLINK, { flags: ACK, name: "nosuch0" });
+    const answers = await pass([target, remove], [target, Buffer.concat([read, remove])]);
+    for (const answer of answers) {
+      expect(answer).toMatchObject({ errno: 1, bytes: Buffer.of(), stage: "request" });
+      expect(answer.message).toMatch(/^refused: /);
+    }
+  });
+
+  test("another pod's namespace and the shim's own can be read", async () => {
+    const dump = linkMessage(RTM_GETLINK, { flags: DUMP });
+    for (const answer of await pass([bench().netns(), dump], ["/proc/self/ns/net", dump]))
+      expect(answer).toMatchObject({ errno: 0, stage: "done" });
+  });
+
+  test.each([
+    ["", { errno: 1, stage: "request" }],
+    ["0", { errno: 1, stage: "request" }],
+    ["1", { errno: 0, stage: "done" }],
+    ["True", { errno: 0, stage: "done" }],
+  ])(
+    "a call in the runtime's own namespace with CNI_NETNS_OVERRIDE=%j",
+    async (CNI_NETNS_OVERRIDE, expected) => {
+      const own = "/proc/self/ns/net";
+      const remove = linkMessage(RTM_DELLINK, { flags: ACK, name: "nosuch0" });
+      let answer: NetlinkResult | undefined;
+      await bench().engine(async (engine) => {
+        answer = await engine.netlink(own, remove);
+        engine.done();
+      });
+      await bench().run({ env: { CNI_NETNS: own, CNI_NETNS_OVERRIDE } });
+      expect(answer).toMatchObject(expected);
+    },
+  );
 });

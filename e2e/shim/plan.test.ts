@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
+import { execFileSync } from "node:child_process";
 import {
   chmodSync,
+  chownSync,
   existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
-import { type ExecOrder, encodeFrame, encodePlan, FrameType } from "./frames.ts";
+import { bootId, type ExecOrder, encodeFrame, encodePlan, FrameType } from "./frames.ts";
 import { type Answer, type Bench, cniError, eachBuild } from "./harness.ts";
 
 /** A plan on disk, with a record beside it, whose steps note their name and environment. */
 class Plan {
   readonly file: string;
+  /** An update that is not durable yet. */
+  readonly latest: string;
   readonly record: string;
   readonly #bench: Bench;
 
   constructor(bench: Bench) {
     this.#bench = bench;
     this.file = join(bench.state, "c1@eth0.teardown");
+    this.latest = `${this.file}.latest`;
     this.record = join(bench.state, "c1@eth0.json");
     for (const name of ["a", "b", "c", "d"]) this.step(name, "");
   }
@@ -46,12 +56,17 @@ class Plan {
   }
 
   writeRaw(bytes: Uint8Array): void {
-    writeFileSync(this.file, bytes);
+    writeFileSync(this.file, bytes, { mode: 0o600 });
     writeFileSync(this.record, "{}");
   }
 
   replay(env: Record<string, string> = {}): Promise<Answer> {
     return this.#bench.run({ env: { CNI_COMMAND: "DEL", ...env } });
+  }
+
+  /** The names of the steps that ran. */
+  get names(): string[] {
+    return this.ran.map((line) => line.split(" ")[0]!);
   }
 
   get ran(): string[] {
@@ -61,7 +76,7 @@ class Plan {
 }
 
 eachBuild("DEL from the plan", (bench) => {
-  test("runs every step in order, removes plan and record, and leaves nothing behind", async () => {
+  test("runs every step in order, removes plan and record, and leaves a tombstone", async () => {
     const plan = new Plan(bench());
     plan.write([
       { type: "c", group: "net2" },
@@ -70,7 +85,26 @@ eachBuild("DEL from the plan", (bench) => {
     ]);
     expect(await plan.replay()).toMatchObject({ code: 0, stdout: "", stderr: "" });
     expect(plan.ran).toEqual(["c DEL net1 '' conf", "b DEL net1 '' conf", "a DEL net1 '' conf"]);
-    expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
+    expect(statSync(join(bench().state, "c1@eth0.detached"))).toMatchObject({ size: 0 });
+  });
+
+  test("done once more, it succeeds by its tombstone and runs nothing", async () => {
+    const plan = new Plan(bench());
+    plan.write([{}]);
+    for (let i = 0; i < 3; i++)
+      expect(await plan.replay()).toMatchObject({ code: 0, stdout: "", stderr: "" });
+    expect(plan.ran).toHaveLength(1);
+  });
+
+  test("without plan and tombstone only plexusd can say what is attached", async () => {
+    const error = cniError(await new Plan(bench()).replay());
+    expect(error).toMatchObject({
+      code: 11,
+      msg:
+        "could not detach: there is no record of this sandbox, and only plexusd can detach it from " +
+        "the default network (it does not exist)",
+    });
   });
 
   test("an empty plan is done", async () => {
@@ -90,20 +124,25 @@ eachBuild("DEL from the plan", (bench) => {
   test("uses today's CNI_NETNS where it is a network namespace", async () => {
     const plan = new Plan(bench());
     plan.write([{}, { env: ["CNI_COMMAND=DEL", "CNI_IFNAME=net1"] }]);
-    const netns = `/proc/${process.pid}/ns/net`;
+    const netns = bench().netns();
     await plan.replay({ CNI_NETNS: netns });
     expect(plan.ran).toEqual(Array(2).fill(`a DEL net1 '${netns}' conf`));
   });
 
-  test.each(["", "/nonexistent/netns", "/dev/null", "/etc/passwd", "/proc/self/ns/mnt"])(
-    "empties CNI_NETNS %j, also for steps that do not set it",
-    async (netns) => {
-      const plan = new Plan(bench());
-      plan.write([{}, { env: ["CNI_COMMAND=DEL", "CNI_IFNAME=net1"] }]);
-      await plan.replay({ CNI_NETNS: netns });
-      expect(plan.ran).toEqual(Array(2).fill("a DEL net1 '' conf"));
-    },
-  );
+  test.each([
+    "",
+    "/nonexistent/netns",
+    "/dev/null",
+    "/etc/passwd",
+    "/proc/self/ns/mnt",
+    "/proc/self/ns/net",
+    `/proc/${process.pid}/ns/net`,
+  ])("empties CNI_NETNS %j, also for steps that do not set it", async (netns) => {
+    const plan = new Plan(bench());
+    plan.write([{}, { env: ["CNI_COMMAND=DEL", "CNI_IFNAME=net1"] }]);
+    await plan.replay({ CNI_NETNS: netns });
+    expect(plan.ran).toEqual(Array(2).fill("a DEL net1 '' conf"));
+  });
 
   test("after a failure: passes over the rest of that group, goes on with others, keeps the plan whole", async () => {
     const plan = new Plan(bench());
@@ -128,7 +167,7 @@ eachBuild("DEL from the plan", (bench) => {
     plan.step("b", "");
     expect(await plan.replay()).toMatchObject({ code: 0 });
     expect(plan.ran.map((line) => line[0])).toEqual(["c", "b", "d", "c", "b", "a", "d"]);
-    expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
   });
 
   test("every kind of failure is reported in one line", async () => {
@@ -198,14 +237,194 @@ eachBuild("DEL from the plan", (bench) => {
   test("another interface of the sandbox has its own plan", async () => {
     const plan = new Plan(bench());
     plan.write([{}]);
-    expect(await plan.replay({ CNI_IFNAME: "eth1" })).toMatchObject({ code: 0 });
+    expect(cniError(await plan.replay({ CNI_IFNAME: "eth1" })).code).toBe(11);
     expect(plan.ran).toEqual([]);
     expect(existsSync(plan.file)).toBe(true);
   });
 
-  test("no state directory: nothing was ever attached", async () => {
-    const env = { PLEXUS_STATE_DIR: join(bench().dir, "none") };
+  test("the longest names still make a file name", async () => {
+    const [containerId, ifName] = ["c".repeat(200), "e".repeat(15)];
+    const bytes = encodePlan({ containerId, ifName, steps: [] });
+    const file = join(bench().state, `${containerId}@${ifName}.teardown.latest`);
+    writeFileSync(file, bytes, { mode: 0o600 });
+    const env = { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName };
     expect(await new Plan(bench()).replay(env)).toMatchObject({ code: 0 });
+    expect(existsSync(file)).toBe(false);
+  });
+
+  test("its steps obey the rules of the DEL that replays it", async () => {
+    const plan = new Plan(bench());
+    const elsewhere = join(bench().dir, "elsewhere");
+    mkdirSync(elsewhere);
+    bench().plugin("e", `touch ${bench().dir}/escaped`, elsewhere);
+    plan.write([
+      { type: "e", path: elsewhere, group: "1" },
+      { type: "a", env: ["CNI_COMMAND=ADD"], group: "2" },
+      { type: "b", env: ["LD_PRELOAD=/x"], group: "3" },
+    ]);
+    const { code, msg } = cniError(await plan.replay());
+    expect(code).toBe(102);
+    expect(msg).toMatch(
+      /e: directory .*elsewhere of plugin "e" is not trusted: .*; a: CNI_COMMAND=ADD/,
+    );
+    expect(msg).toMatch(/b: environment entry 1 is not CNI_NAME=VALUE$/);
+    expect([plan.ran, existsSync(join(bench().dir, "escaped"))]).toEqual([[], false]);
+  });
+
+  test("finds plugins that have moved to the directories of the call", async () => {
+    const plan = new Plan(bench());
+    plan.write([{ path: "/nonexistent" }]);
+    expect(await plan.replay()).toMatchObject({ code: 0 });
+    expect(plan.names).toEqual(["a"]);
+  });
+
+  test("a step gets its share of the time that is left, and the others theirs", async () => {
+    const plan = new Plan(bench());
+    plan.step("b", "sleep 60");
+    plan.write([
+      { type: "b", group: "2" },
+      { type: "b", group: "1" },
+      { type: "a", group: "0" },
+    ]);
+    const answer = await plan.replay({ PLEXUS_REPLAY_MS: "6000" });
+    expect(cniError(answer).msg).toMatch(
+      /^could not detach: b: still running after [12]\d{3} ms; killed; b: still running after [12]\d{3} ms; killed$/,
+    );
+    expect(plan.names).toEqual(["b", "b", "a"]);
+    expect(answer.ms).toBeLessThan(20_000);
+  });
+});
+
+eachBuild("a plan of version 2", (bench) => {
+  const steps = [
+    { type: "c", group: "2" },
+    { type: "b", group: "1" },
+    { type: "a", group: "0" },
+  ];
+
+  test.each([
+    [0, []],
+    [1, ["a"]],
+    [2, ["b", "a"]],
+    [3, ["c", "b", "a"]],
+  ])("with %i attempted attachments passes over the others", async (attempted, names) => {
+    const plan = new Plan(bench());
+    plan.write(steps, { attempted });
+    expect(await plan.replay()).toMatchObject({ code: 0, stdout: "" });
+    expect(plan.names).toEqual(names);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
+  });
+
+  test.each(["01234567-89ab-cdef-0123-456789abcdef", "", `${bootId}0`, bootId.slice(1)])(
+    "of another boot (%j) is replayed whole",
+    async (id) => {
+      const plan = new Plan(bench());
+      plan.write(steps, { attempted: 0, bootId: id });
+      expect(await plan.replay()).toMatchObject({ code: 0 });
+      expect(plan.names).toEqual(["c", "b", "a"]);
+    },
+  );
+
+  test("counts by its newest update", async () => {
+    const plan = new Plan(bench());
+    plan.write(steps, { attempted: 2 });
+    renameSync(plan.file, plan.latest);
+    plan.write(steps, { attempted: 0 });
+    writeFileSync(`${plan.record}.latest`, "{}");
+    expect(await plan.replay()).toMatchObject({ code: 0 });
+    expect(plan.names).toEqual(["b", "a"]);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
+  });
+
+  test.each<[string, (plan: Plan) => void]>([
+    ["damaged", (plan) => writeFileSync(plan.latest, "", { mode: 0o600 })],
+    [
+      "a link",
+      (plan) => {
+        renameSync(plan.latest, `${plan.latest}.real`);
+        symlinkSync(`${plan.latest}.real`, plan.latest);
+      },
+    ],
+  ])("whose update is %s is replayed whole: nobody knows what was tried", async (_, spoil) => {
+    const plan = new Plan(bench());
+    plan.write([], { attempted: 2 });
+    renameSync(plan.file, plan.latest);
+    plan.write(steps, { attempted: 0 });
+    spoil(plan);
+    expect(await plan.replay()).toMatchObject({ code: 0 });
+    expect(plan.names).toEqual(["c", "b", "a"]);
+    expect(existsSync(plan.latest)).toBe(false);
+  });
+
+  test("of which only the update is left is replayed, and becomes the tombstone", async () => {
+    const plan = new Plan(bench());
+    plan.write(steps, { attempted: 1 });
+    renameSync(plan.file, plan.latest);
+    expect(await plan.replay()).toMatchObject({ code: 0 });
+    expect(plan.names).toEqual(["a"]);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
+  });
+
+  test("of which a step failed is kept with its update", async () => {
+    const plan = new Plan(bench());
+    plan.step("a", "exit 1");
+    plan.write(steps, { attempted: 1 });
+    renameSync(plan.file, plan.latest);
+    plan.write(steps, { attempted: 0 });
+    expect(cniError(await plan.replay()).code).toBe(102);
+    expect(existsSync(plan.latest) && existsSync(plan.file)).toBe(true);
+  });
+
+  test.each([
+    ["a group that is no number", [{ group: "net1" }], {}],
+    ["attempts that are no number", [], { attempted: "all" }],
+    ["the version of the first", [], { version: "1" }],
+    ["a version to come", [], { version: "3" }],
+  ])("with %s is damaged", async (_, odd, parts) => {
+    const plan = new Plan(bench());
+    plan.write(odd, { attempted: 1, ...parts });
+    expect(cniError(await plan.replay()).code).toBe(6);
+    expect([plan.ran, existsSync(plan.file)]).toEqual([[], true]);
+  });
+});
+
+eachBuild("a plan that somebody else may have written", (bench) => {
+  test.each<[string, (plan: Plan) => void]>([
+    [
+      "a link",
+      (plan) => {
+        renameSync(plan.file, `${plan.file}.real`);
+        symlinkSync(`${plan.file}.real`, plan.file);
+      },
+    ],
+    ["of two links", (plan) => linkSync(plan.file, `${plan.file}.other`)],
+    ["another user's", (plan) => chownSync(plan.file, 65534, 65534)],
+    ["readable by its group", (plan) => chmodSync(plan.file, 0o640)],
+    ["executable by another user's rights", (plan) => chmodSync(plan.file, 0o4600)],
+    [
+      "a directory",
+      (plan) => {
+        rmSync(plan.file);
+        mkdirSync(plan.file, { mode: 0o600 });
+      },
+    ],
+    [
+      "a FIFO",
+      (plan) => {
+        rmSync(plan.file);
+        execFileSync("mkfifo", ["-m", "600", plan.file]);
+      },
+    ],
+  ])("%s: nothing is run, and it is kept", async (_, spoil) => {
+    const plan = new Plan(bench());
+    plan.write([{}]);
+    spoil(plan);
+    const error = cniError(await plan.replay());
+    expect(error.code).toBe(6);
+    expect(error.msg).toMatch(
+      /it is not a regular file of root's, of mode 0600 and with one link; it was kept/,
+    );
+    expect([plan.ran, existsSync(plan.file)]).toEqual([[], true]);
   });
 });
 
@@ -229,7 +448,7 @@ eachBuild("a damaged plan", (bench) => {
     for (let length = 0; length < bytes.length; length += 7) {
       const why =
         length < head
-          ? "it is no plan of this version for this attachment"
+          ? "it is no plan of a version known here for this attachment"
           : "it is cut short or altered";
       await expectKept(plan, bytes.subarray(0, length), why);
     }
@@ -249,13 +468,13 @@ eachBuild("a damaged plan", (bench) => {
 
   test.each([
     ["something after its end", "it is cut short or altered"],
-    ["another container", "it is no plan of this version for this attachment"],
-    ["another interface", "it is no plan of this version for this attachment"],
-    ["another version", "it is no plan of this version for this attachment"],
+    ["another container", "it is no plan of a version known here for this attachment"],
+    ["another interface", "it is no plan of a version known here for this attachment"],
+    ["another version", "it is no plan of a version known here for this attachment"],
     ["a wrong count", "it is cut short or altered"],
     ["a malformed step", "it is cut short or altered"],
     ["a netlink step", "it is cut short or altered"],
-    ["no plan frame", "it is no plan of this version for this attachment"],
+    ["no plan frame", "it is no plan of a version known here for this attachment"],
   ])("%s", async (defect, why) => {
     const plan = new Plan(bench());
     const good = plan.write([{}]);
@@ -279,17 +498,6 @@ eachBuild("a damaged plan", (bench) => {
       "no plan frame": () => good.subarray(27),
     };
     await expectKept(plan, plans[defect]!(), why);
-  });
-
-  test("that cannot be read is an error", async () => {
-    const plan = new Plan(bench());
-    mkdirSync(plan.file);
-    const error = cniError(await plan.replay());
-    expect(error).toMatchObject({
-      code: 5,
-      msg: `could not detach: cannot read ${plan.file}: Is a directory`,
-    });
-    chmodSync(plan.file, 0o755);
   });
 });
 

@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { execa, type Options, type Result } from "execa";
+import { waitUntil } from "./wait.ts";
 
-/** Says why real namespaces cannot be used here; the tests that need them fail with it. */
+/** @throws Error when real namespaces cannot be used here; the tests that need them fail with it */
 export function requireRoot(): void {
   if (process.getuid?.() !== 0)
     throw new Error("network namespaces need root: run the tests as root");
@@ -41,10 +41,8 @@ export class NetnsLab implements AsyncDisposable {
     const ready = join(dir, ".ready");
     const args = ["--net", "--mount", "--propagation", "private", "sh", "-c", setUp, "lab", ready];
     const holder = spawn("unshare", args, { stdio: ["ignore", "ignore", "inherit"] });
-    while (!existsSync(ready)) {
-      if (holder.exitCode !== null) throw new Error(`unshare failed with ${holder.exitCode}`);
-      await sleep(5);
-    }
+    await waitUntil("the lab is set up", () => holder.exitCode !== null || existsSync(ready));
+    if (holder.exitCode !== null) throw new Error(`unshare failed with ${holder.exitCode}`);
     await rm(ready);
     return new NetnsLab(dir, holder);
   }

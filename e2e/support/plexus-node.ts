@@ -1,56 +1,16 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { execa, type Result } from "execa";
+import { type CallOutcome, type CniCall, outcomeOf, type RunningCall } from "./cni-call.ts";
+import { cniEnvironment, type PodIdentity } from "./cni-environment.ts";
+import type { Daemon } from "./daemon.ts";
+import { differences, type HostState, type HostStateKind, readHostState } from "./host-state.ts";
+import { manifestText, type NadOptions, nad } from "./manifests.ts";
 import { NetnsLab } from "./netns-lab.ts";
-import { cniPluginDir, distPath, nodeBinary } from "./paths.ts";
+import { cniPluginDir, distPath } from "./paths.ts";
+import { shimEnvironment, startPlexusd } from "./plexusd.ts";
 import { type PodOptions, TestPod } from "./test-pod.ts";
-
-/** What one CNI call printed and exited with. */
-export interface CallOutcome {
-  readonly exitCode: number;
-  readonly stdout: string;
-  readonly stderr: string;
-  /** stdout as JSON; undefined when it is empty. */
-  readonly json: unknown;
-}
-
-/** A call that is being made: its shim can be watched and killed. */
-export interface RunningCall {
-  readonly pid: number;
-  readonly outcome: Promise<CallOutcome>;
-}
-
-/** A CNI error as printed. */
-export interface PrintedError {
-  readonly cniVersion: string;
-  readonly code: number;
-  readonly msg: string;
-  readonly details?: string;
-}
-
-/** One CNI call as a runtime makes it. */
-export interface CniCall {
-  readonly command: "ADD" | "DEL" | "CHECK" | "STATUS" | "GC" | "VERSION";
-  readonly containerId?: string;
-  /** Name of a namespace of the lab; its path becomes CNI_NETNS. */
-  readonly netns?: string;
-  readonly ifName?: string;
-  /** `namespace/name`, optionally with `@uid`, for the K8S_* arguments. */
-  readonly pod?: string;
-  /** More CNI_ARGS, e.g. `IP=10.0.0.5`. */
-  readonly args?: string;
-  readonly conf: object | string;
-  readonly env?: Readonly<Record<string, string>>;
-}
-
-/** Where a definition is, and what it says besides its configuration. */
-export interface NadOptions {
-  readonly namespace?: string;
-  readonly annotations?: Readonly<Record<string, string>>;
-}
 
 /** A lab with the built daemon and shim: what a runtime on a node finds. */
 export class PlexusNode implements AsyncDisposable {
@@ -62,18 +22,26 @@ export class PlexusNode implements AsyncDisposable {
   defaultNetwork: object = { cniVersion: "1.0.0", name: "default", type: "unset" };
   /** Keys of the runtime's conf, and its version. */
   confExtra: object = {};
-  readonly #daemons: ChildProcess[] = [];
-  #log = "";
+  readonly #daemons: Daemon[] = [];
+  readonly #daemonFlags: readonly string[];
+  #pods = 0;
 
-  private constructor(lab: NetnsLab) {
+  private constructor(lab: NetnsLab, daemonFlags: readonly string[]) {
     this.lab = lab;
+    this.#daemonFlags = daemonFlags;
   }
 
-  /** Makes the lab and, unless told otherwise, starts the daemon on an empty manifests directory. */
-  static async create(options: { daemon?: boolean } = {}): Promise<PlexusNode> {
-    const node = new PlexusNode(await NetnsLab.create());
+  /**
+   * Makes the lab and an empty manifests directory; no daemon runs yet.
+   * @param options `daemonConfig` is the configuration file of its daemons; without keys there is none
+   */
+  static async create({ daemonConfig = {} }: { daemonConfig?: object } = {}): Promise<PlexusNode> {
+    const lab = await NetnsLab.create();
+    const config = join(lab.dir, "config.yaml");
+    await writeFile(config, JSON.stringify(daemonConfig));
+    const flags = Object.keys(daemonConfig).length === 0 ? [] : ["--config", config];
+    const node = new PlexusNode(lab, flags);
     await mkdir(node.manifestsDir, { recursive: true });
-    if (options.daemon ?? true) await node.startDaemon();
     return node;
   }
 
@@ -91,14 +59,17 @@ export class PlexusNode implements AsyncDisposable {
 
   /** Everything that the daemons of this node logged. */
   get log(): string {
-    return this.#log;
+    return existsSync(this.#logFile) ? readFileSync(this.#logFile, "utf8") : "";
+  }
+
+  get #logFile(): string {
+    return join(this.lab.dir, "plexusd.log");
   }
 
   /** Writes one manifest file: objects become one YAML document each (JSON is YAML). */
   async manifest(name: string, ...objects: object[]): Promise<void> {
-    const text = objects.map((object) => JSON.stringify(object)).join("\n---\n");
     const path = join(this.manifestsDir, `${name}.yaml`);
-    await writeFile(`${path}.new`, text);
+    await writeFile(`${path}.new`, manifestText(objects));
     await rename(`${path}.new`, path);
   }
 
@@ -110,18 +81,18 @@ export class PlexusNode implements AsyncDisposable {
 
   /** Writes a NetworkAttachmentDefinition. */
   async nad(name: string, config: object | undefined, options: NadOptions = {}): Promise<void> {
-    const { namespace = "default", annotations = {} } = options;
-    await this.manifest(`nad-${namespace}-${name}`, {
-      apiVersion: "k8s.cni.cncf.io/v1",
-      kind: "NetworkAttachmentDefinition",
-      metadata: { name, namespace, annotations },
-      spec: config === undefined ? {} : { config: JSON.stringify(config) },
-    });
+    const { namespace = "default" } = options;
+    await this.manifest(`nad-${namespace}-${name}`, nad(name, config, options));
   }
 
   /** Makes a pod: its manifest and its network namespace. */
   pod(name: string, options: PodOptions = {}): Promise<TestPod> {
     return TestPod.create(this, name, options);
+  }
+
+  /** Makes a pod whose name does not matter. */
+  newPod(options: PodOptions = {}): Promise<TestPod> {
+    return this.pod(`pod-${++this.#pods}`, options);
   }
 
   /** The conf that the runtime hands over. */
@@ -132,69 +103,60 @@ export class PlexusNode implements AsyncDisposable {
 
   /** Starts a daemon and waits until it serves; one that runs already is to hand over. */
   async startDaemon(...flags: string[]): Promise<void> {
-    const [file, ...args] = this.lab.command(nodeBinary(), distPath("plexusd.js"));
-    const own = ["--socket", this.socketPath, "--state-dir", this.stateDir, "--http", "off"];
-    const source = flags.some((f) => f === "--manifests") ? [] : ["--manifests", this.manifestsDir];
-    const daemon = spawn(file, [...args, ...own, ...source, ...flags], {
-      stdio: ["ignore", "ignore", "pipe"],
+    const source = flags.includes("--manifests") ? {} : { manifests: this.manifestsDir };
+    const daemon = await startPlexusd({
+      socket: this.socketPath,
+      stateDir: this.stateDir,
+      ...source,
+      flags: [...this.#daemonFlags, ...flags],
+      logFile: this.#logFile,
+      enter: (...command) => this.lab.command(...command),
     });
     this.#daemons.push(daemon);
-    const before = this.#log.length;
-    daemon.stderr?.on("data", (chunk: Buffer) => {
-      this.#log += chunk.toString();
-    });
-    while (!this.#log.slice(before).includes("plexusd serves")) {
-      if (daemon.exitCode !== null)
-        throw new Error(`plexusd exited with ${daemon.exitCode}: ${this.#log}`);
-      await sleep(10);
-    }
   }
 
   /** The daemon that was started last. */
   get daemonPid(): number {
-    return this.#daemons.at(-1)?.pid as number;
+    const daemon = this.#daemons.at(-1);
+    if (daemon === undefined) throw new Error("no daemon has been started");
+    return daemon.pid;
   }
 
   /** Ends the oldest daemon: SIGTERM lets it finish, SIGKILL does not. */
   async stopDaemon(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
-    const daemon = this.#daemons.shift();
-    if (daemon === undefined || daemon.exitCode !== null || daemon.signalCode !== null) return;
-    const exited = new Promise((resolve) => daemon.once("exit", resolve));
-    daemon.kill(signal);
-    await exited;
+    await this.#daemons.shift()?.stop(signal);
+  }
+
+  /** What plugins, Plexus and the pods have put on this node. */
+  hostState(): Promise<HostState> {
+    const { stateDir } = this;
+    const run = (command: string[]): Promise<string> => this.lab.run(...command);
+    const statusDir = join(this.manifestsDir, ".status");
+    return readHostState({ run, stateDir, statusDir }, { contents: true });
+  }
+
+  /** What has come to the node since and what is gone, one line each. @param kinds are all unless given */
+  async changesSince(before: HostState, kinds?: readonly HostStateKind[]): Promise<string[]> {
+    return differences(before, await this.hostState(), kinds);
   }
 
   /** Environment of a call, as a runtime sets it. */
   environment(call: CniCall): Record<string, string> {
-    const [podPath, uid] = (call.pod ?? "").split("@");
-    const [namespace, name] = (podPath ?? "").split("/");
-    const podArgs =
-      call.pod === undefined
-        ? []
-        : [
-            `K8S_POD_NAMESPACE=${namespace}`,
-            `K8S_POD_NAME=${name}`,
-            `K8S_POD_INFRA_CONTAINER_ID=${call.containerId ?? ""}`,
-            ...(uid === undefined ? [] : [`K8S_POD_UID=${uid}`]),
-          ];
-    const args = ["IgnoreUnknown=1", ...podArgs, ...(call.args === undefined ? [] : [call.args])];
-    const attachment =
-      call.containerId === undefined
-        ? {}
+    const { containerId, netns, ifName } = call;
+    const sandbox =
+      containerId === undefined
+        ? undefined
         : {
-            CNI_CONTAINERID: call.containerId,
-            CNI_NETNS: call.netns === undefined ? "" : `/run/netns/${call.netns}`,
-            CNI_IFNAME: call.ifName ?? "eth0",
-            CNI_ARGS: args.join(";"),
+            containerId,
+            netns: netns === undefined ? "" : `/run/netns/${netns}`,
+            ifName,
+            pod: call.pod === undefined ? undefined : podIdentity(call.pod),
           };
+    const { command, args: extraArgs } = call;
     return {
       PATH: process.env.PATH ?? "",
-      PLEXUS_SOCKET: this.socketPath,
-      PLEXUS_STATE_DIR: this.stateDir,
-      PLEXUS_STANDALONE: "",
-      CNI_COMMAND: call.command,
-      CNI_PATH: this.cniPath.join(":"),
-      ...attachment,
+      ...shimEnvironment({ socket: this.socketPath, stateDir: this.stateDir }),
+      ...cniEnvironment({ command, cniPath: this.cniPath.join(":"), sandbox, extraArgs }),
       ...call.env,
     };
   }
@@ -229,18 +191,8 @@ export class PlexusNode implements AsyncDisposable {
   }
 }
 
-function outcomeOf(result: Result): CallOutcome {
-  const stdout = String(result.stdout ?? "");
-  return {
-    exitCode: result.exitCode ?? -1,
-    stdout,
-    stderr: String(result.stderr ?? ""),
-    json: stdout.trim() === "" ? undefined : JSON.parse(stdout),
-  };
-}
-
-/** The error that a call printed; throws when it succeeded. */
-export function errorOf(outcome: CallOutcome): PrintedError {
-  if (outcome.exitCode !== 1) throw new Error(`expected exit status 1: ${JSON.stringify(outcome)}`);
-  return outcome.json as PrintedError;
+/** Reads `namespace/name` or `namespace/name@uid`. */
+function podIdentity(pod: string): PodIdentity {
+  const [, namespace = "", name = "", uid] = /^(.*?)\/(.*?)(?:@(.*))?$/.exec(pod) ?? [];
+  return { namespace, name, uid };
 }

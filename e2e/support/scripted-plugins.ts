@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import type { NetnsLab } from "./netns-lab.ts";
 import { repositoryRoot } from "./paths.ts";
-import { until } from "./until.ts";
+import { waitUntil } from "./wait.ts";
 
 /** One execution of a scripted plugin, as it recorded it. */
 export interface Execution {
@@ -19,11 +19,11 @@ export interface Execution {
   readonly stdin: string | undefined;
   readonly pid: number;
   readonly grandchild: number | undefined;
-  /** Whether the plugin came to its end by itself. */
+  /** Whether the plugin ended of its own accord. */
   readonly ended: boolean;
 }
 
-/** What a plugin does on a command; e2e/fixtures/fake-plugin.c says what each key means. */
+/** What a plugin does on a command; e2e/fixtures/fake-plugin.c describes each key. */
 export interface Script {
   readonly grandchild?: true;
   readonly nostdin?: true;
@@ -44,7 +44,7 @@ export function errorScript(code: number, msg: string, details = ""): Script {
   return { stdout: JSON.stringify(error), exit: 1 };
 }
 
-/** Small real executables that do what a test says and remember how they were called. */
+/** Small real executables that follow a test's script and record how they were called. */
 export class ScriptedPlugins {
   readonly #root: string;
 
@@ -77,7 +77,7 @@ export class ScriptedPlugins {
     await rm(join(this.binDir, type));
   }
 
-  /** From now on the plugin does this on the command; it replaces what was said before. */
+  /** From now on the plugin does this on the command; it replaces an earlier script. */
   async script(type: string, command: string, script: Script): Promise<void> {
     await this.unscript(type, command);
     for (const [key, value] of Object.entries(script)) {
@@ -87,9 +87,13 @@ export class ScriptedPlugins {
 
   /** The plugin is well-behaved again. */
   async unscript(type: string, command: string): Promise<void> {
-    const names = await readdir(join(this.#root, "control"));
-    const own = names.filter((name) => name.startsWith(`${type}.${command}.`));
-    for (const name of own) await rm(join(this.#root, "control", name));
+    await this.#removeControls((name) => name.startsWith(`${type}.${command}.`));
+  }
+
+  /** Every plugin is well-behaved again, and its executions are forgotten. */
+  async reset(): Promise<void> {
+    await this.#removeControls(() => true);
+    await this.clear();
   }
 
   /** Lets an execution go on that `hold` stopped. */
@@ -99,7 +103,7 @@ export class ScriptedPlugins {
 
   /** Resolves when an execution has come to its `hold`, or to where it hangs. */
   async reached(type: string, command: string): Promise<Execution> {
-    return await until(async () => {
+    return await waitUntil(`${type} holds on ${command}`, async () => {
       const all = await this.executions();
       const mark = (e: Execution): boolean => existsSync(join(this.#logOf(e), "holding"));
       return all.find((e) => e.type === type && e.command === command && !e.ended && mark(e));
@@ -124,6 +128,11 @@ export class ScriptedPlugins {
   async clear(): Promise<void> {
     await rm(join(this.#root, "log"), { recursive: true });
     await mkdir(join(this.#root, "log"));
+  }
+
+  async #removeControls(isMeant: (name: string) => boolean): Promise<void> {
+    const dir = join(this.#root, "control");
+    for (const name of (await readdir(dir)).filter(isMeant)) await rm(join(dir, name));
   }
 
   #control(type: string, command: string, key: string): string {

@@ -1,5 +1,9 @@
-import type { Result } from "execa";
-import type { CallOutcome, CniCall, PlexusNode } from "./plexus-node.ts";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { execa, type Result } from "execa";
+import type { CallOutcome, CniCall } from "./cni-call.ts";
+import type { PlexusNode } from "./plexus-node.ts";
 
 /** How a test's pod is made. */
 export interface PodOptions {
@@ -11,7 +15,7 @@ export interface PodOptions {
 }
 
 /** An interface of a result. */
-export interface ResultInterface {
+interface ResultInterface {
   readonly name: string;
   readonly mac?: string;
   readonly sandbox?: string;
@@ -127,6 +131,26 @@ export class TestPod {
     must(await this.del(changes), "DEL");
   }
 
+  /** Path of the attachment record of `eth0`. */
+  get recordPath(): string {
+    return join(this.#node.stateDir, `${this.containerId}@eth0.json`);
+  }
+
+  /** Path of the teardown plan of `eth0`. */
+  get planPath(): string {
+    return join(this.#node.stateDir, `${this.containerId}@eth0.teardown`);
+  }
+
+  /** Those of the record and the teardown plan that exist. */
+  keptFiles(): string[] {
+    return [this.recordPath, this.planPath].filter((path) => existsSync(path));
+  }
+
+  /** Whether a call holds the lock of this pod's sandbox, or waits for it. */
+  isLocked(): boolean {
+    return existsSync(join(this.#node.stateDir, `${this.containerId}.lock`));
+  }
+
   /** Runs a command in the pod's network namespace; a failure throws. */
   run(...command: string[]): Promise<string> {
     return this.#node.lab.run("ip", "netns", "exec", this.netns, ...command);
@@ -135,6 +159,24 @@ export class TestPod {
   /** Runs a command in the pod's network namespace. */
   try(...command: string[]): Promise<Result> {
     return this.#node.lab.try(["ip", "netns", "exec", this.netns, ...command]);
+  }
+
+  /** Makes an interface in the pod; scripted plugins make none. */
+  async addLink(name: string): Promise<void> {
+    await this.run("ip", "link", "add", name, "type", "veth", "peer", "name", `${name}peer`);
+  }
+
+  /** Starts a program in the pod's network namespace; returns once it has printed something. It ends with the scope. */
+  async startProgram(...command: string[]): Promise<AsyncDisposable> {
+    const [file, ...args] = this.#node.lab.command("ip", "netns", "exec", this.netns, ...command);
+    const program = execa(file, args, { reject: false, buffer: false });
+    await once(program.stdout, "data");
+    return {
+      async [Symbol.asyncDispose]() {
+        program.kill("SIGKILL");
+        await program;
+      },
+    };
   }
 
   /** The pod's interfaces but the loopback, by name. */
@@ -161,8 +203,8 @@ export class TestPod {
 
   /** Pings an address, by an interface where one is given. @throws Error when no answer comes */
   async ping(address: string, ifName?: string): Promise<void> {
-    const by = ifName === undefined ? [] : ["-I", ifName];
-    await this.run("ping", "-n", "-c", "1", "-w", "20", ...by, address);
+    const source = ifName === undefined ? [] : ["-I", ifName];
+    await this.run("ping", "-n", "-c", "1", "-w", "20", ...source, address);
   }
 
   status(): Promise<Record<string, unknown>[] | undefined> {

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
-import { daemonFlags, startDaemon, stopDaemon } from "./daemon.ts";
+import { plexusdFlags, startPlexusd } from "../../e2e/support/plexusd.ts";
 import { compareStock, takeStock } from "./leftovers.ts";
 import { heading, print, timed } from "./print.ts";
-import { callPlexus, printCall, type Sandbox } from "./runtime.ts";
+import { callPlexus, type DemoPod, printCall } from "./runtime.ts";
 import { addNamespace, DemoError, makeWorkplace, setUpNode, type Workplace } from "./workplace.ts";
 
 /** One attachment in the status that Plexus publishes. */
@@ -14,19 +14,8 @@ interface StatusEntry {
   readonly ips: readonly string[];
 }
 
-const web: Sandbox = {
-  containerId: "demo-web",
-  netns: "/run/netns/web",
-  pod: "web",
-  uid: "6f1d3c1e-0000-4000-8000-000000000001",
-};
-const db: Sandbox = {
-  ...web,
-  containerId: "demo-db",
-  netns: "/run/netns/db",
-  pod: "db",
-  uid: web.uid.replace(/1$/, "2"),
-};
+const web: DemoPod = { name: "web", uid: "6f1d3c1e-0000-4000-8000-000000000001" };
+const db: DemoPod = { name: "db", uid: "6f1d3c1e-0000-4000-8000-000000000002" };
 
 async function main(): Promise<void> {
   const at = makeWorkplace();
@@ -34,26 +23,26 @@ async function main(): Promise<void> {
   print(`CNI plugins of ${at.plugins}; everything else in ${at.dir} and in namespaces of its own`);
   await timed("the node's own links: uplink0, br-storage", setUpNode);
   await timed("network namespaces of the pods web and db", async () => {
-    for (const { pod } of [web, db]) await addNamespace(pod);
+    for (const { name } of [web, db]) await addNamespace(name);
   });
   heading("plexusd, on the manifests of examples/manifests");
-  print(`plexusd ${daemonFlags(at).join(" ").replaceAll(" --", " \\\n        --")}`);
-  const daemon = await timed("it serves", () => startDaemon(at));
+  print(`plexusd ${plexusdFlags(at).join(" ").replaceAll(" --", " \\\n        --")}`);
+  const daemon = await timed("it serves", () => startPlexusd(at));
   const before = await takeStock(at);
   await attach(at);
   const during = await takeStock(at);
   await show(at);
   heading("DEL: the runtime takes the pods down");
-  for (const sandbox of [web, db]) await callPlexus(at, "DEL", sandbox);
+  for (const pod of [web, db]) await callPlexus(at, "DEL", pod);
   heading("What is left");
   compareStock(before, during, await takeStock(at));
-  await stopDaemon(daemon);
+  await daemon.stop();
 }
 
 async function attach(at: Workplace): Promise<void> {
   heading("ADD: what the container runtime executes for the pod web");
   printCall(at, "ADD", web);
-  for (const sandbox of [web, db]) await callPlexus(at, "ADD", sandbox);
+  for (const pod of [web, db]) await callPlexus(at, "ADD", pod);
 }
 
 async function show(at: Workplace): Promise<void> {
@@ -69,9 +58,9 @@ async function show(at: Workplace): Promise<void> {
   }
 }
 
-function status(at: Workplace, { pod }: Sandbox): StatusEntry[] {
+function status(at: Workplace, { name }: DemoPod): StatusEntry[] {
   return JSON.parse(
-    readFileSync(join(at.manifests, ".status/demo", `${pod}.json`), "utf8"),
+    readFileSync(join(at.manifests, ".status/demo", `${name}.json`), "utf8"),
   ) as StatusEntry[];
 }
 

@@ -17,7 +17,7 @@ export function done(text: string, milliseconds: number): void {
   process.stdout.write(`   ${text.padEnd(72)} ${milliseconds.toFixed(0).padStart(6)} ms\n`);
 }
 
-/** Runs a step and tells how long it took. */
+/** Runs a step and prints how long it took. */
 export async function timed<T>(text: string, step: () => Promise<T>): Promise<T> {
   const began = performance.now();
   const value = await step();

@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { execa } from "execa";
+import { cniEnvironment } from "../../e2e/support/cni-environment.ts";
+import { shimEnvironment } from "../../e2e/support/plexusd.ts";
 import { done, print } from "./print.ts";
 import { DemoError, type Workplace } from "./workplace.ts";
 
-/** A pod's sandbox, as a container runtime knows it. */
-export interface Sandbox {
-  readonly containerId: string;
-  readonly netns: string;
-  readonly pod: string;
+/** A pod of the namespace `demo`; its network namespace has its name. */
+export interface DemoPod {
+  readonly name: string;
   readonly uid: string;
 }
 
@@ -16,28 +16,22 @@ interface CniResult {
   readonly ips?: readonly { readonly address: string; readonly gateway?: string }[];
 }
 
-/** The environment of a call: the CNI variables as containerd and CRI-O set them, and where the demo's daemon is. */
-function environment(at: Workplace, command: string, sandbox: Sandbox): Record<string, string> {
-  return {
-    CNI_COMMAND: command,
-    CNI_CONTAINERID: sandbox.containerId,
-    CNI_NETNS: sandbox.netns,
-    CNI_IFNAME: "eth0",
-    CNI_PATH: at.plugins,
-    CNI_ARGS: [
-      "IgnoreUnknown=1",
-      "K8S_POD_NAMESPACE=demo",
-      `K8S_POD_NAME=${sandbox.pod}`,
-      `K8S_POD_INFRA_CONTAINER_ID=${sandbox.containerId}`,
-      `K8S_POD_UID=${sandbox.uid}`,
-    ].join(";"),
-    PLEXUS_SOCKET: at.socket,
-    PLEXUS_STATE_DIR: at.state,
+/** The CNI variables of a call, and where the demo's daemon is. */
+function environment(
+  at: Workplace,
+  command: string,
+  { name, uid }: DemoPod,
+): Record<string, string> {
+  const sandbox = {
+    containerId: `demo-${name}`,
+    netns: `/run/netns/${name}`,
+    pod: { namespace: "demo", name, uid },
   };
+  return { ...cniEnvironment({ command, cniPath: at.plugins, sandbox }), ...shimEnvironment(at) };
 }
 
 /** What a runtime writes on stdin: the plugin's own configuration with the list's name and version. */
-export function confOnStdin(): string {
+function confOnStdin(): string {
   const { cniVersion, name, plugins } = JSON.parse(
     readFileSync("examples/00-plexus.conflist", "utf8"),
   ) as {
@@ -49,9 +43,8 @@ export function confOnStdin(): string {
 }
 
 /** Shows a call as one could type it. */
-export function printCall(at: Workplace, command: string, sandbox: Sandbox): void {
-  const variables = Object.entries(environment(at, command, sandbox));
-  for (const [name, value] of variables)
+export function printCall(at: Workplace, command: string, pod: DemoPod): void {
+  for (const [name, value] of Object.entries(environment(at, command, pod)))
     print(`${name}=${value.includes(";") ? `'${value}'` : value} \\`);
   print(`${at.shim} <<< '${confOnStdin()}'`);
 }
@@ -60,19 +53,19 @@ export function printCall(at: Workplace, command: string, sandbox: Sandbox): voi
 export async function callPlexus(
   at: Workplace,
   command: "ADD" | "DEL",
-  sandbox: Sandbox,
+  pod: DemoPod,
 ): Promise<void> {
   const began = performance.now();
   const { exitCode, stdout, stderr } = await execa(at.shim, [], {
     input: confOnStdin(),
-    env: { PATH: process.env.PATH ?? "", ...environment(at, command, sandbox) },
+    env: { PATH: process.env.PATH ?? "", ...environment(at, command, pod) },
     extendEnv: false,
     reject: false,
   });
   const milliseconds = performance.now() - began;
   if (exitCode !== 0)
-    throw new DemoError(`${command} of pod ${sandbox.pod} failed: ${stdout}${stderr}`);
+    throw new DemoError(`${command} of pod ${pod.name} failed: ${stdout}${stderr}`);
   const { ips = [] } = stdout === "" ? {} : (JSON.parse(stdout) as CniResult);
-  const told = ips.map((ip) => `, the runtime is told ${ip.address} by ${ip.gateway}`).join("");
-  done(`${command} ${sandbox.pod}: exit status 0${told}`, milliseconds);
+  const addresses = ips.map((ip) => `, address ${ip.address}, gateway ${ip.gateway}`).join("");
+  done(`${command} ${pod.name}: exit status 0${addresses}`, milliseconds);
 }

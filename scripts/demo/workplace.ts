@@ -2,6 +2,7 @@ import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { distPath } from "../../e2e/support/paths.ts";
 
 /** Something that the demo cannot go on without; the message is the one line that it prints. */
 export class DemoError extends Error {
@@ -12,11 +13,11 @@ export class DemoError extends Error {
 export interface Workplace {
   readonly dir: string;
   readonly manifests: string;
-  readonly state: string;
+  readonly stateDir: string;
   readonly socket: string;
+  readonly logFile: string;
   readonly plugins: string;
   readonly shim: string;
-  readonly daemon: string;
 }
 
 const neededPlugins = ["ptp", "bridge", "macvlan", "host-local", "static"];
@@ -29,7 +30,6 @@ const neededPlugins = ["ptp", "bridge", "macvlan", "host-local", "static"];
 export function makeWorkplace(): Workplace {
   const plugins = pluginDirectory();
   const dir = process.env.PLEXUS_DEMO_DIR ?? join(tmpdir(), "plexus-demo");
-  const dist = process.env.PLEXUS_DIST ?? "dist";
   try {
     mkdirSync(dir, { mode: 0o700 });
   } catch (error) {
@@ -40,9 +40,11 @@ export function makeWorkplace(): Workplace {
   const manifests = join(dir, "manifests");
   cpSync("examples/manifests", manifests, { recursive: true });
   const shim = join(dir, "plexus");
-  cpSync(join(dist, "plexus"), shim);
-  const own = { dir, manifests, plugins, shim, daemon: join(dist, "plexusd.js") };
-  return { ...own, state: join(dir, "state"), socket: join(dir, "plexus.sock") };
+  cpSync(distPath("plexus"), shim);
+  const [stateDir, socket, logFile] = ["state", "plexus.sock", "plexusd.log"].map((name) =>
+    join(dir, name),
+  ) as [string, string, string];
+  return { dir, manifests, plugins, shim, stateDir, socket, logFile };
 }
 
 /** @throws DemoError naming the first plugin that is nowhere */

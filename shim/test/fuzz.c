@@ -36,33 +36,53 @@ static uint32_t crc(const char *bytes, size_t len)
 	return ~c;
 }
 
+/* Walks through the steps of a plan that was found to be whole. */
+static void walk(const struct plan *plan)
+{
+	struct frame f;
+	size_t at = plan->first, size;
+
+	for (int i = 0; i < plan->steps; i++, at += size) {
+		size = plan_step(plan, at, &f);
+		assert(size && is_exec(&f));
+		assert(plan->attempted == INT_MAX || field_number(f.fields[EXEC_GROUP]) >= 0);
+		touch(&f);
+	}
+	assert(plan->attempted >= 0 && is_text(plan->boot_id));
+}
+
+/* Wraps the steps in a plan of either version, and parses that. */
+static void parse_wrapped(const uint8_t *data, size_t len, int64_t count, bool second)
+{
+	struct field name[] = { text(second ? PROTOCOL_VERSION : PLAN_VERSION_1), text("c1"), text("eth0"),
+				text("boot"), text("3") };
+	static struct plan plan;
+	char sum[9], digits[NUMBER_SIZE];
+
+	plan.bytes.len = 0;
+	frame_write(&plan.bytes, FRAME_PLAN, name, second ? 5 : 3);
+	buf_add(&plan.bytes, data, len);
+	snprintf(sum, sizeof sum, "%08x", crc(plan.bytes.data, plan.bytes.len));
+	frame_write(&plan.bytes, FRAME_PLAN_END, (struct field[]){ number(digits, count), text(sum) }, 2);
+	if (!plan_parse(&plan, "c1", "eth0"))
+		walk(&plan);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	static struct buf b;
-	struct field name[] = { text(PROTOCOL_VERSION), text("c1"), text("eth0") };
+	struct plan raw = { .bytes = { malloc(len + 1), len, len } };
 	struct frame f;
-	size_t at = 0, end, first, count = 0;
-	char *exact = malloc(len + 1), sum[9], digits[NUMBER_SIZE];
+	int64_t count = 0;
+	size_t at = 0;
 
-	memcpy(exact, data, len);
-	plan_problem((struct field){ exact, len }, "c1", "eth0", &first);
-	for (ssize_t n; (n = frame_parse(exact + at, len - at, &f)) > 0; at += (size_t)n)
+	memcpy(raw.bytes.data, data, len);
+	if (!plan_parse(&raw, "c1", "eth0"))
+		walk(&raw);
+	for (ssize_t n; (n = frame_parse(raw.bytes.data + at, len - at, &f)) > 0; at += (size_t)n)
 		count++;
-	free(exact);
-	b.len = 0;
-	frame_write(&b, FRAME_PLAN, name, 3);
-	buf_add(&b, data, len);
-	end = b.len;
-	snprintf(sum, sizeof sum, "%08x", crc(b.data, b.len));
-	frame_write(&b, FRAME_PLAN_END, (struct field[]){ number(digits, (int64_t)count), text(sum) }, 2);
-	if (!plan_problem((struct field){ b.data, b.len }, "c1", "eth0", &first))
-		for (at = first; at < end; count--) {
-			ssize_t n = frame_parse(b.data + at, end - at, &f);
-
-			assert(n > 0 && is_exec(&f) && count);
-			touch(&f);
-			at += (size_t)n;
-		}
+	free(raw.bytes.data);
+	parse_wrapped(data, len, count, false);
+	parse_wrapped(data, len, count, true);
 	return 0;
 }
 #else
@@ -80,12 +100,29 @@ static void walk_utf8(const char *text)
 	assert(text == end);
 }
 
+/* The rules of each kind of call see every order; what they refuse has a reason. */
+static void check_order(const struct frame *f)
+{
+	static const char *const commands[] = { "ADD", "CHECK", "DEL", "GC", "STATUS", "AGENT" };
+	static struct call call = { .container_id = "c1", .netns = "/nonexistent", .path = "/nonexistent:rel" };
+	char message[PATH_SIZE], path[PATH_SIZE];
+
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		call.command = commands[i];
+		*message = '\0';
+		assert(order_allowed(&call, f, message) || *message);
+	}
+	if (is_text(f->fields[EXEC_PATH]))
+		assert(strcmp(plugin_find(&call, f->fields[EXEC_TYPE], f->fields[EXEC_PATH].data, path, message), "") > 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static struct call call;
 	struct frame f;
 	struct nlmsghdr last;
 	char *exact = malloc(len + 1);
+	bool only_reads;
 	ssize_t n;
 
 	memcpy(exact, data, len);
@@ -94,10 +131,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	assert(call.cni_version[strspn(call.cni_version, "0123456789.")] == '\0');
 	walk_utf8(exact);
 	exact = realloc(exact, len ? len : 1);
-	netlink_last(exact, len, &last);
+	netlink_last(exact, len, &last, &only_reads);
 	for (size_t at = 0; (n = frame_parse(exact + at, len - at, &f)) > 0; at += (size_t)n) {
 		touch(&f);
-		assert(!is_exec(&f) || f.count >= EXEC_ENV);
+		if (is_exec(&f))
+			check_order(&f);
 	}
 	free(exact);
 	return 0;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include "../shim.h"
 
 static struct buf b;
@@ -118,20 +119,73 @@ static void test_version(void)
 	assert(strlen(call.cni_version) == 31);
 }
 
+static int chain(const void *bytes, size_t len, struct nlmsghdr *last)
+{
+	bool only_reads;
+
+	return netlink_last(bytes, len, last, &only_reads);
+}
+
 static void test_netlink_chain(void)
 {
 	uint32_t words[8] = { 16, 0, 7, 0, 16, 0, 9, 0 };
 	const char *bytes = (const char *)words;
 	struct nlmsghdr last;
 
-	assert(!netlink_last(bytes, 16, &last) && last.nlmsg_seq == 7);
-	assert(!netlink_last(bytes, 32, &last) && last.nlmsg_seq == 9);
-	assert(netlink_last(bytes, 0, &last) && netlink_last(bytes, 15, &last));
-	assert(netlink_last(bytes, 17, &last) && netlink_last(bytes, 31, &last));
+	assert(!chain(bytes, 16, &last) && last.nlmsg_seq == 7);
+	assert(!chain(bytes, 32, &last) && last.nlmsg_seq == 9);
+	assert(chain(bytes, 0, &last) && chain(bytes, 15, &last));
+	assert(chain(bytes, 17, &last) && chain(bytes, 31, &last));
 	words[0] = 17; /* its padding leaves no room for a second one, but is not needed at the end */
-	assert(!netlink_last(bytes, 17, &last) && netlink_last(bytes, 32, &last));
+	assert(!chain(bytes, 17, &last) && chain(bytes, 32, &last));
 	words[0] = 0xffffffff;
-	assert(netlink_last(bytes, 32, &last));
+	assert(chain(bytes, 32, &last));
+}
+
+static void test_netlink_reads(void)
+{
+	struct nlmsghdr two[2] = { { .nlmsg_len = 16 }, { .nlmsg_len = 16 } }, last;
+	static const struct { uint16_t first, second; bool only_reads; } cases[] = {
+		{ RTM_GETLINK, RTM_GETROUTE, true }, { RTM_GETLINK, RTM_DELLINK, false },
+		{ RTM_NEWADDR, RTM_GETLINK, false }, { RTM_SETLINK, RTM_GETLINK, false },
+		{ NLMSG_ERROR, RTM_GETLINK, false }, { 6, RTM_GETLINK, false }, { 0xfffe, 0xfffe, true },
+	};
+	bool only_reads;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		two[0].nlmsg_type = cases[i].first;
+		two[1].nlmsg_type = cases[i].second;
+		assert(!netlink_last((const char *)two, sizeof two, &last, &only_reads));
+		assert(only_reads == cases[i].only_reads);
+	}
+}
+
+/* An EXEC order of these variables, up to a NULL. */
+static bool allowed(const char *command, const char *id, const char *netns, const char *entry)
+{
+	static struct call call = { .command = "DEL", .container_id = "c1", .netns = "" };
+	struct frame order = { FRAME_EXEC, EXEC_ENV, { { "0", 1 }, { "p", 1 }, { "/bin", 4 }, { "1", 1 }, { "", 0 } } };
+	char variables[3][64], message[PATH_SIZE];
+	const char *const list[] = { command, id, netns };
+	static const char *const names[] = { "COMMAND", "CONTAINERID", "NETNS" };
+
+	for (int i = 0; i < 3; i++) {
+		snprintf(variables[i], sizeof variables[i], "CNI_%s=%s", names[i], list[i]);
+		order.fields[order.count++] = text(variables[i]);
+	}
+	if (entry)
+		order.fields[order.count++] = text(entry);
+	return order_allowed(&call, &order, message);
+}
+
+static void test_order_rules(void)
+{
+	assert(allowed("DEL", "c1", "", NULL) && allowed("DEL", "c2", "", NULL));
+	assert(!allowed("ADD", "c1", "", NULL) && !allowed("", "c1", "", NULL) && !allowed("DEL GC", "c1", "", NULL));
+	assert(!allowed("DEL", "c1", OWN_NETNS, NULL) && !allowed("DEL", "c2", OWN_NETNS, NULL));
+	assert(!allowed("DEL", "c2", "/nonexistent", NULL));
+	assert(!allowed("DEL", "c1", "", "CNI_COMMAND=ADD") && allowed("ADD", "c1", "", "CNI_COMMAND=DEL"));
+	assert(!allowed("DEL", "c1", "", "LD_PRELOAD=x") && !allowed("DEL", "c1", "", "CNI_X"));
 }
 
 int main(void)
@@ -143,5 +197,7 @@ int main(void)
 	test_utf8();
 	test_version();
 	test_netlink_chain();
+	test_netlink_reads();
+	test_order_rules();
 	return 0;
 }

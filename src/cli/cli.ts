@@ -39,7 +39,7 @@ export async function runCli(argv: readonly string[], output: CliOutput): Promis
 }
 
 /** The list of commands. */
-export function usage(): string {
+function usage(): string {
   const width = Math.max(...commands.map(({ name }) => name.length));
   const lines = commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`);
   return [

@@ -32,7 +32,7 @@ export async function installFile(from: string, to: string): Promise<"installed"
 }
 
 /** SHA-256 of a file's content. */
-export async function sha256OfFile(path: string): Promise<string> {
+async function sha256OfFile(path: string): Promise<string> {
   const hash = createHash("sha256");
   await pipeline(createReadStream(path), hash);
   return hash.digest("hex");

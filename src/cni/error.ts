@@ -1,5 +1,6 @@
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { oneLine } from "#lib/one-line.ts";
 
 /**
  * The error codes of the CNI specification (1.1.0 §5 "Error") and the library's own 0, 8 and 999.
@@ -78,9 +79,9 @@ export function asCniError(error: unknown): CniError {
 export function flattenCauses(error: unknown): string {
   const parts: string[] = [];
   for (let e: unknown = error, depth = 0; e !== undefined && depth < 8; depth++) {
-    const text = errorMessage(e);
+    const text = oneLine(errorMessage(e));
     if (!parts.some((part) => part.includes(text))) parts.push(text);
     e = e instanceof Error ? e.cause : undefined;
   }
-  return parts.join(": ").replaceAll(/\s*\n\s*/g, " ");
+  return parts.join(": ");
 }

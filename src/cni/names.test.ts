@@ -42,6 +42,13 @@ test.each(["../../x", "a/b", "-a", ".a", "_a", "a b", "a\n", "\na", "ä", "a\u00
   },
 );
 
+test("validateContainerId() refuses an ID that is too long for a file name", () => {
+  expect(errorOf(() => validateContainerId("a".repeat(201)))).toEqual({
+    code: 4,
+    msg: "containerID has 201 characters, more than 200",
+  });
+});
+
 test("validateContainerId() and validateNetworkName() refuse an empty name [R-0.4-07]", () => {
   expect(errorOf(() => validateContainerId(""))).toEqual({ code: 3, msg: "missing containerID" });
   expect(errorOf(() => validateNetworkName(""))).toEqual({ code: 7, msg: "missing network name:" });

@@ -9,10 +9,19 @@ const forbiddenInIfName = /[/:\s\u0085]/u;
 /** The kernel's IFNAMSIZ, which counts the terminating zero. */
 const ifNameMaxBytes = 15;
 
-/** @throws CniError 3 when empty, 4 when it holds other characters than the specification allows. */
+/** The longest container ID: it is part of file names, of which the kernel bounds the length; the shim has the same. */
+const containerIdMax = 200;
+
+/** @throws CniError 3 when empty, 4 when it is too long or has other characters than the specification allows. */
 export function validateContainerId(containerId: string): void {
   if (containerId === "") {
     throw new CniError(CniErrorCode.UnknownContainer, "missing containerID");
+  }
+  if (containerId.length > containerIdMax) {
+    throw new CniError(
+      CniErrorCode.InvalidEnvironmentVariables,
+      `containerID has ${containerId.length} characters, more than ${containerIdMax}`,
+    );
   }
   if (!plainName.test(containerId)) {
     throw new CniError(

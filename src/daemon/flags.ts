@@ -20,7 +20,7 @@ export interface DaemonFlags {
 }
 
 /** Where pods and NetworkAttachmentDefinitions come from. */
-export type SourceFlag =
+type SourceFlag =
   | { readonly kind: "manifests"; readonly dir: string }
   /** Without a kubeconfig it is the API of the cluster that plexusd runs in. */
   | { readonly kind: "api"; readonly kubeconfig?: string };

@@ -11,7 +11,7 @@ import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
 import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
-import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
+import { keyOfObject, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import type { RestartReason } from "./restart-reason.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
 import { WatchCache, type WatchTimings } from "./watch-cache.ts";
@@ -125,11 +125,8 @@ function newCaches(
     logger,
     onSynced: (synced: boolean): void => metrics?.cacheSynced?.(resource, synced),
     onRestart: (reason: RestartReason): void => metrics?.watchRestarted?.(resource, reason),
+    keyOf: keyOfObject,
     ...omitUndefined({ timings }),
-  });
-  const keyed = <T extends { namespace: string; name: string }>(value: T) => ({
-    key: keyOf(value.namespace, value.name),
-    value,
   });
   return {
     pods: new WatchCache<Pod>({
@@ -137,13 +134,13 @@ function newCaches(
       path: apiPaths.pods,
       query: { fieldSelector: `spec.nodeName=${options.nodeName}` },
       accept: { list: metadataListOnly, watch: metadataOnly },
-      decode: (object) => keyed(podOf(object)),
+      decode: podOf,
     }),
     nads: new WatchCache<NetworkAttachmentDefinition>({
       ...common("network-attachment-definitions"),
       path: apiPaths.nads,
       mayBeAbsent: true,
-      decode: (object) => keyed(nadOf(object)),
+      decode: nadOf,
     }),
   };
 }

@@ -221,6 +221,20 @@ test("getNad() names what is wrong with a definition that cannot be used", async
   });
 });
 
+test("getNad() refuses a definition that is too long, which the cache does not keep", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("network-attachment-definitions", nadObject("net-a", " ".repeat(131_073)));
+  await using kube = await start(api);
+  await kube.whenSynced();
+  await expect(
+    kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
+  ).rejects.toMatchObject({
+    code: 100,
+    message:
+      'NetworkAttachmentDefinition "default/net-a": spec.config has 131073 bytes, more than the limit of 131072',
+  });
+});
+
 test("notReadyReason() says what is missing until both caches are listed", async () => {
   await using api = await FakeApiServer.start();
   api.script({ when: isList("pods"), answer: 403, times: 25 });

@@ -1,6 +1,8 @@
 import { readDocument } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
+import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { Pod } from "#engine/ports.ts";
+import { isJsonObject } from "#lib/json.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import { describeObject, readObjectMeta } from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
@@ -24,6 +26,15 @@ export function keyOf(namespace: string, name: string): string {
   return `${namespace}/${name}`;
 }
 
+/** The key of an object as the API server has it; undefined when it has no namespace and name. */
+export function keyOfObject(object: unknown): string | undefined {
+  const metadata = isJsonObject(object) && isJsonObject(object.metadata) ? object.metadata : {};
+  const { namespace, name } = metadata;
+  return typeof namespace === "string" && typeof name === "string"
+    ? keyOf(namespace, name)
+    : undefined;
+}
+
 /**
  * What is used of a Pod or its PartialObjectMetadata.
  * @throws CniError 6 naming every field that is wrong
@@ -44,9 +55,15 @@ function isStaticPod(annotations: Readonly<Record<string, string>>): boolean {
   return isMirror || (source !== undefined && source !== "api");
 }
 
-/** What is used of a NetworkAttachmentDefinition. @throws CniError 7 naming every field that is wrong */
+/**
+ * What is used of a NetworkAttachmentDefinition. One that no pod can be attached to for its length
+ * is refused here, so that no number of them fills a cache.
+ * @throws CniError 7 naming every field that is wrong, 100 when its configuration is too long
+ */
 export function nadOf(object: unknown): NetworkAttachmentDefinition {
   const nad = parseNad(object, { isManifest: false });
+  const field = `NetworkAttachmentDefinition "${nad.namespace}/${nad.name}": spec.config`;
+  checkTextLimit(limits.conf, nad.config ?? "", field);
   return { ...nad, annotations: usedAnnotations(nad.annotations) };
 }
 

@@ -5,7 +5,7 @@ import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { pause } from "#lib/deadline.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { apiPaths } from "./cluster-source.ts";
-import { podOf } from "./objects.ts";
+import { keyOfObject, podOf } from "./objects.ts";
 import type { RestartReason } from "./restart-reason.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { podObject } from "./testing/objects.ts";
@@ -30,10 +30,8 @@ async function startCache(
     resource: "pods",
     path: apiPaths.pods,
     query: { fieldSelector: "spec.nodeName=node-1" },
-    decode: (object) => {
-      const pod = podOf(object);
-      return { key: pod.name, value: pod.uid };
-    },
+    keyOf: (object) => keyOfObject(object)?.replace("default/", ""),
+    decode: (object) => podOf(object).uid,
     client,
     logger,
     timings: { ...quick, ...options.timings },
@@ -233,6 +231,17 @@ test("WatchCache leaves out objects that it cannot use and keeps the others", as
   await using started = await startCache(api);
   await started.cache.whenSynced();
   expect(started.cache.size).toBe(1);
+});
+
+test("WatchCache forgets an object that was changed into one that cannot be used", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  await using started = await startCache(api);
+  await started.cache.whenSynced();
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("a", { uid: "" }));
+  await vi.waitFor(() => expect(started.logger.at("warn")).toHaveLength(1));
+  expect(started.cache.get("a")).toBeUndefined();
 });
 
 test("WatchCache passes over an object that cannot be used, and says which", async () => {

@@ -30,8 +30,10 @@ const defaultWatchTimings: WatchTimings = {
 interface WatchCacheOptions<T> extends ListWatchTarget {
   /** Plural name, for logs and metrics. */
   readonly resource: string;
+  /** The key of an object; undefined when it has no name. */
+  readonly keyOf: (object: unknown) => string | undefined;
   /** The part of an object that is used. @throws CniError when it cannot be used */
-  readonly decode: (object: unknown) => { key: string; value: T };
+  readonly decode: (object: unknown) => T;
   /** Whether HTTP 404 means "none of them" rather than an error: for custom resources. */
   readonly mayBeAbsent?: boolean;
   readonly logger: Logger;
@@ -167,17 +169,23 @@ export class WatchCache<T> {
   }
 
   #put(objects: Map<string, T>, object: unknown): void {
-    const entry = this.#decode(object);
-    if (entry !== undefined) objects.set(entry.key, entry.value);
+    const key = this.#options.keyOf(object);
+    const value = this.#decode(object);
+    if (key === undefined) return;
+    if (value === undefined) objects.delete(key);
+    else objects.set(key, value);
   }
 
   #remove(object: unknown): void {
-    const entry = this.#decode(object);
-    if (entry !== undefined) this.#objects.delete(entry.key);
+    const key = this.#options.keyOf(object);
+    if (key !== undefined) this.#objects.delete(key);
   }
 
-  /** One object that cannot be used must not keep the others away: whoever asks for it reads it live. */
-  #decode(object: unknown): { key: string; value: T } | undefined {
+  /**
+   * One object that cannot be used must not keep the others away. It is not cached, nor is what it was
+   * before: whoever asks for it reads it live, and so learns what is wrong.
+   */
+  #decode(object: unknown): T | undefined {
     try {
       return this.#options.decode(object);
     } catch (error) {

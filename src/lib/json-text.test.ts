@@ -41,3 +41,9 @@ test("parseJsonText() survives 256 KiB of each bracket, quote and backslash", ()
     expect(() => parseJsonText(c.repeat(262_144 / c.length))).toThrow(JsonTextError);
   }
 });
+
+test("parseJsonText() reads and refuses strings of millions of escapes as it does short ones", () => {
+  const escapes = "\\n".repeat(5_000_000);
+  expect(parseJsonText(`"${escapes}"`)).toHaveLength(5_000_000);
+  expect(() => parseJsonText(`"${escapes}`)).toThrow(JsonTextError);
+});

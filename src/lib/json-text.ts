@@ -36,23 +36,40 @@ export function parseJsonText(text: string, options: { maxDepth?: number } = {})
   }
 }
 
-const stringPattern =
-  /"[ !#-[\]-\u{10ffff}]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[ !#-[\]-\u{10ffff}]*)*"/uy;
 const scalarPattern = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y;
 const spacePattern = /[ \t\n\r]*/y;
 
-/** Whole strings, so that brackets in them do not count, and brackets. */
-const nestingPattern = /"[^"\\]*(?:\\.[^"\\]*)*"?|[[{\]}]/gs;
+const structurePattern = /["[{\]}]/g;
 
-/** The offset of the bracket that opens the given depth. */
+/** The offset of the bracket that opens the given depth; brackets in strings do not count. */
 function offsetOfDepth(text: string, limit: number): number | undefined {
   let depth = 0;
-  for (const { 0: token, index } of text.matchAll(nestingPattern)) {
-    if (token === "[" || token === "{") depth++;
-    else if (token === "]" || token === "}") depth--;
-    if (depth === limit) return index;
+  for (let at = nextOf(structurePattern, text, 0); at >= 0; ) {
+    const token = text[at];
+    if (token === '"') at = endOfString(text, at);
+    else depth += token === "[" || token === "{" ? 1 : -1;
+    if (depth === limit) return at;
+    at = nextOf(structurePattern, text, at + 1);
   }
   return undefined;
+}
+
+/**
+ * The offset of the quote that ends the string beginning at `start`; that of the text's end without
+ * one. By hand, as a pattern with a repeated group exhausts V8's stack on some millions of escapes.
+ */
+function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
+    let backslashes = 0;
+    while (text[at - 1 - backslashes] === "\\") backslashes++;
+    if (backslashes % 2 === 0) return at;
+  }
+  return text.length;
+}
+
+function nextOf(pattern: RegExp, text: string, from: number): number {
+  pattern.lastIndex = from;
+  return pattern.exec(text)?.index ?? -1;
 }
 
 /** What may come next in a scan. */
@@ -97,7 +114,7 @@ function advance(scan: Scan): boolean {
     case "key":
     case "key or }":
       if (scan.expect === "key or }" && scan.text[scan.offset] === "}") return close(scan);
-      return take(scan, { length: matchLength(stringPattern, scan), next: "colon" });
+      return take(scan, { length: stringLength(scan), next: "colon" });
     case "comma or end":
       return takeSeparator(scan);
     default:
@@ -112,8 +129,8 @@ function takeValue(scan: Scan): boolean {
     scan.open.push(c);
     return take(scan, { length: 1, next: c === "[" ? "value or ]" : "key or }" });
   }
-  const pattern = c === '"' ? stringPattern : scalarPattern;
-  return take(scan, { length: matchLength(pattern, scan), next: "comma or end" });
+  const length = c === '"' ? stringLength(scan) : matchLength(scalarPattern, scan);
+  return take(scan, { length, next: "comma or end" });
 }
 
 function takeSeparator(scan: Scan): boolean {
@@ -135,6 +152,18 @@ function take(scan: Scan, token: { length: number | undefined; next: Expect }): 
   scan.offset += token.length;
   scan.expect = token.next;
   return true;
+}
+
+/** The length of the string that begins here, quotes included; undefined when there is no valid one. */
+function stringLength({ text, offset }: Scan): number | undefined {
+  if (text[offset] !== '"') return undefined;
+  const string = text.slice(offset, endOfString(text, offset) + 1);
+  try {
+    JSON.parse(string);
+    return string.length;
+  } catch {
+    return undefined;
+  }
 }
 
 function matchLength(pattern: RegExp, scan: Scan): number | undefined {

@@ -53,7 +53,7 @@ export function decodeAttributes(data: Buffer, headerLength: number): Attribute[
 }
 
 /** Requests as one datagram; the sequence numbers count from 1. */
-export function encodeRequests(requests: readonly Request[]): Uint8Array {
+function encodeRequests(requests: readonly Request[]): Uint8Array {
   const messages = requests.flatMap(({ type, flags, data }, index) =>
     pad(formatMessage({ type, flags: flags | Flags.REQUEST, seq: index + 1, port: 0, data })),
   );

@@ -26,3 +26,16 @@ test("checkNotMetaPlugin() lets other plugins pass, those that delegate to one o
     checkNotMetaPlugin(parseNetConfList(conf, { source: "test" }), "ns/net"),
   ).not.toThrow();
 });
+
+test.each([
+  ["ipam", { ipam: { type: "plexus" } }],
+  ["ipam", { IPAM: { Type: "multus" } }],
+  ["ipam", { ipam: { type: "host-local" }, Ipam: { type: "danm" } }],
+  ["delegate", { delegate: { type: "plexus" } }],
+])("checkNotMetaPlugin() refuses a plugin that would execute one by its %s: %j", (key, conf) => {
+  const plugins = [{ type: "bridge", ...conf }];
+  const list = parseNetConfList({ name: "net", cniVersion: "1.0.0", plugins }, { source: "test" });
+  expect(() => checkNotMetaPlugin(list, "ns/net")).toThrow(
+    new RegExp(`plugins\\[0\\]\\.${key}\\.type: "\\w+" is a meta-plugin and cannot be a delegate`),
+  );
+});

@@ -1,6 +1,7 @@
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { FieldReader } from "#lib/field-reader.ts";
 import { quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -57,7 +58,8 @@ function checkManifest(fields: FieldReader): void {
  * `loadByName` finds on disk under the object's name; else the request fails. An empty config counts as
  * absent, as the API writes it. A config without `name` gets the object's (§3.4.2).
  *
- * @throws CniError naming the definition; 7 for what its config holds, `loadByName`'s code for the rest.
+ * @throws CniError naming the definition; 7 for what its config holds, 100 when that is too long,
+ *   `loadByName`'s code for the rest.
  */
 export async function nadConf(
   nad: NetworkAttachmentDefinition,
@@ -67,6 +69,7 @@ export async function nadConf(
   const config = nad.config ?? "";
   try {
     if (config.trim() === "") return await loadByName(nad.name);
+    checkTextLimit(limits.conf, config, "spec.config");
     const conf = parseJson(config, "spec.config", CniErrorCode.InvalidNetworkConfig);
     return parseNetConfList(conf, { source: "spec.config", name: nad.name });
   } catch (error) {

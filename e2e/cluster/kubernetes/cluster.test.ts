@@ -6,9 +6,9 @@ import { existsSync } from "node:fs";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { waitUntil } from "../../support/wait.ts";
 import { busyboxImage } from "../machine/images.ts";
 import { run } from "../machine/run.ts";
-import { waitFor } from "../machine/wait.ts";
 import { addresses, controlPlaneBridge, nodeInterface } from "./addresses.ts";
 import { type Cluster, startCluster } from "./cluster.ts";
 
@@ -164,9 +164,9 @@ describe("a cluster", () => {
     await cluster.node.startKubelet();
     const show = ["exec", "first", "--", "ip", "-4", "address"];
     const own = `inet ${status.podIP}/24`;
-    await waitFor(async () => (await cluster.kubectl(...show)).includes(own), {
-      what: "the kubelet knows the pod again",
-    });
+    await waitUntil("the kubelet knows the pod again", async () =>
+      (await cluster.kubectl(...show)).includes(own),
+    );
   });
 
   test("goes on after its API server was away", async () => {
@@ -181,9 +181,10 @@ describe("a cluster", () => {
     const sandboxesBefore = await cluster.inNode(["ls", "/run/netns"]);
     await cluster.rebootNode();
     const enter = ["exec", "first", "--", "true"];
-    await waitFor(async () => (await cluster.tryKubectl(...enter)).exitCode === 0, {
-      what: "the first pod runs again",
-    });
+    await waitUntil(
+      "the first pod runs again",
+      async () => (await cluster.tryKubectl(...enter)).exitCode === 0,
+    );
     const sandboxes = await cluster.inNode(["ls", "/run/netns"]);
     expect(sandboxes).not.toContain(sandboxesBefore.split("\n")[0]);
     await startPod(cluster, "after-reboot");
@@ -219,12 +220,14 @@ test("a cluster leaves nothing on the machine when the process that started it i
   const namespaces = await ownNamespaces(pids);
   expect((await processesIn(namespaces)).length).toBeGreaterThan(5);
   holder.kill("SIGKILL");
-  await waitFor(async () => (await processesIn(namespaces)).length === 0, {
-    what: "the processes of the cluster are gone",
-    timeoutMs: 10_000,
-  });
-  await waitFor(async () => (await tracesOf(directory)).length === 0, {
-    what: "its directory and control groups are gone",
-    timeoutMs: 10_000,
-  });
+  await waitUntil(
+    "the processes of the cluster are gone",
+    async () => (await processesIn(namespaces)).length === 0,
+    { timeoutMs: 10_000 },
+  );
+  await waitUntil(
+    "its directory and control groups are gone",
+    async () => (await tracesOf(directory)).length === 0,
+    { timeoutMs: 10_000 },
+  );
 });

@@ -3,10 +3,10 @@
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { waitUntil } from "../../support/wait.ts";
 import { writeBusyboxImage, writePauseImage } from "../machine/images.ts";
 import { Reaper } from "../machine/reaper.ts";
 import { type Command, type RunOptions, type RunResult, run, tryRun } from "../machine/run.ts";
-import { waitFor } from "../machine/wait.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { ClusterNode } from "./node.ts";
 import { CertificateAuthority } from "./pki.ts";
@@ -93,19 +93,11 @@ export class Cluster {
     const ready = '{.status.conditions[?(@.type=="Ready")].status}';
     const path = `{.status.nodeInfo.bootID} ${ready}`;
     const read = ["get", "node", name, `--output=jsonpath=${path}`];
-    await waitFor(async () => (await this.kubectl(...read)) === `${bootId} True`, {
-      what: `node ${name} is ready`,
-      intervalMs: 200,
-    });
-  }
-
-  /** Waits until pods can be made in a namespace: they need its default service account. */
-  async waitForServiceAccount(namespace = "default"): Promise<void> {
-    const read = ["get", "serviceaccount", "default", `--namespace=${namespace}`];
-    await waitFor(async () => (await this.tryKubectl(...read)).exitCode === 0, {
-      what: `namespace ${namespace} has its default service account`,
-      intervalMs: 200,
-    });
+    await waitUntil(
+      `node ${name} is ready`,
+      async () => (await this.kubectl(...read)) === `${bootId} True`,
+      { intervalMs: 200 },
+    );
   }
 
   /** Ends everything on the node at once and boots it again, with the files that it had. */
@@ -125,6 +117,19 @@ export class Cluster {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
   }
+}
+
+/** Waits until pods can be made in a namespace: they need its default service account. */
+export async function waitForServiceAccount(
+  cluster: Pick<Cluster, "tryKubectl">,
+  namespace: string,
+): Promise<void> {
+  const read = ["get", "serviceaccount", "default", `--namespace=${namespace}`];
+  await waitUntil(
+    `namespace ${namespace} has its default service account`,
+    async () => (await cluster.tryKubectl(...read)).exitCode === 0,
+    { intervalMs: 200 },
+  );
 }
 
 /** How a cluster is started. */
@@ -165,7 +170,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     const cluster = new Cluster({ directory, tools, controlPlane, node, reaper });
     await node.start();
     await cluster.waitForNode();
-    await cluster.waitForServiceAccount();
+    await waitForServiceAccount(cluster, "default");
     return cluster;
   } catch (error) {
     await hosts.disposeAsync();

@@ -2,7 +2,7 @@
 
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Daemon } from "../machine/daemon.ts";
+import type { Daemon } from "../../support/daemon.ts";
 import { Host } from "../machine/host.ts";
 import type { Command } from "../machine/run.ts";
 import { addresses, apiServerUrl, controlPlaneBridge } from "./addresses.ts";
@@ -80,10 +80,11 @@ export class ControlPlane {
       "get",
       "--raw=/readyz",
     ];
-    await daemon.waitUntil(async () => (await this.host.tryRun(probe)).exitCode === 0, {
-      what: "the API server is ready",
-      intervalMs: 200,
-    });
+    await daemon.waitUntil(
+      "the API server is ready",
+      async () => (await this.host.tryRun(probe)).exitCode === 0,
+      { intervalMs: 200 },
+    );
   }
 
   /** Stops the API server. The signal SIGKILL makes it a crash. */
@@ -185,7 +186,7 @@ function apiServerCommand(tools: Tools, files: ControlPlaneFiles): Command {
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
     `--service-account-key-file=${files.serviceAccountKey}`,
     `--service-account-signing-key-file=${files.serviceAccountKey}`,
-    // Without it a server that is told to stop waits a minute for its clients to close their watches.
+    // Without it a server that gets a SIGTERM waits a minute for its clients to close their watches.
     "--shutdown-watch-termination-grace-period=1s",
     "--profiling=false",
   ];

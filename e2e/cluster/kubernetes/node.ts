@@ -3,8 +3,8 @@
 import { randomUUID } from "node:crypto";
 import { copyFile, cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Daemon } from "../../support/daemon.ts";
 import { clearCgroups, makeCgroups } from "../machine/cgroups.ts";
-import type { Daemon } from "../machine/daemon.ts";
 import { Host } from "../machine/host.ts";
 import { type Command, type RunResult, run } from "../machine/run.ts";
 import { addresses, apiServerUrl, controlPlaneBridge, nodeInterface } from "./addresses.ts";
@@ -126,7 +126,7 @@ export class ClusterNode {
     const daemon = await this.host.startDaemon("containerd", command);
     this.#containerd = daemon;
     const ready = async (): Promise<boolean> => (await this.#tryCtr("version")).exitCode === 0;
-    await daemon.waitUntil(ready, { what: "containerd answers", timeoutMs: 20_000 });
+    await daemon.waitUntil("containerd answers", ready, { timeoutMs: 20_000 });
   }
 
   /** Stops containerd. Pods go on running, as their shims do. */
@@ -148,7 +148,7 @@ export class ClusterNode {
     this.#kubelet = daemon;
     const ask: Command = [this.#options.tools.busybox, "wget", "-qO-", kubeletHealth];
     const healthy = async (): Promise<boolean> => (await this.host.tryRun(ask)).exitCode === 0;
-    await daemon.waitUntil(healthy, { what: "the kubelet is healthy", intervalMs: 100 });
+    await daemon.waitUntil("the kubelet is healthy", healthy, { intervalMs: 100 });
   }
 
   /** Stops the kubelet. Pods go on running. */

@@ -16,7 +16,7 @@ export interface Tools {
   readonly cniPlugins: string;
   readonly etcd: string;
   readonly busybox: string;
-  /** A static init: see init.c. */
+  /** A static init: see machine/init.c. */
   readonly init: string;
 }
 
@@ -113,7 +113,7 @@ async function buildKubernetes(source: string, directory: string): Promise<void>
 }
 
 async function initProgram(): Promise<string> {
-  const source = join(import.meta.dirname, "init.c");
+  const source = join(import.meta.dirname, "../machine/init.c");
   const build = async (directory: string): Promise<void> => {
     const flags = ["-static", "-Os", "-s", "-Wall", "-Wextra", "-Werror"];
     await run(["cc", ...flags, "-o", join(directory, "init"), source]);

@@ -7,8 +7,8 @@ import { mkdir } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { Daemon } from "./daemon.ts";
-import { onlyChildOf } from "./proc.ts";
+import { Daemon } from "../../support/daemon.ts";
+import { onlyChildOf } from "../../support/processes.ts";
 import { type Command, type RunOptions, type RunResult, run, tryRun } from "./run.ts";
 
 /** What a host is started with. */
@@ -94,7 +94,8 @@ export class Host {
     return Daemon.start({
       name,
       command: this.command(command),
-      log: join(this.#logs, `${name}.log`),
+      logFile: join(this.#logs, `${name}.log`),
+      inPidNamespace: true,
     });
   }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, test } from "vitest";
-import { elsewhere, home, nad, networkStatus, networks } from "./objects.ts";
+import { nad } from "../../support/manifests.ts";
+import { elsewhere, home, networkStatus, networks } from "./objects.ts";
 import type { PodOptions, Scene } from "./scene.ts";
 
 const red = `${home}/red`;
@@ -12,6 +13,15 @@ const twoNetworks: readonly (readonly [form: string, second: string, options: Po
   ["short", "net2", { networks: "red,blue" }],
   ["json", "lan0", { networks: [{ name: "red" }, { name: "blue", interface: "lan0" }] }],
 ];
+
+/** What a pod with networks and a port mapping puts on the node. */
+const kindsOfPod = [
+  "attachment records",
+  "address leases",
+  "netns",
+  "links",
+  "port mappings",
+] as const;
 
 /** What a pod gets, in the pod, on the API and on the node. */
 export function attachScenarios(scene: () => Scene): void {
@@ -25,7 +35,7 @@ export function attachScenarios(scene: () => Scene): void {
         expect.objectContaining({ default: true, interface: "eth0", ips: [pod.status.podIP] }),
       ]);
       expect((await scene().waitForEvent("plain", "AddedInterface")).message).toContain("Add eth0");
-      expect((await scene().added("record")).length).toBe(2);
+      expect((await scene().added("attachment records")).length).toBe(2);
       expect((await scene().added("netns")).length).toBe(1);
     });
 
@@ -47,7 +57,7 @@ export function attachScenarios(scene: () => Scene): void {
       const routes = await scene().exec(name, "ip", "route");
       expect(routes).toMatch(/^default via \S+ dev eth0/m);
       expect(routes).toContain("10.161.0.0/24 dev net1");
-      const leases = await scene().added("lease");
+      const leases = await scene().added("address leases");
       expect(leases).toContain(`./red/${address("net1")}`);
       expect(leases).toContain(`./blue/${address(second)}`);
       const events = (await scene().events(name)).filter(
@@ -91,7 +101,7 @@ export function attachScenarios(scene: () => Scene): void {
       const ports = [{ containerPort: 8080, hostPort: 18080 }];
       const command = ["httpd", "-f", "-p", "8080", "-h", "/etc"];
       await scene().startPod("port", { networks: "red", container: { ports, command } });
-      const rules = (await scene().added("rule")).filter((rule) => rule.includes("18080"));
+      const rules = (await scene().added("port mappings")).filter((rule) => rule.includes("18080"));
       expect(rules.join("\n")).toMatch(/dnat/i);
     });
 
@@ -102,14 +112,14 @@ export function attachScenarios(scene: () => Scene): void {
       const { phase, containerStatuses } = (await scene().pod("early")).status;
       expect(phase).toBe("Pending");
       expect(containerStatuses?.[0]?.state?.waiting?.reason).toBe("ContainerCreating");
-      expect(await scene().added("record")).toEqual([]);
-      await scene().target.apply(nad("late", networks.late));
+      expect(await scene().added("attachment records")).toEqual([]);
+      await scene().target.apply(nad("late", networks.late, { namespace: home }));
       const pod = await scene().waitForPod("early");
       expect(networkStatus(pod)[1]).toMatchObject({ name: `${home}/late`, interface: "net1" });
       await scene().kubectl("delete", "network-attachment-definition", "late");
     });
 
-    test("with an annotation that cannot be read starts, and is told so", async () => {
+    test("with an annotation that cannot be read starts, with the error in its status and an event", async () => {
       const pod = await scene().startPod("confused", { networks: "red@@net1" });
       expect(Object.keys(await scene().interfaces("confused"))).toEqual(["lo", "eth0"]);
       const [only, ...more] = networkStatus(pod);
@@ -125,7 +135,7 @@ export function attachScenarios(scene: () => Scene): void {
     test("leaves nothing on the node when it is deleted", async () => {
       const ports = [{ containerPort: 8080, hostPort: 18081 }];
       await scene().startPod("brief", { networks: "red,blue", container: { ports } });
-      for (const kind of ["record", "lease", "netns", "link", "rule"]) {
+      for (const kind of kindsOfPod) {
         expect(await scene().added(kind), kind).not.toEqual([]);
       }
       await scene().deletePods("brief");

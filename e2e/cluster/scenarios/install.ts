@@ -31,7 +31,7 @@ export function installScenarios(scene: () => Scene): void {
       expect(load(base)).toEqual(load(plain));
     });
 
-    test("puts 00-plexus.conflist in place, tells of it, and leaves the node ready", async () => {
+    test("puts 00-plexus.conflist in place, reports it, and leaves the node ready", async () => {
       const { target } = scene();
       const conf = await target.inNode(["cat", "/etc/cni/net.d/00-plexus.conflist"]);
       expect(JSON.parse(conf)).toMatchObject({ name: "plexus", plugins: [{ type: "plexus" }] });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, test } from "vitest";
-import { waitFor } from "../machine/wait.ts";
+import { waitUntil } from "../../support/wait.ts";
 import { recordsOf } from "./node-state.ts";
 import { home, networkStatus, type PodObject } from "./objects.ts";
 import { installPlexus, plexusdPid, plexusPod, waitForPlexus } from "./plexus.ts";
@@ -23,9 +23,9 @@ export function loadScenarios(scene: () => Scene): void {
       const addresses = items.map((pod) => networkStatus(pod).map((entry) => entry.ips?.[0]));
       expect(addresses.map((each) => each.length)).toEqual(Array(30).fill(3));
       expect(new Set(addresses.flat()).size).toBe(90);
-      expect((await scene().added("record")).filter((name) => name.endsWith(".json")).length).toBe(
-        30,
-      );
+      expect(
+        (await scene().added("attachment records")).filter((name) => name.endsWith(".json")).length,
+      ).toBe(30);
       await scene().kubectl("delete", "deployment", "many");
       await scene().kubectl("wait", "--for=delete", "pod", "--selector=app=many", "--timeout=600s");
       await scene().waitForNothingLeft();
@@ -54,20 +54,21 @@ export function loadScenarios(scene: () => Scene): void {
       }
       const { target } = scene();
       await createDeployment(scene(), 10);
-      await waitFor(async () => (await recordsOf(target)).length >= 2, { what: "pods come" });
+      await waitUntil("pods come", async () => (await recordsOf(target)).length >= 2);
       await kill(target);
       await scene().kubectl("rollout", "status", "deployment/many", "--timeout=600s");
       const { items } = await scene().get<{ items: PodObject[] }>("pods", "--selector=app=many");
-      await waitFor(
+      await waitUntil(
+        "every pod has its status",
         async () => {
           const pods = await scene().get<{ items: PodObject[] }>("pods", "--selector=app=many");
           return pods.items.every((pod) => networkStatus(pod).length === 3);
         },
-        { what: "every pod has its status", intervalMs: 500 },
+        { intervalMs: 500 },
       );
       expect(items.length).toBe(10);
       await scene().kubectl("delete", "deployment", "many");
-      await waitFor(async () => (await recordsOf(target)).length < 10, { what: "pods go" });
+      await waitUntil("pods go", async () => (await recordsOf(target)).length < 10);
       await kill(target);
       await scene().kubectl("wait", "--for=delete", "pod", "--selector=app=many", "--timeout=600s");
       await scene().waitForNothingLeft();

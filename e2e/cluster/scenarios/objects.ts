@@ -11,22 +11,12 @@ export const elsewhere = "plexus-e2e-elsewhere";
 export const networksKey = "k8s.v1.cni.cncf.io/networks";
 export const statusKey = "k8s.v1.cni.cncf.io/network-status";
 
-/** A network definition. */
-export function nad(name: string, config: object, namespace = home): object {
-  return {
-    apiVersion: "k8s.cni.cncf.io/v1",
-    kind: "NetworkAttachmentDefinition",
-    metadata: { name, namespace },
-    spec: { config: JSON.stringify(config) },
-  };
-}
-
 /** The networks of the scenarios, by the names that pods use. */
 export const networks = {
   red: bridge("red", 161),
   blue: bridge("blue", 162),
   green: bridge("green", 163),
-  /** Addresses and hardware addresses are the pods' to say. */
+  /** Pods choose addresses and hardware addresses themselves. */
   fixed: list("fixed", {
     type: "bridge",
     bridge: "br164",

@@ -3,8 +3,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { waitUntil } from "../../support/wait.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
-import { waitFor } from "../machine/wait.ts";
 import { recordsOf } from "./node-state.ts";
 import { networkStatus } from "./objects.ts";
 import { parkPlexus, pidsWithArgument, plexusdPid, unparkPlexus, waitForPlexus } from "./plexus.ts";
@@ -35,20 +35,20 @@ export function outageScenarios(scene: () => Scene): void {
         container: ends,
       });
       expect(await recordsOf(scene().target)).toHaveLength(3);
-      // The kubelet has been told of this one, and has its grace period to wait for.
+      // The kubelet knows of this deletion already, and waits for the grace period.
       await scene().kubectl("delete", "pod", "deleted", "--wait=false");
       await controlPlane.stopApiServer("SIGKILL");
       onTestFinished(async () => restartApiServer(scene()));
       await killByArgument(scene(), marker);
-      await waitFor(async () => (await recordsOf(scene().target)).length === 1, {
-        what: "two of the pods are detached without an API server",
-        timeoutMs: 120_000,
-        intervalMs: 500,
-      });
-      expect(await scene().added("netns")).toHaveLength(1);
-      expect((await scene().added("lease")).filter((path) => path.includes("/red/"))).toHaveLength(
-        1,
+      await waitUntil(
+        "two of the pods are detached without an API server",
+        async () => (await recordsOf(scene().target)).length === 1,
+        { timeoutMs: 120_000, intervalMs: 500 },
       );
+      expect(await scene().added("netns")).toHaveLength(1);
+      expect(
+        (await scene().added("address leases")).filter((path) => path.includes("/red/")),
+      ).toHaveLength(1);
       await restartApiServer(scene());
       await scene().startPod("after-outage", both);
     });
@@ -67,16 +67,16 @@ export function outageScenarios(scene: () => Scene): void {
       const pid = await plexusdPid(scene().target);
       await scene().target.inNode(["kill", "-KILL", pid]);
       await killByArgument(scene(), marker);
-      await waitFor(async () => (await recordsOf(scene().target)).length === 0, {
-        what: "the pod is detached without an API server",
-        timeoutMs: 120_000,
-        intervalMs: 500,
-      });
-      await waitFor(async () => (await plexusdPid(scene().target)) !== pid, {
-        what: "plexusd runs again, without an API server",
-        timeoutMs: 120_000,
-        intervalMs: 500,
-      });
+      await waitUntil(
+        "the pod is detached without an API server",
+        async () => (await recordsOf(scene().target)).length === 0,
+        { timeoutMs: 120_000, intervalMs: 500 },
+      );
+      await waitUntil(
+        "plexusd runs again, without an API server",
+        async () => (await plexusdPid(scene().target)) !== pid,
+        { timeoutMs: 120_000, intervalMs: 500 },
+      );
       await restartApiServer(scene());
       await waitForPlexus(scene().target);
       await scene().startPod("after-both", both);
@@ -90,13 +90,14 @@ export function outageScenarios(scene: () => Scene): void {
       await scene().createPod("waits", both);
       const event = await scene().waitForEvent("waits", "FailedCreatePodSandBox");
       expect(event.message).toMatch(/plexus/);
-      // The primary's configuration is of CNI 1.0.0: the runtime has no STATUS to ask.
+      // The primary's configuration has cniVersion 1.0.0, which has no STATUS for the runtime to call.
       expect(await nodeReady(scene())).toBe("True");
       await scene().deletePods("before");
-      await waitFor(async () => (await recordsOf(target)).length === 0, {
-        what: "a pod is detached without plexusd",
-        timeoutMs: 120_000,
-      });
+      await waitUntil(
+        "a pod is detached without plexusd",
+        async () => (await recordsOf(target)).length === 0,
+        { timeoutMs: 120_000 },
+      );
       await unparkPlexus(target);
       await waitForPlexus(target);
       expect(networkStatus(await scene().waitForPod("waits"))).toHaveLength(3);
@@ -108,14 +109,14 @@ export function outageScenarios(scene: () => Scene): void {
       const { target } = scene();
       await usePrimaryVersion(scene(), "1.1.0");
       onTestFinished(async () => usePrimaryVersion(scene(), "1.0.0"));
-      await scene().startPod("of-1.1", both);
+      await scene().startPod("with-1.1", both);
       await parkPlexus(target);
       onTestFinished(async () => unparkPlexus(target));
       await waitForReady(scene(), "False");
       await unparkPlexus(target);
       await waitForPlexus(target);
       await waitForReady(scene(), "True");
-      await scene().startPod("of-1.1-again", both);
+      await scene().startPod("with-1.1-again", both);
     });
 
     test("of the node: pods come back with their networks, and nothing else", {
@@ -139,13 +140,13 @@ export function outageScenarios(scene: () => Scene): void {
           net2: `${net2?.ips?.[0]}/24`,
         });
       }
-      await waitFor(async () => (await recordsOf(target)).length === names.length, {
-        what: "the attachments of before the reboot are cleaned up",
-        timeoutMs: 240_000,
-        intervalMs: 1_000,
-      });
+      await waitUntil(
+        "the attachments of before the reboot are cleaned up",
+        async () => (await recordsOf(target)).length === names.length,
+        { timeoutMs: 240_000, intervalMs: 1_000 },
+      );
       expect((await recordsOf(target)).filter((name) => before.includes(name))).toEqual([]);
-      const leases = await scene().added("lease");
+      const leases = await scene().added("address leases");
       expect(leases.filter((path) => path.includes("/red/"))).toHaveLength(names.length);
     });
   });
@@ -185,11 +186,11 @@ async function nodeReady({ target }: Scene): Promise<string> {
 }
 
 async function waitForReady(scene: Scene, expected: string): Promise<void> {
-  await waitFor(async () => (await nodeReady(scene)) === expected, {
-    what: `the node's condition Ready is ${expected}`,
-    timeoutMs: 240_000,
-    intervalMs: 1_000,
-  });
+  await waitUntil(
+    `the node's condition Ready is ${expected}`,
+    async () => (await nodeReady(scene)) === expected,
+    { timeoutMs: 240_000, intervalMs: 1_000 },
+  );
 }
 
 /** As an agent of the primary CNI would on its upgrade. plexusd has to follow. */
@@ -199,9 +200,10 @@ async function usePrimaryVersion(scene: Scene, cniVersion: string): Promise<void
   const conf = JSON.parse(await readFile(primary, "utf8"));
   await writeFile(primary, JSON.stringify({ ...conf, cniVersion }, undefined, 2));
   const own = join(node.cniConfDir, "00-plexus.conflist");
-  await waitFor(async () => JSON.parse(await readFile(own, "utf8")).cniVersion === cniVersion, {
-    what: `00-plexus.conflist is of CNI ${cniVersion}`,
-  });
+  await waitUntil(
+    `00-plexus.conflist has cniVersion ${cniVersion}`,
+    async () => JSON.parse(await readFile(own, "utf8")).cniVersion === cniVersion,
+  );
 }
 
 /** Waits until a pod's container runs again after a reboot. */
@@ -213,9 +215,5 @@ async function waitForRestart(scene: Scene, name: string): Promise<void> {
     );
     return ready === true && (status.containerStatuses?.[0]?.restartCount ?? 0) > 0;
   };
-  await waitFor(restarted, {
-    what: `pod ${name} runs again`,
-    timeoutMs: 240_000,
-    intervalMs: 500,
-  });
+  await waitUntil(`pod ${name} runs again`, restarted, { timeoutMs: 240_000, intervalMs: 500 });
 }

@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { repositoryRoot } from "../../support/paths.ts";
-import { waitFor } from "../machine/wait.ts";
+import { waitUntil } from "../../support/wait.ts";
 import type { PodObject } from "./objects.ts";
 import { defaultPlexusImage } from "./plexus-image.ts";
 import type { Target } from "./target.ts";
@@ -71,9 +71,10 @@ export async function plexusdPid(target: Target): Promise<string> {
 /** Takes plexusd off all nodes without deleting its DaemonSet, as a bad rollout would. */
 export async function parkPlexus(target: Target): Promise<void> {
   await setNodeSelector(target, { "plexus-e2e/nowhere": "true" });
-  await waitFor(
+  await waitUntil(
+    "plexusd is gone",
     async () => (await target.kubectl(system, "get", "pods", daemonPods, "--output=name")) === "",
-    { what: "plexusd is gone", timeoutMs: 120_000, intervalMs: 500 },
+    { timeoutMs: 120_000, intervalMs: 500 },
   );
 }
 

@@ -31,7 +31,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
     current = prepared;
   });
 
-  /** Every scenario has to leave the node as it was; one that failed says what it can. */
+  /** Every scenario has to leave the node as it was; one that failed prints what may explain it. */
   afterEach(async ({ task }) => {
     if (task.result?.state === "fail") {
       console.error(await report(scene()));

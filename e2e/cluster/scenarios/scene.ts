@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { waitFor } from "../machine/wait.ts";
-import { linesOf, nodeState, waitForNodeState } from "./node-state.ts";
+import { type HostState, type HostStateKind, linesAdded } from "../../support/host-state.ts";
+import { nad } from "../../support/manifests.ts";
+import { waitUntil } from "../../support/wait.ts";
+import { waitForServiceAccount } from "../kubernetes/cluster.ts";
+import { nodeState, waitForNodeState } from "./node-state.ts";
 import {
   elsewhere,
   home,
-  nad,
   namespaceObject,
   networks,
   networksKey,
@@ -37,7 +39,7 @@ const deadline = "--timeout=240s";
 export class Scene {
   readonly target: Target;
   /** What was on the node before there was any pod of ours. */
-  #before: readonly string[] = [];
+  #before: HostState = {};
 
   constructor(target: Target) {
     this.target = target;
@@ -50,12 +52,12 @@ export class Scene {
       namespaceObject(elsewhere),
       ...Object.entries(networks)
         .filter(([name]) => name !== "late" && name !== "green")
-        .map(([name, config]) => nad(name, config)),
-      nad("green", networks.green, elsewhere),
+        .map(([name, config]) => nad(name, config, { namespace: home })),
+      nad("green", networks.green, { namespace: elsewhere }),
     ];
     await this.target.apply({ apiVersion: "v1", kind: "List", items: objects });
-    await this.waitForServiceAccount(home);
-    await this.waitForServiceAccount(elsewhere);
+    await waitForServiceAccount(this.target, home);
+    await waitForServiceAccount(this.target, elsewhere);
     await this.remember();
   }
 
@@ -64,18 +66,14 @@ export class Scene {
     this.#before = await nodeState(this.target);
   }
 
-  /** What has come to the node since, as lines of one kind: record, lease, result, netns, link, rule. */
-  async added(kind: string): Promise<string[]> {
-    const now = await nodeState(this.target);
-    return linesOf(
-      now.filter((line) => !this.#before.includes(line)),
-      kind,
-    );
+  /** What of one kind has come to the node since. */
+  async added(kind: HostStateKind): Promise<string[]> {
+    return linesAdded(this.#before, await nodeState(this.target), kind);
   }
 
-  /** Waits until the node has what it had before there was any pod of ours, and nothing more but one kind. */
-  async waitForNothingLeft({ except = "" } = {}): Promise<void> {
-    await waitForNodeState(this.target, { expected: this.#before, except });
+  /** Waits until the node has what it had before there was any pod of ours; one kind may differ. */
+  async waitForNothingLeft(options: { except?: HostStateKind } = {}): Promise<void> {
+    await waitForNodeState(this.target, { expected: this.#before, ...options });
   }
 
   /** Deletes the scenarios' pods and waits until nothing of them is left on the node. */
@@ -141,8 +139,7 @@ export class Scene {
   async waitForEvent(name: string, reason: string): Promise<EventObject> {
     const find = async (): Promise<EventObject | undefined> =>
       (await this.events(name)).find((event) => event.reason === reason);
-    return waitFor(find, {
-      what: `event ${reason} about ${name}`,
+    return waitUntil(`event ${reason} about ${name}`, find, {
       timeoutMs: 120_000,
       intervalMs: 500,
     });
@@ -154,14 +151,6 @@ export class Scene {
 
   async get<T>(...args: string[]): Promise<T> {
     return JSON.parse(await this.kubectl("get", ...args, "--output=json")) as T;
-  }
-
-  async waitForServiceAccount(namespace: string): Promise<void> {
-    const read = ["get", "serviceaccount", "default", `--namespace=${namespace}`];
-    await waitFor(async () => (await this.target.tryKubectl(...read)).exitCode === 0, {
-      what: `namespace ${namespace} has its default service account`,
-      intervalMs: 200,
-    });
   }
 
   podManifest(name: string, options: PodOptions = {}): object {

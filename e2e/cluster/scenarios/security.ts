@@ -72,7 +72,7 @@ export function securityScenarios(scene: () => Scene): void {
       });
     });
 
-    test("may read pods and networks, patch the status of pods and tell of events", async () => {
+    test("may read pods and networks, patch the status of pods and create events", async () => {
       expect(await answers(scene().target, allowed)).toEqual(allowed.map(() => true));
     });
 

@@ -3,8 +3,8 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
-import { waitFor } from "../machine/wait.ts";
-import { linesOf, nodeState, recordsOf } from "./node-state.ts";
+import { waitUntil } from "../../support/wait.ts";
+import { nodeState, recordsOf } from "./node-state.ts";
 import { networkStatus } from "./objects.ts";
 import { installManifest, installPlexus } from "./plexus.ts";
 import { defaultPlexusImage } from "./plexus-image.ts";
@@ -40,7 +40,7 @@ export function uninstallScenarios(scene: () => Scene): void {
       await waitForRollout(target);
       expect(await confFiles(target)).not.toContain("00-plexus.conflist");
       expect(await binaries(target)).not.toContain("plexus");
-      expect(linesOf(await nodeState(target), "record")).toEqual([]);
+      expect((await nodeState(target))["attachment records"]).toEqual([]);
       await deleteManifests(target);
 
       const node = `node/${target.nodeName}`;
@@ -52,7 +52,7 @@ export function uninstallScenarios(scene: () => Scene): void {
       await installPlexus(target);
       // It was attached before Plexus came: its DEL must release its address nevertheless.
       await scene().deletePods("primary-only");
-      await scene().waitForNothingLeft({ except: "result" });
+      await scene().waitForNothingLeft({ except: "cached results" });
       // The runtime's own cache is by the network's name, which is another one now: that entry stays.
       await scene().remember();
       const again = await scene().startPod("again", { networks: "red,blue" });
@@ -87,17 +87,17 @@ async function deleteManifests(target: Target): Promise<void> {
 }
 
 async function waitForRollout(target: Target): Promise<void> {
-  const what = ["rollout", "status", "daemonset/plexus-uninstall", "--timeout=400s"];
-  await target.kubectl(system, ...what);
+  const daemonset = "daemonset/plexus-uninstall";
+  await target.kubectl(system, "rollout", "status", daemonset, "--timeout=400s");
 }
 
 async function waitForLog(target: Target, expected: RegExp): Promise<void> {
   const read = ["logs", uninstallPods, "--container=uninstall"];
-  await waitFor(async () => expected.test((await target.tryKubectl(system, ...read)).stdout), {
-    what: `the uninstalling pod says ${expected}`,
-    timeoutMs: 120_000,
-    intervalMs: 500,
-  });
+  await waitUntil(
+    `the uninstalling pod logs ${expected}`,
+    async () => expected.test((await target.tryKubectl(system, ...read)).stdout),
+    { timeoutMs: 120_000, intervalMs: 500 },
+  );
 }
 
 async function confFiles(target: Target): Promise<string[]> {

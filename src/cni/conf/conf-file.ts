@@ -1,4 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { checkTextLimit, limits } from "#cni/limits.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
@@ -42,7 +43,7 @@ export async function tryReadNetwork(
   }
 }
 
-/** The network of a file, of either form as its extension says. @throws CniError 5, 6, 7 */
+/** The network of a file, of either form as its extension says. @throws CniError 5, 6, 7, 100 */
 export async function readNetwork(
   path: string,
   { files, onWarning }: LoadOptions,
@@ -68,18 +69,18 @@ function formOf(path: string): Pick<ConfOptions, "form"> {
 }
 
 async function readText(path: string, files: ConfReader): Promise<string> {
-  try {
-    return await files.read(path);
-  } catch (cause) {
+  const text = await files.read(path).catch((cause: unknown) => {
     const reason = errorMessage(cause);
     throw new CniError(CniErrorCode.IoFailure, `error reading ${path}: ${reason}`, { cause });
-  }
+  });
+  checkTextLimit(limits.conf, text, path);
+  return text;
 }
 
 /** The name in a file that is otherwise broken. */
 async function claimedName(path: string, files: ConfReader): Promise<string | undefined> {
   try {
-    const value = parseJsonText(await files.read(path));
+    const value = parseJsonText(await readText(path, files));
     return isJsonObject(value) && typeof value.name === "string" ? value.name : undefined;
   } catch {
     return undefined;

@@ -1,5 +1,6 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
+import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
 import { isNetworkName } from "#cni/names.ts";
 import { negotiateVersion, parseVersion } from "#cni/versions.ts";
 import { withValue } from "#lib/document-error.ts";
@@ -31,15 +32,23 @@ export interface ConfOptions {
   readonly allowNoPlugins?: boolean;
   /** Which of the two forms is wanted, where it is known. @default either */
   readonly form?: "list" | "plugin";
+  /**
+   * It comes from a record of our own. The limits were those of the day on which it was made, and
+   * what was attached must be detached.
+   * @default false
+   */
+  readonly isRecorded?: boolean;
 }
 
 /**
  * Reads a configuration list, or a single plugin's configuration, which becomes a list of one.
- * @throws CniError 6 when it is not JSON, 7 naming every field that is wrong.
+ * @throws CniError 6 when it is not JSON, 7 naming every field that is wrong, 100 when it is too long.
  */
 export function parseNetConfList(value: unknown, options: ConfOptions): NetConfList {
   const subject = `invalid network configuration in ${options.source}`;
+  if (typeof value === "string") checkTextLimit(limits.conf, value, options.source);
   const written = readJsonObject(value, subject);
+  if (options.isRecorded !== true) checkPlugins(written.plugins, options.source);
   const object = isSingle(written) ? upConvert(written) : written;
   const code = CniErrorCode.InvalidNetworkConfig;
   return readDocument(object, { subject, code }, (fields) => {
@@ -65,9 +74,18 @@ function readList(fields: FieldReader, options: ConfOptions): NetConfList {
   };
 }
 
-/** The list with more plugins at its end: CNI 1.1.0 §1 "loadOnlyInlinedPlugins". */
+/** Refuses more plugins than the limit; what is no list of them is left to others. */
+function checkPlugins(plugins: unknown, source: string): void {
+  if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
+}
+
+/**
+ * The list with more plugins at its end: CNI 1.1.0 §1 "loadOnlyInlinedPlugins".
+ * @throws LimitError (code 100) when there are too many then
+ */
 export function withSideLoaded(list: NetConfList, plugins: readonly PluginConf[]): NetConfList {
   const all = [...list.plugins, ...plugins];
+  checkPlugins(all, `network "${list.name}"`);
   return { ...list, plugins: all, raw: { ...list.raw, plugins: all.map((plugin) => plugin.raw) } };
 }
 

@@ -2,6 +2,7 @@ import { parseCniArgs } from "#cni/args.ts";
 import { checkWellKnownKeys, readCapabilities } from "#cni/conf/plugin-conf.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { checkTextLimit, limits } from "#cni/limits.ts";
 import { validateNetworkName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import type { FieldReader } from "#lib/field-reader.ts";
@@ -13,12 +14,13 @@ import type { PluginRequest, RequestConf, ValidAttachments } from "./request.ts"
 /**
  * Reads a call as Go's plugins do: variables, then configuration, then command, then versions,
  * with their codes and words.
- * @throws CniError 1, 3, 4, 6 or 7
+ * @throws CniError 1, 3, 4, 6 or 7; 100 when there is more of it than a call may bring
  */
 export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
   const name = env.CNI_COMMAND ?? "";
   const command = isCommand(name) ? name : undefined;
   checkVariables(env, command);
+  if (command !== "DEL") checkLengths(env, stdin);
   const conf = parseJson(stdin, undecodable.subject) ?? {};
   const known = readDocument(conf, undecodable, readIdentity);
   if (known.name === "") {
@@ -30,6 +32,12 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
   }
   checkVersion(command, known.cniVersion);
   return assemble(command, env, readRest(conf, known));
+}
+
+/** Before anything is parsed; a DEL must go through whatever it brings. */
+function checkLengths(env: Env, stdin: string): void {
+  checkTextLimit(limits.cniArgs, env.CNI_ARGS ?? "", "CNI_ARGS");
+  checkTextLimit(limits.stdin, stdin, "the network configuration on stdin");
 }
 
 /** The error for a sandbox whose network namespace is the plugin's own. */

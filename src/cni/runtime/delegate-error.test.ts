@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { ended, exited } from "#cni/testing/fake-delegates.ts";
+import { messageMax } from "#lib/one-line.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 import { DelegateError, delegateFailure } from "./delegate-error.ts";
 
@@ -104,6 +105,20 @@ test.each([
     });
   },
 );
+
+test.each([
+  ["an error object", { code: 7, msg: " ".repeat(200_000), details: `a${" ".repeat(200_000)}b` }],
+  ["no error object", `x${" ".repeat(200_000)}`],
+  ["more text than a result may have", `{"code":7,"msg":"${" ".repeat(400_000)}"}`],
+])("delegateFailure() is short whatever a plugin prints: %s", (_what, printed) => {
+  for (const context of [call, del]) {
+    for (const outcome of [exited(1, printed), exited(1, "", JSON.stringify(printed))]) {
+      const { message, details } = failure(outcome, context);
+      expect(message.length).toBeLessThan(messageMax + 200);
+      expect((details ?? "").length).toBeLessThan(messageMax + 200);
+    }
+  }
+});
 
 test.each([
   ["Link not found", "Link absent"],

@@ -1,10 +1,12 @@
 import { CniError, CniErrorCode, type CniErrorOptions } from "#cni/error.ts";
+import { limits } from "#cni/limits.ts";
 import { Problems } from "#lib/document-error.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, quoteValue } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { joinLines, oneLine } from "#lib/one-line.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
 /** Which attachment's delegate failed. */
@@ -70,7 +72,7 @@ function delegateError(
   cause?: unknown,
 ): DelegateError {
   const command = call.env.CNI_COMMAND ?? "";
-  const reword = command === "DEL" ? rewordForDel : oneLine;
+  const reword = command === "DEL" ? rewordForDel : joinLines;
   const verb = verbs[command] ?? command.toLowerCase();
   return new DelegateError(
     code,
@@ -90,13 +92,9 @@ function delegateError(
  * else failed; so no DEL error of ours has them.
  */
 export function rewordForDel(text: string): string {
-  return oneLine(text)
+  return joinLines(text)
     .replaceAll(/no such file or directory/gi, "file is absent")
     .replaceAll(/not\s+found/gi, "absent");
-}
-
-function oneLine(text: string): string {
-  return text.trim().replaceAll(/\s*[\r\n]+\s*/g, " ");
 }
 
 function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
@@ -130,7 +128,8 @@ function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
 
 /** Reads the error object that the specification wants on stdout: CNI 1.1.0 §5 "Error". */
 function decodeErrorOutput(stdout: string): Diagnosis {
-  const decoded = tryParseJson(stdout);
+  const isTooLong = stdout.length > limits.result.max;
+  const decoded = isTooLong ? undefined : tryParseJson(stdout);
   if (!isJsonObject(decoded)) {
     return {
       code: CniErrorCode.DecodingFailure,

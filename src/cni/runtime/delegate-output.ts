@@ -1,5 +1,6 @@
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { checkTextLimit, limits } from "#cni/limits.ts";
 import { withUnknownFields } from "#cni/result/extras.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
@@ -16,7 +17,7 @@ export interface DelegateVersions {
 /**
  * Reads what a delegate printed on ADD. A result must be in the configuration's version; one in
  * another is converted rather than refused, as other runtimes take it.
- * @throws DelegateError 6 when it is no result: nothing printed is no result either.
+ * @throws DelegateError 6 when it is no result, as nothing printed is none; 100 when it is too long
  */
 export function readAddOutput(
   stdout: string,
@@ -24,6 +25,7 @@ export function readAddOutput(
   context: DelegateContext,
 ): JsonObject {
   return reading(context, () => {
+    checkTextLimit(limits.result, stdout, "the result");
     if (stdout.trim() === "") {
       throw new CniError(CniErrorCode.DecodingFailure, "cannot decode result: nothing was printed");
     }

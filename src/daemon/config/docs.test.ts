@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { limits } from "#cni/limits.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
 import { defaultConfig } from "./config.ts";
 import { renderConfigDocs } from "./docs.ts";
@@ -26,6 +27,13 @@ test("the documented defaults are those that are applied", () => {
     expect(rowOf(key).split(" | ")[2], key).toBe(`\`${JSON.stringify(value)}\``);
   }
   expect(rowOf("primary.settleMs")).toContain(`\`${defaultConfig.nodeConf.settleMs}\``);
+});
+
+test("every limit is documented", () => {
+  const rows = renderConfigDocs().split("## Limits")[1] ?? "";
+  expect(rows.match(/^\| .+ \| \d+( [KM]iB)? \|$/gm)).toHaveLength(Object.keys(limits).length);
+  expect(rows).toContain("| plugins of one network | 32 |");
+  expect(rows).toContain("| `CNI_ARGS` of a call | 32 KiB |");
 });
 
 test("every key is described", () => {

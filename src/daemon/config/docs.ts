@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { type Limit, limits } from "#cni/limits.ts";
 import { networkKeys } from "#engine/config-keys.ts";
 import { defaultPaths } from "#lib/default-paths.ts";
 import { configSchema } from "./schema.ts";
@@ -41,10 +42,33 @@ one of them may be given, and only one of \`plexusNamespace\` and \`multusNamesp
 |---|---|---|---|
 `;
 
+const limitsHead = `
+## Limits
+
+What is longer is refused with code 100 and a message with field, value and limit, before anything is
+attached. The limits cannot be configured: they keep one pod from holding up the calls of others. A DEL is
+never refused for them.
+
+| what | at most |
+|---|---|
+`;
+
 /** The text of docs/configuration.md. */
 export function renderConfigDocs(): string {
   const schema = z.toJSONSchema(configSchema, { unrepresentable: "any", io: "input" }) as Schema;
-  return `${head}${rowsOf(schema, "").join("\n")}\n`;
+  return `${head}${rowsOf(schema, "").join("\n")}\n${limitsHead}${limitRows().join("\n")}\n`;
+}
+
+function limitRows(): string[] {
+  return Object.values<Limit>(limits).map(
+    ({ description, max, unit }) => `| ${description} | ${amountOf(max, unit)} |`,
+  );
+}
+
+/** A number of bytes in the largest binary unit that fits without a rest. */
+function amountOf(max: number, unit: Limit["unit"]): string {
+  if (unit !== "bytes") return `${max}`;
+  return max % (1 << 20) === 0 ? `${max >> 20} MiB` : `${max >> 10} KiB`;
 }
 
 function rowsOf(schema: Schema, prefix: string): string[] {

@@ -59,7 +59,7 @@ export const configSchema = z
       .exactOptional(),
     apiTimeoutMs: milliseconds.default(5000).meta({
       description:
-        "How long a live read of the API may take before the runtime is told to try again.",
+        "How long a live read of the API may take; after that the runtime gets code 11 (try again later).",
       restart: true,
     }),
     statusWaitMs: z.int().min(0).default(2000).meta({

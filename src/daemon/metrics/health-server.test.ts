@@ -1,4 +1,6 @@
-import { expect, test } from "vitest";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { expect, test, vi } from "vitest";
 import { startHealthServer } from "./health-server.ts";
 import { createMetrics } from "./metrics.ts";
 
@@ -40,6 +42,30 @@ test("anything else is refused", async () => {
   expect((await fetch(`${running.url}/secrets`)).status).toBe(404);
   expect((await fetch(`${running.url}/metrics`, { method: "POST" })).status).toBe(405);
 });
+
+test.each([
+  ["that send nothing", ""],
+  ["that do not end their request", "GET /metrics HTTP/1.1\r\nHost: a\r\n"],
+  ["that are kept open after their answer", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"],
+])("probes are answered whatever 200 connections do %s", async (_what, sent) => {
+  await using running = await serve();
+  const sockets = await openMany(running.server.address, sent);
+  const options = { signal: AbortSignal.timeout(1000) };
+  for (const page of ["healthz", "readyz", "metrics"]) {
+    expect((await fetch(`${running.url}/${page}`, options)).status).toBe(200);
+  }
+  await vi.waitFor(() => expect(sockets.filter((socket) => socket.closed)).not.toEqual([]));
+  for (const socket of sockets) socket.destroy();
+});
+
+/** Connections that all have sent the text. */
+async function openMany(address: { host: string; port: number }, text: string): Promise<Socket[]> {
+  const sockets = Array.from({ length: 200 }, () => connect(address.port, address.host));
+  for (const socket of sockets) socket.on("error", () => undefined).resume();
+  await Promise.all(sockets.map((socket) => once(socket, "connect")));
+  for (const socket of sockets) socket.write(text);
+  return sockets;
+}
 
 test("an address that is taken is named", async () => {
   await using running = await serve();

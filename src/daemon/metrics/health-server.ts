@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { limitConnections } from "./connection-limit.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of {@link startHealthServer}. */
@@ -17,6 +18,17 @@ export interface HealthServer {
   close(): Promise<void>;
 }
 
+/** Far more than a kubelet, a Prometheus and a person need at a time. */
+const maxConnections = 64;
+
+/** In milliseconds. Node looks for requests that are too slow only every 30 s unless it is asked to. */
+const timeouts = {
+  headersTimeout: 5000,
+  requestTimeout: 5000,
+  keepAliveTimeout: 2000,
+  connectionsCheckingInterval: 1000,
+};
+
 /** An answer of one of the pages. */
 interface Page {
   readonly status: number;
@@ -29,15 +41,13 @@ interface Page {
  * @throws Error when the address cannot be listened on
  */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
-  const server = createServer((request, response) => {
+  const server = createServer(timeouts, (request, response) => {
     pageOf(request, options)
       .catch((error: unknown) => ({ status: 500, text: `${String(error)}\n` }))
       .then((page) => send(response, page))
       .catch(() => response.destroy());
   });
-  server.maxConnections = 64;
-  server.headersTimeout = 5000;
-  server.requestTimeout = 5000;
+  limitConnections(server, maxConnections);
   const { host, port } = options.address;
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error) => {

@@ -87,6 +87,6 @@ test("asks for the number of attachments when it is scraped, and survives not ge
   expect(await linesOf(metrics, "plexus_attachments ")).toEqual(["plexus_attachments Nan"]);
 });
 
-test("includes the process's own metrics unless told not to", async () => {
+test("includes the process's own metrics unless they are switched off", async () => {
   expect(await linesOf(createMetrics(), "process_resident_memory_bytes")).not.toEqual([]);
 });

@@ -1,9 +1,10 @@
 import type { CallContext } from "#engine/deps.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
+import { RefusedRequest } from "#engine/refused-request.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
-/** The longest message of an event; the error object of the call has all of it. */
+/** The longest message about a failure of plugins, which may be long; the error object of the call has all of it. */
 const messageMax = 300;
 
 /** Emits an event for each interface that the pod got, worded as Multus words it. */
@@ -20,9 +21,11 @@ export function emitAddedInterfaces(
   }
 }
 
-/** Emits an event saying why the pod could not be attached; none when only its shim has gone. */
+/** Emits the one event saying why the pod could not be attached; none when only its shim has gone. */
 export function emitAttachFailed(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
   if (pod === undefined || error instanceof HostGoneError) return;
-  const message = errorMessage(error).slice(0, messageMax);
-  ctx.deps.events.record(pod, { type: "Warning", reason: "AttachFailed", message });
+  const refused = error instanceof RefusedRequest ? error : undefined;
+  const message = refused?.message ?? errorMessage(error).slice(0, messageMax);
+  const reason = refused?.reason ?? "AttachFailed";
+  ctx.deps.events.record(pod, { type: "Warning", reason, message });
 }

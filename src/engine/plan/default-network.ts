@@ -2,6 +2,7 @@ import { join } from "node:path/posix";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -84,7 +85,9 @@ export async function networkFromNad(
 }
 
 function inlineNetwork(conf: JsonObject, index: number): ResolvedNetwork {
-  return networkFromList(parseNetConfList(conf, { source: `delegates[${index}]` }));
+  const source = `delegates[${index}]`;
+  checkTextLimit(limits.conf, JSON.stringify(conf), source);
+  return networkFromList(parseNetConfList(conf, { source }));
 }
 
 function networkFromList(list: NetConfList): ResolvedNetwork {

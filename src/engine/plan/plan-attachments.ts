@@ -1,4 +1,5 @@
 import { mergeCniArgs } from "#cni/args.ts";
+import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
@@ -10,6 +11,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
+import { checkPlannedSize } from "./planned-size.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
 
@@ -27,6 +29,7 @@ export async function planAttachments(
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   const { networks, annotationError } = await selectNetworks(ctx, request, pod);
+  checkLimit(limits.networks, networks.length, "the pod");
   checkRepeatedNetworks(networks);
   const searchPath = delegateSearchPath(ctx.config, request.path);
   // One round trip to the shim, as neither waits for the other's answer.
@@ -41,6 +44,7 @@ export async function planAttachments(
     cniArgs: delegateArgs(request.cniArgs, network.isDefault),
     searchPath,
   }));
+  checkPlannedSize(attachments);
   return omitUndefined({ attachments, annotationError });
 }
 

@@ -2,7 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
-import { errorMessage } from "#lib/error-message.ts";
+import { RefusedRequest } from "#engine/refused-request.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
@@ -39,8 +39,8 @@ export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<Pod
     });
   } catch (error) {
     if (!(error instanceof SelectionError)) throw error;
+    if (ctx.config.invalidAnnotation === "fail") throw invalidAnnotation(error);
     emitInvalidAnnotation(ctx, pod, error);
-    if (ctx.config.invalidAnnotation === "fail") throw error;
     ctx.logger.warn({}, `${error.message}; the pod gets its default network only`);
     return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
   }
@@ -58,6 +58,10 @@ function emitInvalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError
   });
 }
 
+function invalidAnnotation(error: SelectionError): RefusedRequest {
+  return new RefusedRequest("InvalidNetworkAnnotation", error);
+}
+
 async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
   const annotation = pod.annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
@@ -66,8 +70,7 @@ async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetw
     const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
     return { ...(await resolve(ctx, pod, selection)), isDefault: true };
   } catch (error) {
-    if (error instanceof SelectionError) emitInvalidAnnotation(ctx, pod, error);
-    throw error;
+    throw error instanceof SelectionError ? invalidAnnotation(error) : error;
   }
 }
 
@@ -79,7 +82,7 @@ async function resolve(
   const displayName = `${selection.namespace}/${selection.name}`;
   checkAccess(ctx, pod, selection);
   const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
-  if (nad === undefined) throw noSuchNetwork(ctx, pod, displayName);
+  if (nad === undefined) throw noSuchNetwork(displayName);
   const network = await networkFromNad(ctx, nad);
   const requested = requestedCapabilities(selection);
   checkCapabilities(network.list, requested, displayName);
@@ -99,14 +102,12 @@ function checkAccess(ctx: CallContext, pod: Pod, selection: NetworkSelection): v
       globalNamespaces,
     });
   } catch (error) {
-    const message = errorMessage(error);
-    ctx.deps.events.record(pod, { type: "Warning", reason: "NetworkAccessDenied", message });
-    throw error;
+    throw error instanceof CniError ? new RefusedRequest("NetworkAccessDenied", error) : error;
   }
 }
 
-function noSuchNetwork(ctx: CallContext, pod: Pod, displayName: string): CniError {
+function noSuchNetwork(displayName: string): RefusedRequest {
   const message = `there is no NetworkAttachmentDefinition ${displayName}, which the pod asks for`;
-  ctx.deps.events.record(pod, { type: "Warning", reason: "NoNetworkFound", message });
-  return new CniError(CniErrorCode.InvalidRequest, message);
+  const error = new CniError(CniErrorCode.InvalidRequest, message);
+  return new RefusedRequest("NoNetworkFound", error);
 }

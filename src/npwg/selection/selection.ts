@@ -1,3 +1,4 @@
+import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
 import { Problems, withValue } from "#lib/document-error.ts";
 import { type Json, quoteValue } from "#lib/json.ts";
 import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
@@ -23,9 +24,6 @@ export const annotationErrorAnnotation = "plexus.dev/annotation-error";
 /** On NetworkAttachmentDefinitions: the device plugin resource from which attachments take their device. */
 export const resourceNameAnnotation = "k8s.v1.cni.cncf.io/resourceName";
 
-/** The most networks that one annotation may name; a bound on what one pod can ask of its node. */
-export const maxSelections = 256;
-
 /** The most warnings that one annotation gives rise to. */
 const maxWarnings = 20;
 
@@ -40,7 +38,8 @@ interface ParseOptions {
  * only white space = no networks. An invalid value of any key makes the whole annotation invalid.
  * Of a key that is given twice in one element the last counts, as in Go.
  *
- * @throws SelectionError with everything that is wrong.
+ * @throws SelectionError with everything that is wrong; LimitError when it is too long, or names too
+ *   many networks, which does not make it invalid: no configuration lets a pod start with less.
  */
 export function parseNetworkSelections(
   annotation: string,
@@ -76,13 +75,11 @@ interface AnnotationOptions extends ParseOptions {
 }
 
 function parseAnnotation(annotation: string, options: AnnotationOptions): NetworkSelection[] {
+  checkTextLimit(limits.annotation, annotation, `the ${options.name}`);
   if (annotation.trim() === "") return [];
   const isJson = /[[{"]/.test(annotation);
   const elements: Json[] = isJson ? parseList(annotation, options.name) : annotation.split(",");
-  if (elements.length > maxSelections) {
-    const reason = `names ${elements.length} networks, more than ${maxSelections}`;
-    throw wholeError(options.name, reason);
-  }
+  checkLimit(limits.networks, elements.length, `the ${options.name}`);
   const found: SelectionProblem[] = [];
   const warn = limitedWarnings(options);
   const selections = elements.flatMap((element, index) => {

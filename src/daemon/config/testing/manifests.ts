@@ -15,7 +15,7 @@ export interface Container {
   readonly volumeMounts?: readonly Mount[];
 }
 
-export interface Probe {
+interface Probe {
   readonly httpGet: { readonly host: string; readonly port: number };
 }
 

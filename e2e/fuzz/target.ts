@@ -1,0 +1,58 @@
+import type fc from "fast-check";
+import { noteRefusal } from "./novelty.ts";
+
+/** A reader of external text that is fuzzed. */
+export interface Target {
+  /** The longest input, in characters: more than the reader's own limit where it has one. */
+  readonly maxLength: number;
+  /** Inputs that are right, or nearly. */
+  readonly inputs: fc.Arbitrary<string>;
+  /** What mutations put into inputs, once or many times over. */
+  readonly tokens: readonly string[];
+  /** Reads an input. Throws only for what is a defect, never for an input that is refused as it must be. */
+  read(input: string): void | Promise<void>;
+}
+
+/** Runs `read`; errors that `isExpected` are how a reader refuses its input. */
+export function refusing<T>(read: () => T, isExpected: (error: unknown) => boolean): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (!isExpected(error)) throw error;
+    noteRefusal(error);
+    return undefined;
+  }
+}
+
+/** The same for a promise. */
+export async function refusingLater(
+  work: Promise<unknown>,
+  isExpected: (error: unknown) => boolean,
+): Promise<void> {
+  await work.catch((error: unknown) => {
+    if (!isExpected(error)) throw error;
+    noteRefusal(error);
+  });
+}
+
+/** A defect unless the condition holds. */
+export function must(condition: boolean, what: string): void {
+  if (!condition) throw new Error(what);
+}
+
+/** What JSON texts are broken with. */
+export const jsonTokens: readonly string[] = [
+  ...'{}[]":,\\ \n\t\0é',
+  "\\n",
+  "\\u0000",
+  "\\ud800",
+  "null",
+  "true",
+  "-1",
+  "1e400",
+  '"":',
+  '"__proto__":',
+  "[[",
+  '{"a":',
+  "{},",
+];

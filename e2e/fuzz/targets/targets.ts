@@ -1,0 +1,15 @@
+import type { Target } from "../target.ts";
+import { annotation } from "./annotation.ts";
+import { conf } from "./conf.ts";
+import { configuration } from "./configuration.ts";
+import { nad } from "./nad.ts";
+import { result } from "./result.ts";
+
+/** What is fuzzed, by the name that `make fuzz-NAME` takes. */
+export const targets: Readonly<Record<string, Target>> = {
+  annotation,
+  nad,
+  conf,
+  result,
+  configuration,
+};

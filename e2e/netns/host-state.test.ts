@@ -1,0 +1,55 @@
+import { expect } from "vitest";
+import { type HostStateKind, hostStateKinds } from "../support/host-state.ts";
+import { test } from "../support/test.ts";
+
+/** What leaves something of each kind; `$1` is the state directory, `$2` that of published statuses. */
+const traces: Record<HostStateKind, string> = {
+  links: "ip link add left0 type veth peer name left1",
+  addresses: "ip address add 10.1.2.3/32 dev lo",
+  routes: "ip route add blackhole 10.9.0.0/16",
+  qdiscs: "tc qdisc add dev lo root tbf rate 1mbit burst 10k latency 50ms",
+  "nftables rules": "nft add table ip left",
+  "iptables chains": "iptables -N LEFT",
+  "iptables rules": "iptables -A FORWARD -d 10.1.2.3 -j ACCEPT",
+  "port mappings": `nft 'table ip mapped {
+    chain prerouting { type nat hook prerouting priority -100; tcp dport 80 dnat to 10.1.2.3; }
+  }'`,
+  netns: "ip netns add left",
+  "links in pods": "ip netns add linked; ip -n linked link add left0 type veth peer name left1",
+  "routes in pods": "ip netns add routed; ip -n routed route add blackhole 10.9.0.0/16",
+  "address leases":
+    "mkdir -p /var/lib/cni/networks/red; echo c1 > /var/lib/cni/networks/red/10.1.2.3",
+  "cached results": "mkdir -p /var/lib/cni/results; echo c1 > /var/lib/cni/results/red-c1-eth0",
+  "other plugin files": "mkdir -p /run/cni/dhcp; echo c1 > /run/cni/dhcp/c1",
+  "attachment records": `mkdir -p "$1"; echo c1 > "$1/c1@eth0.json"`,
+  locks: `mkdir -p "$1"; touch "$1/c1.lock"`,
+  "published statuses": `mkdir -p "$2/default"; echo '[]' > "$2/default/p1.json"`,
+  "temporary files": `mkdir -p "$1"; touch "$1/.c1@eth0.json.tmp"`,
+  processes: "sleep 600 > /dev/null 2>&1 &",
+};
+
+test.for(hostStateKinds)("the state of a host names what has come: %s", async (kind, { node }) => {
+  const before = await node.hostState();
+  const paths = [node.stateDir, `${node.manifestsDir}/.status`];
+  await node.lab.run("sh", "-ec", traces[kind], "sh", ...paths);
+  expect(await node.changesSince(before, [kind])).not.toEqual([]);
+  const after = await node.hostState();
+  expect(await node.changesSince(after), "nothing has come since").toEqual([]);
+});
+
+test("the state of a host names a file whose contents have changed, and one that is gone", async ({
+  node,
+}) => {
+  await node.lab.run(
+    "sh",
+    "-ec",
+    "mkdir -p /run/cni/dhcp; echo c1 | tee /run/cni/dhcp/c2 > /run/cni/dhcp/c3",
+  );
+  const before = await node.hostState();
+  await node.lab.run("sh", "-ec", "echo other > /run/cni/dhcp/c2; rm /run/cni/dhcp/c3");
+  expect(await node.changesSince(before)).toEqual([
+    expect.stringMatching(/^\+ other plugin files: \/run\/cni\/dhcp\/c2 [0-9a-f]{12}$/),
+    expect.stringMatching(/^- other plugin files: \/run\/cni\/dhcp\/c2 [0-9a-f]{12}$/),
+    expect.stringMatching(/^- other plugin files: \/run\/cni\/dhcp\/c3 [0-9a-f]{12}$/),
+  ]);
+});

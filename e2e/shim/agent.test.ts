@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { waitUntil } from "../support/wait.ts";
+import { FrameType } from "./frames.ts";
+import { type Bench, type Call, type ExecResult, eachBuild } from "./harness.ts";
+
+function startAgent(bench: Bench, env: Record<string, string> = {}): Call {
+  return bench.start({ args: ["agent"], env, stdin: "" });
+}
+
+async function stop(agent: Call): Promise<void> {
+  agent.child.kill("SIGTERM");
+  expect(await agent.ended).toMatchObject({ code: 0, signal: null, stdout: "" });
+}
+
+eachBuild("plexus agent", (bench) => {
+  test("presents itself, with nothing of a container", async () => {
+    let fields: string[] = [];
+    await bench().engine((engine) => {
+      fields = engine.request.fields.map(String);
+    });
+    const agent = startAgent(bench(), { CNI_NETNS: "/proc/self/ns/net", CNI_ARGS: "A=1" });
+    await waitUntil("an order was carried out", () => fields.length > 0);
+    await stop(agent);
+    expect(fields.slice(0, 2)).toEqual(["2", ""]);
+    expect(fields.slice(2).sort()).toEqual(["CNI_COMMAND=AGENT", `CNI_PATH=${bench().bin}`]);
+  });
+
+  test("carries out what a DEL without a container of its own may", async () => {
+    bench().plugin("p", 'echo "ran $CNI_COMMAND $CNI_CONTAINERID $CNI_NETNS"');
+    const netns = bench().netns();
+    const results: ExecResult[] = [];
+    let found: [string, string][] = [];
+    let finished = false;
+    const getLink = Buffer.alloc(32);
+    getLink.writeUInt32LE(32, 0);
+    getLink.writeUInt16LE(18, 4);
+    getLink.writeUInt16LE(0x301, 6);
+    const removeLink = Buffer.from(getLink);
+    removeLink.writeUInt16LE(17, 4);
+    const netlink: number[] = [];
+    await bench().engine(async (engine) => {
+      const order = (...env: string[]) => engine.exec({ type: "p", path: "/none", env });
+      results.push(
+        await order("CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", `CNI_NETNS=${netns}`),
+        await order("CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", "CNI_NETNS="),
+        await order("CNI_COMMAND=ADD", "CNI_CONTAINERID=c2"),
+        await order("CNI_COMMAND=GC"),
+        await order("CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", "CNI_NETNS=/proc/self/ns/net"),
+      );
+      found = await engine.find(bench().bin, "p", "none");
+      netlink.push((await engine.netlink(netns, getLink)).errno);
+      netlink.push((await engine.netlink(netns, removeLink)).errno);
+      finished = true;
+    });
+    const agent = startAgent(bench());
+    await waitUntil("the engine is done", () => finished);
+    await stop(agent);
+    expect(results.map(({ outcome, stdout }) => `${outcome} ${stdout}`)).toEqual([
+      `exited ran DEL c2 ${netns}\n`,
+      "exited ran DEL c2 \n",
+      "refused ",
+      "refused ",
+      "refused ",
+    ]);
+    expect(found.map(([outcome]) => outcome)).toEqual(["found", "missing"]);
+    expect(netlink).toEqual([0, 1]);
+  });
+
+  test("waits for orders without a limit", async () => {
+    let outcome = "";
+    let connections = 0;
+    bench().plugin("p", "");
+    await bench().engine(async (engine) => {
+      connections++;
+      await sleep(600);
+      const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2"];
+      outcome = (await engine.exec({ type: "p", path: bench().bin, env })).outcome;
+    });
+    const agent = startAgent(bench(), { PLEXUS_SILENCE_MS: "200" });
+    await waitUntil("the outcome is there", () => outcome !== "");
+    await stop(agent);
+    expect([outcome, connections]).toEqual(["exited", 1]);
+  });
+
+  test.each<[string, Parameters<Bench["engine"]>[0]]>([
+    ["goes away", (engine) => void engine.socket.destroy()],
+    ["ends the conversation", (engine) => engine.done(1)],
+    ["makes no sense", (engine) => engine.send(FrameType.request, [])],
+  ])("connects again when plexusd %s, and says so once", async (_, script) => {
+    let connections = 0;
+    const agent = startAgent(bench());
+    await sleep(300);
+    await bench().engine((engine) => {
+      connections++;
+      return script(engine);
+    });
+    await waitUntil("the agent has connected again", () => connections >= 2);
+    agent.child.kill("SIGTERM");
+    const { code, stderr } = await agent.ended;
+    expect(code).toBe(0);
+    expect(stderr.trim().split("\n")).toHaveLength(2);
+    expect(stderr).toMatch(/^plexus agent: it does not exist; connecting again\n/);
+  });
+
+  test("ends on SIGTERM with what it is running", async () => {
+    bench().plugin("p", "sleep 60");
+    let isRunning = false;
+    await bench().engine(async (engine) => {
+      isRunning = true;
+      const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2"];
+      await engine.exec({ type: "p", path: bench().bin, env }).catch(() => undefined);
+    });
+    const agent = startAgent(bench());
+    await waitUntil("the delegate runs", () => isRunning);
+    await sleep(200);
+    await stop(agent);
+  });
+});

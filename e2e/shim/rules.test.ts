@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { type Bench, type ExecResult, eachBuild } from "./harness.ts";
+
+/** Has one call of this command carry one order whose plugin says that it ran. */
+function carry(bench: Bench, call: Record<string, string>, env: string[]): Promise<ExecResult> {
+  bench.plugin("p", 'echo "ran $CNI_COMMAND $CNI_CONTAINERID $CNI_NETNS"');
+  return bench.order({ type: "p", env }, call);
+}
+
+const own = "/proc/self/ns/net";
+
+eachBuild("which orders a call may carry", (bench) => {
+  const commands = ["ADD", "CHECK", "DEL", "GC", "STATUS", "VERSION"];
+  const allowed: Record<string, string[]> = {
+    ADD: ["ADD", "CHECK", "DEL", "VERSION"],
+    CHECK: ["ADD", "CHECK", "DEL", "VERSION"],
+    DEL: ["DEL", "VERSION"],
+    GC: ["DEL", "GC", "VERSION"],
+    STATUS: ["DEL", "STATUS", "VERSION"],
+  };
+
+  test.each(Object.keys(allowed))("%s: by command", async (CNI_COMMAND) => {
+    for (const command of [...commands, "", "add", "DEL GC", "ANYTHING"]) {
+      const result = await carry(bench(), { CNI_COMMAND }, [`CNI_COMMAND=${command}`]);
+      if (allowed[CNI_COMMAND]!.includes(command))
+        expect(result).toMatchObject({ outcome: "exited", stdout: `ran ${command} c1 \n` });
+      else
+        expect(result).toMatchObject({
+          outcome: "refused",
+          stdout: "",
+          message: `CNI_COMMAND=${command} cannot be part of ${CNI_COMMAND}`,
+        });
+    }
+  });
+
+  test.each([
+    ["ADD", "ADD", false],
+    ["ADD", "DEL", false],
+    ["ADD", "VERSION", true],
+    ["CHECK", "CHECK", false],
+    ["CHECK", "DEL", false],
+    ["DEL", "DEL", true],
+    ["DEL", "VERSION", true],
+    ["GC", "DEL", true],
+    ["GC", "GC", false],
+    ["STATUS", "DEL", true],
+    ["STATUS", "STATUS", false],
+  ])("%s: a %s of another container: %s", async (CNI_COMMAND, command, isAllowed) => {
+    const env = [`CNI_COMMAND=${command}`, "CNI_CONTAINERID=c2"];
+    const result = await carry(bench(), { CNI_COMMAND }, env);
+    if (isAllowed) expect(result.stdout).toBe(`ran ${command} c2 \n`);
+    else
+      expect(result).toMatchObject({
+        outcome: "refused",
+        message: "CNI_CONTAINERID=c2 is another container than this call's",
+      });
+  });
+
+  test.each(["ADD", "CHECK", "DEL"])(
+    "%s: the call's network namespace, or none",
+    async (CNI_COMMAND) => {
+      const [mine, other] = [bench().netns(), bench().netns()];
+      const call = { CNI_COMMAND, CNI_NETNS: mine };
+      const order = (netns: string) => carry(bench(), call, [`CNI_NETNS=${netns}`]);
+      for (const netns of [mine, ""])
+        expect((await order(netns)).stdout).toBe(`ran ${CNI_COMMAND} c1 ${netns}\n`);
+      for (const netns of [other, own, `/proc/${process.pid}/ns/net`, "/nonexistent", `${mine}/`])
+        expect(await order(netns)).toMatchObject({
+          outcome: "refused",
+          stdout: "",
+          message: `CNI_NETNS=${netns} is another network namespace than this call's, or the runtime's own`,
+        });
+      expect((await carry(bench(), call, [])).stdout).toBe(`ran ${CNI_COMMAND} c1 ${mine}\n`);
+    },
+  );
+
+  test("a namespace of the call that cannot be opened is the delegate's to judge", async () => {
+    const CNI_NETNS = "/nonexistent/netns";
+    expect((await carry(bench(), { CNI_NETNS }, [])).stdout).toBe(`ran ADD c1 ${CNI_NETNS}\n`);
+  });
+
+  test.each(["ADD", "CHECK", "DEL"])(
+    "%s: the runtime's own namespace only where the runtime asks for it",
+    async (CNI_COMMAND) => {
+      const call = { CNI_COMMAND, CNI_NETNS: own };
+      for (const env of [[], [`CNI_NETNS=${own}`], ["CNI_NETNS_OVERRIDE=1"]])
+        expect(await carry(bench(), call, env)).toMatchObject({ outcome: "refused", stdout: "" });
+      expect((await carry(bench(), call, ["CNI_NETNS="])).stdout).toBe(`ran ${CNI_COMMAND} c1 \n`);
+      for (const CNI_NETNS_OVERRIDE of ["1", "TRUE", "true"]) {
+        const result = await carry(bench(), { ...call, CNI_NETNS_OVERRIDE }, []);
+        expect(result.stdout).toBe(`ran ${CNI_COMMAND} c1 ${own}\n`);
+      }
+    },
+  );
+
+  test.each(["DEL", "GC", "STATUS"])("%s: another container's namespace", async (CNI_COMMAND) => {
+    const call = { CNI_COMMAND, CNI_NETNS_OVERRIDE: "1" };
+    const netns = bench().netns();
+    const order = (path: string) =>
+      carry(bench(), call, ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", `CNI_NETNS=${path}`]);
+    expect((await order(netns)).stdout).toBe(`ran DEL c2 ${netns}\n`);
+    for (const path of [own, `/proc/${process.pid}/ns/net`, "/nonexistent", "/dev/null"])
+      expect(await order(path)).toMatchObject({
+        outcome: "refused",
+        message: `CNI_NETNS=${path} is no network namespace, or the runtime's own`,
+      });
+  });
+
+  test("of two entries of one name the one that counts is checked", async () => {
+    const result = await carry(bench(), { CNI_COMMAND: "DEL" }, [
+      "CNI_COMMAND=DEL",
+      "CNI_COMMAND=ADD",
+    ]);
+    expect(result).toMatchObject({ outcome: "refused", stdout: "" });
+    const last = await carry(bench(), { CNI_COMMAND: "DEL" }, [
+      "CNI_COMMAND=ADD",
+      "CNI_COMMAND=DEL",
+    ]);
+    expect(last.stdout).toBe("ran DEL c1 \n");
+  });
+
+  test("a refused order runs nothing", async () => {
+    const mark = join(bench().dir, "mark");
+    bench().plugin("q", `touch ${mark}`);
+    await bench().order({ type: "q", env: ["CNI_CONTAINERID=c2"] });
+    expect(existsSync(mark)).toBe(false);
+  });
+});

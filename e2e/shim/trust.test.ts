@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+import {
+  chmodSync,
+  chownSync,
+  linkSync,
+  mkdirSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join, relative } from "node:path";
+import { expect, test } from "vitest";
+import type { FieldValue } from "./frames.ts";
+import { type Bench, type ExecResult, eachBuild } from "./harness.ts";
+
+/** A directory beside the one in CNI_PATH, with a plugin `p`; its path. */
+function directory(bench: Bench, name = "extra"): string {
+  const dir = join(bench.dir, name);
+  mkdirSync(dir, { recursive: true, mode: 0o755 });
+  bench.plugin("p", `echo ${name}`, dir);
+  return dir;
+}
+
+function list(bench: Bench, ...lines: string[]): void {
+  writeFileSync(bench.pluginDirs, `# directories\n${lines.join("\n")}\n`, { mode: 0o644 });
+}
+
+async function find(bench: Bench, path: string, types: FieldValue[]): Promise<string[][]> {
+  let results: string[][] = [];
+  const server = await bench.engine(async (engine) => {
+    results = await engine.find(path, ...types);
+    engine.done();
+  });
+  expect(await bench.run()).toMatchObject({ code: 0 });
+  server.close();
+  return results;
+}
+
+function expectRefused(bench: Bench, result: ExecResult, dir: string): void {
+  expect(result).toMatchObject({ outcome: "refused", code: 0, stdout: "" });
+  expect(result.message).toBe(
+    `directory ${dir} of plugin "p" is not trusted: it is not in the runtime's CNI_PATH; ` +
+      `${bench.pluginDirs} must list it, and all of its path must be root's, writable by root alone ` +
+      "and without links",
+  );
+}
+
+eachBuild("a directory of the call's CNI_PATH", (bench) => {
+  test.each([
+    ["writable by all", (dir: string) => chmodSync(dir, 0o777)],
+    ["another user's", (dir: string) => chownSync(dir, 65534, 65534)],
+    [
+      "a link",
+      (dir: string) => {
+        renameSync(dir, `${dir}.real`);
+        symlinkSync(`${dir}.real`, dir);
+      },
+    ],
+  ])("is trusted as the runtime trusts it: %s", async (_, change) => {
+    bench().plugin("p", "echo ran");
+    chownSync(join(bench().bin, "p"), 65534, 65534);
+    change(bench().bin);
+    expect(await bench().order({ type: "p" })).toMatchObject({ stdout: "ran\n" });
+  });
+
+  test.each([
+    ["with a slash at its end", (bin: string) => [`${bin}/`, bin]],
+    ["without the slash that CNI_PATH has", (bin: string) => [bin, `${bin}//`]],
+    ["among empty ones", (bin: string) => [`::${bin}`, `:${bin}::`]],
+    ["relative", (bin: string) => [relative(process.cwd(), bin), relative(process.cwd(), bin)]],
+  ])("%s is the same", async (_, paths) => {
+    bench().plugin("p", "echo ran");
+    const [path, CNI_PATH] = paths(bench().bin);
+    const result = await bench().order({ type: "p", path: path! }, { CNI_PATH });
+    expect(result).toMatchObject({ stdout: "ran\n" });
+  });
+
+  test("below or above it nothing is trusted", async () => {
+    const below = directory(bench(), "bin/below");
+    expectRefused(bench(), await bench().order({ type: "p", path: below }), below);
+    bench().plugin("p", "echo above", bench().dir);
+    expectRefused(bench(), await bench().order({ type: "p", path: bench().dir }), bench().dir);
+  });
+
+  test.each(["DEL", "GC", "STATUS"])(
+    "is searched by %s after the order's own, as plugins may have been moved",
+    async (CNI_COMMAND) => {
+      bench().plugin("p", "echo moved");
+      const old = join(bench().dir, "old");
+      const result = await bench().order({ type: "p", path: old }, { CNI_COMMAND });
+      expect(result).toMatchObject({ stdout: "moved\n" });
+      const none = await bench().order({ type: "none", path: old }, { CNI_COMMAND });
+      expect(none.message).toBe(`no plugin "none" in "${old}:${bench().bin}"`);
+    },
+  );
+
+  test.each(["ADD", "CHECK"])(
+    "is not searched by %s when the order does not name it",
+    async (CNI_COMMAND) => {
+      bench().plugin("p", "echo ran");
+      const result = await bench().order({ type: "p", path: "/nonexistent" }, { CNI_COMMAND });
+      expect(result).toMatchObject({ outcome: "missing", stdout: "" });
+    },
+  );
+});
+
+eachBuild("another directory", (bench) => {
+  test("that nobody has listed is refused, with the file that could", async () => {
+    const dir = directory(bench());
+    expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
+    list(bench(), "/opt/cni/bin", `#${dir}`, `${dir}x`, ` ${dir}`);
+    expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
+  });
+
+  test("that the administrator has listed is used", async () => {
+    const dir = directory(bench());
+    list(bench(), "/opt/cni/bin", `${dir}/`);
+    expect(await bench().order({ type: "p", path: dir })).toMatchObject({ stdout: "extra\n" });
+    expect(await bench().order({ type: "p", path: `${dir}/` })).toMatchObject({
+      stdout: "extra\n",
+    });
+  });
+
+  test("that is not trusted is passed over where a later one has the plugin", async () => {
+    const dir = directory(bench());
+    bench().plugin("p", "echo trusted");
+    const result = await bench().order({ type: "p", path: `${dir}:${bench().bin}` });
+    expect(result).toMatchObject({ stdout: "trusted\n" });
+  });
+
+  test.each<[string, (dir: string, bench: Bench) => void]>([
+    ["it is writable by its group", (dir) => chmodSync(dir, 0o775)],
+    ["it is writable by all, if sticky", (dir) => chmodSync(dir, 0o1777)],
+    ["it is another user's", (dir) => chownSync(dir, 65534, 65534)],
+    ["the plugin is writable by its group", (dir) => chmodSync(join(dir, "p"), 0o775)],
+    ["the plugin is another user's", (dir) => chownSync(join(dir, "p"), 65534, 65534)],
+    [
+      "the plugin is a link",
+      (dir) => {
+        renameSync(join(dir, "p"), join(dir, "real"));
+        symlinkSync("real", join(dir, "p"));
+      },
+    ],
+    [
+      "it is a link",
+      (dir) => {
+        renameSync(dir, `${dir}.real`);
+        symlinkSync(`${dir}.real`, dir);
+      },
+    ],
+    ["a directory above it is writable by all", (_, { dir }) => chmodSync(dir, 0o777)],
+    ["a directory above it is another user's", (_, { dir }) => chownSync(dir, 65534, 65534)],
+    ["the list is writable by its group", (_, { pluginDirs }) => chmodSync(pluginDirs, 0o664)],
+    ["the list is another user's", (_, { pluginDirs }) => chownSync(pluginDirs, 65534, 65534)],
+    [
+      "the list is a link",
+      (_, { pluginDirs }) => {
+        renameSync(pluginDirs, `${pluginDirs}.real`);
+        symlinkSync(`${pluginDirs}.real`, pluginDirs);
+      },
+    ],
+  ])("that is listed is refused when %s", async (_, spoil) => {
+    const dir = directory(bench());
+    list(bench(), dir);
+    spoil(dir, bench());
+    expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
+  });
+
+  test("a hard link to a plugin of root's does no harm: only root could have made it", async () => {
+    const dir = directory(bench());
+    list(bench(), dir);
+    linkSync(join(dir, "p"), join(dir, "q"));
+    expect(await bench().order({ type: "q", path: dir })).toMatchObject({ stdout: "extra\n" });
+  });
+
+  test("a relative one is never listed", async () => {
+    const dir = directory(bench());
+    const path = relative(process.cwd(), dir);
+    list(bench(), path);
+    expectRefused(bench(), await bench().order({ type: "p", path }), path);
+  });
+});
+
+eachBuild("a delegate's CNI_PATH", (bench) => {
+  test("has what is trusted of the order's, then the call's", async () => {
+    const listed = directory(bench(), "listed");
+    const spoilt = directory(bench(), "spoilt");
+    const second = directory(bench(), "second");
+    list(bench(), listed, spoilt);
+    chmodSync(spoilt, 0o777);
+    bench().plugin("p", 'echo "$CNI_PATH"');
+    const CNI_PATH = `${bench().bin}:${second}`;
+    const path = `/nonexistent:${second}:/usr/bin:${spoilt}::${listed}`;
+    const result = await bench().order({ type: "p", env: [`CNI_PATH=${path}`] }, { CNI_PATH });
+    expect(result.stdout).toBe(`${second}:${listed}:${bench().bin}\n`);
+    expect((await bench().order({ type: "p" }, { CNI_PATH })).stdout).toBe(`${CNI_PATH}\n`);
+  });
+});
+
+eachBuild("a search for plugins", (bench) => {
+  test("answers for each type as running it would, and runs nothing", async () => {
+    const dir = directory(bench());
+    const mark = join(bench().dir, "ran");
+    bench().plugin("a", `touch ${mark}`);
+    const types = ["a", "p", "none", "../bin/a", "a\0b", ""];
+    const results = await find(bench(), `${bench().bin}:${dir}`, types);
+    expect(results.map(([outcome]) => outcome)).toEqual([
+      "found",
+      "refused",
+      "missing",
+      "refused",
+      "refused",
+      "refused",
+    ]);
+    expect(results[0]![1]).toBe("");
+    expect(results[1]![1]).toMatch(`directory ${dir} of plugin "p" is not trusted`);
+    expect(results[2]![1]).toBe(`no plugin "none" in "${bench().bin}:${dir}"`);
+    expect(results[3]![1]).toBe('plugin type "../bin/a" is not a plain file name');
+  });
+
+  test("answers for sixty types at once, and for none", async () => {
+    const types = Array.from({ length: 60 }, (_, i) => `p${i}`);
+    bench().plugin("p59", "");
+    const results = await find(bench(), bench().bin, types);
+    expect(results).toHaveLength(60);
+    expect(results[59]).toEqual(["found", ""]);
+    expect(await find(bench(), bench().bin, [])).toEqual([]);
+  });
+
+  test("alone changes nothing: ADD asks again when the engine goes away after it", async () => {
+    let calls = 0;
+    await bench().engine(async (engine) => {
+      await engine.find(bench().bin, "p");
+      if (++calls === 1) engine.socket.destroy();
+      else engine.done(0, "second");
+    });
+    const answer = await bench().run({ env: { PLEXUS_WAIT_MS: "10000" } });
+    expect(answer).toMatchObject({ code: 0, stdout: "second" });
+  });
+});

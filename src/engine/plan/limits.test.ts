@@ -1,0 +1,120 @@
+import { expect, test } from "vitest";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { exited } from "#engine/testing/fake-plugins.ts";
+import type { Json, JsonObject } from "#lib/json.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+
+function asking(networks: string, conf: JsonObject = {}): EngineLab {
+  const lab = new EngineLab({ conf: { delegates: [network("main", "ptp")], ...conf } });
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: networks } });
+  return lab;
+}
+
+/** A configuration of about so many bytes. */
+function sized(name: string, bytes: number): JsonObject {
+  return { ...network(name, "bridge"), filler: "x".repeat(bytes) };
+}
+
+const plugins = (count: number): Json[] => Array.from({ length: count }, () => ({ type: "a" }));
+
+async function expectRefused(lab: EngineLab, message: string): Promise<void> {
+  const { json } = await lab.add(web);
+  expect(json).toMatchObject({ code: 100, msg: expect.stringContaining(message) });
+  expect(lab.journal).toEqual([]);
+  expect(lab.events.reasons).toEqual(["AttachFailed"]);
+}
+
+test("a definition with too long a configuration is refused before it is parsed", async () => {
+  const lab = asking("a");
+  lab.source.addNad("default/a", `{"filler": "${"x".repeat(131_072)}`);
+  await expectRefused(
+    lab,
+    'NetworkAttachmentDefinition "default/a": spec.config has 131084 bytes, more than the limit of 131072',
+  );
+});
+
+test("a definition with too many plugins is refused", async () => {
+  const lab = asking("a");
+  lab.source.addNad("default/a", { ...network("net-a"), plugins: plugins(5000) });
+  await expectRefused(lab, "plugins has 5000 plugins, more than the limit of 32");
+});
+
+test("a file with too long a configuration, or one of the configuration's, is refused", async () => {
+  const inFile = asking("a");
+  inFile.source.addNad("default/a");
+  inFile.files.write("/etc/cni/plexus/net.d/a.conflist", sized("a", 131_072));
+  expect((await inFile.add(web)).json).toMatchObject({
+    msg: expect.stringContaining("/etc/cni/plexus/net.d/a.conflist has 131"),
+  });
+  await expectRefused(
+    asking("", { delegates: [sized("main", 131_072)] }),
+    "delegates[0] has 131150 bytes, more than the limit of 131072",
+  );
+});
+
+test("the networks of the configuration and of the annotation count together", async () => {
+  const lab = asking("a,".repeat(31).slice(0, -1), {
+    delegates: [network("main", "ptp"), network("second", "ptp")],
+  });
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  await expectRefused(lab, "the pod has 33 networks, more than the limit of 32");
+});
+
+test("networks that are within their limits are refused when all of them together are not", async () => {
+  const lab = asking("a,".repeat(20).slice(0, -1));
+  lab.source.addNad("default/a", sized("net-a", 130_000));
+  await expectRefused(
+    lab,
+    "the attachment record with its teardown plan, up to network default/a, has 4",
+  );
+});
+
+test("arguments that each plugin of a list would get are counted for each of them", async () => {
+  const args = "x".repeat(30_000);
+  const lab = asking("a,b,c,d,e", {});
+  for (const name of ["a", "b", "c", "d", "e"]) {
+    lab.source.addNad(`default/${name}`, { ...network(name), plugins: plugins(32) });
+  }
+  const env = {
+    CNI_ARGS: `K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;LONG=${args}`,
+  };
+  const { json } = await lab.add({ ...web, env });
+  expect(json).toMatchObject({ code: 100, msg: expect.stringContaining("up to network default/") });
+  expect(lab.journal).toEqual([]);
+});
+
+test.each([
+  ["CNI_ARGS", { env: { CNI_ARGS: `A=${"x".repeat(32_767)}` } }, 32_769],
+  ["the network configuration on stdin", { stdin: `{${" ".repeat(1_048_576)}}` }, 1_048_578],
+])("%s that is too long is refused, but not to a DEL", async (field, options, bytes) => {
+  const lab = asking("");
+  const msg = expect.stringContaining(`${field} has ${bytes} bytes, more than the limit of`);
+  expect((await lab.add(options)).json).toMatchObject({ code: 100, msg });
+  expect((await lab.check(options)).json).toMatchObject({ code: 100, msg });
+  expect((await lab.del(options)).stdout).not.toContain("more than the limit");
+});
+
+test("a result that is too long fails the pod, and what was attached is detached", async () => {
+  const lab = asking("");
+  lab.plugins.script("ptp ADD", exited(0, `{"cniVersion":"1.0.0","x":"${"x".repeat(262_144)}"}`));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("the result has 262173 bytes, more than the limit of 262144"),
+  });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0"]);
+});
+
+test("a record that is beyond today's limits is still detached", async () => {
+  const lab = asking("");
+  await lab.add(web);
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const attachments = record.attachments.map((attachment) => ({
+    ...attachment,
+    conf: { ...attachment.conf, plugins: [{ type: "ptp" }, ...plugins(40)] },
+  }));
+  await lab.records.update({ ...record, attachments }, plan);
+  expect((await lab.del(web)).exitCode).toBe(0);
+  expect(lab.plugins.log("DEL")).toHaveLength(41);
+});

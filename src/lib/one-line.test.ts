@@ -1,0 +1,28 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { messageMax, oneLine } from "./one-line.ts";
+
+test.each([
+  ["", ""],
+  ["  a  b  ", "a  b"],
+  ["a \r\n\n\t b\n", "a b"],
+  ["\n\n", ""],
+])("oneLine(%j) is %j", (message, line) => {
+  expect(oneLine(message)).toBe(line);
+});
+
+test("oneLine() cuts what is too long, and says so", () => {
+  expect(oneLine("x".repeat(messageMax))).toBe("x".repeat(messageMax));
+  expect(oneLine("x".repeat(messageMax + 1))).toBe(`${"x".repeat(messageMax)}…`);
+});
+
+test("oneLine() leaves no line end and no white space at either end", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom("a", " ", "\t", "\r", "\n") }), (message) => {
+      const line = oneLine(message);
+      expect(line).toBe(line.trim());
+      expect(line).not.toMatch(/[\r\n]/);
+      expect(line.replaceAll(/\s/g, "")).toBe(message.replaceAll(/\s/g, ""));
+    }),
+  );
+});

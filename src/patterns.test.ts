@@ -1,0 +1,82 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+/**
+ * Every pattern of src/ of which the time is not linear by its form, and why it may stay. plexusd
+ * serves all pods of its node on one thread: a pattern that backtracks on one pod's text holds up all
+ * others.
+ */
+const known: Readonly<Record<string, string>> = {
+  "/-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y":
+    "sticky, and no two neighbours match the same character",
+  "/not\\s+found/gi": "white space is passed over once after each `not`, and ends it",
+  "/\\0.*$/s": "whatever follows the first NUL matches",
+  "/\\uFFFD+$/": "an event's message, cut to 1 KiB",
+  "/[.-]+$/": "230 characters of an object's name",
+  "/\\.\\d+Z$/": "a date as we print it",
+  "/ at line \\d+, column \\d+:?$/": "a message of the YAML parser about plexusd's own file",
+  "/^(?:\\[([^\\]]+)\\]|([^:[\\]]+)):(\\d{1,5})$/":
+    "anchored; each part ends where the next begins",
+  "/^([A-Za-z0-9][\\w.-]*)@([^/]+)(\\.json|\\.teardown)$/s": "255 bytes of a file name",
+  "/^\\.(.+)\\.[0-9a-f]+\\.tmp$/s": "255 bytes of a file name",
+  "/^([a-z_]+)(?:\\{(.*)\\})? (\\S+)$/": "a line of plexusd's metrics, in plexusctl",
+  '/([a-z_]+)="([^"]*)"/g': "the labels of such a line",
+};
+
+/** A literal of a regular expression where one can begin; src/ has no text that looks like one. */
+const literal =
+  /(?:^|[=(,:?!&|[]|\breturn)\s*(\/(?![*/])(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\n[])+\/[a-z]*)/gm;
+
+/**
+ * Whether a pattern takes linear time by its form: nothing of it is repeated without bound, or one
+ * thing is, and either the match is tried from one position only or nothing comes after it.
+ */
+function isLinear(pattern: string): boolean {
+  const end = pattern.lastIndexOf("/");
+  const flags = pattern.slice(end + 1);
+  const body = pattern
+    .slice(1, end)
+    .replaceAll(/\\./g, "x")
+    .replaceAll(/\[[^\]]*\]/g, "x")
+    .replaceAll("(?", "(");
+  const repeats = [...body.matchAll(/[*+]|\{\d+,\}/g)];
+  const [first] = repeats;
+  if (first === undefined) return true;
+  if (repeats.length > 1) return false;
+  const isAnchored = (body.startsWith("^") && !flags.includes("m")) || flags.includes("y");
+  return isAnchored || first.index + first[0].length === body.length;
+}
+
+async function patterns(): Promise<string[]> {
+  const names = await readdir(import.meta.dirname, { recursive: true });
+  const sources = names.filter((name) => /\.ts$/.test(name) && !/\.test\.ts$|testing\//.test(name));
+  const texts = await Promise.all(
+    sources.map((name) => readFile(join(import.meta.dirname, name), "utf8")),
+  );
+  const code = texts.map((text) => text.replaceAll(/\/\*[\s\S]*?\*\//g, ""));
+  for (const text of code) expect(text).not.toMatch(/\bRegExp\(/);
+  return code.flatMap((text) => [...text.matchAll(literal)].map((match) => match[1] ?? ""));
+}
+
+test("every pattern that may take more than linear time is known", async () => {
+  const found = await patterns();
+  expect(found.length).toBeGreaterThan(20);
+  const suspects = found.filter((pattern) => !isLinear(pattern));
+  expect([...new Set(suspects)].sort()).toEqual(Object.keys(known).sort());
+});
+
+test.each([
+  ["/^a$/", true],
+  ["/[*+]\\*/", true],
+  ["/^[a-z]*$/s", true],
+  ["/[ \\t]*/y", true],
+  ["/[\\r\\n]+/g", true],
+  ["/^[a-z]*$/m", false],
+  ["/\\s*\\n\\s*/g", false],
+  ["/[.-]+$/", false],
+  ["/^(a+)+$/", false],
+  ["/^\\d+a{2,}/", false],
+])("isLinear(%j) is %j", (pattern, expected) => {
+  expect(isLinear(pattern)).toBe(expected);
+});
