@@ -1,4 +1,4 @@
-import { access } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
@@ -18,6 +18,8 @@ const standaloneFilesMs = 30_000;
 const socketMs = 5000;
 const pendingStatusMs = 60_000;
 const sweepMs = 600_000;
+/** Far above the kubelet's four minutes. */
+const longestCallMs = 600_000;
 
 /** What the tasks work on. */
 export interface HousekeepingOptions {
@@ -69,12 +71,14 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
   ];
 }
 
-/** Whether a shim holds the sandbox: plexus-standalone may be serving a call that began without plexusd. */
+/**
+ * Whether a shim may hold the sandbox: plexus-standalone may be serving a call that began without
+ * plexusd. A lock that is older than any call can be was left by a shim that was killed.
+ */
 async function isLocked(stateDir: string, containerId: string): Promise<boolean> {
-  return access(join(stateDir, sandboxLockName(containerId))).then(
-    () => true,
-    () => false,
-  );
+  const lock = join(stateDir, sandboxLockName(containerId));
+  const found = await stat(lock).catch(() => undefined);
+  return found !== undefined && Date.now() - found.mtimeMs < longestCallMs;
 }
 
 /** Nothing where pods come from a directory of manifests. */

@@ -433,6 +433,7 @@ test("does not take a node over whose state directory cannot be used", async () 
   expect(await node.own()).toBeUndefined();
   await rm(node.state);
   await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  await conf.stop();
   expect(await readdir(node.state)).toEqual(["primary-conf"]);
 });
 
