@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { list } from "../support/networks.ts";
 import type { PlexusNode } from "../support/plexus-node.ts";
 import { errorOf } from "../support/plexus-node.ts";
 import { type ScriptedNode, scriptedNode, scriptedTypes } from "../support/scripted-node.ts";
@@ -139,9 +140,11 @@ describe("what is no failure", () => {
   ];
   test.each(fine)("a delegate that $name", async ({ script }) => {
     await plugins.script("alpha", "ADD", script);
-    const args = `PAD=${"x".repeat(200_000)}`;
+    // Together more than the 64 KiB that a pipe holds.
+    const padding = "x".repeat(60_000);
+    await node.nad("padded", list("net-padded", { type: "alpha", padding }));
     const pod = await node.pod(`fine-${podNumber++}`, {
-      networks: [{ name: "alpha", "cni-args": { pad: args } }],
+      networks: [{ name: "padded", "cni-args": { padding } }],
     });
     await pod.mustAdd();
     await pod.mustDel();
