@@ -1,6 +1,7 @@
 import { describe, expect } from "vitest";
 import { errorOf } from "../support/cni-call.ts";
 import { hostKinds } from "../support/host-state.ts";
+import { list } from "../support/networks.ts";
 import { waitForExit } from "../support/processes.ts";
 import { errorScript, type Script } from "../support/scripted-plugins.ts";
 import { attachOrder, detachOrder, scriptedTest } from "../support/test.ts";
@@ -111,9 +112,11 @@ describe("what is no failure", () => {
   ];
   test.for(fine)("a delegate that $name", async ({ script }, { node, plugins }) => {
     await plugins.script("alpha", "ADD", script);
-    const args = `PAD=${"x".repeat(200_000)}`;
+    // Together more than the 64 KiB that a pipe holds.
+    const padding = "x".repeat(60_000);
+    await node.nad("padded", list("net-padded", { type: "alpha", padding }));
     const pod = await node.newPod({
-      networks: [{ name: "alpha", "cni-args": { pad: args } }],
+      networks: [{ name: "padded", "cni-args": { padding } }],
     });
     await pod.mustAdd();
     await pod.mustDel();

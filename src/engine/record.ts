@@ -43,7 +43,7 @@ export interface FailedTeardown {
  * How far the ADD of an attachment has come: `planned` before its first delegate, `attempted` once a
  * delegate may have been executed, `attached` with its result.
  */
-export type AttachmentState = "planned" | "attempted" | "attached";
+type AttachmentState = "planned" | "attempted" | "attached";
 
 /** One attachment, with everything that its later calls need. */
 export interface RecordedAttachment {

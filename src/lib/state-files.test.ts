@@ -72,6 +72,9 @@ test.each([
 test.each([
   recordFileName({ containerId: "%s", ifName: "%s" }),
   planFileName({ containerId: "%s", ifName: "%s" }),
+  latestFileName(recordFileName({ containerId: "%s", ifName: "%s" })),
+  latestFileName(planFileName({ containerId: "%s", ifName: "%s" })),
+  tombstoneFileName({ containerId: "%s", ifName: "%s" }),
   "%s.lock",
   ".gc.lock",
 ])("the shim has the name %j too", async (format) => {
