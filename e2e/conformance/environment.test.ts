@@ -94,7 +94,7 @@ test.for([
 );
 
 test.for([
-  ["", 6, /^error unmarshall network config: unexpected end/],
+  ["", 6, /^error unmarshall network config: not valid JSON: unexpected end/],
   ["{", 6, /^error unmarshall network config: /],
   ["[]", 6, /^error unmarshall network config: must be an object/],
   [
@@ -174,7 +174,7 @@ test("without CNI_COMMAND the shim says on stderr what it is [R-0.1-11]", async 
   expect(stderr).toMatch(`CNI protocol versions supported: ${cniVersions.join(", ")}\n`);
 });
 
-test.for(["ADD", "DEL"])(
+test.for(["ADD", "CHECK"])(
   "%s refuses a sandbox that is the runtime's own namespace with code 8, unless CNI_NETNS_OVERRIDE is set [R-0.4-36]",
   async (command, { node, plugins, call }) => {
     const own = { CNI_NETNS: `/proc/${node.lab.pid}/ns/net`, CNI_CONTAINERID: "c-own" };
@@ -193,6 +193,18 @@ test.for(["ADD", "DEL"])(
     expect(refused.code).toBe(8);
   },
 );
+
+test("DEL takes a sandbox path that has become the runtime's own namespace for one that is gone", async ({
+  node,
+  plugins,
+  call,
+}) => {
+  const own = { CNI_NETNS: `/proc/${node.lab.pid}/ns/net`, CNI_CONTAINERID: "c-own" };
+  expect(await call("DEL", own)).toMatchObject({ exitCode: 0 });
+  const variables = (await plugins.executions()).flatMap(({ env }) => env);
+  const namespaces = variables.filter((variable) => variable.startsWith("CNI_NETNS="));
+  expect(new Set(namespaces)).toEqual(new Set(["CNI_NETNS="]));
+});
 
 test("every command but DEL refuses a plexus configuration with a wrong type; DEL must not depend on it [R-0.4-36]", async ({
   plugins,

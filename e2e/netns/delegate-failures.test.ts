@@ -119,12 +119,14 @@ describe("what is no failure", () => {
       networks: [{ name: "padded", "cni-args": { padding } }],
     });
     await pod.mustAdd();
-    await pod.mustDel();
+    await pod.mustDel({ env: { PLEXUS_STRAGGLER_MS: "100" } });
     for (const { grandchild } of await plugins.executions()) {
       if (grandchild === undefined) continue;
       process.kill(grandchild, "SIGKILL");
       await waitForExit(grandchild);
     }
+    // The child held the sandbox's lock: only now does its file go.
+    await pod.mustDel();
   });
 
   test("stderr of a delegate that succeeds reaches the runtime's log [R-1.0-30]", async ({
