@@ -106,6 +106,20 @@ test("a result that is too long fails the pod, and what was attached is detached
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0"]);
 });
 
+test("results that are too much for the record together fail the pod, which is detached", async () => {
+  const lab = asking("a");
+  lab.source.addNad("default/a", { ...network("net-a"), plugins: plugins(32) });
+  lab.plugins.script("a ADD", exited(0, `{"cniVersion":"1.0.0","x":"${"x".repeat(200_000)}"}`));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringMatching(
+      /^network default\/a \(net1\): the attachment record with its teardown plan, with the results so far, has 6\d+ bytes, more than the limit of 4194304/,
+    ),
+  });
+  expect(lab.plugins.log("DEL")).toHaveLength(33);
+  expect(lab.records.keys).toEqual([]);
+});
+
 test("a record that is beyond today's limits is still detached", async () => {
   const lab = asking("");
   await lab.add(web);
