@@ -45,7 +45,8 @@ export const limits = {
   record: {
     max: 4 * mebibyte,
     unit: "bytes",
-    description: "record and teardown plan of a pod, as planned before anything is attached and with the results",
+    description:
+      "record and teardown plan of a pod, as planned before anything is attached and with the results",
   },
 } as const satisfies Readonly<Record<string, Limit>>;
 
