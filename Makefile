@@ -46,6 +46,7 @@ demo: build ## attach two pods to three networks in a namespace of its own
 lint: deps ## check style, structure, and that nothing is unused
 	biome check .
 	knip
+	knip --production --tags=-internal
 
 typecheck: deps ## check the types
 	tsc -p .

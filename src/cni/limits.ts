@@ -50,7 +50,7 @@ export const limits = {
   },
 } as const satisfies Readonly<Record<string, Limit>>;
 
-/** An input that is longer than its {@link Limit}. */
+/** An input that is longer than its {@link Limit}. @internal */
 export class LimitError extends CniError {
   override readonly name = "LimitError";
 }

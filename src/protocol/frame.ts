@@ -15,12 +15,13 @@ export const FrameType = {
 /** The protocol's version, first field of `REQUEST` and `PLAN`. */
 export const protocolVersion = "2";
 
-/** The largest length of a frame, type and fields together, in bytes. */
+/** The largest length of a frame, type and fields together, in bytes. @internal */
 export const frameMax = 16 << 20;
 
 /**
  * The most fields of any frame: a `FIND_RESULT` has two for each type. Each field costs an object, so
  * that a frame of empty ones would take twenty times its length in memory.
+ * @internal
  */
 export const fieldsMax = 120;
 

@@ -12,7 +12,7 @@ import {
 } from "./conf.ts";
 import { type PluginConf, parsePluginConf } from "./plugin-conf.ts";
 
-/** A directory of network configurations. */
+/** A directory of network configurations. @internal */
 export interface ConfReader {
   /** File names, sorted bytewise; an absent directory is an empty one. */
   list(dir: string): Promise<string[]>;
