@@ -9,7 +9,7 @@ SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
 # Those of the engine are in e2e/fuzz/targets, those of the shim in shim/test/fuzz.c.
-FUZZ_TARGETS := shim-frame shim-plan annotation nad conf result configuration
+FUZZ_TARGETS := shim-frame shim-plan annotation nad conf result configuration frame plan
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
@@ -46,6 +46,7 @@ demo: build ## attach two pods to three networks in a namespace of its own
 lint: deps ## check style, structure, and that nothing is unused
 	biome check .
 	knip
+	knip --production --tags=-internal
 
 typecheck: deps ## check the types
 	tsc -p .

@@ -3,8 +3,9 @@ import { join } from "node:path";
 import * as z from "zod";
 
 /**
- * Adds up the JSON reports of the test runs and prints `N passed, N failed` as the last line.
- * Steps that failed outside any test count as failures too; nothing may be skipped.
+ * Adds up the JSON reports of the test runs and prints `N passed, N failed` as the last line. Every
+ * step that failed counts as a failure too, and one without tests that passed has a report of one test
+ * (.ci/run); nothing may be skipped.
  */
 const report = z.object({
   numPassedTests: z.number(),

@@ -66,7 +66,7 @@
 #define PROTOCOL_VERSION "2"
 #define PLAN_VERSION_1 "1"
 #define FRAME_MAX (16u << 20)
-#define FIELDS_MAX 64  /* of any frame that the shim reads */
+#define FIELDS_MAX 64  /* of any frame that the shim reads, and of a REQUEST; the engine reads 120 */
 #define FIND_MAX 60    /* types in one FIND; its result has two fields of each */
 
 #define SOCKET_PATH "/run/plexus/plexus.sock"

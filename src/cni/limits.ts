@@ -45,11 +45,12 @@ export const limits = {
   record: {
     max: 4 * mebibyte,
     unit: "bytes",
-    description: "record and teardown plan of a pod, as planned before anything is attached",
+    description:
+      "record and teardown plan of a pod, as planned before anything is attached and with the results",
   },
 } as const satisfies Readonly<Record<string, Limit>>;
 
-/** An input that is longer than its {@link Limit}. */
+/** An input that is longer than its {@link Limit}. @internal */
 export class LimitError extends CniError {
   override readonly name = "LimitError";
 }

@@ -52,7 +52,7 @@ export function withNetworkContext(
 export function recordedList(attachment: RecordedAttachment): NetConfList {
   return parseNetConfList(attachment.conf, {
     source: `the attachment record of ${attachment.displayName}`,
-    isRecorded: true,
+    unlimited: true,
   });
 }
 

@@ -2,6 +2,7 @@ import type { EventReason, EventRecorder, EventSubject, Logger } from "#engine/p
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { pause } from "#lib/deadline.ts";
+import { LruMap } from "#lib/lru-map.ts";
 import { TokenBucket } from "#lib/token-bucket.ts";
 import { apiPaths } from "./cluster-source.ts";
 import {
@@ -50,7 +51,8 @@ export interface EventRecorderOptions {
   readonly onDrop?: (reason: EventDropReason) => void;
 }
 
-const maxSeries = 1024;
+/** Events, and objects that they are about, of which something is remembered: each of them takes 1 to 3 KB. */
+const maxKnown = 512;
 const attempts = 3;
 
 /**
@@ -62,9 +64,10 @@ export class ApiEventRecorder implements EventRecorder {
   readonly #onDrop: (reason: EventDropReason) => void;
   readonly #stop = new AbortController();
   readonly #global: TokenBucket;
-  readonly #buckets = new Map<string, TokenBucket>();
-  /** Least recently recorded first. */
-  readonly #series = new Map<string, Series>();
+  /** By the object's UID. */
+  readonly #buckets = new LruMap<TokenBucket>(maxKnown);
+  /** By all that an event says. */
+  readonly #series = new LruMap<Series>(maxKnown);
   readonly #queue: Series[] = [];
   #sending: Promise<void> | undefined;
 
@@ -134,30 +137,19 @@ export class ApiEventRecorder implements EventRecorder {
   }
 
   #bucketFor(content: EventContent): TokenBucket {
-    const key = content.involvedObject.uid;
-    let bucket = this.#buckets.get(key);
-    if (bucket === undefined) {
-      if (this.#buckets.size >= maxSeries) forgetFull(this.#buckets);
-      bucket = new TokenBucket(this.#options.perObject);
-      this.#buckets.set(key, bucket);
-    }
-    return bucket;
+    const { uid } = content.involvedObject;
+    return this.#buckets.getOrMake(uid, () => new TokenBucket(this.#options.perObject));
   }
 
   #seriesFor(content: EventContent): Series {
-    const key = [content.involvedObject.uid, content.type, content.reason, content.message].join(
-      "\0",
-    );
-    const known = this.#series.get(key);
-    const fresh = { name: "", count: 0, firstTimestamp: eventTime(), queued: false, content };
-    const series = known ?? fresh;
-    this.#series.delete(key);
-    this.#series.set(key, series);
-    if (this.#series.size > maxSeries) {
-      const oldest = this.#series.keys().next();
-      if (oldest.done !== true) this.#series.delete(oldest.value);
-    }
-    return series;
+    const { involvedObject, type, reason, message } = content;
+    return this.#series.getOrMake([involvedObject.uid, type, reason, message].join("\0"), () => ({
+      name: "",
+      count: 0,
+      firstTimestamp: eventTime(),
+      queued: false,
+      content,
+    }));
   }
 
   async #drain(): Promise<void> {
@@ -214,8 +206,4 @@ export class ApiEventRecorder implements EventRecorder {
       return asApiError(error);
     }
   }
-}
-
-function forgetFull(buckets: Map<string, TokenBucket>): void {
-  for (const [key, bucket] of buckets) if (bucket.full) buckets.delete(key);
 }

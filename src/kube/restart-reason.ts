@@ -14,5 +14,5 @@ export function restartReason(error: ApiError): RestartReason {
   if (error.status === 410 || error.reason === "Expired") return "expired";
   if (error.status === 429) return "throttled";
   if (error.refused) return "refused";
-  return error.status === 0 ? "disconnected" : "error";
+  return error.status === 0 && error.reason === "" ? "disconnected" : "error";
 }

@@ -1,4 +1,4 @@
-/** The most characters of another program's message that are looked at, and passed on. */
+/** The most characters of another program's message that are looked at, and passed on. @internal */
 export const messageMax = 4096;
 
 /** A text in one line: line ends, with the white space around them, become single blanks. */

@@ -15,8 +15,6 @@ test("TokenBucket never holds more than its burst", () => {
   let now = 0;
   const bucket = new TokenBucket({ burst: 1, tokensPerSecond: 1, now: () => now });
   bucket.tryTake();
-  expect(bucket.full).toBe(false);
   now = 3_600_000;
-  expect(bucket.full).toBe(true);
   expect([bucket.tryTake(), bucket.tryTake()]).toEqual([true, false]);
 });

@@ -27,12 +27,6 @@ export class TokenBucket {
     return true;
   }
 
-  /** Whether nothing has been taken for so long that the bucket is full: it need not be kept. */
-  get full(): boolean {
-    this.#fill();
-    return this.#tokens >= this.#options.burst;
-  }
-
   #fill(): void {
     const now = this.#options.now();
     const gained = ((now - this.#filledAt) / 1000) * this.#options.tokensPerSecond;

@@ -14,7 +14,7 @@ export interface ManifestObjects {
   readonly nads: NetworkAttachmentDefinition[];
 }
 
-/** A file that cannot be used; the message names file, document and key. */
+/** A file that cannot be used; the message names file, document and key. @internal */
 export class ManifestError extends Error {
   override readonly name = "ManifestError";
 }

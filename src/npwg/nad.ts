@@ -1,4 +1,4 @@
-import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
@@ -59,11 +59,15 @@ function checkManifest(fields: FieldReader): void {
  */
 const parsedConfs = new WeakMap<NetworkAttachmentDefinition, NetConfList>();
 
-function parseConf(nad: NetworkAttachmentDefinition, config: string): NetConfList {
-  checkTextLimit(limits.conf, config, "spec.config");
+function parseConf(
+  nad: NetworkAttachmentDefinition,
+  config: string,
+  unlimited: boolean,
+): NetConfList {
+  if (!unlimited) checkTextLimit(limits.conf, config, "spec.config");
   const conf = parseJson(config, "spec.config", CniErrorCode.InvalidNetworkConfig);
-  const list = parseNetConfList(conf, { source: "spec.config", name: nad.name });
-  parsedConfs.set(nad, list);
+  const list = parseNetConfList(conf, { source: "spec.config", name: nad.name, unlimited });
+  if (!unlimited) parsedConfs.set(nad, list);
   return list;
 }
 
@@ -78,12 +82,13 @@ function parseConf(nad: NetworkAttachmentDefinition, config: string): NetConfLis
 export async function nadConf(
   nad: NetworkAttachmentDefinition,
   loadByName: (name: string) => Promise<NetConfList>,
+  { unlimited = false }: Pick<ConfOptions, "unlimited"> = {},
 ): Promise<NetConfList> {
   const source = `${nadKind} "${nad.namespace}/${nad.name}"`;
   const config = nad.config ?? "";
   try {
     if (config.trim() === "") return await loadByName(nad.name);
-    return parsedConfs.get(nad) ?? parseConf(nad, config);
+    return parsedConfs.get(nad) ?? parseConf(nad, config, unlimited);
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
     const { code, message, details } = error;

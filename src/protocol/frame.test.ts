@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { encodeFrame, type Frame, FrameReader, frameMax, ProtocolError } from "./frame.ts";
+import {
+  encodeFrame,
+  type Frame,
+  FrameReader,
+  fieldsMax,
+  frameMax,
+  ProtocolError,
+} from "./frame.ts";
 
 function read(...chunks: Uint8Array[]): Frame[] {
   const reader = new FrameReader();
@@ -82,6 +89,16 @@ test("a frame of the largest size passes in both directions, a larger one in nei
   const header = Buffer.alloc(4);
   header.writeUInt32BE(frameMax + 1);
   expect(() => read(header)).toThrow(`frame length ${frameMax + 1}`);
+});
+
+test("a frame of the most fields passes in both directions, one of more in neither", () => {
+  const fields = Array.from({ length: fieldsMax }, () => "");
+  const frame = encodeFrame(10, fields);
+  expect(read(frame)[0]?.fields).toHaveLength(fieldsMax);
+  expect(() => encodeFrame(10, [...fields, ""])).toThrow(ProtocolError);
+  const longer = Buffer.concat([frame, Buffer.alloc(5)]);
+  longer.writeUInt32BE(longer.length - 4);
+  expect(() => read(longer)).toThrow("a frame has more than 120 fields");
 });
 
 test.each([

@@ -15,8 +15,15 @@ export const FrameType = {
 /** The protocol's version, first field of `REQUEST` and `PLAN`. */
 export const protocolVersion = "2";
 
-/** The largest length of a frame, type and fields together, in bytes. */
+/** The largest length of a frame, type and fields together, in bytes. @internal */
 export const frameMax = 16 << 20;
+
+/**
+ * The most fields of any frame: a `FIND_RESULT` has two for each type. Each field costs an object, so
+ * that a frame of empty ones would take twenty times its length in memory.
+ * @internal
+ */
+export const fieldsMax = 120;
 
 /** One frame: its type and its fields, not decoded. */
 export interface Frame {
@@ -31,9 +38,10 @@ export class ProtocolError extends Error {
 
 /**
  * The bytes of one frame: `length:u32be type:u8 (length:u32be bytes NUL)*`.
- * @throws ProtocolError when it would exceed {@link frameMax}
+ * @throws ProtocolError when it would exceed {@link frameMax} or {@link fieldsMax}
  */
 export function encodeFrame(type: number, fields: readonly (string | Uint8Array)[]): Buffer {
+  checkFieldCount(fields.length);
   const bytes = fields.map((f) => (typeof f === "string" ? Buffer.from(f) : f));
   const length = bytes.reduce((sum, field) => sum + field.length + 5, 1);
   if (length > frameMax) {
@@ -61,7 +69,8 @@ export class FrameReader {
   /**
    * Takes the next bytes and returns the frames that they complete. Chunks are joined only when a
    * frame is complete: large ones come in many.
-   * @throws ProtocolError on a frame that is too long or whose fields do not add up
+   * @throws ProtocolError on a frame that is too long, has too many fields, or whose fields do not
+   *   add up
    */
   push(chunk: Uint8Array): Frame[] {
     this.#chunks.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length));
@@ -100,6 +109,10 @@ function readLength(bytes: Buffer): number {
   throw new ProtocolError(`frame length ${length} is not between 1 and ${frameMax}`);
 }
 
+function checkFieldCount(count: number): void {
+  if (count > fieldsMax) throw new ProtocolError(`a frame has more than ${fieldsMax} fields`);
+}
+
 function decodeBody(body: Buffer): Frame {
   const fields: Buffer[] = [];
   let offset = 1;
@@ -110,6 +123,7 @@ function decodeBody(body: Buffer): Frame {
     if (body[offset + 4 + length] !== 0) {
       throw new ProtocolError(`field ${fields.length} does not end with a NUL`);
     }
+    checkFieldCount(fields.length + 1);
     fields.push(body.subarray(offset + 4, offset + 4 + length));
     offset += length + 5;
   }

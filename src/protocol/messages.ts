@@ -84,6 +84,7 @@ export function decodeRequest(frame: Frame): RequestMessage {
   return { stdin: field(frame, 1).toString(), env: decodeEnv(frame.fields.slice(2)) };
 }
 
+/** What a shim sends, for the shims of tests. @internal */
 export function encodeRequest(message: RequestMessage): Buffer {
   return encodeFrame(FrameType.Request, [
     protocolVersion,
@@ -157,7 +158,7 @@ export function encodeFind(searchPath: readonly string[], types: readonly string
   return encodeFrame(FrameType.Find, [searchPath.join(":"), ...types]);
 }
 
-/** @throws ProtocolError when it is not a well-formed `FIND` */
+/** What a shim reads. @throws ProtocolError when it is not a well-formed `FIND`. @internal */
 export function decodeFind(frame: Frame): { searchPath: string[]; types: string[] } {
   expectType(frame, FrameType.Find);
   return { searchPath: splitPath(field(frame, 0)), types: frame.fields.slice(1).map(String) };
@@ -179,7 +180,7 @@ export function encodeDone(message: DoneMessage): Buffer {
   return encodeFrame(FrameType.Done, [String(message.exitCode), message.stdout, message.stderr]);
 }
 
-/** @throws ProtocolError when it is not a well-formed `DONE` */
+/** What a shim reads. @throws ProtocolError when it is not a well-formed `DONE`. @internal */
 export function decodeDone(frame: Frame): DoneMessage {
   expectType(frame, FrameType.Done);
   return {

@@ -2,7 +2,9 @@ import type { Target } from "../target.ts";
 import { annotation } from "./annotation.ts";
 import { conf } from "./conf.ts";
 import { configuration } from "./configuration.ts";
+import { frame } from "./frame.ts";
 import { nad } from "./nad.ts";
+import { plan } from "./plan.ts";
 import { result } from "./result.ts";
 
 /** What is fuzzed, by the name that `make fuzz-NAME` takes. */
@@ -12,4 +14,6 @@ export const targets: Readonly<Record<string, Target>> = {
   conf,
   result,
   configuration,
+  frame,
+  plan,
 };

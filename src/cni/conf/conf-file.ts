@@ -3,10 +3,16 @@ import { checkTextLimit, limits } from "#cni/limits.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
-import { type ConfOptions, type NetConfList, parseNetConfList, withSideLoaded } from "./conf.ts";
+import {
+  type ConfOptions,
+  checkPluginCount,
+  type NetConfList,
+  parseNetConfList,
+  withSideLoaded,
+} from "./conf.ts";
 import { type PluginConf, parsePluginConf } from "./plugin-conf.ts";
 
-/** A directory of network configurations. */
+/** A directory of network configurations. @internal */
 export interface ConfReader {
   /** File names, sorted bytewise; an absent directory is an empty one. */
   list(dir: string): Promise<string[]>;
@@ -15,7 +21,7 @@ export interface ConfReader {
 }
 
 /** What loading needs. */
-export interface LoadOptions {
+export interface LoadOptions extends Pick<ConfOptions, "unlimited"> {
   readonly files: ConfReader;
   /** Takes warnings, one line each: files that cannot be used, and keys that are ignored. */
   onWarning(message: string): void;
@@ -39,17 +45,16 @@ export async function tryReadNetwork(
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
     options.onWarning(`network configuration passed over: ${error.message}`);
-    return { path, name: await claimedName(path, options.files), error };
+    return { path, name: await claimedName(path, options), error };
   }
 }
 
 /** The network of a file, of either form as its extension says. @throws CniError 5, 6, 7, 100 */
-export async function readNetwork(
-  path: string,
-  { files, onWarning }: LoadOptions,
-): Promise<NetConfList> {
-  const list = parseNetConfList(await readText(path, files), {
+export async function readNetwork(path: string, options: LoadOptions): Promise<NetConfList> {
+  const { onWarning, unlimited = false } = options;
+  const list = parseNetConfList(await readText(path, options), {
     source: path,
+    unlimited,
     allowNoPlugins: true,
     ...formOf(path),
   });
@@ -68,19 +73,22 @@ function formOf(path: string): Pick<ConfOptions, "form"> {
   return /\.(conf|json)$/.test(path) ? { form: "plugin" } : {};
 }
 
-async function readText(path: string, files: ConfReader): Promise<string> {
+async function readText(
+  path: string,
+  { files, unlimited }: Pick<LoadOptions, "files" | "unlimited">,
+): Promise<string> {
   const text = await files.read(path).catch((cause: unknown) => {
     const reason = errorMessage(cause);
     throw new CniError(CniErrorCode.IoFailure, `error reading ${path}: ${reason}`, { cause });
   });
-  checkTextLimit(limits.conf, text, path);
+  if (unlimited !== true) checkTextLimit(limits.conf, text, path);
   return text;
 }
 
 /** The name in a file that is otherwise broken. */
-async function claimedName(path: string, files: ConfReader): Promise<string | undefined> {
+async function claimedName(path: string, options: LoadOptions): Promise<string | undefined> {
   try {
-    const value = parseJsonText(await readText(path, files));
+    const value = parseJsonText(await readText(path, options));
     return isJsonObject(value) && typeof value.name === "string" ? value.name : undefined;
   } catch {
     return undefined;
@@ -90,13 +98,14 @@ async function claimedName(path: string, files: ConfReader): Promise<string | un
 /**
  * Appends the plugins of `<dir>/<network name>/*.conf` (CNI 1.1.0 §1 "loadOnlyInlinedPlugins").
  * The name was checked when it was read, so that it cannot lead out of the directory.
- * @throws CniError when one of them is broken, or no plugin is left at all
+ * @throws CniError when one of them is broken, or no plugin is left at all; 100 when there are too many
  */
 export async function withPluginsBeside(
   path: string,
   list: NetConfList,
-  { files }: LoadOptions,
+  options: LoadOptions,
 ): Promise<NetConfList> {
+  const { files, unlimited } = options;
   const dir = `${path.slice(0, path.lastIndexOf("/") + 1)}${list.name}`;
   const isWanted = !list.loadOnlyInlinedPlugins && path.endsWith(".conflist");
   const names =
@@ -106,9 +115,10 @@ export async function withPluginsBeside(
   const plugins: PluginConf[] = [];
   for (const name of names) {
     const source = `${dir}/${name}`;
-    plugins.push(parsePluginConf(await readText(source, files), { source }));
+    plugins.push(parsePluginConf(await readText(source, options), { source }));
   }
   const complete = withSideLoaded(list, plugins);
+  if (unlimited !== true) checkPluginCount(complete.plugins, `network "${list.name}"`);
   if (complete.plugins.length > 0) return complete;
   throw new CniError(
     CniErrorCode.InvalidNetworkConfig,

@@ -33,11 +33,10 @@ export interface ConfOptions {
   /** Which of the two forms is wanted, where it is known. @default either */
   readonly form?: "list" | "plugin";
   /**
-   * It comes from a record of our own. The limits were those of the day on which it was made, and
-   * what was attached must be detached.
+   * It is for a DEL: whatever is beyond a limit today may have been attached, and must be detached.
    * @default false
    */
-  readonly isRecorded?: boolean;
+  readonly unlimited?: boolean;
 }
 
 /**
@@ -46,9 +45,10 @@ export interface ConfOptions {
  */
 export function parseNetConfList(value: unknown, options: ConfOptions): NetConfList {
   const subject = `invalid network configuration in ${options.source}`;
-  if (typeof value === "string") checkTextLimit(limits.conf, value, options.source);
+  const isLimited = options.unlimited !== true;
+  if (isLimited && typeof value === "string") checkTextLimit(limits.conf, value, options.source);
   const written = readJsonObject(value, subject);
-  if (options.isRecorded !== true) checkPlugins(written.plugins, options.source);
+  if (isLimited) checkPluginCount(written.plugins, options.source);
   const object = isSingle(written) ? upConvert(written) : written;
   const code = CniErrorCode.InvalidNetworkConfig;
   return readDocument(object, { subject, code }, (fields) => {
@@ -74,18 +74,17 @@ function readList(fields: FieldReader, options: ConfOptions): NetConfList {
   };
 }
 
-/** Refuses more plugins than the limit; what is no list of them is left to others. */
-function checkPlugins(plugins: unknown, source: string): void {
+/**
+ * Refuses more plugins than the limit; what is no list of them is left to others.
+ * @throws LimitError (code 100)
+ */
+export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
 }
 
-/**
- * The list with more plugins at its end: CNI 1.1.0 §1 "loadOnlyInlinedPlugins".
- * @throws LimitError (code 100) when there are too many then
- */
+/** The list with more plugins at its end: CNI 1.1.0 §1 "loadOnlyInlinedPlugins". */
 export function withSideLoaded(list: NetConfList, plugins: readonly PluginConf[]): NetConfList {
   const all = [...list.plugins, ...plugins];
-  checkPlugins(all, `network "${list.name}"`);
   return { ...list, plugins: all, raw: { ...list.raw, plugins: all.map((plugin) => plugin.raw) } };
 }
 

@@ -13,7 +13,7 @@ import { configFromFile, type DaemonConfig } from "./config.ts";
 import { configSchema } from "./schema.ts";
 
 /** One thing that is wrong in a configuration file. */
-export interface ConfigProblem {
+interface ConfigProblem {
   /** The line that it is about, from 1. */
   readonly line: number;
   /** `primary.settleMs`; empty = the file as a whole. */
@@ -21,7 +21,7 @@ export interface ConfigProblem {
   readonly problem: string;
 }
 
-/** A configuration that cannot be used, with every problem of it. */
+/** A configuration that cannot be used, with every problem of it. @internal */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly problems: readonly ConfigProblem[];

@@ -26,12 +26,12 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   await checkReadinessFile(ctx);
   if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
   const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, podIdentity(request.cniArgs)));
-  const { attachments, annotationError } = await plan(ctx, request, pod);
+  const { attachments, size, annotationError } = await plan(ctx, request, pod);
   const record = newRecord(ctx, request, { pod, attachments });
   await ctx.trace.phase("record", () =>
     records.create(record, teardownPlan(record, ctx.config.delegateTimeoutMs)),
   );
-  const outcome = await attachNetworks(ctx, record, attachments);
+  const outcome = await attachNetworks(ctx, record, { attachments, size });
   try {
     if (outcome.status === "failed") throw outcome.error;
     return await finishAdd(ctx, { record, pod, attached: outcome.attached, annotationError });

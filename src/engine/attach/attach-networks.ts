@@ -1,6 +1,7 @@
 import { addNetwork } from "#cni/runtime/chain.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/deps.ts";
+import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
 import {
   type Attached,
   type PlannedAttachment,
@@ -8,6 +9,7 @@ import {
   withNetworkContext,
 } from "#engine/planned-attachment.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
+import type { RecordSize } from "#engine/record-size.ts";
 import { updateRecord } from "#engine/update-record.ts";
 import { type AttachProgress, withProgress } from "./attachment-record.ts";
 
@@ -22,16 +24,17 @@ export type AttachOutcome =
 /**
  * Attaches the networks in order, up to the first that fails. What is attached stays: the caller rolls
  * back. Before each network the record says that it is attempted, so that whoever has to tear the
- * sandbox down after a crash leaves alone what never ran.
+ * sandbox down after a crash leaves alone what never ran. A network with whose result the record
+ * becomes too long has failed.
  */
 export async function attachNetworks(
   ctx: CallContext,
   record: AttachmentRecord,
-  planned: readonly PlannedAttachment[],
+  { attachments, size }: Pick<AttachmentPlan, "attachments" | "size">,
 ): Promise<AttachOutcome> {
   const attached: Attached[] = [];
-  for (const attachment of planned) {
-    const outcome = await attachNext(ctx, record, { attached, next: attachment });
+  for (const attachment of attachments) {
+    const outcome = await attachNext(ctx, record, { attached, next: attachment, size });
     if (outcome.status === "failed") {
       const attempted = attached.length + (outcome.wasExecuted ? 1 : 0);
       return { status: "failed", attached, attempted, error: outcome.error };
@@ -41,10 +44,17 @@ export async function attachNetworks(
   return { status: "attached", attached, attempted: attached.length };
 }
 
+/** The next network to attach, after those that are. */
+interface AttachStep {
+  readonly attached: readonly Attached[];
+  readonly next: PlannedAttachment;
+  readonly size: RecordSize;
+}
+
 async function attachNext(
   ctx: CallContext,
   record: AttachmentRecord,
-  { attached, next }: { attached: readonly Attached[]; next: PlannedAttachment },
+  { attached, next, size }: AttachStep,
 ): Promise<NetworkOutcome> {
   try {
     const progress = withProgress(record, { attached, attempted: attached.length + 1 });
@@ -52,7 +62,7 @@ async function attachNext(
   } catch (error) {
     return { status: "failed", wasExecuted: false, error };
   }
-  return attachNetwork(ctx, record, next);
+  return attachNetwork(ctx, record, { next, size });
 }
 
 type NetworkOutcome =
@@ -62,12 +72,13 @@ type NetworkOutcome =
 async function attachNetwork(
   ctx: CallContext,
   record: AttachmentRecord,
-  planned: PlannedAttachment,
+  { next: planned, size }: Omit<AttachStep, "attached">,
 ): Promise<NetworkOutcome> {
   const executions = new ExecutionCounter(ctx.delegateRunner(planned.displayName));
   const rt = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
   try {
     const { raw, result } = await addNetwork(planned.list, rt, executions.run);
+    size.addResult(planned, raw);
     return { status: "attached", attached: { planned, raw, result } };
   } catch (error) {
     const wasExecuted = executions.count > 0;

@@ -125,7 +125,7 @@ function addDefaultNetwork(
   cniPath: readonly string[],
 ): Promise<CniError[]> {
   return collectErrors([networks], async () => {
-    const { list, displayName } = await defaultNetwork(ctx, {});
+    const { list, displayName } = await defaultNetwork(ctx);
     const searchPath = delegateSearchPath(ctx.config, cniPath);
     networks.add({ list, displayName, searchPath, isDefault: true });
   });

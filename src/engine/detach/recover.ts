@@ -136,7 +136,7 @@ async function configuredDefaultNetwork(
   key: RecordKey,
 ): Promise<ResolvedNetwork | undefined> {
   try {
-    return await defaultNetwork(ctx, {});
+    return await defaultNetwork(ctx, { unlimited: true });
   } catch (error) {
     const isUnknown = !(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater;
     if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;

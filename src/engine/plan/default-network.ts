@@ -1,5 +1,5 @@
 import { join } from "node:path/posix";
-import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
@@ -21,7 +21,7 @@ export async function configuredNetworks(
   ctx: CallContext,
   options: { readonly runtimeConfig: JsonObject; readonly podNamespace: string | undefined },
 ): Promise<ResolvedNetwork[]> {
-  const first = await defaultNetwork(ctx, options.runtimeConfig);
+  const first = await defaultNetwork(ctx, { runtimeConfig: options.runtimeConfig });
   const { config } = ctx;
   if (config.clusterNetwork === undefined) {
     const rest = config.delegates.slice(1).map((conf, i) => inlineNetwork(conf, i + 1));
@@ -34,11 +34,18 @@ export async function configuredNetworks(
   return [first, ...others];
 }
 
-/** The cluster default network (multi-network specification v1.1 §6), with the runtime's own runtimeConfig (§7.5). */
+/** What a network is looked up for; see {@link ConfOptions.unlimited}. */
+type LookupOptions = Pick<ConfOptions, "unlimited">;
+
+/**
+ * The cluster default network (multi-network specification v1.1 §6), with the runtime's own
+ * runtimeConfig (§7.5).
+ */
 export async function defaultNetwork(
   ctx: CallContext,
-  runtimeConfig: JsonObject,
+  options: LookupOptions & { readonly runtimeConfig?: JsonObject } = {},
 ): Promise<ResolvedNetwork> {
+  const { runtimeConfig: capabilityArgs = {} } = options;
   const { clusterNetwork, delegates } = ctx.config;
   const inline = delegates[0];
   if (clusterNetwork === undefined && inline === undefined) {
@@ -49,19 +56,23 @@ export async function defaultNetwork(
   }
   const network =
     clusterNetwork === undefined
-      ? inlineNetwork(inline as JsonObject, 0)
-      : await networkByReference(ctx, clusterNetwork);
-  return { ...network, isDefault: true, capabilityArgs: runtimeConfig };
+      ? inlineNetwork(inline as JsonObject, 0, options)
+      : await networkByReference(ctx, clusterNetwork, options);
+  return { ...network, isDefault: true, capabilityArgs };
 }
 
 /** A network as configuration names it: a definition, a CNI name, a file or a directory. */
-async function networkByReference(ctx: CallContext, reference: string): Promise<ResolvedNetwork> {
-  if (reference.includes("/")) return networkFromList(await listAtPath(ctx, reference));
+async function networkByReference(
+  ctx: CallContext,
+  reference: string,
+  options: LookupOptions = {},
+): Promise<ResolvedNetwork> {
+  if (reference.includes("/")) return networkFromList(await listAtPath(ctx, reference, options));
   const ref = { namespace: ctx.config.plexusNamespace, name: reference };
   const nad = await ctx.deps.source?.getNad(ref, { signal: ctx.signal });
-  if (nad !== undefined) return networkFromNad(ctx, nad);
+  if (nad !== undefined) return networkFromNad(ctx, nad, options);
   try {
-    return networkFromList(await listByName(ctx, reference));
+    return networkFromList(await listByName(ctx, reference, options));
   } catch (error) {
     throw new CniError(
       CniErrorCode.InvalidNetworkConfig,
@@ -76,18 +87,23 @@ async function networkByReference(ctx: CallContext, reference: string): Promise<
 export async function networkFromNad(
   ctx: CallContext,
   nad: NetworkAttachmentDefinition,
+  options: LookupOptions = {},
 ): Promise<ResolvedNetwork> {
-  const list = await nadConf(nad, (name) => listByName(ctx, name));
+  const list = await nadConf(nad, (name) => listByName(ctx, name, options), options);
   const displayName = `${nad.namespace}/${nad.name}`;
   checkNotMetaPlugin(list, displayName);
   const resourceName = nad.annotations[resourceNameAnnotation];
   return omitUndefined({ displayName, isDefault: false, list, capabilityArgs: {}, resourceName });
 }
 
-function inlineNetwork(conf: JsonObject, index: number): ResolvedNetwork {
+function inlineNetwork(
+  conf: JsonObject,
+  index: number,
+  { unlimited = false }: LookupOptions = {},
+): ResolvedNetwork {
   const source = `delegates[${index}]`;
-  checkTextLimit(limits.conf, JSON.stringify(conf), source);
-  return networkFromList(parseNetConfList(conf, { source }));
+  if (!unlimited) checkTextLimit(limits.conf, JSON.stringify(conf), source);
+  return networkFromList(parseNetConfList(conf, { source, unlimited }));
 }
 
 function networkFromList(list: NetConfList): ResolvedNetwork {
@@ -95,10 +111,14 @@ function networkFromList(list: NetConfList): ResolvedNetwork {
   return { displayName: list.name, isDefault: false, list, capabilityArgs: {} };
 }
 
-async function listAtPath(ctx: CallContext, path: string): Promise<NetConfList> {
+async function listAtPath(
+  ctx: CallContext,
+  path: string,
+  lookup: LookupOptions,
+): Promise<NetConfList> {
   const files = ctx.deps.confFiles;
   const kind = await files.kind(path);
-  const options = { files, onWarning: warning(ctx) };
+  const options = { files, onWarning: warning(ctx), ...lookup };
   if (kind === "file") return loadNetworkFile(path, options);
   if (kind === "directory") return loadFirstNetwork(path, { ...options, accept: isDelegable });
   throw new CniError(
@@ -112,9 +132,9 @@ function isDelegable(list: NetConfList): boolean {
   return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
 }
 
-function listByName(ctx: CallContext, name: string): Promise<NetConfList> {
-  const files = ctx.deps.confFiles;
-  return loadNetworkByName({ dir: ctx.config.confDir, name, files, onWarning: warning(ctx) });
+function listByName(ctx: CallContext, name: string, lookup: LookupOptions): Promise<NetConfList> {
+  const [files, dir] = [ctx.deps.confFiles, ctx.config.confDir];
+  return loadNetworkByName({ dir, name, files, onWarning: warning(ctx), ...lookup });
 }
 
 function warning(ctx: CallContext): (message: string) => void {

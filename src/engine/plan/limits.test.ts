@@ -106,6 +106,49 @@ test("a result that is too long fails the pod, and what was attached is detached
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0"]);
 });
 
+test("results that are too much for the record together fail the pod, which is detached", async () => {
+  const lab = asking("a");
+  lab.source.addNad("default/a", { ...network("net-a"), plugins: plugins(32) });
+  lab.plugins.script("a ADD", exited(0, `{"cniVersion":"1.0.0","x":"${"x".repeat(200_000)}"}`));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringMatching(
+      /^network default\/a \(net1\): the attachment record with its teardown plan, with the results so far, has 6\d+ bytes, more than the limit of 4194304/,
+    ),
+  });
+  expect(lab.plugins.log("DEL")).toHaveLength(33);
+  expect(lab.records.keys).toEqual([]);
+});
+
+test.each<[where: string, network: JsonObject, configure: (lab: EngineLab, text: string) => void]>([
+  ["the configuration", { delegates: [sized("main", 140_000)] }, () => undefined],
+  [
+    "a list of too many plugins",
+    { delegates: [{ name: "main", plugins: plugins(40) }] },
+    () => undefined,
+  ],
+  [
+    "a file",
+    { clusterNetwork: "/etc/main.conflist" },
+    (lab, text) => lab.files.write("/etc/main.conflist", text),
+  ],
+  [
+    "a definition",
+    { clusterNetwork: "main" },
+    (lab, text) => lab.source.addNad("kube-system/main", text),
+  ],
+])(
+  "a DEL without a record gets the default network of %s, however long",
+  async (_, conf, configure) => {
+    const lab = new EngineLab({ conf });
+    configure(lab, JSON.stringify(sized("main", 140_000)));
+    expect((await lab.add()).json).toMatchObject({ code: 100 });
+    expect((await lab.del()).exitCode).toBe(0);
+    expect(lab.plugins.log("DEL").length).toBeGreaterThan(0);
+    expect((await lab.add()).json).toMatchObject({ code: 100 });
+  },
+);
+
 test("a record that is beyond today's limits is still detached", async () => {
   const lab = asking("");
   await lab.add(web);

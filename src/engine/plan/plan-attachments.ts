@@ -4,6 +4,7 @@ import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
+import { RecordSize } from "#engine/record-size.ts";
 import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
 import { isJsonObject } from "#lib/json.ts";
@@ -11,13 +12,14 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
-import { checkPlannedSize } from "./planned-size.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
 
 /** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {
   readonly attachments: readonly PlannedAttachment[];
+  /** Of the record and the teardown plan, to which the results are still to be added. */
+  readonly size: RecordSize;
   /** Why the pod's network annotation is ignored, when it is. */
   readonly annotationError?: string;
 }
@@ -44,8 +46,8 @@ export async function planAttachments(
     cniArgs: delegateArgs(request.cniArgs, network.isDefault),
     searchPath,
   }));
-  checkPlannedSize(attachments);
-  return omitUndefined({ attachments, annotationError });
+  const size = new RecordSize(attachments);
+  return omitUndefined({ attachments, size, annotationError });
 }
 
 async function selectNetworks(

@@ -31,7 +31,7 @@ export async function status(ctx: CallContext, request: StatusRequest): Promise<
 }
 
 async function checkDefaultNetwork(ctx: CallContext, request: StatusRequest): Promise<void> {
-  const { list, displayName } = await defaultNetwork(ctx, {});
+  const { list, displayName } = await defaultNetwork(ctx);
   const options = {
     searchPath: delegateSearchPath(ctx.config, request.path),
     timeoutMs: ctx.config.delegateTimeoutMs,

@@ -6,12 +6,15 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 interface ApiErrorOptions {
   /** HTTP status; 0 when there was no answer. */
   readonly status: number;
-  /** `reason` of the Status object, e.g. `NotFound`, `Expired`. */
+  /** `reason` of the Status object, e.g. `NotFound`, `Expired`; or {@link answerTooLong}. */
   readonly reason?: string;
   /** From the Retry-After header. */
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
 }
+
+/** The reason of an answer that was not read to its end. */
+export const answerTooLong = "AnswerTooLong";
 
 /** A request that the API server did not answer with success. */
 export class ApiError extends Error {

@@ -2,7 +2,7 @@ import { request as httpRequest, type IncomingMessage, type RequestOptions } fro
 import { request as httpsRequest } from "node:https";
 import { deadline } from "#lib/deadline.ts";
 import type { Json } from "#lib/json.ts";
-import { type ApiError, apiErrorOf, asApiError } from "./api-error.ts";
+import { ApiError, answerTooLong, apiErrorOf, asApiError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
 import { linesOf } from "./lines.ts";
 
@@ -30,6 +30,12 @@ interface StreamOptions {
 }
 
 /**
+ * The longest answer that is read, in bytes: an object can have some 10 MiB at most (1.5 MiB in etcd, JSON
+ * escapes), and parsing takes a multiple of an answer's length in memory.
+ */
+const maxAnswerBytes = 16 * 1024 * 1024;
+
+/**
  * LIST, GET, WATCH, POST and PATCH over node:https. The generated API classes of the client library
  * convert every object field by field; here an answer is what JSON.parse gives.
  */
@@ -47,12 +53,15 @@ export class ApiClient {
     return this.#credentials.server.origin;
   }
 
-  /** Sends a request and returns the parsed answer. @throws ApiError */
+  /**
+   * Sends a request and returns the parsed answer.
+   * @throws ApiError also for an answer of more than 16 MiB, with the reason {@link answerTooLong}
+   */
   async json(request: ApiRequest): Promise<Json> {
     using limit = deadline(request.timeoutMs, request.signal);
     const response = await this.#send(request, limit.signal);
     try {
-      return JSON.parse(await textOf(response)) as Json;
+      return JSON.parse(await textOf(response, nameOf(request))) as Json;
     } catch (error) {
       throw asApiError(limit.signal.aborted ? limit.signal.reason : error, nameOf(request));
     }
@@ -179,7 +188,7 @@ function isStaleConnection(error: unknown): boolean {
 async function failureOf(response: IncomingMessage, name: string): Promise<ApiError> {
   let body: unknown;
   try {
-    const text = await textOf(response);
+    const text = await textOf(response, name);
     body = { message: text.slice(0, 200) };
     body = JSON.parse(text);
   } catch {
@@ -189,8 +198,17 @@ async function failureOf(response: IncomingMessage, name: string): Promise<ApiEr
   return apiErrorOf(name, { status: response.statusCode ?? 0, body, retryAfter });
 }
 
-async function textOf(response: IncomingMessage): Promise<string> {
+/** Ends the connection when the answer is too long. @throws ApiError */
+async function textOf(response: IncomingMessage, name: string): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of response) chunks.push(chunk as Buffer);
+  let bytes = 0;
+  for await (const chunk of response) {
+    bytes += (chunk as Buffer).length;
+    if (bytes > maxAnswerBytes) {
+      const message = `${name}: the answer is longer than the limit of ${maxAnswerBytes} bytes`;
+      throw new ApiError(message, { status: 0, reason: answerTooLong });
+    }
+    chunks.push(chunk as Buffer);
+  }
   return Buffer.concat(chunks).toString("utf8");
 }

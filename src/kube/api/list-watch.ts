@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { apiErrorOf } from "./api-error.ts";
+import { ApiError, answerTooLong, apiErrorOf } from "./api-error.ts";
 import type { ApiClient } from "./client.ts";
 
 /** Which objects to list and watch. */
@@ -33,25 +33,42 @@ interface ListPage {
 /** A version that the LIST is to be no older than ("" = the newest), or the token of a next page. */
 type ListStart = { readonly resourceVersion: string } | { readonly continue: string };
 
-const pageLimit = 500;
+/** Objects of a page; fewer, by a factor each time, once a page has been too long to be read. */
+const pageLimit = { initial: 500, factor: 8 };
 
 /** The LIST and WATCH requests for one kind of objects. */
 export class ListWatch {
   readonly #target: ListWatchTarget;
   readonly #timings: ListWatchTimings;
+  #pageLimit = pageLimit.initial;
 
   constructor(target: ListWatchTarget, timings: ListWatchTimings) {
     this.#target = target;
     this.#timings = timings;
   }
 
-  /** Reads one page. @throws ApiError */
+  /**
+   * Reads one page. One that is too long is asked for again with fewer objects, and from etcd: the
+   * server's cache, which answers for version "0", gives all objects whatever the limit.
+   * @throws ApiError
+   */
   async list(from: ListStart, signal: AbortSignal): Promise<ListPage> {
+    try {
+      return await this.#page(from, signal);
+    } catch (error) {
+      const isTooLong = error instanceof ApiError && error.reason === answerTooLong;
+      if (!isTooLong || this.#pageLimit === 1) throw error;
+      this.#pageLimit = Math.ceil(this.#pageLimit / pageLimit.factor);
+      return this.list("continue" in from ? from : { resourceVersion: "" }, signal);
+    }
+  }
+
+  async #page(from: ListStart, signal: AbortSignal): Promise<ListPage> {
     const { client, path, query, accept } = this.#target;
     const answer = await client.json(
       omitUndefined({
         path,
-        query: { ...query, limit: pageLimit, ...from, ...atLeast(from) },
+        query: { ...query, limit: this.#pageLimit, ...from, ...atLeast(from) },
         accept: accept?.list,
         timeoutMs: this.#timings.requestTimeoutMs,
         signal,

@@ -23,7 +23,7 @@ export class FakeApiServer implements AsyncDisposable {
   readonly seen: SeenRequest[] = [];
   /** Objects by `<collection>/<namespace>/<name>`; collections are `pods`, `network-attachment-definitions`, `events`. */
   readonly objects = new Map<string, JsonObject>();
-  /** Objects per page of a LIST, whatever its limit. */
+  /** Objects per page of a LIST, if its limit is not smaller. */
   pageSize = Number.POSITIVE_INFINITY;
   /** Collections that answer 404: their CRD is not there. */
   readonly absent = new Set<string>();
@@ -181,7 +181,7 @@ export class FakeApiServer implements AsyncDisposable {
   #list(request: SeenRequest, to: { collection: string; response: ServerResponse }): void {
     const all = this.#selected(to.collection, request.query);
     const from = Number(request.query.get("continue") ?? 0);
-    const items = all.slice(from, from + this.pageSize);
+    const items = all.slice(from, from + Math.min(this.pageSize, limitOf(request.query)));
     const next = from + items.length < all.length ? `${from + items.length}` : undefined;
     const version = exactVersion(request.query) ?? `${this.#version}`;
     const metadata = omitUndefined({ resourceVersion: version, continue: next });
@@ -244,6 +244,12 @@ export class FakeApiServer implements AsyncDisposable {
     const all = [...this.objects].filter(([key]) => key.startsWith(`${collection}/`));
     return all.map(([, object]) => object).filter((object) => isSelected(object, query));
   }
+}
+
+/** The cache, which answers for version 0, knows no limit. */
+function limitOf(query: URLSearchParams): number {
+  const isCached = query.get("resourceVersion") === "0";
+  return isCached ? Number.POSITIVE_INFINITY : Number(query.get("limit") ?? "Infinity");
 }
 
 /** A LIST with a limit and a version, but without resourceVersionMatch, gets that very version. */

@@ -1,0 +1,70 @@
+import fc from "fast-check";
+import { encodeFrame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
+import {
+  decodeDone,
+  decodeExec,
+  decodeExecResult,
+  decodeFind,
+  decodeFindResult,
+  decodeNetlinkResult,
+  decodeRequest,
+} from "#protocol/messages.ts";
+import { must, refusing, type Target } from "../target.ts";
+
+const field = fc.oneof(
+  fc.constantFrom("2", "0", "1500", "exited", "found", "done", "CNI_COMMAND=ADD", "/a:/b"),
+  fc.string({ maxLength: 20 }),
+);
+
+/** Bytes are texts here, a character for each: positions of edits are those of bytes. */
+const frames = fc
+  .array(fc.tuple(fc.constantFrom(...Object.values(FrameType)), fc.array(field)), { maxLength: 3 })
+  .map((list) => Buffer.concat(list.map(([type, fields]) => encodeFrame(type, fields))))
+  .map((bytes) => bytes.toString("latin1"));
+
+const readers = [
+  decodeRequest,
+  decodeExec,
+  decodeExecResult,
+  decodeNetlinkResult,
+  decodeFind,
+  decodeDone,
+] as const;
+
+/** The engine gives up at the first frame that it cannot decode; here each goes through all decoders. */
+const decodedMax = 20;
+
+/** What comes over the socket: the frames of a shim, or of whoever else can connect. */
+export const frame: Target = {
+  maxLength: 200_000,
+  inputs: frames,
+  tokens: protocolTokens(),
+  read(input) {
+    const bytes = Buffer.from(input, "latin1");
+    const reader = new FrameReader();
+    const middle = bytes.length >> 1;
+    const received = refusing(
+      () => [...reader.push(bytes.subarray(0, middle)), ...reader.push(bytes.subarray(middle))],
+      isProtocolError,
+    );
+    if (received === undefined) return;
+    const again = Buffer.concat(received.map(({ type, fields }) => encodeFrame(type, fields)));
+    const complete = bytes.subarray(0, bytes.length - reader.pendingBytes);
+    must(again.equals(complete), "frames that are not the same when they are written again");
+    for (const each of received.slice(0, decodedMax)) {
+      for (const decode of readers) refusing(() => decode(each), isProtocolError);
+      refusing(() => decodeFindResult(each, each.fields.length >> 1), isProtocolError);
+    }
+  },
+};
+
+/** How the protocol's readers refuse their input. */
+export function isProtocolError(error: unknown): boolean {
+  return error instanceof ProtocolError;
+}
+
+/** What frames are broken with. */
+export function protocolTokens(): string[] {
+  const lengths = ["\0\0\0\0", "\0\0\0\x01", "\0\0\0\x05", "\x01\0\0\0", "\xff\xff\xff\xff"];
+  return [...lengths, "\0\0\0\0\0", "\0", "=", ":", "9", "\xff", "\0\0\0\x01\x06"];
+}

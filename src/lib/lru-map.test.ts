@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { LruMap } from "./lru-map.ts";
+
+test("LruMap makes a value once for as long as its key is used", () => {
+  const map = new LruMap<number>(2);
+  let made = 0;
+  const use = (key: string): number => map.getOrMake(key, () => ++made);
+  expect([use("a"), use("b"), use("a"), use("c"), use("a"), use("b")]).toEqual([1, 2, 1, 3, 1, 4]);
+});
+
+test("LruMap never has more entries than its maximum", () => {
+  const map = new LruMap<undefined>(100);
+  for (let i = 0; i < 10_000; i++) map.getOrMake(`key-${i}`, () => undefined);
+  expect(map.size).toBe(100);
+});

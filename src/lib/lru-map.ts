@@ -1,0 +1,30 @@
+/** A map of at most so many entries, made as they are needed: the one used least recently is forgotten. */
+export class LruMap<V> {
+  readonly #max: number;
+  /** Least recently used first. */
+  readonly #entries = new Map<string, V>();
+
+  /** @param max at least 1 */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** The value of a key, which counts as used; made by `make` when there is none. */
+  getOrMake(key: string, make: () => V): V {
+    const known = this.#entries.has(key);
+    const value = known ? (this.#entries.get(key) as V) : make();
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    if (this.#entries.size > this.#max) this.#forgetOldest();
+    return value;
+  }
+
+  #forgetOldest(): void {
+    const oldest = this.#entries.keys().next();
+    if (oldest.done !== true) this.#entries.delete(oldest.value);
+  }
+}
