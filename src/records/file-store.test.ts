@@ -9,6 +9,7 @@ import {
   readlink,
   rm,
   stat,
+  symlink,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -321,6 +322,18 @@ test("finish() that fails is code 5, and the plan stays", async () => {
   );
   await rm(join(dir, "c1@eth0.teardown.latest"), { recursive: true });
   expect(await store.loadPlan(key)).toEqual(plan);
+});
+
+test("finish() empties no file that a link in the plan's place leads to [S-6]", async () => {
+  const store = await FileRecordStore.open(dir);
+  const victim = join(dir, "victim");
+  await writeFile(victim, "content");
+  for (const name of ["c1@eth0.teardown", "c1@eth0.detached"]) {
+    await symlink(victim, join(dir, name));
+    await store.finish(key).catch(() => undefined);
+    expect(await readFile(victim, "utf8")).toBe("content");
+    await rm(join(dir, "c1@eth0.detached"));
+  }
 });
 
 test("open() of a directory that cannot be made fails", async () => {
