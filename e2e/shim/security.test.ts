@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { type ExecOrder, encodePlan } from "./frames.ts";
@@ -37,7 +37,7 @@ const refused = (result: ExecResult): void => {
 
 eachBuild("a stolen plexusd that gives orders", (bench) => {
   test.each(["ADD", "CHECK", "DEL", "GC", "STATUS"])(
-    "executes no shell in %s, by whatever path [S-1]",
+    "executes no shell in %s, by whatever path [S-101]",
     async (CNI_COMMAND) => {
       for (const order of [
         { type: "sh", path: "/bin" },
@@ -51,13 +51,13 @@ eachBuild("a stolen plexusd that gives orders", (bench) => {
     },
   );
 
-  test("executes nothing that it has put where it can write [S-1]", async () => {
+  test("executes nothing that it has put where it can write [S-101]", async () => {
     const { name, wasRun } = program(bench(), bench().state);
     refused(await bench().order({ type: name, path: bench().state }));
     expect(wasRun()).toBe(false);
   });
 
-  test("cannot write the list of plugin directories for itself [S-1]", async () => {
+  test("cannot write the list of plugin directories for itself [S-101]", async () => {
     const { name, wasRun } = program(bench());
     writeFileSync(join(bench().state, "plugin-dirs"), `${bench().dir}\n`);
     symlinkSync(join(bench().state, "plugin-dirs"), bench().pluginDirs);
@@ -65,7 +65,7 @@ eachBuild("a stolen plexusd that gives orders", (bench) => {
     expect(wasRun()).toBe(false);
   });
 
-  test("has installed plugins executed as root, with whatever configuration [S-7]", async () => {
+  test("has installed plugins executed as root, with whatever configuration [S-107]", async () => {
     bench().plugin("plugin", 'echo "$(id -u) $CNI_ARGS $(cat)"');
     const env = ["CNI_ARGS=ANY=thing"];
     const result = await bench().order({ type: "plugin", stdin: '{"any":"thing"}', env });
@@ -90,7 +90,7 @@ eachBuild("a stolen plexusd that writes plans", (bench) => {
         symlinkSync(`${path}.other`, path);
       },
     ],
-  ])("has none executed that is %s [S-5]", async (_, plant) => {
+  ])("has none executed that is %s [S-105]", async (_, plant) => {
     const mark = join(bench().dir, "was-run");
     bench().plugin("noop", `touch ${mark}`);
     plant(planFile(bench()), plan(bench(), {}));
@@ -102,7 +102,7 @@ eachBuild("a stolen plexusd that writes plans", (bench) => {
     ["a shell", { type: "sh", path: "/bin" }],
     ["an ADD", { env: ["CNI_COMMAND=ADD"] }],
     ["a variable of the loader", { env: ["LD_PRELOAD=/x.so"] }],
-  ])("has no step executed that is %s [S-5]", async (_, step) => {
+  ])("has no step executed that is %s [S-105]", async (_, step) => {
     const mark = join(bench().dir, "was-run");
     bench().plugin("noop", `touch ${mark}`);
     writeFileSync(planFile(bench()), plan(bench(), step), { mode: 0o600 });
@@ -112,7 +112,7 @@ eachBuild("a stolen plexusd that writes plans", (bench) => {
 });
 
 eachBuild("a stolen plexusd that plants symbolic links", (bench) => {
-  test("has no file of the host emptied in place of a plan [S-6]", async () => {
+  test("has no file of the host emptied in place of a plan [S-106]", async () => {
     const { path, isUnchanged } = victim(bench());
     bench().plugin("noop", "");
     symlinkSync(path, planFile(bench()));
@@ -125,7 +125,7 @@ eachBuild("a stolen plexusd that plants symbolic links", (bench) => {
     expect(isUnchanged()).toBe(true);
   });
 
-  test("has none emptied when the link comes while the plan is replayed [S-6]", async () => {
+  test("has none emptied when the link comes while the plan is replayed [S-106]", async () => {
     const { path, isUnchanged } = victim(bench());
     const file = planFile(bench());
     bench().plugin("noop", `rm ${file}; ln -s ${path} ${file}`);
@@ -134,7 +134,7 @@ eachBuild("a stolen plexusd that plants symbolic links", (bench) => {
     expect(isUnchanged()).toBe(true);
   });
 
-  test.each(["c1.lock", ".gc.lock"])("has none made in place of %s [S-6]", async (name) => {
+  test.each(["c1.lock", ".gc.lock"])("has none made in place of %s [S-106]", async (name) => {
     const target = join(bench().dir, "made");
     symlinkSync(target, join(bench().state, name));
     expect(cniError(await bench().run()).code).toBe(5);
@@ -143,15 +143,18 @@ eachBuild("a stolen plexusd that plants symbolic links", (bench) => {
 });
 
 eachBuild("a stolen plexusd that does not answer", (bench) => {
-  test.each(["ADD", "CHECK", "GC", "STATUS"])("holds no %s for ever [S-8]", async (CNI_COMMAND) => {
-    await bench().engine(() => undefined);
-    const env = { CNI_COMMAND, PLEXUS_SILENCE_MS: "300" };
-    const answer = await bench().run({ env });
-    expect([11, 50]).toContain(cniError(answer).code);
-    expect(answer.ms).toBeLessThan(5000);
-  });
+  test.each(["ADD", "CHECK", "GC", "STATUS"])(
+    "holds no %s for ever [S-108]",
+    async (CNI_COMMAND) => {
+      await bench().engine(() => undefined);
+      const env = { CNI_COMMAND, PLEXUS_SILENCE_MS: "300" };
+      const answer = await bench().run({ env });
+      expect([11, 50]).toContain(cniError(answer).code);
+      expect(answer.ms).toBeLessThan(5000);
+    },
+  );
 
-  test("keeps no pod from being detached [S-8]", async () => {
+  test("keeps no pod from being detached [S-108]", async () => {
     const mark = join(bench().dir, "was-run");
     bench().plugin("noop", `touch ${mark}`);
     writeFileSync(planFile(bench()), plan(bench(), {}), { mode: 0o600 });
@@ -160,4 +163,21 @@ eachBuild("a stolen plexusd that does not answer", (bench) => {
     expect(await bench().run({ env })).toMatchObject({ code: 0 });
     expect(existsSync(mark)).toBe(true);
   });
+});
+
+eachBuild("a local user who is not root and calls the shim", (bench) => {
+  test.each(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
+    "achieves nothing by %s [S-500]",
+    async (CNI_COMMAND) => {
+      let connections = 0;
+      await bench().engine(() => void connections++);
+      chmodSync(bench().socket, 0o600);
+      bench().plugin("noop", `touch ${join(bench().dir, "was-run")}`);
+      writeFileSync(planFile(bench()), plan(bench(), {}), { mode: 0o600 });
+      const answer = await bench().run({ env: { CNI_COMMAND }, uid: 65534 });
+      expect([5, 50]).toContain(cniError(answer).code);
+      expect(answer.stdout).toMatch(/cannot (lock|reach) .*: permission denied/i);
+      expect([connections, existsSync(join(bench().dir, "was-run"))]).toEqual([0, false]);
+    },
+  );
 });

@@ -118,7 +118,7 @@ test.each(["create", "update"] as const)(
   },
 );
 
-test("the state directory is the owner's alone, and so is each file, whatever the umask", async () => {
+test("the state directory is the owner's alone, and so is each file, whatever the umask [S-502]", async () => {
   const before = process.umask(0);
   try {
     const store = await FileRecordStore.open(join(dir, "deep", "state"));
@@ -324,7 +324,7 @@ test("finish() that fails is code 5, and the plan stays", async () => {
   expect(await store.loadPlan(key)).toEqual(plan);
 });
 
-test("finish() empties no file that a link in the plan's place leads to [S-6]", async () => {
+test("finish() empties no file that a link in the plan's place leads to [S-106]", async () => {
   const store = await FileRecordStore.open(dir);
   const victim = join(dir, "victim");
   await writeFile(victim, "content");

@@ -93,7 +93,7 @@ async function kubeconfigOf(api: FakeApiServer, token: string): Promise<string> 
   return readFile(await api.kubeconfig({ token }), "utf8");
 }
 
-test("isolation holds for a call that plexusd does not serve", async () => {
+test("isolation holds for a call that plexusd does not serve [S-301]", async () => {
   const api = await apiWithPod("other/red");
   const nad = nadObject("red");
   api.put("network-attachment-definitions", {
@@ -133,7 +133,7 @@ test("a configuration that cannot be used is not replaced by the defaults", asyn
 test.each<[string, (dir: string) => JsonObject, string]>([
   ["executes no program", (dir) => ({ exec: execOf(join(dir, "program")) }), "was-run"],
   ["sends no file's content", (dir) => ({ tokenFile: join(dir, "secret") }), "was-sent"],
-])("a kubeconfig that plexusd has left %s [S-9]", async (_, userOf, trace) => {
+])("a kubeconfig that plexusd has left %s [S-109]", async (_, userOf, trace) => {
   const api = await apiWithPod("red");
   await writeFile(join(stateDir, "secret"), "was-sent");
   await writeFile(join(stateDir, "program"), `#!/bin/sh\ntouch ${stateDir}/was-run\n`, {
