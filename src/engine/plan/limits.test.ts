@@ -96,7 +96,7 @@ test.each([
   expect((await lab.del(options)).stdout).not.toContain("more than the limit");
 });
 
-test("a result that is too long fails the pod, and what was attached is detached", async () => {
+test("a result that is too long fails the pod, and what was attached is detached [S-601]", async () => {
   const lab = asking("");
   lab.plugins.script("ptp ADD", exited(0, `{"cniVersion":"1.0.0","x":"${"x".repeat(262_144)}"}`));
   expect((await lab.add(web)).json).toMatchObject({
