@@ -2,6 +2,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import {
+  renderSecurityPage,
+  scenarioTests,
+  securityPage,
+  securityProblems,
+} from "./conformance/security.ts";
+import {
   problemsOf,
   renderTable,
   type Specification,
@@ -10,27 +16,33 @@ import {
 import { listTests, provingTests, strayIdentifiers } from "./conformance/test-names.ts";
 
 /**
- * Writes docs/conformance-*.md: which tests prove which requirement of the specifications. Fails
- * when a MUST or SHOULD has neither a test nor an explanation, or a test names what is no
- * requirement. With --check it writes nothing, and fails when a page is not what it would write.
+ * Writes docs/conformance-*.md, which tests prove which requirement of the specifications, and the tests'
+ * column of docs/security.md. Fails when a MUST or SHOULD has neither a test nor an explanation, when a
+ * claim about security has no test, or when a test names what is neither. With --check it writes nothing, and fails when a page is not what it would write.
  */
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 const root = join(import.meta.dirname, "..");
 const listed = listTests(root);
 const tests = provingTests(root, listed);
+const securityTests = [...tests, ...scenarioTests(root)];
 const problems = [
   ...strayIdentifiers(root, listed),
   ...specifications.flatMap((specification) => problemsOf(root, specification, tests)),
-  ...specifications.flatMap((specification) => publish(specification)),
+  ...specifications.flatMap((specification) => publishTable(specification)),
+  ...securityProblems(root, securityTests),
+  ...publish(securityPage, renderSecurityPage(root, securityTests)),
 ];
 for (const problem of problems) console.error(problem);
 if (problems.length > 0) process.exit(1);
 
-function publish(specification: Specification): string[] {
-  const path = join(root, specification.page);
-  const table = renderTable(root, specification, tests);
-  if (!values.check) writeFileSync(path, table);
-  else if (read(path) !== table) return [`${specification.page} is stale: run \`make docs\``];
+function publishTable(specification: Specification): string[] {
+  return publish(specification.page, renderTable(root, specification, tests));
+}
+
+function publish(page: string, text: string): string[] {
+  const path = join(root, page);
+  if (!values.check) writeFileSync(path, text);
+  else if (read(path) !== text) return [`${page} is stale: run \`make docs\``];
   return [];
 }
 

@@ -63,6 +63,15 @@ bool plan_is_of_other_boot(const struct plan *plan)
 	return other;
 }
 
+/* Empties a file, but none that somebody else has linked to in its place: plexusd can write to the state
+ * directory, and must not reach further by way of a link there. */
+static int empty(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	return fd < 0 ? -1 : close(fd);
+}
+
 /* Removes the record, and makes the plan the sign that all of it is detached. Until the last moment there
  * is a plan, so that a DEL that is cut short can be repeated. Returns -1 when that failed. */
 int plan_forget(const struct call *call)
@@ -82,5 +91,5 @@ int plan_forget(const struct call *call)
 		return -1;
 	if (unlink(latest) && errno != ENOENT)
 		return -1;
-	return truncate(tombstone, 0);
+	return empty(tombstone);
 }

@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { renderSecurityPage, securityProblems } from "../scripts/conformance/security.ts";
 import { provingTests, strayIdentifiers } from "../scripts/conformance/test-names.ts";
 
 test("the conformance pages are complete and as generated; `make docs` writes them", async () => {
@@ -49,5 +50,22 @@ test("strayIdentifiers() finds those that are in no test's name", async () => {
   ];
   expect(strayIdentifiers(dir.path, listed)).toEqual([
     `a.test.ts: ${id("R-2")} stands where no test has its name`,
+  ]);
+});
+
+test("the security page has each claim's tests; what lacks the other is a problem", async () => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
+  await mkdir(join(dir.path, "docs"));
+  const rows = ["| S-101 | Read. | stale |", "| S-102 | Write. | |"];
+  await writeFile(join(dir.path, "docs/security.md"), rows.join("\n"));
+  const proving = { name: "reads", ids: ["S-101", "S-103", "R-1"] };
+  const tests = ["a.test.ts", "a.test.ts", "b.test.ts"].map((file) => ({ file, ...proving }));
+  expect(renderSecurityPage(dir.path, tests).split("\n")).toEqual([
+    "| S-101 | Read. | [a.test.ts](../a.test.ts)<br>[b.test.ts](../b.test.ts) |",
+    "| S-102 | Write. |  |",
+  ]);
+  expect(securityProblems(dir.path, tests)).toEqual([
+    "docs/security.md: S-102 has no test",
+    "a test names S-103, which is no claim of docs/security.md",
   ]);
 });

@@ -169,7 +169,7 @@ test("a network that is not there fails the pod; nothing is attached [N-3.4.1d]"
   expect(await names(pod)).toEqual([]);
 });
 
-test("namespace isolation holds for both annotations [N-7.4]", async ({ node }) => {
+test("namespace isolation holds for both annotations [S-301] [N-7.4]", async ({ node }) => {
   const conf = node.conf({ namespaceIsolation: true });
   const pod = await node.pod("isolated", { namespace: "tenant", networks: "other/shared" });
   expect(errorOf(await pod.add({ conf }))).toMatchObject({ code: 101 });

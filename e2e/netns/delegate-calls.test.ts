@@ -74,7 +74,7 @@ const result = {
   interfaces: [{ mac: "02:00:00:00:00:01", name: "eth0", sandbox: "/run/netns/ns-stdin" }],
 };
 
-test("each plugin of a chain reads its own configuration with name, cniVersion, prevResult and its runtimeConfig, byte by byte [N-7.1a] [R-0.3-09] [R-0.3-10] [R-0.3-11] [R-1.0-04] [R-1.0-26] [R-1.1-07]", async ({
+test("each plugin of a chain reads its own configuration with name, cniVersion, prevResult and its runtimeConfig, byte by byte [S-400] [N-7.1a] [R-0.3-09] [R-0.3-10] [R-0.3-11] [R-1.0-04] [R-1.0-26] [R-1.1-07]", async ({
   node,
   plugins,
 }) => {
@@ -182,7 +182,7 @@ test.for(unserved)(
   },
 );
 
-test("cni-args win over the args of the definition, with which they are combined [N-4.1.2.1.6a] [N-4.1.2.1.6.2a] [N-4.1.2.1.6.2b]", async ({
+test("cni-args win over the args of the definition, with which they are combined [S-303] [N-4.1.2.1.6a] [N-4.1.2.1.6.2a] [N-4.1.2.1.6.2b]", async ({
   node,
   plugins,
 }) => {

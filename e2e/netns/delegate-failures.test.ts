@@ -152,7 +152,7 @@ test("a plugin that is missing is named, with where it was looked for, and owes 
   await plugins.install("gamma");
 });
 
-test("a killed delegate takes its children with it when the output is too much", async ({
+test("a killed delegate takes its children with it when the output is too much [S-601]", async ({
   node,
   plugins,
 }) => {

@@ -8,7 +8,7 @@ const delegateTimeoutMs = 3000;
 
 const test = scriptedTest.extend("daemonConfig", { scope: "file" }, { delegateTimeoutMs });
 
-test("a delegate that hangs is killed with its children, and the ADD is undone", async ({
+test("a delegate that hangs is killed with its children, and the ADD is undone [S-600] [S-606]", async ({
   node,
   plugins,
 }) => {

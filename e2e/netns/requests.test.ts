@@ -76,7 +76,7 @@ test("static refuses an address without a prefix length [N-4.1.2.1.3a]", async (
   expect(await pod.links()).toEqual({});
 });
 
-test("cni-args reach the plugin: static takes its addresses, bridge its MAC [N-4.1.2.1.6a]", async ({
+test("cni-args reach the plugin: static takes its addresses, bridge its MAC [S-303] [N-4.1.2.1.6a]", async ({
   node,
 }) => {
   const args = { ips: ["10.98.0.3/24"], mac: "02:bb:00:00:00:03" };

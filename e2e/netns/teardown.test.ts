@@ -10,7 +10,7 @@ import { waitUntil } from "../support/wait.ts";
 
 const dels = detachOrder("alpha", "beta");
 
-test("a failing DEL stops neither the other networks nor hides: error, record and a second DEL [N-7.2b] [N-7.2c]", async ({
+test("a failing DEL stops neither the other networks nor hides: error, record and a second DEL [S-606] [N-7.2b] [N-7.2c]", async ({
   node,
   plugins,
 }) => {
@@ -106,7 +106,7 @@ test("an ADD whose undoing fails records what is left; the runtime's DEL complet
   expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("DEL uses the record: changed annotation, changed definition, removed manifests do not matter", async ({
+test("DEL uses the record: changed annotation, changed definition, removed manifests do not matter [S-403]", async ({
   node,
   plugins,
 }) => {

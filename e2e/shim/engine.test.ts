@@ -159,7 +159,7 @@ eachBuild("the conversation", (bench) => {
     expect(answer).toMatchObject({ code: 1, stdout: "too large" });
   });
 
-  test("a peer that is not root is refused", async () => {
+  test("a peer that is not root is refused [S-501]", async () => {
     const dir = join(bench().dir, "nobody");
     mkdirSync(dir);
     chownSync(dir, 65534, 65534);
@@ -522,7 +522,7 @@ eachBuild("plexus-standalone", (bench) => {
     ["writable by others", (path: string) => chmodSync(path, 0o777)],
     ["another user's", (path: string) => chownSync(path, 65534, 65534)],
     ["not executable", (path: string) => chmodSync(path, 0o644)],
-  ])("is ignored when it is %s", async (_, spoil) => {
+  ])("is ignored when it is %s [S-503]", async (_, spoil) => {
     const path = standalone(bench(), answering);
     spoil(path);
     const error = cniError(await bench().run({ env: { PLEXUS_STANDALONE: path } }));

@@ -53,7 +53,7 @@ eachBuild("a delegate", (bench) => {
     expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "fine\n" });
   });
 
-  test("inherits the sandbox's lock, and no other descriptor that the shim was not born with", async () => {
+  test("inherits the sandbox's lock, and no other descriptor that the shim was not born with [S-605]", async () => {
     const fds = execFileSync(bench().compile("open-fds"), { stdio: "pipe" }).toString();
     expect(fds).not.toMatch(/\b3\b/);
     const result = await bench().order({ type: "open-fds" });
@@ -80,7 +80,7 @@ eachBuild("a delegate", (bench) => {
     expect((await bench().order({ type: "p" })).stdout).toBe("leader\n");
   });
 
-  test("that outlives its timeout is killed with its children", async () => {
+  test("that outlives its timeout is killed with its children [S-600]", async () => {
     const pids = join(bench().dir, "pids");
     bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; printf partial; wait`);
     const result = await bench().order({ type: "p", timeoutMs: 300 });
@@ -92,7 +92,7 @@ eachBuild("a delegate", (bench) => {
     expect([isRunning(delegate!), isRunning(child!)]).toEqual([false, false]);
   });
 
-  test("killed by a signal: what it has started is killed, too", async () => {
+  test("killed by a signal: what it has started is killed, too [S-600]", async () => {
     const pid = join(bench().dir, "pid");
     bench().plugin("p", `sleep 300 >/dev/null 2>&1 & echo $! >${pid}; kill -KILL $$`);
     const result = await bench().order({ type: "p" });
@@ -100,7 +100,7 @@ eachBuild("a delegate", (bench) => {
     await waitUntil("the process is gone", () => !isRunning(Number(read(pid))));
   });
 
-  test("goes with the shim and takes its children along when the runtime ends the call", async () => {
+  test("goes with the shim and takes its children along when the runtime ends the call [S-600]", async () => {
     const pids = join(bench().dir, "pids");
     bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; wait`);
     await bench().engine(
@@ -115,7 +115,7 @@ eachBuild("a delegate", (bench) => {
     bench().forgiveEngine();
   });
 
-  test("that prints more than 4 MiB is killed", async () => {
+  test("that prints more than 4 MiB is killed [S-601]", async () => {
     bench().plugin("p", "exec yes");
     const result = await bench().order({ type: "p" });
     expect(result).toMatchObject({ outcome: "overflow", code: 0 });
@@ -130,7 +130,7 @@ eachBuild("a delegate", (bench) => {
     expect(result.stdout).toHaveLength(4 << 20);
   });
 
-  test("that writes much to stderr gets it cut, and runs to its end", async () => {
+  test("that writes much to stderr gets it cut, and runs to its end [S-601]", async () => {
     bench().plugin("p", "yes error | head -c 1000000 >&2; echo done");
     const result = await bench().order({ type: "p" });
     expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "done\n" });
@@ -207,7 +207,7 @@ eachBuild("a delegate", (bench) => {
 
 eachBuild("an order that breaks the rules", (bench) => {
   test.each(["", ".", "..", "a/b", "/bin/sh", "../bin/p", "p\0x"])(
-    "type %j is refused",
+    "type %j is refused [S-401]",
     async (type) => {
       bench().plugin("p", "echo ran");
       const result = await bench().order({ type });
@@ -217,7 +217,7 @@ eachBuild("an order that breaks the rules", (bench) => {
   );
 
   test.each(["LD_PRELOAD=/x.so", "PATH=/x", "CNI_IFNAME", "", "CNI_A=1\0LD_PRELOAD=x"])(
-    "environment entry %j is refused",
+    "environment entry %j is refused [S-104]",
     async (entry) => {
       bench().plugin("p", "echo ran");
       const result = await bench().order({ type: "p", env: ["CNI_A=1", entry] });

@@ -33,6 +33,8 @@ export interface RunOptions {
   stdin?: string | Uint8Array;
   /** Leave stdin open for ever. */
   holdStdin?: boolean;
+  /** @default root */
+  uid?: number;
 }
 
 /** A call of the shim that is under way. */
@@ -224,7 +226,8 @@ export class Bench {
 
   start(options: RunOptions = {}): Call {
     const begun = performance.now();
-    const child = spawn(this.shim, options.args ?? [], { env: this.env(options.env) });
+    const env = this.env(options.env);
+    const child = spawn(this.shim, options.args ?? [], { env, uid: options.uid });
     this.#calls.push(child);
     child.stdin.on("error", () => undefined);
     child.stdin.write(options.stdin ?? '{"cniVersion":"1.0.0","name":"n","type":"plexus"}');

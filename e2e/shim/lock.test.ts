@@ -207,7 +207,7 @@ eachBuild("what delegates leave running", (bench) => {
     return Number(readFileSync(pid, "utf8"));
   };
 
-  test("is waited for by the next operation, and the lock file stays until then", async () => {
+  test("is waited for by the next operation, and the lock file stays until then [S-603]", async () => {
     const done = join(bench().dir, "done");
     await leave(`sleep 1; touch ${done}`);
     expect(existsSync(join(bench().state, "c1.lock"))).toBe(true);
@@ -221,7 +221,7 @@ eachBuild("what delegates leave running", (bench) => {
     expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
   });
 
-  test("for good does not hold its pod for ever", async () => {
+  test("for good does not hold its pod for ever [S-603]", async () => {
     const pid = await leave("exec sleep 60");
     await bench().engine((engine) => engine.done());
     const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
@@ -233,7 +233,7 @@ eachBuild("what delegates leave running", (bench) => {
     process.kill(pid);
   });
 
-  test("does not hold up other sandboxes or garbage collection", async () => {
+  test("does not hold up other sandboxes or garbage collection [S-603]", async () => {
     const pid = await leave("exec sleep 60");
     await bench().engine((engine) => engine.done());
     for (const env of [{ CNI_COMMAND: "GC" }, { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c2" }]) {

@@ -167,7 +167,7 @@ eachBuild("netlink", (bench) => {
     ["a path that is none", ""],
     ["the shim's own namespace", "/proc/self/ns/net"],
     ["another pod's namespace", "other"],
-  ])("nothing can be changed in %s", async (_, path) => {
+  ])("nothing can be changed in %s [S-103]", async (_, path) => {
     const target = path === "other" ? bench().netns() : path;
     const remove = linkMessage(RTM_DELLINK, { flags: ACK, name: "nosuch0" });
     const read = linkMessage(RTM_GETLINK, { flags: ACK, name: "nosuch0" });
@@ -178,7 +178,7 @@ eachBuild("netlink", (bench) => {
     }
   });
 
-  test("another pod's namespace and the shim's own can be read", async () => {
+  test("another pod's namespace and the shim's own can be read [S-113]", async () => {
     const dump = linkMessage(RTM_GETLINK, { flags: DUMP });
     for (const answer of await pass([bench().netns(), dump], ["/proc/self/ns/net", dump]))
       expect(answer).toMatchObject({ errno: 0, stage: "done" });

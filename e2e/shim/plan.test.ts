@@ -191,7 +191,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(readFileSync(plan.file)).toEqual(written);
   });
 
-  test("the words that containerd takes for success do not get through", async () => {
+  test("the words that containerd takes for success do not get through [S-604]", async () => {
     const plan = new Plan(bench());
     plan.step("a", "echo 'Not Found: link not found: No such file or directory'; exit 1");
     plan.write([{}]);
@@ -200,7 +200,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(msg).not.toMatch(/not found|no such file or directory/i);
   });
 
-  test("what delegates print is made safe: invalid UTF-8, control characters, length", async () => {
+  test("what delegates print is made safe: invalid UTF-8, control characters, length [S-604]", async () => {
     const plan = new Plan(bench());
     plan.step(
       "a",
@@ -252,7 +252,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(existsSync(file)).toBe(false);
   });
 
-  test("its steps obey the rules of the DEL that replays it", async () => {
+  test("its steps obey the rules of the DEL that replays it [S-105]", async () => {
     const plan = new Plan(bench());
     const elsewhere = join(bench().dir, "elsewhere");
     mkdirSync(elsewhere);
@@ -415,7 +415,7 @@ eachBuild("a plan that somebody else may have written", (bench) => {
         execFileSync("mkfifo", ["-m", "600", plan.file]);
       },
     ],
-  ])("%s: nothing is run, and it is kept", async (_, spoil) => {
+  ])("%s: nothing is run, and it is kept [S-105]", async (_, spoil) => {
     const plan = new Plan(bench());
     plan.write([{}]);
     spoil(plan);

@@ -22,7 +22,7 @@ eachBuild("which orders a call may carry", (bench) => {
     STATUS: ["DEL", "STATUS", "VERSION"],
   };
 
-  test.each(Object.keys(allowed))("%s: by command", async (CNI_COMMAND) => {
+  test.each(Object.keys(allowed))("%s: by command [S-102]", async (CNI_COMMAND) => {
     for (const command of [...commands, "", "add", "DEL GC", "ANYTHING"]) {
       const result = await carry(bench(), { CNI_COMMAND }, [`CNI_COMMAND=${command}`]);
       if (allowed[CNI_COMMAND]!.includes(command))
@@ -48,7 +48,7 @@ eachBuild("which orders a call may carry", (bench) => {
     ["GC", "GC", false],
     ["STATUS", "DEL", true],
     ["STATUS", "STATUS", false],
-  ])("%s: a %s of another container: %s", async (CNI_COMMAND, command, isAllowed) => {
+  ])("%s: a %s of another container: %s [S-102]", async (CNI_COMMAND, command, isAllowed) => {
     const env = [`CNI_COMMAND=${command}`, "CNI_CONTAINERID=c2"];
     const result = await carry(bench(), { CNI_COMMAND }, env);
     if (isAllowed) expect(result.stdout).toBe(`ran ${command} c2 \n`);
@@ -60,7 +60,7 @@ eachBuild("which orders a call may carry", (bench) => {
   });
 
   test.each(["ADD", "CHECK", "DEL"])(
-    "%s: the call's network namespace, or none",
+    "%s: the call's network namespace, or none [S-103]",
     async (CNI_COMMAND) => {
       const [mine, other] = [bench().netns(), bench().netns()];
       const call = { CNI_COMMAND, CNI_NETNS: mine };
@@ -83,7 +83,7 @@ eachBuild("which orders a call may carry", (bench) => {
   });
 
   test.each(["ADD", "CHECK", "DEL"])(
-    "%s: the runtime's own namespace only where the runtime asks for it",
+    "%s: the runtime's own namespace only where the runtime asks for it [S-103]",
     async (CNI_COMMAND) => {
       const call = { CNI_COMMAND, CNI_NETNS: own };
       for (const env of [[], [`CNI_NETNS=${own}`], ["CNI_NETNS_OVERRIDE=1"]])
@@ -96,18 +96,21 @@ eachBuild("which orders a call may carry", (bench) => {
     },
   );
 
-  test.each(["DEL", "GC", "STATUS"])("%s: another container's namespace", async (CNI_COMMAND) => {
-    const call = { CNI_COMMAND, CNI_NETNS_OVERRIDE: "1" };
-    const netns = bench().netns();
-    const order = (path: string) =>
-      carry(bench(), call, ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", `CNI_NETNS=${path}`]);
-    expect((await order(netns)).stdout).toBe(`ran DEL c2 ${netns}\n`);
-    for (const path of [own, `/proc/${process.pid}/ns/net`, "/nonexistent", "/dev/null"])
-      expect(await order(path)).toMatchObject({
-        outcome: "refused",
-        message: `CNI_NETNS=${path} is no network namespace, or the runtime's own`,
-      });
-  });
+  test.each(["DEL", "GC", "STATUS"])(
+    "%s: another container's namespace [S-102] [S-103]",
+    async (CNI_COMMAND) => {
+      const call = { CNI_COMMAND, CNI_NETNS_OVERRIDE: "1" };
+      const netns = bench().netns();
+      const order = (path: string) =>
+        carry(bench(), call, ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", `CNI_NETNS=${path}`]);
+      expect((await order(netns)).stdout).toBe(`ran DEL c2 ${netns}\n`);
+      for (const path of [own, `/proc/${process.pid}/ns/net`, "/nonexistent", "/dev/null"])
+        expect(await order(path)).toMatchObject({
+          outcome: "refused",
+          message: `CNI_NETNS=${path} is no network namespace, or the runtime's own`,
+        });
+    },
+  );
 
   test("of two entries of one name the one that counts is checked", async () => {
     const result = await carry(bench(), { CNI_COMMAND: "DEL" }, [

@@ -56,7 +56,7 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
         symlinkSync(`${dir}.real`, dir);
       },
     ],
-  ])("is trusted as the runtime trusts it: %s", async (_, change) => {
+  ])("is trusted as the runtime trusts it: %s [S-107]", async (_, change) => {
     bench().plugin("p", "echo ran");
     chownSync(join(bench().bin, "p"), 65534, 65534);
     change(bench().bin);
@@ -105,7 +105,7 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
 });
 
 eachBuild("another directory", (bench) => {
-  test("that nobody has listed is refused, with the file that could", async () => {
+  test("that nobody has listed is refused, with the file that could [S-101]", async () => {
     const dir = directory(bench());
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
     list(bench(), "/opt/cni/bin", `#${dir}`, `${dir}x`, ` ${dir}`);
@@ -159,7 +159,7 @@ eachBuild("another directory", (bench) => {
         symlinkSync(`${pluginDirs}.real`, pluginDirs);
       },
     ],
-  ])("that is listed is refused when %s", async (_, spoil) => {
+  ])("that is listed is refused when %s [S-101] [S-503]", async (_, spoil) => {
     const dir = directory(bench());
     list(bench(), dir);
     spoil(dir, bench());
@@ -182,7 +182,7 @@ eachBuild("another directory", (bench) => {
 });
 
 eachBuild("a delegate's CNI_PATH", (bench) => {
-  test("has what is trusted of the order's, then the call's", async () => {
+  test("has what is trusted of the order's, then the call's [S-104]", async () => {
     const listed = directory(bench(), "listed");
     const spoilt = directory(bench(), "spoilt");
     const second = directory(bench(), "second");

@@ -11,7 +11,7 @@ export interface ListedTest {
   readonly location: { readonly line: number };
 }
 
-/** A test that says which requirements it proves. */
+/** A test that says which requirements, or claims about security, it proves. */
 export interface ProvingTest {
   /** Below the repository. */
   readonly file: string;
@@ -20,7 +20,7 @@ export interface ProvingTest {
   readonly ids: readonly string[];
 }
 
-const identifier = /\[([RN]-[^\]\s]+)\]/g;
+const identifier = /\[([RN]-[^\]\s]+|S-\d{3})\]/g;
 
 /** Identifiers of whatever list, which names carry at their end. */
 const anyIdentifier = /\[[A-Z]-[^\]\s]+\]/g;
@@ -67,7 +67,8 @@ export function strayIdentifiers(root: string, listed: readonly ListedTest[]): s
   });
 }
 
-function identifiers(text: string): string[] {
+/** The identifiers in a text, each once. */
+export function identifiers(text: string): string[] {
   return [...new Set([...text.matchAll(identifier)].map((match) => match[1] ?? ""))];
 }
 

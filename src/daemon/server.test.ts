@@ -101,7 +101,7 @@ test("listen() serves calls, each on its own connection", async () => {
   expect(answers.map((answer) => answer?.exitCode)).toEqual([1, 1, 1]);
 });
 
-test("listen() makes the socket and its directory root's alone, and leaves nothing else there", async () => {
+test("listen() makes the socket and its directory root's alone, and leaves nothing else there [S-500]", async () => {
   await listening();
   expect(((await stat(path)).mode & 0o777).toString(8)).toBe("600");
   expect(((await stat(join(dir, "run"))).mode & 0o777).toString(8)).toBe("700");

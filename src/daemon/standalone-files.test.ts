@@ -24,7 +24,7 @@ async function keeper(options: Partial<StandaloneFilesOptions> = {}): Promise<St
 
 const modeOf = async (path: string): Promise<number> => (await stat(path)).mode & 0o777;
 
-test("keeps configuration and credentials for root alone, and writes them when they change", async () => {
+test("keeps configuration and credentials for root alone, and writes them when they change [S-502]", async () => {
   let token = "first";
   let config = "namespaceIsolation: true\n";
   const files = await keeper({ config: () => config, kubeconfig: async () => token });
@@ -44,7 +44,7 @@ test("keeps configuration and credentials for root alone, and writes them when t
   expect(await readFile(paths.kubeconfig, "utf8")).toBe("second");
 });
 
-test("keeps nothing where plexus-standalone is not installed, or not any more", async () => {
+test("keeps nothing where plexus-standalone is not installed, or not any more [S-502]", async () => {
   const files = await keeper({ kubeconfig: async () => "token" });
   await files.refresh();
   await rm(join(stateDir, "plexus-standalone"));

@@ -111,7 +111,7 @@ test("record() drops what is refused, and goes on with the next event", async ()
   expect(started.drops).toEqual(["failed"]);
 });
 
-test("record() limits the events of one pod, without taking others' share", async () => {
+test("record() limits the events of one pod, without taking others' share [S-304]", async () => {
   await using api = await FakeApiServer.start();
   await using started = await start(api, { perObject: { burst: 2, tokensPerSecond: 0 } });
   for (let i = 0; i < 5; i++) started.recorder.record(pod, { ...added, message: `m${i}` });

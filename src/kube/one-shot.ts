@@ -1,6 +1,6 @@
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
 import { ApiEventRecorder } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
@@ -27,7 +27,7 @@ export async function openKubeOnce(options: {
   readonly logger: Logger;
 }): Promise<OneShotKube> {
   const { logger, nodeName } = options;
-  const client = new ApiClient(await kubeconfigCredentials(options.kubeconfig));
+  const client = new ApiClient(await plainKubeconfigCredentials(options.kubeconfig));
   const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
   const events = new ApiEventRecorder({ client, logger, nodeName });
   const live = new LiveGetter(client, options.apiTimeoutMs);

@@ -10,7 +10,7 @@ test("the paths are those of the device-info specification, slashes made hyphens
   );
 });
 
-test("the paths stay in their directories", () => {
+test("the paths stay in their directories [S-302]", () => {
   expect(dpDeviceInfoPath({ resourceName: "../..", deviceId: "../../etc" })).toBe(
     "/var/run/k8s.cni.cncf.io/devinfo/dp/..-..-..-..-etc-device.json",
   );

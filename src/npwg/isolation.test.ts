@@ -15,7 +15,7 @@ test.each<[string, Partial<NamespaceAccess>]>([
   ["of the pod's own namespace", { nadNamespace: "a" }],
   ["of a global namespace", { globalNamespaces: ["c", "b"] }],
   ["of the default namespace when none is configured", { nadNamespace: "default" }],
-])("checkNamespaceAccess() lets networks pass %s", (_, changes) => {
+])("checkNamespaceAccess() lets networks pass %s [S-300]", (_, changes) => {
   expect(() => checkNamespaceAccess(access(changes))).not.toThrow();
 });
 
@@ -26,7 +26,7 @@ test.each<[string, Partial<NamespaceAccess>]>([
     { nadNamespace: "default", globalNamespaces: ["c"] },
   ],
   ["any namespace when none is global", { nadNamespace: "default", globalNamespaces: [] }],
-])("checkNamespaceAccess() refuses networks of %s [N-7.4]", (_, changes) => {
+])("checkNamespaceAccess() refuses networks of %s [S-301] [N-7.4]", (_, changes) => {
   expect(() => checkNamespaceAccess(access(changes))).toThrow(
     expect.objectContaining({ code: CniErrorCode.AccessDenied }),
   );

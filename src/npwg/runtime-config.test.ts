@@ -76,7 +76,7 @@ describe("checkCapabilities()", () => {
     ["bandwidth", { bandwidth: { ingressRate: 1 } }],
     ["infinibandGUID", { "infiniband-guid": "c2:11:22:33:44:55:66:77" }],
   ])(
-    "refuses %s that no plugin can do [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.7.2b] [N-4.1.2.1.8.2b]",
+    "refuses %s that no plugin can do [S-305] [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.7.2b] [N-4.1.2.1.8.2b]",
     (key, keys) => {
       const can = { type: "b", capabilities: { [key]: true } };
       expect(() =>

@@ -9,6 +9,7 @@ import {
   readlink,
   rm,
   stat,
+  symlink,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -117,7 +118,7 @@ test.each(["create", "update"] as const)(
   },
 );
 
-test("the state directory is the owner's alone, and so is each file, whatever the umask", async () => {
+test("the state directory is the owner's alone, and so is each file, whatever the umask [S-502]", async () => {
   const before = process.umask(0);
   try {
     const store = await FileRecordStore.open(join(dir, "deep", "state"));
@@ -321,6 +322,18 @@ test("finish() that fails is code 5, and the plan stays", async () => {
   );
   await rm(join(dir, "c1@eth0.teardown.latest"), { recursive: true });
   expect(await store.loadPlan(key)).toEqual(plan);
+});
+
+test("finish() empties no file that a link in the plan's place leads to [S-106]", async () => {
+  const store = await FileRecordStore.open(dir);
+  const victim = join(dir, "victim");
+  await writeFile(victim, "content");
+  for (const name of ["c1@eth0.teardown", "c1@eth0.detached"]) {
+    await symlink(victim, join(dir, name));
+    await store.finish(key).catch(() => undefined);
+    expect(await readFile(victim, "utf8")).toBe("content");
+    await rm(join(dir, "c1@eth0.detached"));
+  }
 });
 
 test("open() of a directory that cannot be made fails", async () => {

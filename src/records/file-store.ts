@@ -1,4 +1,4 @@
-import { mkdir, readdir, rename, truncate, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
@@ -22,6 +22,7 @@ import { formatRecord, parseRecord } from "./record-file.ts";
 import { sandboxInterfaces } from "./sandbox-interfaces.ts";
 import {
   ignoreAbsent,
+  makeEmpty,
   removeIfPresent,
   renameIfPresent,
   replaceFiles,
@@ -168,8 +169,8 @@ export class FileRecordStore implements RecordStore {
   async #bury(planName: string, tombstoneName: string): Promise<void> {
     const tombstone = this.#path(tombstoneName);
     const hadPlan = await rename(this.#path(planName), tombstone).then(() => true, ignoreAbsent);
-    if (hadPlan === true) await truncate(tombstone);
-    else await writeFile(tombstone, "", { mode: 0o600 }).catch(() => undefined);
+    const emptied = makeEmpty(tombstone);
+    await (hadPlan === true ? emptied : emptied.catch(() => undefined));
   }
 
   async #remove(names: readonly string[]): Promise<void> {

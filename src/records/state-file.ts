@@ -1,5 +1,5 @@
-import type { Stats } from "node:fs";
-import { type FileHandle, readFile, rename, stat, unlink } from "node:fs/promises";
+import { constants, type Stats } from "node:fs";
+import { type FileHandle, open, readFile, rename, stat, unlink } from "node:fs/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { writeTemporary } from "#lib/atomic-write.ts";
 import { freeLater } from "#lib/free-later.ts";
@@ -43,6 +43,17 @@ export async function replaceFiles(files: readonly NewContent[]): Promise<FileHa
     await Promise.all(written.map((file) => file.discard()));
     throw error;
   }
+}
+
+/**
+ * Makes a file empty, and creates it (mode 0600) where it does not exist. A symbolic link is an error
+ * (ELOOP): plexusd writes to the state directory, and plexus-standalone, which runs on the host itself,
+ * must not be led out of it.
+ */
+export async function makeEmpty(path: string): Promise<void> {
+  const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
+  const handle = await open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0o600);
+  await handle.close();
 }
 
 /** Removes a file, which need not exist. */

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
@@ -78,8 +78,7 @@ async function add(): Promise<{ exitCode: number; json: JsonObject }> {
     delegates: [{ type: "ptp", name: "a" }],
   };
   shimEnd.write(encodeRequest({ env, stdin: JSON.stringify(conf) }));
-  const { exitCode, stdout } = await done;
-  await served;
+  const [{ exitCode, stdout }] = await Promise.all([done, served]);
   return { exitCode, json: JSON.parse(stdout) };
 }
 
@@ -94,7 +93,7 @@ async function kubeconfigOf(api: FakeApiServer, token: string): Promise<string> 
   return readFile(await api.kubeconfig({ token }), "utf8");
 }
 
-test("isolation holds for a call that plexusd does not serve", async () => {
+test("isolation holds for a call that plexusd does not serve [S-301]", async () => {
   const api = await apiWithPod("other/red");
   const nad = nadObject("red");
   api.put("network-attachment-definitions", {
@@ -130,3 +129,23 @@ test("a configuration that cannot be used is not replaced by the defaults", asyn
   await keep("namespaceIsolatoin: true\n");
   await expect(add()).rejects.toThrow("namespaceIsolatoin: unknown key");
 });
+
+test.each<[string, (dir: string) => JsonObject, string]>([
+  ["executes no program", (dir) => ({ exec: execOf(join(dir, "program")) }), "was-run"],
+  ["sends no file's content", (dir) => ({ tokenFile: join(dir, "secret") }), "was-sent"],
+])("a kubeconfig that plexusd has left %s [S-109]", async (_, userOf, trace) => {
+  const api = await apiWithPod("red");
+  await writeFile(join(stateDir, "secret"), "was-sent");
+  await writeFile(join(stateDir, "program"), `#!/bin/sh\ntouch ${stateDir}/was-run\n`, {
+    mode: 0o755,
+  });
+  await keep("", await readFile(await api.kubeconfig(userOf(stateDir)), "utf8"));
+  const answer = await add().catch((error: Error) => ({ refused: error.message }));
+  expect(JSON.stringify(answer)).toContain("no certificate and no token in the file");
+  expect([api.seen, (await readdir(stateDir)).includes(trace)]).toEqual([[], false]);
+});
+
+function execOf(command: string): JsonObject {
+  const apiVersion = "client.authentication.k8s.io/v1";
+  return { apiVersion, command, interactiveMode: "Never" };
+}

@@ -62,7 +62,7 @@ export function installScenarios(scene: () => Scene): void {
       await expect(target.apply(bad)).rejects.toThrow(/spec\.config/);
     });
 
-    test("serves health and metrics, on the node only", async () => {
+    test("serves health and metrics, on the node only [S-504]", async () => {
       const { target } = scene();
       await scene().startPod("asks-health", { spec: { hostNetwork: true } });
       const ask = async (path: string): Promise<string> =>
@@ -88,7 +88,7 @@ export function installScenarios(scene: () => Scene): void {
       expect(logs.split("\n").filter((line) => /API watch/.test(line))).toEqual([]);
     });
 
-    test("runs plexusd without privileges", async () => {
+    test("runs plexusd without privileges [S-110]", async () => {
       const { target } = scene();
       const pid = await plexusdPid(target);
       const status = await target.inNode(["cat", `/proc/${pid}/status`]);

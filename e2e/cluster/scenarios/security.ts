@@ -60,7 +60,7 @@ const refused: readonly Access[] = [
 /** What the credential that plexusd has on the node is good for. All of it is tried from plexusd's container. */
 export function securityScenarios(scene: () => Scene): void {
   describe("plexusd's token", () => {
-    test("is that of its ServiceAccount, bound to the pod and the node", async () => {
+    test("is that of its ServiceAccount, bound to the pod and the node [S-204]", async () => {
       const { target } = scene();
       const { body } = await ask(target, review("SelfSubjectReview", "authentication"));
       expect(body.status?.userInfo).toMatchObject({
@@ -72,15 +72,15 @@ export function securityScenarios(scene: () => Scene): void {
       });
     });
 
-    test("may read pods and networks, patch the status of pods and create events", async () => {
+    test("may read pods and networks, patch the status of pods and create events [S-200]", async () => {
       expect(await answers(scene().target, allowed)).toEqual(allowed.map(() => true));
     });
 
-    test("may do nothing else", async () => {
+    test("may do nothing else [S-201]", async () => {
       expect(await answers(scene().target, refused)).toEqual(refused.map(() => false));
     });
 
-    test("writes the status of a pod of its own node, and nothing else of it", async () => {
+    test("writes the status of a pod of its own node, and nothing else of it [S-202] [S-205]", async () => {
       const { target } = scene();
       await scene().startPod("mine");
       const good = await ask(target, patchStatus("mine", annotation(statusKey, "[]")));
@@ -108,7 +108,7 @@ export function securityScenarios(scene: () => Scene): void {
       ]);
     });
 
-    test("writes nothing on a pod of another node", async () => {
+    test("writes nothing on a pod of another node [S-203]", async () => {
       const { target } = scene();
       await using _pod = await createForeignPod(scene());
       const request = patchStatus("foreign", annotation(statusKey, "[]"));
@@ -121,7 +121,7 @@ export function securityScenarios(scene: () => Scene): void {
       ]);
     });
 
-    test("that is bound to no node writes nothing at all", async () => {
+    test("that is bound to no node writes nothing at all [S-203]", async () => {
       const { target } = scene();
       await scene().startPod("any");
       const token = await target.kubectl("create", "token", "plexusd", "--namespace=kube-system");

@@ -2,14 +2,14 @@ import { expect, test } from "vitest";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatErrorOutput } from "./error-output.ts";
 
-test("formatErrorOutput() prints version, code, message and details, indented by four spaces [R-0.1-09] [R-1.0-11] [R-1.0-41] [R-1.1-43] [S-12]", () => {
+test("formatErrorOutput() prints version, code, message and details, indented by four spaces [R-0.1-09] [R-1.0-11] [R-1.0-41] [R-1.1-43] [S-112]", () => {
   const error = new CniError(7, "bad", { details: "why" });
   expect(formatErrorOutput(error, '{"cniVersion":"0.4.0"}')).toBe(
     '{\n    "cniVersion": "0.4.0",\n    "code": 7,\n    "msg": "bad",\n    "details": "why"\n}',
   );
 });
 
-test("formatErrorOutput() leaves out empty details and takes any error for code 999 [S-10]", () => {
+test("formatErrorOutput() leaves out empty details and takes any error for code 999 [S-110]", () => {
   const cause = new Error("inner");
   expect(JSON.parse(formatErrorOutput(new Error("outer", { cause }), "{}"))).toEqual({
     cniVersion: "0.1.0",

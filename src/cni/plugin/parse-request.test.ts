@@ -263,11 +263,11 @@ test.each([
   ["True", true],
   ["0", false],
   ["", false],
-])("parsePluginRequest() reads CNI_NETNS_OVERRIDE=%j [S-11]", (value, netnsOverride) => {
+])("parsePluginRequest() reads CNI_NETNS_OVERRIDE=%j [S-111]", (value, netnsOverride) => {
   expect(parse({ ...env, CNI_NETNS_OVERRIDE: value })).toMatchObject({ netnsOverride });
 });
 
-test("sameNetnsError() has code and words of Go's plugins [S-11]", () => {
+test("sameNetnsError() has code and words of Go's plugins [S-111]", () => {
   expect(sameNetnsError().toJSON()).toEqual({
     code: 8,
     msg: "plugin's netns and netns from CNI_NETNS should not be the same",

@@ -67,7 +67,7 @@ test("the manifests have the default paths and the default port", () => {
   for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
 });
 
-test("plexusd may read pods and definitions, patch pods' status and record events; nothing more", () => {
+test("plexusd may read pods and definitions, patch pods' status and record events; nothing more [S-200] [S-201]", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],
@@ -96,7 +96,7 @@ test("the admission policy is about plexusd's own account", () => {
 describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
   const containers = [...spec.initContainers, ...spec.containers];
 
-  test("have no privilege", () => {
+  test("have no privilege [S-110]", () => {
     expect(spec.hostPID ?? false).toBe(false);
     expect(spec.hostIPC ?? false).toBe(false);
     for (const { securityContext } of containers) {
@@ -112,7 +112,7 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     }
   });
 
-  test("mount host directories of few names, under the same names", () => {
+  test("mount host directories of few names, under the same names [S-111]", () => {
     for (const { name, mountPath } of containers.flatMap((each) => each.volumeMounts ?? [])) {
       const path = hostPathOf(spec, name);
       if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
@@ -137,12 +137,12 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
   });
 });
 
-test("plexusd cannot write where plugins are executed from, nor see the list of such places", () => {
+test("plexusd cannot write where plugins are executed from, nor see the list of such places [S-111]", () => {
   expect(mountOf(installSpec.containers[0], "cni-bin")?.readOnly).toBe(true);
   expect(mountOf(installSpec.containers[0], "host-config")).toBeUndefined();
 });
 
-test("plexusd alone has a token, which is valid for an hour", () => {
+test("plexusd alone has a token, which is valid for an hour [S-204]", () => {
   expect(installSpec.automountServiceAccountToken).toBe(false);
   const [source] =
     installSpec.volumes.find(({ name }) => name === "token")?.projected?.sources ?? [];

@@ -37,7 +37,7 @@ test("/metrics is in Prometheus's text format", async () => {
   expect(await answer.text()).toContain("# TYPE plexus_build_info gauge");
 });
 
-test("anything else is refused", async () => {
+test("anything else is refused [S-504]", async () => {
   await using running = await serve();
   expect((await fetch(`${running.url}/secrets`)).status).toBe(404);
   expect((await fetch(`${running.url}/metrics`, { method: "POST" })).status).toBe(405);

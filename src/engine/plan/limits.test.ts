@@ -26,7 +26,7 @@ async function expectRefused(lab: EngineLab, message: string): Promise<void> {
   expect(lab.events.reasons).toEqual(["AttachFailed"]);
 }
 
-test("a definition with too long a configuration is refused before it is parsed", async () => {
+test("a definition with too long a configuration is refused before it is parsed [S-304]", async () => {
   const lab = asking("a");
   lab.source.addNad("default/a", `{"filler": "${"x".repeat(131_072)}`);
   await expectRefused(
@@ -35,7 +35,7 @@ test("a definition with too long a configuration is refused before it is parsed"
   );
 });
 
-test("a definition with too many plugins is refused", async () => {
+test("a definition with too many plugins is refused [S-304]", async () => {
   const lab = asking("a");
   lab.source.addNad("default/a", { ...network("net-a"), plugins: plugins(5000) });
   await expectRefused(lab, "plugins has 5000 plugins, more than the limit of 32");
@@ -62,7 +62,7 @@ test("the networks of the configuration and of the annotation count together", a
   await expectRefused(lab, "the pod has 33 networks, more than the limit of 32");
 });
 
-test("networks that are within their limits are refused when all of them together are not", async () => {
+test("networks that are within their limits are refused when all of them together are not [S-304]", async () => {
   const lab = asking("a,".repeat(20).slice(0, -1));
   lab.source.addNad("default/a", sized("net-a", 130_000));
   await expectRefused(
@@ -88,7 +88,7 @@ test("arguments that each plugin of a list would get are counted for each of the
 test.each([
   ["CNI_ARGS", { env: { CNI_ARGS: `A=${"x".repeat(32_767)}` } }, 32_769],
   ["the network configuration on stdin", { stdin: `{${" ".repeat(1_048_576)}}` }, 1_048_578],
-])("%s that is too long is refused, but not to a DEL", async (field, options, bytes) => {
+])("%s that is too long is refused, but not to a DEL [S-304]", async (field, options, bytes) => {
   const lab = asking("");
   const msg = expect.stringContaining(`${field} has ${bytes} bytes, more than the limit of`);
   expect((await lab.add(options)).json).toMatchObject({ code: 100, msg });
@@ -96,7 +96,7 @@ test.each([
   expect((await lab.del(options)).stdout).not.toContain("more than the limit");
 });
 
-test("a result that is too long fails the pod, and what was attached is detached", async () => {
+test("a result that is too long fails the pod, and what was attached is detached [S-601]", async () => {
   const lab = asking("");
   lab.plugins.script("ptp ADD", exited(0, `{"cniVersion":"1.0.0","x":"${"x".repeat(262_144)}"}`));
   expect((await lab.add(web)).json).toMatchObject({

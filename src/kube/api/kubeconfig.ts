@@ -59,10 +59,17 @@ export async function kubeconfigCredentials(path: string): Promise<Credentials> 
     const { libraryCredentials } = await import("./library-credentials.ts");
     return libraryCredentials(path);
   }
-  return new RereadCredentials({
-    server: new URL(current.cluster.server),
-    read: async () => materialOf(await readCurrent(path), dirname(path)),
-  });
+  return rereadCredentials(path, current);
+}
+
+/**
+ * Credentials from a kubeconfig file that somebody else than the node's administrator may have written:
+ * certificates, and a token in the file itself. Nothing is executed for them, and no other file's content is
+ * sent to the server that the file names.
+ * @throws Error naming the file and what is wrong with it.
+ */
+export async function plainKubeconfigCredentials(path: string): Promise<Credentials> {
+  return rereadCredentials(path, await readPlain(path), readPlain);
 }
 
 /**
@@ -78,6 +85,27 @@ export async function kubeconfigMaterial(
   }
   const material = await materialOf(current, dirname(path));
   return { server: new URL(current.cluster.server), material };
+}
+
+function rereadCredentials(
+  path: string,
+  { cluster }: Current,
+  reread: (path: string) => Promise<Current> = readCurrent,
+): Credentials {
+  return new RereadCredentials({
+    server: new URL(cluster.server),
+    read: async () => materialOf(await reread(path), dirname(path)),
+  });
+}
+
+async function readPlain(path: string): Promise<Current> {
+  const current = await readCurrent(path);
+  if (needsLibrary(current) || current.user.tokenFile !== undefined) {
+    throw new Error(
+      `kubeconfig ${path}: its credentials are no certificate and no token in the file`,
+    );
+  }
+  return current;
 }
 
 function needsLibrary({ cluster, user }: Current): boolean {

@@ -122,7 +122,7 @@ describe("JSON list format", () => {
     ]);
   });
 
-  test("parseNetworkSelections() refuses names with path characters [N-3.3a]", () => {
+  test("parseNetworkSelections() refuses names with path characters [S-302] [N-3.3a]", () => {
     for (const name of [
       "../a",
       "a/b",

@@ -1,0 +1,46 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { identifiers, type ProvingTest } from "./test-names.ts";
+
+/** Where the claims are, below the repository. */
+export const securityPage = "docs/security.md";
+
+/** A claim's row: its identifier, its text, and the tests, which are filled in. */
+const row = /^\| (S-\d{3}) \| (.+) \|(.*)\|$/gm;
+
+/** Tests that functions declare, which Vitest cannot list without a cluster. */
+const scenarios = "e2e/cluster/scenarios";
+
+/** The cluster's tests that name claims. */
+export function scenarioTests(root: string): ProvingTest[] {
+  return readdirSync(join(root, scenarios))
+    .filter((name) => name.endsWith(".ts"))
+    .map((name) => {
+      const text = readFileSync(join(root, scenarios, name), "utf8");
+      const names = [...text.matchAll(/\btest\("([^"]+)"/g)].map(([, each]) => each).join("\n");
+      return { file: `${scenarios}/${name}`, name: scenarios, ids: identifiers(names) };
+    });
+}
+
+/** The page with the files of each claim's tests in its last column. */
+export function renderSecurityPage(root: string, tests: readonly ProvingTest[]): string {
+  const page = readFileSync(join(root, securityPage), "utf8");
+  return page.replaceAll(row, (_, id: string, claim: string) => {
+    const files = tests.filter(({ ids }) => ids.includes(id)).map(({ file }) => file);
+    const links = [...new Set(files)].map((file) => `[${file}](../${file})`);
+    return `| ${id} | ${claim} | ${links.join("<br>")} |`;
+  });
+}
+
+/** Claims without a test, and tests that name none: one line each. */
+export function securityProblems(root: string, tests: readonly ProvingTest[]): string[] {
+  const page = readFileSync(join(root, securityPage), "utf8");
+  const claimed = new Set([...page.matchAll(row)].map(([, id]) => id ?? ""));
+  const proven = new Set(tests.flatMap(({ ids }) => ids).filter((id) => id.startsWith("S-")));
+  const bare = [...claimed].filter((id) => !proven.has(id));
+  const stray = [...proven].filter((id) => !claimed.has(id));
+  return [
+    ...bare.map((id) => `${securityPage}: ${id} has no test`),
+    ...stray.map((id) => `a test names ${id}, which is no claim of ${securityPage}`),
+  ];
+}
