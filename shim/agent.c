@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * `plexus agent`: carries out the engine's orders where no call of the runtime is under way, such as the
  * DELs of what was left over. It has no container of its own, so that its orders obey the rules of a DEL
- * of none. It takes no lock: the engine uses it only for sandboxes with no call under way. */
+ * of none. It takes no lock: the engine uses it only for sandboxes with no call under way.
+ *
+ *	plexus agent [--once] [--mount-namespace=FILE]
+ *
+ * With --once it asks for all that is left over to be torn down now, prints what became of it and ends.
+ * --mount-namespace is for a container: plugins find executables such as iptables, their own files and
+ * the network namespaces where the container runtime's plugins find them. */
+#include <sched.h>
 #include "shim.h"
 
 #define PAUSE_MIN_MS 100
@@ -14,26 +21,61 @@ static void on_sigterm(int number)
 	_exit(0);
 }
 
-/* Serves plexusd, and connects again whenever it goes away, until SIGTERM. */
-_Noreturn void agent(struct call *call)
+_Noreturn static void end(const char *subject, const char *problem)
 {
-	static const char *const of_a_container[] = {
-		"CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS", "CNI_NETNS_OVERRIDE",
-	};
+	fprintf(stderr, "plexus agent: %s: %s\n", subject, problem);
+	exit(1);
+}
+
+static void enter_mount_namespace(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || setns(fd, CLONE_NEWNS))
+		end(path, errno_text(errno));
+	close(fd);
+}
+
+/* Carries out the options; returns whether --once is one of them. */
+static bool read_options(char *const options[])
+{
+	static const char mount[] = "--mount-namespace=";
+	bool is_once = false;
+
+	for (; *options; options++) {
+		if (!strcmp(*options, "--once"))
+			is_once = true;
+		else if (!strncmp(*options, mount, sizeof mount - 1))
+			enter_mount_namespace(*options + sizeof mount - 1);
+		else
+			end(*options, "unknown option; usage: plexus agent [--once] [--mount-namespace=FILE]");
+	}
+	return is_once;
+}
+
+/* One conversation, which ends with plexusd's answer. */
+_Noreturn static void serve_once(struct call *call, const struct buf *request)
+{
+	enum session_end ended = session_with_daemon(call, request);
+
+	if (ended == SESSION_UNREACHABLE)
+		end("cannot reach plexusd", call->trouble);
+	if (ended != SESSION_ANSWERED)
+		end("not everything was tried", call->trouble);
+	exit(call->exit_status);
+}
+
+/* Serves plexusd, and connects again whenever it goes away, until SIGTERM. */
+_Noreturn static void serve(struct call *call, const struct buf *request)
+{
 	const char *last = "";
 	int pause_ms = PAUSE_MIN_MS;
-	struct buf request = { 0 };
 
 	signal(SIGTERM, on_sigterm);
-	for (size_t i = 0; i < sizeof of_a_container / sizeof *of_a_container; i++)
-		unsetenv(of_a_container[i]);
-	setenv("CNI_COMMAND", "AGENT", 1);
-	call_init(call);
-	call_request(call, &request);
 	for (;;) {
 		call->orders = 0;
 		call->trouble = "plexusd has ended the conversation";
-		session_with_daemon(call, &request);
+		session_with_daemon(call, request);
 		if (call->trouble != last)
 			fprintf(stderr, "plexus agent: %s; connecting again\n", call->trouble);
 		last = call->trouble;
@@ -42,4 +84,24 @@ _Noreturn void agent(struct call *call)
 		usleep((useconds_t)pause_ms * 1000);
 		pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
 	}
+}
+
+_Noreturn void agent(struct call *call, char *const options[])
+{
+	static const char *const container_variables[] = {
+		"CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS", "CNI_NETNS_OVERRIDE",
+	};
+	struct buf request = { 0 };
+	bool is_once = read_options(options);
+
+	for (size_t i = 0; i < sizeof container_variables / sizeof *container_variables; i++)
+		unsetenv(container_variables[i]);
+	setenv("CNI_COMMAND", "AGENT", 1);
+	setenv("PLEXUS_AGENT", is_once ? "once" : "", 1);
+	call_init(call);
+	call_request(call, &request);
+	if (is_once)
+		serve_once(call, &request);
+	setenv("PLEXUS_SILENCE_MS", "0", 1);
+	serve(call, &request);
 }

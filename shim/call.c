@@ -100,6 +100,8 @@ void call_request(struct call *call, struct buf *request)
 
 	if (*call->netns)
 		f.fields[f.count++] = text(netns[netns_state(call->netns)]);
+	if (call_is(call, "AGENT") && *setting("PLEXUS_AGENT", ""))
+		f.fields[f.count++] = text("PLEXUS_AGENT=once");
 	if (getenv("PLEXUS_TRACE")) {
 		snprintf(started, sizeof started, "PLEXUS_STARTED_US=%lld", (long long)call->started_us);
 		f.fields[f.count++] = text(started);

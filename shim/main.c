@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 		return fflush(stdout) ? 1 : 0;
 	}
 	if (argc > 1 && !strcmp(argv[1], "agent"))
-		agent(&call);
+		agent(&call, argv + 2);
 	if (!*call.command) {
 		fputs("plexus " PLEXUS_VERSION ": attaches pods to several networks\n"
 		      "CNI protocol versions supported: " VERSIONS(", ") "\n", stderr);

@@ -22,10 +22,10 @@ static enum session_end read_more(struct call *call, int fd, struct buf *in, int
 	return call->orders ? SESSION_LOST : SESSION_UNREACHABLE;
 }
 
-/* Sends the request and serves orders to the end. An agent waits for ever. */
+/* Sends the request and serves orders to the end. A limit of 0 is none. */
 static enum session_end converse(struct call *call, int fd, const struct buf *request)
 {
-	int silence_ms = call_is(call, "AGENT") ? 0 : setting_ms("PLEXUS_SILENCE_MS", 30000);
+	int silence_ms = setting_ms("PLEXUS_SILENCE_MS", 30000);
 	struct timeval patience = { silence_ms / 1000, silence_ms % 1000 * 1000 };
 	enum session_end end = SESSION_OPEN;
 	struct buf in = { 0 };

@@ -181,6 +181,6 @@ enum session_end session_with_daemon(struct call *call, const struct buf *reques
 enum session_end session_with_standalone(struct call *call, const struct buf *request);
 
 /* agent.c */
-_Noreturn void agent(struct call *call);
+_Noreturn void agent(struct call *call, char *const options[]);
 
 #endif

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
 import { FrameType } from "./frames.ts";
 import { type Bench, type Call, type ExecResult, eachBuild } from "./harness.ts";
@@ -116,5 +119,66 @@ eachBuild("plexus agent", (bench) => {
     await waitUntil("the delegate runs", () => isRunning);
     await sleep(200);
     await stop(agent);
+  });
+
+  test("with --once it asks for all that is left over, prints the answer and ends with its code", async () => {
+    let fields: string[] = [];
+    await bench().engine((engine) => {
+      fields = engine.request.fields.map(String);
+      engine.done(1, "default/web: remains\n");
+    });
+    const { code, stdout } = await bench().run({ args: ["agent", "--once"], stdin: "" });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "default/web: remains\n" });
+    expect(fields).toContain("PLEXUS_AGENT=once");
+  });
+
+  test.each<[string, Parameters<Bench["engine"]>[0] | undefined, string]>([
+    ["there is no plexusd", undefined, "cannot reach plexusd: it does not exist"],
+    [
+      "plexusd goes away",
+      async (engine) => {
+        await engine.netlink("", Buffer.alloc(0));
+        engine.socket.destroy();
+      },
+      "not everything was tried: plexusd went away during the call",
+    ],
+  ])("with --once it fails when %s", async (_, script, message) => {
+    if (script !== undefined) await bench().engine(script);
+    const { code, stderr } = await bench().run({ args: ["agent", "--once"], stdin: "" });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: `plexus agent: ${message}\n` });
+  });
+
+  test("with --mount-namespace it finds socket and plugins where that namespace has them", async () => {
+    const hidden = `${bench().dir}/run`;
+    mkdirSync(hidden);
+    const holder = spawn("unshare", [
+      "--mount",
+      "sh",
+      "-c",
+      `mount -t tmpfs tmpfs ${hidden} && cp ${bench().plugin("p", "echo inside")} ${hidden} && echo && sleep 60`,
+    ]);
+    onTestFinished(() => void holder.kill("SIGKILL"));
+    await once(holder.stdout, "data");
+    let result: Partial<ExecResult> = {};
+    await bench().engine(async (engine) => {
+      const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2"];
+      result = await engine.exec({ type: "p", path: hidden, env });
+      engine.done();
+    });
+    const { code } = await bench().run({
+      args: ["agent", `--mount-namespace=/proc/${holder.pid}/ns/mnt`, "--once"],
+      env: { CNI_PATH: hidden },
+      stdin: "",
+    });
+    expect({ code, ...result }).toMatchObject({ code: 0, outcome: "exited", stdout: "inside\n" });
+  });
+
+  test.each([
+    ["--mount-namespace=/nowhere", "plexus agent: /nowhere: it does not exist"],
+    ["--help", "plexus agent: --help: unknown option; usage: plexus agent"],
+  ])("refuses %s", async (option, message) => {
+    const { code, stderr } = await bench().run({ args: ["agent", option], stdin: "" });
+    expect(code).toBe(1);
+    expect(stderr).toContain(message);
   });
 });

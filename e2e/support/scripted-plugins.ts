@@ -119,9 +119,12 @@ export class ScriptedPlugins {
     return found.filter((execution) => execution !== undefined);
   }
 
-  /** `COMMAND type/ifname` of every execution, in order. */
-  async order(): Promise<string[]> {
-    return (await this.executions()).map((e) => `${e.command} ${e.type}/${e.ifName}`);
+  /** `COMMAND type/ifname` of every execution, or of those for one container, in order. */
+  async order(containerId?: string): Promise<string[]> {
+    const all = await this.executions();
+    return all
+      .filter(({ cni }) => containerId === undefined || cni.CNI_CONTAINERID === containerId)
+      .map((e) => `${e.command} ${e.type}/${e.ifName}`);
   }
 
   /** Forgets the executions so far. */

@@ -229,7 +229,11 @@ test("records --orphans lists what sandboxes left behind, and why", async () => 
 });
 
 test("status says what a running plexusd says, and why it is not ready", async () => {
-  const metrics = createMetrics({ processMetrics: false, attachments: async () => 7 });
+  const metrics = createMetrics({
+    processMetrics: false,
+    attachments: async () => 7,
+    leftovers: async () => 2,
+  });
   metrics.nodeConfState("waiting");
   metrics.kube.cacheSynced("pods", false);
   const reasons = ["there is no configuration of a primary CNI yet"];
@@ -243,6 +247,7 @@ test("status says what a running plexusd says, and why it is not ready", async (
       "node configuration: waiting",
       "pods: not listed yet",
       "attachments: 7",
+      "leftovers: 2",
       "calls being served: 0",
       "not ready: there is no configuration of a primary CNI yet",
     ].join("\n"),
@@ -360,4 +365,28 @@ test("uninstall leaves foreign files in directories that are not only ours", asy
   const result = await node.uninstall();
   expect(result.err).toContain("foreign files");
   expect(await readdir(node.at("state"))).toEqual(["important.txt"]);
+});
+
+test("gc runs the shim as an agent for once and passes its lines and its failure on", async () => {
+  const { at } = await makeNode();
+  const script =
+    '#!/bin/sh\necho "$@; $CNI_PATH; $PLEXUS_SOCKET"\necho trouble >&2\nexit $(cat "$0.exit")\n';
+  await writeFile(at("bin/plexus"), script, { mode: 0o755 });
+  const flags = ["--bin-dir", at("bin"), "--socket", at("run/plexus.sock")];
+  for (const code of [0, 1]) {
+    await writeFile(at("bin/plexus.exit"), String(code));
+    expect(await run("gc", ...flags)).toEqual({
+      code,
+      out: `agent --once; ${at("bin")}; ${at("run/plexus.sock")}`,
+      err: "trouble",
+    });
+  }
+});
+
+test("gc says so when there is no shim", async () => {
+  const { code, err } = await run("gc", "--bin-dir", "/nowhere");
+  expect(code).toBe(1);
+  expect(err).toContain("/nowhere/plexus");
+  const container = await run("gc", "--mount-namespace", "/proc/1/ns/mnt");
+  expect(container.err).toContain("/plexus/plexus");
 });

@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
+import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
 import { recordsCommand } from "./records.ts";
 import { statusCommand } from "./status.ts";
@@ -10,6 +11,7 @@ import { uninstallCommand } from "./uninstall.ts";
 const commands: readonly Command[] = [
   statusCommand,
   recordsCommand,
+  gcCommand,
   configCheckCommand,
   installCommand,
   uninstallCommand,

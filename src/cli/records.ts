@@ -1,5 +1,5 @@
 import { leftoverReason } from "#engine/collect/leftover.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
+import { type AttachmentRecord, sandboxName } from "#engine/record.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { defaultPaths } from "#lib/default-paths.ts";
 import { type Command, ExitCode, stringFlag } from "./command.ts";
@@ -43,13 +43,6 @@ Exit code 1: some records are damaged; they are listed on stderr, after the othe
     return damaged.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },
 };
-
-/** The pod of a record, or its container where there is no pod. */
-export function sandboxName(record: AttachmentRecord): string {
-  return record.pod === undefined
-    ? record.containerId.slice(0, 12)
-    : `${record.pod.namespace}/${record.pod.name}`;
-}
 
 function tableOf(listed: readonly ListedRecord[], withReason: boolean): string[] {
   const rows = listed.map(({ record, reason = "" }) => [

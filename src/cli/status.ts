@@ -24,6 +24,7 @@ Exit code 1: it is not ready, or does not answer.`,
 /** The metrics that are shown, and their labels. */
 const shownMetrics: readonly (readonly [name: string, label: string])[] = [
   ["plexus_attachments", "attachments"],
+  ["plexus_leftover_records", "leftovers"],
   ["plexus_inflight_requests", "calls being served"],
 ];
 

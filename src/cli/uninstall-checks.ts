@@ -3,10 +3,10 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { findCandidates } from "#daemon/node-conf/candidates.ts";
 import { PreviousPrimary } from "#daemon/node-conf/previous-primary.ts";
+import { sandboxName } from "#engine/record.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { executableNames, plexusConfName } from "#lib/default-paths.ts";
 import { readRecords } from "./read-records.ts";
-import { sandboxName } from "./records.ts";
 import type { UninstallPaths } from "./uninstall-steps.ts";
 
 /** Whether a process accepts connections on plexusd's socket. */

@@ -1,6 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Call, CallHost } from "#engine/call.ts";
+import type { Call, CallAnswer, CallHost } from "#engine/call.ts";
+import type { LeftoverOutcome } from "#engine/collect/leftovers.ts";
 import type { Engine } from "#engine/engine.ts";
+import { HostGoneError } from "#engine/ports.ts";
+import { sandboxName } from "#engine/record.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { oneLine } from "#lib/one-line.ts";
 
 /** How often an agent's engine looks for leftovers. */
 const intervalMs = 10_000;
@@ -8,6 +13,38 @@ const intervalMs = 10_000;
 /** Whether a request comes from `plexus agent`, which carries out orders without a call of a runtime. */
 export function isAgent({ env }: Call): boolean {
   return env.CNI_COMMAND === "AGENT";
+}
+
+/** Whether that is `plexus agent --once`, which waits for an answer. */
+export function isAgentOnce({ env }: Call): boolean {
+  return env.CNI_COMMAND === "AGENT" && env.PLEXUS_AGENT === "once";
+}
+
+/**
+ * Has every leftover torn down once by an agent. The answer has a line for each, and the exit code 1 when
+ * some remain.
+ * @throws HostGoneError when it disconnects meanwhile
+ */
+export async function serveAgentOnce(
+  engine: Engine,
+  request: Call,
+  host: CallHost,
+): Promise<CallAnswer> {
+  try {
+    const outcomes = await engine.retryAllLeftovers(request, host);
+    const remains = outcomes.some(({ remainsBecause }) => remainsBecause !== undefined);
+    const lines = outcomes.length === 0 ? ["nothing is left over"] : outcomes.map(lineOf);
+    return { exitCode: remains ? 1 : 0, stdout: `${lines.join("\n")}\n`, stderr: "" };
+  } catch (error) {
+    if (error instanceof HostGoneError) throw error;
+    return { exitCode: 1, stdout: "", stderr: `${errorMessage(error)}\n` };
+  }
+}
+
+function lineOf({ record, remainsBecause }: LeftoverOutcome): string {
+  const { containerId, ifName } = record;
+  const result = remainsBecause === undefined ? "detached" : `remains: ${oneLine(remainsBecause)}`;
+  return `${sandboxName(record)} (${containerId}@${ifName}): ${result}`;
 }
 
 /**

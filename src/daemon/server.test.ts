@@ -93,6 +93,8 @@ const noNamespace = encodeFrame(FrameType.NetlinkResult, ["2", "", "no such name
 
 /** A delegate that exited with 0 and printed nothing. */
 const execResult = encodeFrame(FrameType.ExecResult, ["exited", "0", "", "", "", "1"]);
+const busyError = '{"cniVersion":"1.0.0","code":5,"msg":"busy"}';
+const busyResult = encodeFrame(FrameType.ExecResult, ["exited", "1", busyError, "", "", "1"]);
 
 test("listen() serves calls, each on its own connection", async () => {
   await listening();
@@ -256,4 +258,29 @@ test("an agent is ordered to tear down what was left behind, stays connected, an
   await vi.waitFor(() => expect(lab.records.keys).toEqual([]));
   expect(server.inFlight).toBe(1);
   await Promise.all([server.drain(), closed]);
+});
+
+test.each([
+  { title: "nothing is left over", answer: "nothing is left over\n", exitCode: 0 },
+  { title: "one is detached", answer: "c1 (c1@eth0): detached\n", exitCode: 0 },
+  { title: "one remains", answer: /^c1 \(c1@eth0\): remains: .*busy/, exitCode: 1 },
+])("`plexus agent --once` is answered: $title", async ({ title, answer, exitCode }) => {
+  await lab.add();
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  if (title !== "nothing is left over") await lab.del();
+  await listening();
+  const socket = await connected();
+  const done = answerOf(socket);
+  const reader = new FrameReader();
+  const result = title === "one remains" ? busyResult : execResult;
+  socket.on("data", (chunk: Buffer) => {
+    for (const { type } of reader.push(chunk)) {
+      if (type !== FrameType.Done) socket.write(type === FrameType.Exec ? result : noNamespace);
+    }
+  });
+  const env = { CNI_COMMAND: "AGENT", PLEXUS_AGENT: "once", CNI_PATH: "/opt/cni/bin" };
+  socket.write(encodeRequest({ env, stdin: "" }));
+  const { exitCode: code, stdout } = (await done)!;
+  expect(code).toBe(exitCode);
+  expect(stdout).toMatch(answer);
 });

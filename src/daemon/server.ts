@@ -7,7 +7,7 @@ import { ShimSession } from "#host/shim-session.ts";
 import { temporarySocketPath } from "#lib/state-files.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { ProtocolVersionError } from "#protocol/messages.ts";
-import { isAgent, serveAgent } from "./agent.ts";
+import { isAgent, isAgentOnce, serveAgent, serveAgentOnce } from "./agent.ts";
 
 /** A shim sends its request at once; one that has not by then never will. */
 const requestTimeoutMs = 10_000;
@@ -131,6 +131,9 @@ export class CallServer {
     const { engine, logger } = this.#options;
     try {
       const request = await session.request(requestTimeoutMs);
+      if (isAgentOnce(request)) {
+        return await session.done(await serveAgentOnce(engine, request, session));
+      }
       if (isAgent(request)) {
         const stopping = this.#stopping.signal;
         return await serveAgent(engine, request, { host: session, stopping });

@@ -6,7 +6,7 @@ import { printResult } from "#cni/result/format.ts";
 import { rewordForDel } from "#cni/runtime/delegate-error.ts";
 import { add } from "#engine/attach/add.ts";
 import { gc } from "#engine/collect/gc.ts";
-import { Leftovers } from "#engine/collect/leftovers.ts";
+import { type LeftoverOutcome, Leftovers, type RetryOptions } from "#engine/collect/leftovers.ts";
 import { del } from "#engine/detach/del.ts";
 import { check } from "#engine/verify/check.ts";
 import { status } from "#engine/verify/status.ts";
@@ -89,13 +89,25 @@ export class Engine {
    */
   async retryLeftover(call: Call, host: CallHost): Promise<boolean> {
     using _collection = await this.#collection.shared();
-    const ctx = callContext(this.#deps, callTools(this.#deps, host), {
+    return this.#leftovers.retryOne(this.#agentContext(host), agentOptions(call));
+  }
+
+  /**
+   * Repeats every teardown that is left over once, whether it is due or not, by the hands of such a shim.
+   * @throws Error when the records cannot be listed
+   * @throws HostGoneError when the shim has gone
+   */
+  async retryAllLeftovers(call: Call, host: CallHost): Promise<LeftoverOutcome[]> {
+    using _collection = await this.#collection.shared();
+    return this.#leftovers.retryAll(this.#agentContext(host), agentOptions(call));
+  }
+
+  #agentContext(host: CallHost): CallContext {
+    return callContext(this.#deps, callTools(this.#deps, host), {
       config: configForCall(this.#deps.config(), {}),
       logger: this.#deps.logger,
       netnsState: "none",
     });
-    const path = (call.env.CNI_PATH ?? "").split(":").filter((dir) => dir !== "");
-    return this.#leftovers.retryOne(ctx, { path, budgetMs: agentBudgetMs });
   }
 
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {
@@ -165,6 +177,11 @@ export class Engine {
       this.#leftovers.retryOne(ctx, { path: request.path, budgetMs: leftoverBudgetMs }),
     );
   }
+}
+
+function agentOptions(call: Call): RetryOptions {
+  const path = (call.env.CNI_PATH ?? "").split(":").filter((dir) => dir !== "");
+  return { path, budgetMs: agentBudgetMs };
 }
 
 /** What the shim, which runs in the runtime's own network namespace, finds at CNI_NETNS. */

@@ -84,3 +84,10 @@ export function isOfEarlierBoot(
 ): boolean {
   return bootId !== "" && bootId !== currentBootId;
 }
+
+/** The pod of a record, or its container where there is no pod; for people. */
+export function sandboxName(record: AttachmentRecord): string {
+  return record.pod === undefined
+    ? record.containerId.slice(0, 12)
+    : `${record.pod.namespace}/${record.pod.name}`;
+}

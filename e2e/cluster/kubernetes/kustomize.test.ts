@@ -32,22 +32,22 @@ test("kustomize makes deploy/install.yaml of deploy/base", async () => {
   expect(sorted(await kustomize("base"))).toEqual(sorted(install));
 });
 
-test.each(readdirSync(`${root}deploy/overlays`))(
-  "overlay %s keeps its paths together",
-  async (name) => {
-    const all = await kustomize(`overlays/${name}`);
-    const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
-    const { nodeConf } = parseConfig(text, name);
-    const { spec } = byKind("DaemonSet", all).spec.template;
-    const [plexusd] = spec.containers;
-    const [installer] = spec.initContainers;
-    const confDirs = [hostPathOf(spec, "cni-conf"), mountOf(plexusd, "cni-conf")?.mountPath];
-    expect(new Set(confDirs)).toEqual(new Set([nodeConf.cniConfDir]));
-    const binMounts = [plexusd, installer].map((each) => mountOf(each, "cni-bin")?.mountPath);
-    const binDirs = [hostPathOf(spec, "cni-bin"), ...binMounts, installer.command[4]];
-    expect(new Set(binDirs)).toEqual(new Set(nodeConf.binDirs));
-  },
-);
+/** Those that install Plexus itself; the agent comes beside any of them. */
+const distributions = readdirSync(`${root}deploy/overlays`).filter((name) => name !== "agent");
+
+test.each(distributions)("overlay %s keeps its paths together", async (name) => {
+  const all = await kustomize(`overlays/${name}`);
+  const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
+  const { nodeConf } = parseConfig(text, name);
+  const { spec } = byKind("DaemonSet", all).spec.template;
+  const [plexusd] = spec.containers;
+  const [installer] = spec.initContainers;
+  const confDirs = [hostPathOf(spec, "cni-conf"), mountOf(plexusd, "cni-conf")?.mountPath];
+  expect(new Set(confDirs)).toEqual(new Set([nodeConf.cniConfDir]));
+  const binMounts = [plexusd, installer].map((each) => mountOf(each, "cni-bin")?.mountPath);
+  const binDirs = [hostPathOf(spec, "cni-bin"), ...binMounts, installer.command[4]];
+  expect(new Set(binDirs)).toEqual(new Set(nodeConf.binDirs));
+});
 
 test("overlay talos leaves the host's /etc/plexus alone, which is read-only there", async () => {
   for (const dir of ["overlays/talos", "overlays/talos/uninstall"]) {
@@ -69,5 +69,20 @@ test.each(["k3s", "openshift"])("overlay %s uninstalls where it installs", async
   ]);
   for (const mount of container.volumeMounts ?? []) {
     expect(hostPathOf(spec, mount.name)).toBe(mount.mountPath);
+  }
+});
+
+test("overlay agent adds to what is installed, and has the plugin directories of every distribution", async () => {
+  const agent = await kustomize("overlays/agent");
+  expect(agent.map(({ kind, metadata }) => `${kind}/${metadata.name}`).toSorted()).toEqual([
+    "DaemonSet/plexus-agent",
+    "ServiceAccount/plexus-agent",
+  ]);
+  const { spec } = byKind("DaemonSet", agent).spec.template;
+  const path = spec.containers[0].env?.find(({ name }) => name === "CNI_PATH")?.value;
+  for (const name of distributions) {
+    const all = await kustomize(`overlays/${name}`);
+    const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
+    expect(path?.split(":")).toContain(parseConfig(text, name).nodeConf.binDirs[0]);
   }
 });

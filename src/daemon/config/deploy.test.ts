@@ -18,6 +18,7 @@ import {
 
 const install = loadManifests(readFileSync(`${root}deploy/install.yaml`, "utf8"));
 const uninstall = loadManifests(readFileSync(`${root}deploy/uninstall/daemonset.yaml`, "utf8"));
+const agent = loadManifests(readFileSync(`${root}deploy/overlays/agent/daemonset.yaml`, "utf8"));
 const crdText = readFileSync(`${root}crds/network-attachment-definitions.yaml`, "utf8");
 const installSpec = byKind("DaemonSet", install).spec.template.spec;
 const podSpecs: [string, PodSpec][] = [
@@ -150,6 +151,34 @@ test("plexusd alone has a token, which is valid for an hour [S-204]", () => {
   expect(source?.serviceAccountToken).toEqual({ path: "token", expirationSeconds: 3600 });
   expect(mountOf(installSpec.initContainers[0], "token")).toBeUndefined();
   expect(mountOf(installSpec.containers[0], "token")).toMatchObject({ readOnly: true });
+});
+
+test("the agent is the only privileged container, in a pod of its own without a token or a volume", () => {
+  const { spec } = byKind("DaemonSet", agent).spec.template;
+  const { containers, volumes, initContainers, ...pod } = spec;
+  expect({ volumes, initContainers }).toEqual({ volumes: undefined, initContainers: undefined });
+  expect(pod).toMatchObject({
+    hostNetwork: true,
+    hostPID: true,
+    automountServiceAccountToken: false,
+  });
+  expect(containers).toHaveLength(1);
+  expect(containers[0].securityContext).toMatchObject({ privileged: true, runAsUser: 0 });
+  expect(containers[0].volumeMounts).toBeUndefined();
+  const { name } = byKind("ServiceAccount", agent).metadata;
+  expect(pod.serviceAccountName).toBe(name);
+  expect(name).not.toBe(byKind("ServiceAccount", install).metadata.name);
+});
+
+test("the agent runs the image's shim where the container runtime runs it", () => {
+  const [container] = byKind("DaemonSet", agent).spec.template.spec.containers;
+  expect(container.command).toEqual([
+    `${defaultPaths.imageDir}/plexus`,
+    "agent",
+    "--mount-namespace=/proc/1/ns/mnt",
+  ]);
+  const path = container.env?.find(({ name }) => name === "CNI_PATH")?.value;
+  expect(path?.split(":")).toContain(defaultPaths.cniBinDir);
 });
 
 test("the CRD is structural and has the specification's names", () => {

@@ -1,7 +1,8 @@
 import type { CallContext } from "#engine/deps.ts";
 import { detachAll } from "#engine/detach/detach.ts";
+import { reportLeftover } from "#engine/detach/report-leftover.ts";
 import type { Failure } from "#engine/failures.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
+import type { AttachmentRecord, FailedTeardown, RecordedAttachment } from "#engine/record.ts";
 import { updateRecord } from "#engine/update-record.ts";
 import { type AttachProgress, withProgress } from "./attachment-record.ts";
 
@@ -24,7 +25,10 @@ export async function rollBack(
   }
   try {
     if (failures.length === 0) return await ctx.deps.records.finish(record);
-    await updateRecord(ctx, notRolledBack(ctx, { ...record, attachments }, failures));
+    const lastError = failures.map(({ error }) => error.message).join("; ");
+    reportLeftover(ctx, record, lastError);
+    const teardown = { failedAt: ctx.deps.now(), attempts: 1, lastError };
+    await updateRecord(ctx, notRolledBack({ ...record, attachments }, failures, teardown));
   } catch (error) {
     ctx.logger.error({ err: error }, "the attachment record could not be updated after a rollback");
   }
@@ -32,15 +36,14 @@ export async function rollBack(
 
 /** The record of the attachments that are left, with the reason why they are. */
 function notRolledBack(
-  ctx: CallContext,
   record: AttachmentRecord,
   failures: readonly Failure<RecordedAttachment>[],
+  teardown: FailedTeardown,
 ): AttachmentRecord {
   const left = new Set(failures.map(({ item }) => item));
-  const lastError = failures.map(({ error }) => error.message).join("; ");
   return {
     ...record,
     attachments: record.attachments.filter((attachment) => left.has(attachment)),
-    teardown: { failedAt: ctx.deps.now(), attempts: 1, lastError },
+    teardown,
   };
 }

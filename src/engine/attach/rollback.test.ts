@@ -69,6 +69,13 @@ test("add() answers with the first error when undoing fails as well, keeps the r
     attempts: 1,
     lastError: expect.stringContaining("lease file locked"),
   });
+  expect(lab.events.recorded.filter(({ reason }) => reason === "LeftoverAttachment")).toEqual([
+    expect.objectContaining({
+      pod: "default/web",
+      type: "Warning",
+      message: expect.stringContaining("lease file locked"),
+    }),
+  ]);
   const logged = lab.logger.lines.find((line) => line.message.includes("could not be rolled back"));
   expect(logged).toMatchObject({
     level: "error",

@@ -311,3 +311,36 @@ test("retryLeftover() whose shim goes ends there", async () => {
   host.goesAt = 0;
   await expect(lab.engine.retryLeftover(agent, host)).rejects.toThrow("the shim has gone");
 });
+
+test("retryAllLeftovers() tries each leftover once, due or not, and says what became of it", async () => {
+  const lab = await pods(["c1", "c2", "c3", "c4"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  for (const id of ["c1", "c2", "c3"]) await lab.del(container(id));
+  const release = Promise.withResolvers<void>();
+  lab.plugins.script("bridge DEL", async (call) => {
+    if (call.containerId === "c3") await release.promise;
+    return call.containerId === "c1" ? undefined : failed(5, "busy");
+  });
+  const own = lab.del(container("c3"));
+  const outcomes = await lab.engine.retryAllLeftovers(agent, lab.host());
+  expect(outcomes.map((each) => [each.record.containerId, each.remainsBecause])).toEqual([
+    ["c1", undefined],
+    ["c2", expect.stringContaining("busy")],
+    ["c3", "a call for its container is in flight"],
+  ]);
+  expect(lab.records.keys).toEqual(["c2@eth0", "c3@eth0", "c4@eth0"]);
+  release.resolve();
+  await own;
+});
+
+test("retryAllLeftovers() leaves a sandbox whose pod is gone and whose namespace exists", async () => {
+  const lab = await pods(["c1"]);
+  lab.source.removePod("default/c1");
+  await lab.status();
+  lab.advance(11 * minute);
+  await lab.status();
+  expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toEqual([
+    { record: expect.anything(), remainsBecause: expect.stringContaining("may still be in use") },
+  ]);
+  expect(lab.plugins.log("DEL")).toEqual([]);
+});

@@ -3,6 +3,7 @@ import { detachRecord } from "#engine/detach/detach-record.ts";
 import { namespaceIsGone, netnsOfRecord } from "#engine/detach/netns.ts";
 import { HostGoneError } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { KeyedMutex } from "#lib/keyed-mutex.ts";
 import { recordFileName } from "#lib/state-files.ts";
 import { TimeBudget } from "#lib/time-budget.ts";
@@ -17,11 +18,18 @@ const graceMs = 600_000;
 const listMs = 10_000;
 
 /** How a teardown is repeated. */
-interface RetryOptions {
+export interface RetryOptions {
   /** CNI_PATH of the call, searched after the recorded directories. */
   readonly path: readonly string[];
   /** What all of it may take. */
   readonly budgetMs: number;
+}
+
+/** A leftover that was tried. */
+export interface LeftoverOutcome {
+  readonly record: AttachmentRecord;
+  /** Why it is still there; undefined when it is detached. */
+  readonly remainsBecause: string | undefined;
 }
 
 /**
@@ -69,32 +77,55 @@ export class Leftovers {
       using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
       // A call for the same container is in flight: the record is left to that.
       if (sandbox === undefined || !this.#isDue(listed)) continue;
-      if (await this.#retry(sandboxContext(ctx, listed), listed, options)) return true;
+      if ((await this.#retry(sandboxContext(ctx, listed), listed, options)) !== undefined) {
+        return true;
+      }
     }
     return false;
   }
 
-  /** @returns false when the record is no leftover any more, or was tried by somebody else */
+  /**
+   * Repeats the teardown of every leftover once, whether its time has come or not.
+   * @throws Error when the records cannot be listed
+   * @throws HostGoneError when the shim has gone
+   */
+  async retryAll(ctx: CallContext, options: RetryOptions): Promise<LeftoverOutcome[]> {
+    const outcomes: LeftoverOutcome[] = [];
+    for (const listed of await this.#list()) {
+      using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
+      const outcome =
+        sandbox === undefined
+          ? { record: listed, remainsBecause: "a call for its container is in flight" }
+          : await this.#retry(sandboxContext(ctx, listed), listed, options);
+      if (outcome !== undefined) outcomes.push(outcome);
+    }
+    return outcomes;
+  }
+
+  /** @returns undefined when the record is no leftover any more, or was tried by somebody else */
   async #retry(
     ctx: CallContext,
     listed: AttachmentRecord,
     options: RetryOptions,
-  ): Promise<boolean> {
+  ): Promise<LeftoverOutcome | undefined> {
     const attempts = (listed.teardown?.attempts ?? 0) + 1;
     const notBefore = this.#deps.clock() + leftoverBackoffMs(attempts);
     this.#notBefore.set(recordFileName(listed), notBefore);
     try {
       const record = await this.#deps.records.load(listed);
       const isTriedSince = record?.teardown?.attempts !== listed.teardown?.attempts;
-      if (record === undefined || isTriedSince || !this.#isLeftover(record)) return false;
-      if (this.#isLeftoverByItself(record) || (await namespaceIsGone(ctx, record))) {
-        await this.#detach(ctx, record, options);
+      if (record === undefined || isTriedSince || !this.#isLeftover(record)) return undefined;
+      if (!this.#isLeftoverByItself(record) && !(await namespaceIsGone(ctx, record))) {
+        const remainsBecause = "its network namespace exists, so that it may still be in use";
+        return { record, remainsBecause };
       }
+      await this.#detach(ctx, record, options);
+      return { record, remainsBecause: undefined };
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
       ctx.logger.warn({ err: error }, "a leftover could not be detached");
+      return { record: listed, remainsBecause: errorMessage(error) };
     }
-    return true;
   }
 
   async #detach(

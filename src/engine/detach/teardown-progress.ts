@@ -3,6 +3,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
 import { updateRecord } from "#engine/update-record.ts";
+import { reportLeftover } from "./report-leftover.ts";
 
 /** The longest error that a record keeps. */
 const lastErrorMax = 1024;
@@ -47,10 +48,7 @@ export class TeardownProgress {
   /** Records why the attachments that remain could not be detached, and emits an event. */
   async fail(error: CniError): Promise<void> {
     await this.#write(error.message.slice(0, lastErrorMax));
-    const { pod } = this.#record;
-    if (pod === undefined) return;
-    const message = `could not be detached and stays recorded: ${error.message}`;
-    this.#ctx.deps.events.record(pod, { type: "Warning", reason: "LeftoverAttachment", message });
+    reportLeftover(this.#ctx, this.#record, error.message);
   }
 
   /** Forgets the record: everything is detached. @throws CniError 11 when another process changed it */

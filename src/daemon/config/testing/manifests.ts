@@ -7,6 +7,7 @@ export const root = fileURLToPath(new URL("../../../../", import.meta.url));
 export interface Container {
   readonly command: readonly string[];
   readonly args?: readonly string[];
+  readonly env?: readonly { readonly name: string; readonly value?: string }[];
   readonly startupProbe?: Probe;
   readonly livenessProbe?: Probe;
   readonly readinessProbe?: Probe;
@@ -27,6 +28,7 @@ export interface Mount {
 
 export interface PodSpec {
   readonly hostNetwork: boolean;
+  readonly serviceAccountName?: string;
   readonly automountServiceAccountToken?: boolean;
   readonly hostPID?: boolean;
   readonly hostIPC?: boolean;

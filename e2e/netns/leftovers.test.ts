@@ -1,0 +1,170 @@
+import { existsSync } from "node:fs";
+import { copyFile, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Result } from "execa";
+import { expect } from "vitest";
+import { formatRecord, parseRecord } from "#records/record-file.ts";
+import { errorOf } from "../support/cni-call.ts";
+import { Daemon } from "../support/daemon.ts";
+import { distPath, nodeBinary } from "../support/paths.ts";
+import type { PlexusNode } from "../support/plexus-node.ts";
+import { shimEnvironment } from "../support/plexusd.ts";
+import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
+import { scriptedTest as test } from "../support/test.ts";
+import type { TestPod } from "../support/test-pod.ts";
+import { waitUntil } from "../support/wait.ts";
+
+/** In the lab's own network namespace. */
+const http = "127.0.0.1:19500";
+
+test.beforeAll(async ({ idleNode: node }) => {
+  await node.startDaemon("--http", http);
+});
+
+test("a DEL that failed and is never repeated is shown, and the next pod's DEL completes it after its back-off; no ADD does", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const left = await leftover(node, plugins, "never-repeated");
+  expect(await orphans(node)).toContain("default/never-repeated");
+  expect(await orphans(node)).toContain("the switch is busy");
+  expect(await status(node)).toContain("leftovers: 1");
+  await addAndDel(node, "too-early");
+  expect(await plugins.order("c-never-repeated"), "its back-off is not over").toEqual([]);
+  await endBackoff(node, left);
+  const next = await node.pod("next", { networks: "beta" });
+  await next.mustAdd();
+  expect(await plugins.order("c-never-repeated"), "an ADD does not wait for it").toEqual([]);
+  await next.mustDel();
+  expect(await plugins.order("c-never-repeated")).toEqual(["DEL alpha/net1"]);
+  expect(left.keptFiles()).toEqual([]);
+  expect(await orphans(node)).not.toContain("default/never-repeated");
+  expect(await status(node)).toContain("leftovers: 0");
+});
+
+test("what an ADD could not undo is completed in the same way", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const pod = await node.pod("not-undone", { networks: "alpha,beta" });
+  await plugins.script("beta", "ADD", errorScript(120, "full"));
+  await plugins.script("alpha", "DEL", errorScript(121, "busy"));
+  expect(errorOf(await pod.add()).code).toBe(120);
+  for (const [type, command] of [
+    ["beta", "ADD"],
+    ["alpha", "DEL"],
+  ] as const)
+    await plugins.unscript(type, command);
+  await plugins.clear();
+  await endBackoff(node, pod);
+  await addAndDel(node, "after-it");
+  expect(await plugins.order(pod.containerId)).toEqual(["DEL alpha/net1"]);
+  expect(pod.keptFiles()).toEqual([]);
+});
+
+test("a connected `plexus agent` completes it as soon as it is due, without any call", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const left = await leftover(node, plugins, "by-agent");
+  await endBackoff(node, left);
+  const env = { ...shimEnvironment(paths(node)), CNI_PATH: plugins.binDir };
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  const agent = Daemon.start({
+    name: "plexus agent",
+    command: node.lab.command("env", ...variables, node.shim, "agent"),
+    logFile: join(node.lab.dir, "agent.log"),
+  });
+  try {
+    await waitUntil("the leftover is detached", () => left.keptFiles().length === 0);
+  } finally {
+    await agent.stop("SIGTERM");
+  }
+  expect(await plugins.order(left.containerId)).toEqual(["DEL alpha/net1"]);
+});
+
+test("plexusctl gc tries all that is left at once, and says what became of each", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  await copyFile(node.shim, join(plugins.binDir, "plexus"));
+  const lefts = [
+    await leftover(node, plugins, "first-left"),
+    await leftover(node, plugins, "second-left"),
+  ];
+  await plugins.script("alpha", "DEL", errorScript(77, "still busy"));
+  const failing = await gc(node, plugins);
+  expect(failing.exitCode).toBe(1);
+  expect(failing.stdout).toMatch(
+    /^default\/first-left \(c-first-left@eth0\): remains: .*still busy\ndefault\/second-left .*busy$/,
+  );
+  await plugins.unscript("alpha", "DEL");
+  expect(await gc(node, plugins)).toMatchObject({
+    exitCode: 0,
+    stdout: lefts
+      .map(({ name, containerId }) => `default/${name} (${containerId}@eth0): detached`)
+      .join("\n"),
+  });
+  for (const left of lefts) expect(left.keptFiles()).toEqual([]);
+  expect(await gc(node, plugins)).toMatchObject({ exitCode: 0, stdout: "nothing is left over" });
+});
+
+/** A pod whose DEL has failed, and that the container runtime has forgotten; it could be detached by now. */
+async function leftover(
+  node: PlexusNode,
+  plugins: ScriptedPlugins,
+  name: string,
+): Promise<TestPod> {
+  const pod = await node.pod(name, { networks: "alpha" });
+  await pod.mustAdd();
+  await plugins.script("alpha", "DEL", errorScript(77, "the switch is busy"));
+  expect(errorOf(await pod.del()).code).toBe(77);
+  await node.lab.deleteNetns(pod.netns);
+  await plugins.unscript("alpha", "DEL");
+  await plugins.clear();
+  return pod;
+}
+
+/** Dates the failure back, and has it read anew. */
+async function endBackoff(
+  node: PlexusNode,
+  { containerId, recordPath: path }: TestPod,
+): Promise<void> {
+  await waitUntil("the last update is durable", () => !existsSync(`${path}.latest`));
+  await node.stopDaemon();
+  const record = parseRecord(await readFile(path, "utf8"), {
+    path,
+    key: { containerId, ifName: "eth0" },
+  });
+  const failedAt = new Date(Date.now() - 3_600_000).toISOString();
+  const teardown = { attempts: 1, lastError: "", ...record.teardown, failedAt };
+  await writeFile(path, formatRecord({ ...record, teardown }));
+  await node.startDaemon("--http", http);
+}
+
+async function addAndDel(node: PlexusNode, name: string): Promise<void> {
+  const pod = await node.pod(name, { networks: "beta" });
+  await pod.mustAdd();
+  await pod.mustDel();
+}
+
+function paths({ socketPath, stateDir }: PlexusNode): { socket: string; stateDir: string } {
+  return { socket: socketPath, stateDir };
+}
+
+function plexusctl(node: PlexusNode, ...args: string[]): Promise<Result> {
+  return node.lab.try([nodeBinary(), distPath("plexusctl.js"), ...args]);
+}
+
+function gc(node: PlexusNode, plugins: ScriptedPlugins): Promise<Result> {
+  return plexusctl(node, "gc", "--bin-dir", plugins.binDir, "--socket", node.socketPath);
+}
+
+async function orphans(node: PlexusNode): Promise<string> {
+  const { stdout } = await plexusctl(node, "records", "--orphans", "--state-dir", node.stateDir);
+  return String(stdout);
+}
+
+async function status(node: PlexusNode): Promise<string> {
+  return String((await plexusctl(node, "status", "--http", http)).stdout);
+}
