@@ -28,15 +28,16 @@ export function outageScenarios(scene: () => Scene): void {
       const marker = "86402";
       const ends = { command: ["sleep", marker] };
       await scene().startPod("stays", both);
-      await scene().startPod("deleted", { ...both, spec: { terminationGracePeriodSeconds: 5 } });
+      await scene().startPod("deleted", { ...both, spec: { terminationGracePeriodSeconds: 15 } });
       await scene().startPod("ends", {
         ...both,
         spec: { restartPolicy: "Never" },
         container: ends,
       });
       expect(await recordsOf(scene().target)).toHaveLength(3);
-      // The kubelet knows of this deletion already, and waits for the grace period.
       await scene().kubectl("delete", "pod", "deleted", "--wait=false");
+      // From now on the kubelet knows of the deletion, and waits for the grace period.
+      await scene().waitForEvent("deleted", "Killing");
       await controlPlane.stopApiServer("SIGKILL");
       onTestFinished(async () => restartApiServer(scene()));
       await killByArgument(scene(), marker);
