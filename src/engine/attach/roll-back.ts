@@ -37,10 +37,11 @@ function notRolledBack(
   failures: readonly Failure<RecordedAttachment>[],
 ): AttachmentRecord {
   const left = new Set(failures.map(({ item }) => item));
+  const failedAt = ctx.deps.now();
   const lastError = failures.map(({ error }) => error.message).join("; ");
   return {
     ...record,
     attachments: record.attachments.filter((attachment) => left.has(attachment)),
-    teardown: { failedAt: ctx.deps.now(), attempts: 1, lastError },
+    teardown: { firstFailedAt: failedAt, failedAt, attempts: 1, lastError },
   };
 }
