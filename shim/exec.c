@@ -181,6 +181,8 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 		close(far[i]);
 	if (d->pid > 0)
 		status = attend(d, &before);
+	if (d->pid > 0 && call->inherited_lock >= 0)
+		straggler_note(call->inherited_lock, 0);
 	for (int i = 0; i < WATCHED; i++)
 		shut(&d->fds[i]);
 	sigprocmask(SIG_SETMASK, &before, NULL);

@@ -8,6 +8,8 @@
 #include <sys/file.h>
 #include "shim.h"
 
+#define END_MS 1000 /* for processes that are killed to be gone */
+
 /* Opens a lock's file; it and the state directory are made where they are missing. Returns -1 when there
  * is no room for it. */
 static int open_lock(struct call *call, const char *path)
@@ -72,19 +74,36 @@ static int lock_node(struct call *call, char path[PATH_SIZE], int how)
 	return fd;
 }
 
-/* Waits for what earlier delegates have left running, but not for ever: a plugin may have started a
- * daemon. What this call runs is held against the next one. */
-static void await_stragglers(struct call *call)
+/* Waits that long for the lock that delegates inherit. Returns whether others still hold it. */
+static bool is_held(int fd, int patience_ms)
 {
 	struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
-	int64_t deadline = now_us() + setting_ms("PLEXUS_STRAGGLER_MS", 10000) * 1000LL;
+	int64_t deadline = now_us() + patience_ms * 1000LL;
+
+	while (fcntl(fd, F_OFD_SETLK, &first_byte)) {
+		if (errno != EAGAIN && errno != EACCES)
+			return false;
+		if (now_us() >= deadline)
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+/* Waits for what earlier delegates have left running, but not for ever: what hangs after its shim was
+ * killed is ended then, and the daemon that a plugin may have started is left alone. What this call
+ * runs is held against the next one. */
+static void await_stragglers(struct call *call)
+{
 	char again[64];
 
 	snprintf(again, sizeof again, "/proc/self/fd/%d", call->lock);
 	call->inherited_lock = open(again, O_RDWR | O_CLOEXEC);
-	while (fcntl(call->inherited_lock, F_OFD_SETLK, &first_byte) && (errno == EAGAIN || errno == EACCES) &&
-	       now_us() < deadline)
-		usleep(10000);
+	if (is_held(call->inherited_lock, setting_ms("PLEXUS_STRAGGLER_MS", 10000))) {
+		stragglers_end(call->lock);
+		is_held(call->inherited_lock, END_MS);
+	}
+	straggler_note(call->lock, 0);
 }
 
 /* Shuts out every other operation on the same sandbox, and garbage collection, for this call. When there

@@ -29,6 +29,7 @@
 
 #define OWN_NETNS "/proc/self/ns/net"
 #define CHUNK 65536
+#define DELEGATE_LOCK 3         /* the descriptor as which delegates inherit the sandbox's lock file */
 #define NUMBER_SIZE 24          /* for any number's digits */
 #define PATH_SIZE (2 * PATH_MAX) /* what is cut there is too long for the kernel, too */
 
@@ -129,6 +130,10 @@ _Noreturn void fail(struct call *call, enum cni_error code, const char *format, 
 /* lock.c */
 void lock_take(struct call *call);
 void lock_release(struct call *call);
+
+/* straggler.c */
+void straggler_note(int lock, pid_t group);
+void stragglers_end(int lock);
 
 /* trust.c */
 void trusted_path(const struct call *call, const char *order, struct buf *list);

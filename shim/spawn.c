@@ -40,6 +40,8 @@ static int confine(struct call *call, const struct frame *order, pid_t shim)
 	setenv("CNI_PATH", path.data, 1);
 	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return -1;
+	if (call->inherited_lock >= 0)
+		straggler_note(DELEGATE_LOCK, getpid());
 	return getppid() == shim ? 0 : -1;
 }
 

@@ -1,10 +1,20 @@
-import { closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  mkdirSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { Place } from "./place.ts";
 
-/** What goes wrong with the state directory's file system. */
+/** What goes wrong with the state directory's file system; one that is read-only already cannot be filled. */
 export async function breakDisk(place: Place, how: string): Promise<void> {
+  if (isReadOnly(place)) return;
   if (how === "full") untilRefused("ENOSPC", fill(join(place.disk, "filler")));
   else if (how === "no-inode") untilRefused("ENOSPC", useInodes(join(place.disk, "inodes")));
   else await execa("mount", ["-o", "remount,ro", place.disk]);
@@ -15,6 +25,15 @@ export async function repairDisk(place: Place): Promise<void> {
   await execa("mount", ["-o", "remount,rw", place.disk]);
   for (const name of ["filler", "inodes"])
     rmSync(join(place.disk, name), { recursive: true, force: true });
+}
+
+function isReadOnly({ disk }: Place): boolean {
+  try {
+    accessSync(disk, constants.W_OK);
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 function fill(path: string): () => void {

@@ -62,6 +62,8 @@ function kindsOf(
 export const faultKinds: readonly FaultKind[] = [
   ...kindsOf("plexusd", ["kill", "stop"], always),
   ...kindsOf("shim", ["kill", "stop"], inside),
+  // Its address plugin hangs for ever, and nobody is left who would end it.
+  ...kindsOf("shim", ["kill-while-hung"], ["ipam", "ipam-done"]),
   ...kindsOf("delegate", ["kill", "stop"], ["before", "ipam", "ipam-done", "after"]),
   ...kindsOf("delegate", ownActions, ["before", "after"]),
   ...kindsOf("grandchild", ["kill", "stop", ...ownActions], ["ipam", "ipam-done"]),

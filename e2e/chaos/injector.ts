@@ -50,7 +50,7 @@ export class Injector {
       return true;
     }
     if (moment === "request") contender.daemon?.signal("SIGSTOP");
-    else if (moment !== "end") gates.set(this.#gate, this.#selfAction ?? "hold");
+    else if (moment !== "end") gates.set(this.#gate, this.#selfAction ?? this.#gateAction);
     return false;
   }
 
@@ -81,6 +81,10 @@ export class Injector {
 
   get #gate(): string {
     return gateOf(this.#sandbox.containerId, this.fault);
+  }
+
+  get #gateAction(): GateAction {
+    return this.fault.action === "kill-while-hung" ? "hang" : "hold";
   }
 
   /** What the plugin's own gate does, when the fault is the plugin's. */

@@ -7,7 +7,7 @@ import { formatSummary, type MatrixReport, writeReport } from "./report.ts";
 
 /**
  * The fault matrix: `make chaos` (docs/reliability.md). --runs random runs of --seed, or --fixed of
- * the fixed ones, or the one --scenario. What was found is in .cache/chaos.json; --write puts it into
+ * the fixed ones, or the one --scenario; SIGINT ends it early. What was found is in .cache/chaos.json; --write puts it into
  * docs/reliability.md, with --from that of an earlier run.
  */
 const { values } = parseArgs({
@@ -23,6 +23,9 @@ const { values } = parseArgs({
   },
 });
 
+const stop = new AbortController();
+process.once("SIGINT", () => stop.abort());
+
 async function run(): Promise<MatrixReport> {
   const seed = values.seed ?? String(Math.floor(Math.random() * 1e9));
   const options: MatrixOptions = {
@@ -32,6 +35,7 @@ async function run(): Promise<MatrixReport> {
     runs: Number(values.runs),
     workers: Number(values.workers),
     verbose: values.verbose,
+    stop: stop.signal,
   };
   if (values.scenario === undefined && values.fixed === undefined) console.log(`SEED=${seed}`);
   const report = await runMatrix(options);

@@ -15,6 +15,8 @@ export interface MatrixOptions {
   readonly seed: string;
   readonly runs: number;
   readonly workers: number;
+  /** Ends the matrix early: the runs that have begun are finished. */
+  readonly stop?: AbortSignal;
   /** Prints every run, not only those that left something. @default false */
   readonly verbose?: boolean;
   /** Prints no run at all. @default false */
@@ -24,18 +26,20 @@ export interface MatrixOptions {
 /** Makes the runs with every contender that is given; a line is printed for each that leaves something. */
 export async function runMatrix(options: MatrixOptions): Promise<MatrixReport> {
   await using builds = await makeBuilds();
-  const report: MatrixReport = { selection: selectionOf(options), contenders: [] };
+  const made: MatrixReport["contenders"] = [];
   for (const { name, canHave } of contenders.filter((c) => c.isGiven())) {
     const tasks = tasksOf(options, faultKinds.filter(canHave));
     const completed = await runTasks(tasks, {
       contender: name,
       builds,
       workers: Math.min(options.workers, tasks.length),
+      stop: options.stop,
       onCompleted: reporter(name, tasks.length, options),
     });
-    report.contenders.push({ name, completed, leaking: completed.filter(isLeaking) });
+    made.push({ name, completed, leaking: completed.filter(isLeaking) });
   }
-  return report;
+  const runs = Math.min(options.runs, ...made.map(({ completed }) => completed.length));
+  return { selection: selectionOf({ ...options, runs }), contenders: made };
 }
 
 /** Prints what is left as soon as it is found, and now and then how far the runs are. */

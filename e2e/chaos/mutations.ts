@@ -1,4 +1,4 @@
-/** A safeguard taken out of the product, and a scenario that then leaves something. */
+/** A safeguard taken out of the product, and a scenario that then leaves something, or is never answered. */
 export interface Mutation {
   /** The safeguard. */
   readonly name: string;
@@ -10,48 +10,77 @@ export interface Mutation {
   readonly scenario: string;
 }
 
-/** Every safeguard that a scenario of the matrix rests on alone. */
+/** Safeguards that a scenario of the matrix rests on alone. */
 export const mutations: readonly Mutation[] = [
   {
     name: "the shim replays the teardown plan when no engine answers",
-    file: "shim/plan.c",
-    find: "int plan_replay(struct buf *why_not)\n{\n",
-    replace: "int plan_replay(struct buf *why_not)\n{\n\tif (now_us() > 0)\n\t\treturn 0;\n",
+    file: "shim/replay.c",
+    find: "enum cni_error plan_replay(struct call *call, struct buf *failures)\n{\n",
+    replace:
+      "enum cni_error plan_replay(struct call *call, struct buf *failures)\n{\n\tif (now_us() > 0)\n\t\treturn CNI_OK;\n",
     scenario: "DEL start plexusd kill; repaired after DEL",
   },
   {
-    name: "a delegate dies with its shim",
-    file: "shim/exec.c",
-    find: "!prctl(PR_SET_PDEATHSIG, SIGKILL)",
-    replace: "!prctl(PR_SET_PDEATHSIG, 0)",
-    scenario: "ADD net2/bridge:before shim kill; repaired after DEL",
+    name: "the shim does not wait for ever for an engine that hangs",
+    file: "shim/session.c",
+    find: 'call_is(call, "AGENT") ? 0 :',
+    replace: "*call->command ? 0 :",
+    scenario: "DEL net2/bridge:before plexusd stop; repaired after DEL",
   },
   {
     name: "a delegate that is killed takes its process group with it",
     file: "shim/exec.c",
-    find: "kill(-pid, SIGKILL);",
+    find: "kill(-d->pid, SIGKILL);",
     replace: "",
-    scenario: "ADD net2/bridge:ipam grandchild stop",
+    scenario: "ADD net2/bridge:ipam grandchild hang",
   },
   {
-    name: "the record is there before the first delegate runs",
-    file: "src/engine/attach/add.ts",
-    find: 'await ctx.trace.phase("record", () => save(ctx, record));',
+    name: "delegates inherit their sandbox's lock",
+    file: "shim/exec.c",
+    find: "PIPES + (call->inherited_lock >= 0), f",
+    replace: "PIPES, f",
+    scenario: "ADD net2/bridge:ipam shim kill-while-hung",
+  },
+  {
+    name: "what hangs after its shim was killed is ended",
+    file: "shim/lock.c",
+    find: "stragglers_end(call->lock);",
     replace: "",
-    scenario: "ADD net2/bridge:after shim kill",
+    scenario: "DEL eth0/ptp:ipam-done shim kill-while-hung",
+  },
+  {
+    name: "the plan says which attachments are attempted",
+    file: "src/engine/attach/attach-networks.ts",
+    find: 'await ctx.trace.phase("record", () => updateRecord(ctx, progress));',
+    replace: 'await ctx.trace.phase("record", async () => void [updateRecord, progress]);',
+    scenario: "ADD net2/bridge:after plexusd kill",
   },
   {
     name: "a failed ADD detaches what it attached",
     file: "src/engine/attach/add.ts",
-    find: "await undo(ctx, withResults(record, attached), attempted);",
-    replace: "await ctx.deps.records.remove(record);",
+    find: "await rollBack(ctx, record, outcome);",
+    replace: "await records.finish(record);",
     scenario: "ADD net2/bandwidth:before delegate fail",
   },
   {
     name: "a DEL that could not detach everything keeps the record",
-    file: "src/engine/detach/detach.ts",
-    find: "if (failures.length > 0)",
-    replace: "if (failures.length > 99)",
+    file: "src/engine/detach/detach-record.ts",
+    find: "if (failures.length === 0)",
+    replace: "if (failures.length < 99)",
     scenario: "DEL net2/bridge:before delegate fail",
+  },
+  {
+    name: "a missing plugin is waited for",
+    file: "src/engine/detach/detach-record.ts",
+    find: "const awaitsPlugins = !graceIsOver(ctx, record);",
+    replace: "const awaitsPlugins = false;",
+    scenario: "DEL eth0/portmap:before plugin missing; repaired after DEL",
+  },
+  {
+    name: "what another process has finished is not brought back",
+    file: "src/records/file-store.ts",
+    find: "if (!(await this.hasTombstone(record))) return;",
+    replace: 'if (this.#dir !== "") return;',
+    scenario: "DEL net1/macvlan:before plexusd stop; repaired after DEL",
   },
 ];

@@ -16,6 +16,8 @@ export interface PoolOptions {
   readonly contender: string;
   readonly builds: Builds;
   readonly workers: number;
+  /** No further task is begun then. */
+  readonly stop?: AbortSignal | undefined;
   /** Called after each task, in the order in which they end. */
   readonly onCompleted: (completed: Completed) => void;
 }
@@ -28,11 +30,13 @@ const taskLimitMs = 120_000;
  */
 export async function runTasks(tasks: readonly Task[], options: PoolOptions): Promise<Completed[]> {
   const waiting = [...tasks];
+  const next = (): Task | undefined =>
+    options.stop?.aborted === true ? undefined : waiting.shift();
   const completed: Completed[] = [];
   const work = async (): Promise<void> => {
     let worker: Worker | undefined;
     try {
-      for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
+      for (let task = next(); task !== undefined; task = next()) {
         let result: RunResult;
         try {
           worker ??= await Worker.start(options);

@@ -137,7 +137,8 @@ async function endBackoff(
     key: { containerId, ifName: "eth0" },
   });
   const failedAt = new Date(Date.now() - 3_600_000).toISOString();
-  const teardown = { attempts: 1, lastError: "", ...record.teardown, failedAt };
+  const first = { firstFailedAt: failedAt, attempts: 1, lastError: "" };
+  const teardown = { ...first, ...record.teardown, failedAt };
   await writeFile(path, formatRecord({ ...record, teardown }));
   await node.startDaemon("--http", http);
 }

@@ -266,6 +266,27 @@ eachBuild("what delegates leave running", (bench) => {
     bench().forgiveEngine();
   });
 
+  test("after the shim was killed: what hangs for ever is ended", async () => {
+    const begun = join(bench().dir, "begun");
+    const ipam = bench().plugin("ipam", `echo $$ >${begun}; exec sleep 60`);
+    bench().plugin("p", `${ipam}; echo`);
+    await bench().engine(async (engine) => {
+      if (!existsSync(begun)) await engine.exec({ type: "p", path: bench().bin });
+      engine.done();
+    });
+    const add = start("ADD");
+    const pid = await waitUntil("the IPAM plugin has begun", () => readPid(begun));
+    add.child.kill("SIGKILL");
+    await add.ended;
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
+    expect(await bench().run({ env })).toMatchObject({ code: 0 });
+    bench().forgiveEngine();
+    expect(isRunning(pid)).toBe(false);
+    expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+  });
+
+  const readPid = (path: string): number | undefined =>
+    existsSync(path) ? Number(readFileSync(path, "utf8")) || undefined : undefined;
   const start = (CNI_COMMAND: string): Call => bench().start({ env: { CNI_COMMAND } });
 });
 

@@ -217,7 +217,10 @@ test("records --orphans lists what sandboxes left behind, and why", async () => 
   const failedAt = "2026-01-02T00:00:00.000Z";
   await store.create(web, plan);
   await store.create(db, plan);
-  await store.update({ ...db, teardown: { failedAt, attempts: 2, lastError: "busy" } }, plan);
+  await store.update(
+    { ...db, teardown: { firstFailedAt: failedAt, failedAt, attempts: 2, lastError: "busy" } },
+    plan,
+  );
   await store.create({ ...recordOf("old", ["cbr0"]), bootId: "earlier" }, plan);
   await store.create({ ...recordOf("upgraded", ["cbr0"]), bootId: "" }, plan);
   const { out } = await run("records", "--orphans", "--state-dir", node.at("state"));

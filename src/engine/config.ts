@@ -16,6 +16,8 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
     readonly delegateTimeoutMs: number;
     /** What a DEL may take for all its delegates together; each network gets a fair share. */
     readonly delBudgetMs: number;
+    /** For how long DELs fail before a plugin that is missing counts as lost. */
+    readonly missingPluginGraceMs: number;
   };
 
 /** What holds where neither side says anything. */
@@ -23,6 +25,7 @@ export const defaultEngineConfig: EngineConfig = {
   ...networkKeyDefaults,
   delegateTimeoutMs: 60_000,
   delBudgetMs: 100_000,
+  missingPluginGraceMs: 300_000,
 };
 
 /** Other keys of the conf are CNI's own, or Multus's without a meaning here. */

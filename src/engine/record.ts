@@ -32,6 +32,8 @@ export interface AttachmentRecord extends RecordKey {
 
 /** Why a record is still there although its sandbox was to be detached. */
 export interface FailedTeardown {
+  /** ISO 8601. */
+  readonly firstFailedAt: string;
   /** ISO 8601: the last failure. */
   readonly failedAt: string;
   /** How many DELs have failed. */

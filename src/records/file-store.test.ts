@@ -457,6 +457,15 @@ test("update() becomes durable shortly afterwards without flush()", async () => 
   await vi.waitFor(() => expect(synced.toSorted()).toEqual(updates), 10_000);
 });
 
+test("update() of what another process has finished leaves nothing: this one was stopped for a while", async () => {
+  const [stopped, other] = [await FileRecordStore.open(dir), await FileRecordStore.open(dir)];
+  await stopped.create(recordOf("c1"), emptyPlan);
+  await other.finish(key);
+  await expect(stopped.update(recordOf("c1"), emptyPlan)).rejects.toMatchObject({ code: 5 });
+  await stopped.flush();
+  expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
+});
+
 test("flush() passes over an update whose record was removed meanwhile", async () => {
   const store = await FileRecordStore.open(dir);
   await store.create(recordOf("c1"), plan);

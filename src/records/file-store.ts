@@ -92,6 +92,9 @@ export class FileRecordStore implements RecordStore {
         { path: this.#path(latestFileName(planName)), content: formatPlan(record, plan) },
       ]);
       await Promise.all(handles.map((handle) => handle.close()));
+      if (!(await this.hasTombstone(record))) return;
+      await this.#remove([recordName, planName].map(latestFileName));
+      throw new Error("the sandbox was detached meanwhile");
     });
     this.#delayedSync.schedule(record);
   }

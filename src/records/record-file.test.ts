@@ -40,7 +40,12 @@ test("formatRecord() and parseRecord() keep everything that a record can have", 
       { ...attachment, state: "planned" },
     ],
     pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
-    teardown: { failedAt: "2026-01-02T00:00:00Z", attempts: 2, lastError: "busy" },
+    teardown: {
+      firstFailedAt: "2026-01-01T00:00:00Z",
+      failedAt: "2026-01-02T00:00:00Z",
+      attempts: 2,
+      lastError: "busy",
+    },
   };
   expect(parseRecord(formatRecord(record), where)).toEqual(record);
 });

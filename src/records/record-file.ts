@@ -42,7 +42,12 @@ const recordSchema = z.strictObject({
   attachments: z.array(attachmentSchema),
   pendingStatus: z.record(z.string(), z.string()).exactOptional(),
   teardown: z
-    .strictObject({ failedAt: z.string(), attempts: z.number(), lastError: z.string() })
+    .strictObject({
+      firstFailedAt: z.string(),
+      failedAt: z.string(),
+      attempts: z.number(),
+      lastError: z.string(),
+    })
     .exactOptional(),
 });
 

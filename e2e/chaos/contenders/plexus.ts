@@ -44,7 +44,12 @@ export function plexus(
   const [config, kubeconfig, socket] = ["etc/config.yaml", "etc/kubeconfig", "run/plexus.sock"].map(
     (name) => join(place.root, name),
   ) as [string, string, string];
-  const timeouts = { delegateTimeoutMs, apiTimeoutMs: 500, statusWaitMs: 200 };
+  const timeouts = {
+    delegateTimeoutMs,
+    apiTimeoutMs: 500,
+    statusWaitMs: 200,
+    missingPluginGraceMs: 1000,
+  };
   writeFileSync(config, JSON.stringify({ ...timeouts, primary: { settleMs: 0 } }));
   writeFileSync(kubeconfig, JSON.stringify(api.kubeconfig()));
   const files = ["--config", config, "--kubeconfig", kubeconfig, "--socket", socket];

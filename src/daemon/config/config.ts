@@ -41,11 +41,12 @@ export interface NodeConfSpec {
 
 /** What the keys of a file mean. */
 export function configFromFile(file: ConfigFile): DaemonConfig {
-  const { apiTimeoutMs, statusWaitMs, logLevel, delegateTimeoutMs, delBudgetMs } = file;
+  const { apiTimeoutMs, statusWaitMs, logLevel } = file;
+  const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs } = file;
   return {
     engine: {
       ...engineConfigFromKeys(file),
-      ...omitUndefined({ delegateTimeoutMs, delBudgetMs }),
+      ...omitUndefined({ delegateTimeoutMs, delBudgetMs, missingPluginGraceMs }),
     },
     apiTimeoutMs,
     statusWaitMs,

@@ -65,6 +65,16 @@ export const configSchema = z
         default: defaultEngineConfig.delBudgetMs,
       })
       .exactOptional(),
+    missingPluginGraceMs: z
+      .int()
+      .min(0)
+      .max(86_400_000)
+      .meta({
+        description:
+          "A plugin that is missing at a DEL may come back, as during an upgrade, and may have rules or addresses on the host to remove: the DEL fails and is repeated. So long after the first DEL of the sandbox that failed, the plugin counts as lost, and the attachment as detached when its interface is gone.",
+        default: defaultEngineConfig.missingPluginGraceMs,
+      })
+      .exactOptional(),
     apiTimeoutMs: milliseconds.default(5000).meta({
       description:
         "How long a live read of the API may take; after that the runtime gets code 11 (try again later).",

@@ -27,7 +27,8 @@ export async function rollBack(
     if (failures.length === 0) return await ctx.deps.records.finish(record);
     const lastError = failures.map(({ error }) => error.message).join("; ");
     reportLeftover(ctx, record, lastError);
-    const teardown = { failedAt: ctx.deps.now(), attempts: 1, lastError };
+    const failedAt = ctx.deps.now();
+    const teardown = { firstFailedAt: failedAt, failedAt, attempts: 1, lastError };
     await updateRecord(ctx, notRolledBack({ ...record, attachments }, failures, teardown));
   } catch (error) {
     ctx.logger.error({ err: error }, "the attachment record could not be updated after a rollback");

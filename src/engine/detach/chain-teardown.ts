@@ -17,6 +17,11 @@ export interface ChainToDetach {
   /** The DELs of its chain, last plugin first; their CNI_NETNS is replaced. */
   readonly calls: readonly DelegateCall[];
   readonly budget: TimeBudget;
+  /**
+   * A missing plugin may come back, and is waited for: with an error, so that the DEL is repeated.
+   * @default false
+   */
+  readonly awaitsPlugins?: boolean | undefined;
   /** Gets the events; absent for a sandbox that is no pod. */
   readonly pod?: EventSubject | undefined;
 }
@@ -29,8 +34,8 @@ export interface ChainToDetach {
  *   the rest only then. One that was killed because it took too long is not executed again.
  * - A plugin that is missing does not keep the others from their DEL, and its IPAM plugin is executed in
  *   its place, so that the address is released. The same goes for a plugin that fails because its
- *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached: nothing
- *   is left that anybody could clean up by a later DEL.
+ *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached, unless the
+ *   plugin is waited for: it may have rules or addresses on the host that only itself can remove.
  * @throws CniError when something is left, HostGoneError when the shim has gone
  */
 export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {
@@ -62,6 +67,7 @@ class ChainTeardown {
     const [first] = this.#missing;
     if (first === undefined) return;
     if (!(await this.#interfaceIsGone())) throw this.#stillThere(first);
+    if (this.#chain.awaitsPlugins === true) throw this.#mayComeBack(first);
     for (const { call } of this.#missing) {
       this.#reportMissing(call, `plugin ${JSON.stringify(call.type)} is missing`);
     }
@@ -83,6 +89,7 @@ class ChainTeardown {
     if (ipam === undefined || !(await this.#isMissing(ipam)) || !(await this.#interfaceIsGone())) {
       throw this.#failure({ call, outcome });
     }
+    if (this.#chain.awaitsPlugins === true) throw this.#mayComeBack({ call, outcome });
     const names = [ipam.type, call.type].map((type) => JSON.stringify(type));
     this.#reportMissing(ipam, `IPAM plugin ${names[0]} of plugin ${names[1]} is missing`);
   }
@@ -131,6 +138,15 @@ class ChainTeardown {
     return new CniError(
       code,
       `${message}, and interface ${this.#chain.ifName} may still be there: install the plugin again`,
+    );
+  }
+
+  #mayComeBack(missing: FailedDel): CniError {
+    const { code, message } = this.#failure(missing);
+    const graceSeconds = Math.ceil(this.#ctx.config.missingPluginGraceMs / 1000);
+    return new CniError(
+      code,
+      `${message}; a missing plugin may come back: it counts as lost ${graceSeconds} s after the first DEL that failed`,
     );
   }
 

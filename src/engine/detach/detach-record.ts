@@ -33,11 +33,19 @@ export async function detachRecord(
   const progress = new TeardownProgress(ctx, { record, owed, withoutLock });
   const onDetached = (attachment: RecordedAttachment): Promise<void> =>
     progress.detached(attachment);
-  const failures = await detachAll(ctx, { ...record, ...sandbox, onDetached }, owed);
+  const awaitsPlugins = !graceIsOver(ctx, record);
+  const failures = await detachAll(ctx, { ...record, ...sandbox, awaitsPlugins, onDetached }, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));
   await progress.fail(error);
   throw error;
+}
+
+/** Whether DELs have failed for so long that a plugin that is missing now counts as lost. */
+function graceIsOver(ctx: CallContext, { teardown }: AttachmentRecord): boolean {
+  const { missingPluginGraceMs } = ctx.config;
+  const since = teardown?.firstFailedAt ?? ctx.deps.now();
+  return Date.parse(ctx.deps.now()) - Date.parse(since) >= missingPluginGraceMs;
 }
 
 /** The error of a DEL for which networks could not be detached. */

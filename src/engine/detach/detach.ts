@@ -18,6 +18,8 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   readonly path?: readonly string[];
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
+  /** Whether missing plugins are waited for. @default false */
+  readonly awaitsPlugins?: boolean;
   /** Awaited after each attachment that was detached. Never rejects. */
   readonly onDetached?: (attachment: RecordedAttachment) => Promise<void>;
 }
@@ -64,6 +66,7 @@ async function detach(
     netns: sandbox.netns,
     calls: delCalls(recordedList(attachment), rt, attachment.result),
     budget: sandbox.budget,
+    awaitsPlugins: sandbox.awaitsPlugins,
     pod: sandbox.pod,
   });
 }

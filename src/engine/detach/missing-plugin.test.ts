@@ -7,9 +7,12 @@ import type { JsonObject } from "#lib/json.ts";
 const missing = { outcome: "missing", message: "no such plugin" } as const;
 const gone = { env: { PLEXUS_NETNS: "gone" } };
 
+/** Missing plugins are not waited for: what then counts as detached does so in the first DEL. */
+const config = { missingPluginGraceMs: 0 };
+
 /** A sandbox that is attached to one network of these plugins; those named after it are removed then. */
 async function attached(conf: JsonObject, ...removed: string[]): Promise<EngineLab> {
-  const lab = new EngineLab({ conf: { delegates: [conf] } });
+  const lab = new EngineLab({ conf: { delegates: [conf] }, config });
   expect(await lab.add()).toMatchObject({ exitCode: 0 });
   lab.plugins.calls.length = 0;
   for (const type of removed) lab.plugins.setLookup(type, missing);
@@ -62,7 +65,7 @@ test("del() with a missing plugin does not take a kernel that does not answer fo
 });
 
 test("del() emits an event on the pod that names the missing plugin", async () => {
-  const lab = new EngineLab();
+  const lab = new EngineLab({ config });
   lab.source.addPod({ name: "web" });
   await lab.add({ pod: "default/web" });
   lab.plugins.setLookup("ptp", missing);
@@ -141,6 +144,24 @@ test("del() with a refused plugin fails although the interface is gone: the node
   lab.plugins.setLookup("ptp", { outcome: "refused", message: "/opt is not in plugin-dirs" });
   expect((await lab.del(gone)).json).toMatchObject({ msg: expect.stringContaining("/opt is not") });
   expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test.each([
+  { what: "plugin", conf: network("default-net", "ptp", "portmap"), type: "portmap" },
+  { what: "IPAM plugin", conf: withIpam("bridge"), type: "host-local" },
+])("del() waits for a missing $what to come back, as during an upgrade", async ({ conf, type }) => {
+  const lab = await attached(conf, type);
+  lab.config = { missingPluginGraceMs: 60_000 };
+  if (type === "host-local") lab.plugins.script("bridge DEL", failed(999, "no host-local"));
+  const first = await lab.del(gone);
+  expect(first).toMatchObject({ exitCode: 1 });
+  expect(first.json.msg).toMatch(/may come back.*60 s/);
+  lab.advance(50_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  lab.advance(10_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
 });
 
 test("del() by the teardown plan treats a missing plugin alike", async () => {

@@ -19,6 +19,7 @@ export class TeardownProgress {
   readonly #ctx: CallContext;
   readonly #withoutLock: boolean;
   readonly #attempts: number;
+  readonly #firstFailedAt: string;
   #record: AttachmentRecord;
   #remaining: readonly RecordedAttachment[];
 
@@ -36,6 +37,7 @@ export class TeardownProgress {
     this.#record = options.record;
     this.#remaining = options.owed;
     this.#withoutLock = options.withoutLock;
+    this.#firstFailedAt = options.record.teardown?.firstFailedAt ?? ctx.deps.now();
     this.#attempts = (options.record.teardown?.attempts ?? 0) + 1;
   }
 
@@ -60,7 +62,12 @@ export class TeardownProgress {
   /** A failure is logged only: a DEL that is repeated for what was detached already does no harm. */
   async #write(lastError: string): Promise<void> {
     const { deps, logger } = this.#ctx;
-    const teardown = { failedAt: deps.now(), attempts: this.#attempts, lastError };
+    const teardown = {
+      firstFailedAt: this.#firstFailedAt,
+      failedAt: deps.now(),
+      attempts: this.#attempts,
+      lastError,
+    };
     const record = { ...this.#record, attachments: this.#remaining, teardown };
     try {
       await this.#checkUnchanged();
