@@ -1,11 +1,11 @@
 import { join } from "node:path";
-import { CpuGroup } from "./accounting.ts";
 import { type Delegates, singleConf } from "./delegates.ts";
+import { CpuGroup } from "./measure/accounting.ts";
+import { type Job, Runner, type Step } from "./measure/runner.ts";
 import { namespace, podName, podUid } from "./objects.ts";
 import type { Multus } from "./peers/multus.ts";
 import { namespaces, type Place } from "./place.ts";
 import { multusThick, multusThin, type Program, plexus, standalone } from "./programs.ts";
-import { type Job, Runner, type Step } from "./runner.ts";
 
 /** One call for one pod. */
 interface Call {

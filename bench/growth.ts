@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { noop } from "./cases.ts";
 import type { Contender } from "./contenders.ts";
 import { type Delegates, noops } from "./delegates.ts";
-import { measure } from "./measure.ts";
+import { measure } from "./measure/measure.ts";
 import { Daemons } from "./node.ts";
 import { nads, otherNads, pods } from "./objects.ts";
 import type { Growth } from "./results.ts";

@@ -1,6 +1,6 @@
 import { execa } from "execa";
-import { removeCpuGroups } from "./accounting.ts";
-import { publish, readResults } from "./output.ts";
+import { removeCpuGroups } from "./measure/accounting.ts";
+import { publish, readResults } from "./report/output.ts";
 import { runBenchmark } from "./run.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { Daemon } from "../e2e/support/daemon.ts";
-import { memoryOf } from "./accounting.ts";
 import type { Contender, ContenderId } from "./contenders.ts";
+import { memoryOf } from "./measure/accounting.ts";
 import type { Multus } from "./peers/multus.ts";
 import { startMultusDaemon } from "./peers/multus-daemon.ts";
 import { type Place, startDaemon } from "./place.ts";

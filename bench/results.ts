@@ -1,6 +1,6 @@
-import type { Memory } from "./accounting.ts";
 import type { ContenderId } from "./contenders.ts";
-import type { Summary } from "./statistics.ts";
+import type { Memory } from "./measure/accounting.ts";
+import type { Summary } from "./measure/statistics.ts";
 
 /** What one contender took in one case. */
 export interface Row {

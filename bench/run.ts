@@ -4,17 +4,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import { type Case, casesFor, type Effort, noop, real } from "./cases.ts";
 import { type Contender, contendersOf } from "./contenders.ts";
-import { diskUse, hasStrace } from "./disk.ts";
 import { measureGrowth } from "./growth.ts";
-import { measure } from "./measure.ts";
-import { callMemory } from "./memory.ts";
+import { diskUse, hasStrace } from "./measure/disk.ts";
+import { measure } from "./measure/measure.ts";
+import { callMemory } from "./measure/memory.ts";
+import { timelines } from "./measure/phases.ts";
+import { installedSizes } from "./measure/sizes.ts";
 import { Daemons } from "./node.ts";
 import { nads, otherNads, pods } from "./objects.ts";
 import { findMultus, type Multus } from "./peers/multus.ts";
-import { timelines } from "./phases.ts";
 import { namespaces, type Place, preparePlace } from "./place.ts";
 import type { CaseResult, DiskUse, Results } from "./results.ts";
-import { installedSizes } from "./sizes.ts";
 import { verify } from "./verify.ts";
 
 /** As many as the kubelet allows. */

@@ -1,4 +1,4 @@
-import { networks } from "./topology.ts";
+import { networks } from "./lab/topology.ts";
 
 /** The calls that faults are put into. */
 export type Operation = "ADD" | "DEL";

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Contender, Sandbox } from "./contenders/contender.ts";
-import { breakDisk, repairDisk } from "./disk.ts";
 import type { Fault } from "./fault.ts";
-import { type GateAction, type Gates, gateOf, type Reached } from "./gates.ts";
-import type { KubeApi } from "./kube-api.ts";
-import type { Place } from "./place.ts";
-import { isAlive, poll, processes, signal } from "./processes.ts";
-import type { RunningCall } from "./runtime-call.ts";
-import { ipamType } from "./topology.ts";
+import { breakDisk, repairDisk } from "./lab/disk.ts";
+import { type GateAction, type Gates, gateOf, type Reached } from "./lab/gates.ts";
+import type { KubeApi } from "./lab/kube-api.ts";
+import type { Place } from "./lab/place.ts";
+import { isAlive, poll, processes, signal } from "./lab/processes.ts";
+import type { RunningCall } from "./lab/runtime-call.ts";
+import { ipamType } from "./lab/topology.ts";
 
 /** What faults work on. */
 export interface Parts {

@@ -1,6 +1,6 @@
-import { makeBuilds } from "./builds.ts";
 import { contenders } from "./contenders/all.ts";
 import { type FaultKind, faultKinds } from "./fault.ts";
+import { makeBuilds } from "./lab/builds.ts";
 import { type Completed, runTasks } from "./pool.ts";
 import { describeRun, type MatrixReport } from "./report.ts";
 import { fixedScenarios, formatScenario, parseScenario, randomScenario } from "./scenario.ts";

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { nodeBinary } from "../support/paths.ts";
-import type { Builds } from "./builds.ts";
-import { namespaceFlags } from "./place.ts";
+import type { Builds } from "./lab/builds.ts";
+import { namespaceFlags } from "./lab/place.ts";
 import type { RunResult } from "./run.ts";
 import type { Task, WorkerMessage } from "./worker.ts";
 

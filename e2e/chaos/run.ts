@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import type { CallOptions, Sandbox } from "./contenders/contender.ts";
 import type { Fault, Operation } from "./fault.ts";
-import { compareHostStates, type HostState, readHostState } from "./host-state.ts";
 import { Injector, type Parts, repair } from "./injector.ts";
-import { processes } from "./processes.ts";
-import { type CallOutcome, problemOf, startCall } from "./runtime-call.ts";
+import { compareHostStates, type HostState, readHostState } from "./lab/host-state.ts";
+import { processes } from "./lab/processes.ts";
+import { type CallOutcome, problemOf, startCall } from "./lab/runtime-call.ts";
+import { networks } from "./lab/topology.ts";
 import type { Scenario } from "./scenario.ts";
-import { networks } from "./topology.ts";
 
 /** What became of one run. */
 export interface RunResult {

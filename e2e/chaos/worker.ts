@@ -1,13 +1,13 @@
 import { contenders } from "./contenders/all.ts";
-import { Gates } from "./gates.ts";
-import { compareHostStates, readHostState } from "./host-state.ts";
 import type { Parts } from "./injector.ts";
 import { repair } from "./injector.ts";
-import { KubeApi } from "./kube-api.ts";
-import { preparePlace } from "./place.ts";
+import { Gates } from "./lab/gates.ts";
+import { compareHostStates, readHostState } from "./lab/host-state.ts";
+import { KubeApi } from "./lab/kube-api.ts";
+import { preparePlace } from "./lab/place.ts";
+import { confList, networks } from "./lab/topology.ts";
 import { carryOut, type RunResult } from "./run.ts";
 import { parseScenario } from "./scenario.ts";
-import { confList, networks } from "./topology.ts";
 
 /** What a worker is asked to do. */
 export interface Task {

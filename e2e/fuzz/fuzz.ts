@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import { pause } from "#lib/deadline.ts";
+import { pause } from "#lib/concurrency/deadline.ts";
 import type { Target } from "./target.ts";
 import type { WorkerData, WorkerReport } from "./worker-data.ts";
 

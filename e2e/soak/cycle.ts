@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import type { Operation } from "../chaos/fault.ts";
-import { type GateAction, gateOf } from "../chaos/gates.ts";
 import type { Parts } from "../chaos/injector.ts";
-import { signal } from "../chaos/processes.ts";
+import { type GateAction, gateOf } from "../chaos/lab/gates.ts";
+import { signal } from "../chaos/lab/processes.ts";
+import { problemOf, startCall } from "../chaos/lab/runtime-call.ts";
 import { Random } from "../chaos/random.ts";
-import { problemOf, startCall } from "../chaos/runtime-call.ts";
 
 const callLimitMs = 30_000;
 const delLimit = 10;

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
-import { defaultPaths, executableNames } from "#lib/default-paths.ts";
+import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import {
   type CliOutput,
   type Command,

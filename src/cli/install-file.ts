@@ -3,8 +3,8 @@ import { createReadStream } from "node:fs";
 import { copyFile, lstat, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { syncDirectory } from "#lib/atomic-write.ts";
-import { targetOfTemporaryName, temporaryName } from "#lib/temporary-name.ts";
+import { syncDirectory } from "#lib/files/atomic-write.ts";
+import { targetOfTemporaryName, temporaryName } from "#lib/files/temporary-name.ts";
 
 /**
  * Puts an executable in place by copy, fsync and rename within its directory: a program that is

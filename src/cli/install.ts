@@ -1,7 +1,7 @@
 import { mkdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { parseConfig } from "#daemon/config/parse.ts";
-import { defaultPaths, executableNames } from "#lib/default-paths.ts";
+import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import {
   type CliOutput,
   type Command,

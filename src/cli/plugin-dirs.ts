@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm, rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { atomicWrite } from "#lib/atomic-write.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
 import type { CliOutput } from "./command.ts";
 
 /*

@@ -1,7 +1,7 @@
 import { leftoverReason } from "#engine/collect/leftover.ts";
 import { type AttachmentRecord, sandboxName } from "#engine/record.ts";
 import { readBootId } from "#host/boot-id.ts";
-import { defaultPaths } from "#lib/default-paths.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { type Command, ExitCode, stringFlag } from "./command.ts";
 import { readRecords } from "./read-records.ts";
 

@@ -5,7 +5,7 @@ import { findCandidates } from "#daemon/node-conf/candidates.ts";
 import { PreviousPrimary } from "#daemon/node-conf/previous-primary.ts";
 import { sandboxName } from "#engine/record.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
-import { executableNames, plexusConfName } from "#lib/default-paths.ts";
+import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
 import { readRecords } from "./read-records.ts";
 import type { UninstallPaths } from "./uninstall-steps.ts";
 

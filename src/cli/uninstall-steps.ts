@@ -1,11 +1,11 @@
 import { lstat, readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isRenamedPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
-import { atomicWrite, syncDirectory } from "#lib/atomic-write.ts";
-import { executableNames, plexusConfName } from "#lib/default-paths.ts";
-import { standalonePaths } from "#lib/standalone-paths.ts";
-import { isSocketFileName, parseStateFileName } from "#lib/state-files.ts";
-import { targetOfTemporaryName } from "#lib/temporary-name.ts";
+import { atomicWrite, syncDirectory } from "#lib/files/atomic-write.ts";
+import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
+import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { isSocketFileName, parseStateFileName } from "#lib/files/state-files.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import type { CliOutput } from "./command.ts";
 import { removePluginDirs } from "./plugin-dirs.ts";
 

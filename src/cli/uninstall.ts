@@ -1,4 +1,4 @@
-import { defaultPaths, plexusConfName } from "#lib/default-paths.ts";
+import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import {
   type CliOutput,
   type Command,

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Call, CallAnswer, CallHost } from "#engine/call.ts";
+import type { Call, CallAnswer, CallHost } from "#engine/call/call.ts";
 import type { LeftoverOutcome } from "#engine/collect/leftovers.ts";
 import type { Engine } from "#engine/engine.ts";
 import { HostGoneError } from "#engine/ports.ts";

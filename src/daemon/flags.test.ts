@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { defaultPaths } from "#lib/default-paths.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { parseFlags, usage } from "./flags.ts";
 
 const { socket, stateDir } = defaultPaths;

@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { defaultPaths } from "#lib/default-paths.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** What the command line asks for. */

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
-import { standalonePaths } from "#lib/standalone-paths.ts";
-import { sandboxLockName } from "#lib/state-files.ts";
+import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { sandboxLockName } from "#lib/files/state-files.ts";
 import { defaultConfig } from "./config/config.ts";
 import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
 

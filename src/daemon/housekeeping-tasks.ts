@@ -5,7 +5,7 @@ import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record-store.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
-import { sandboxLockName } from "#lib/state-files.ts";
+import { sandboxLockName } from "#lib/files/state-files.ts";
 import type { EffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
 import type { HousekeepingTask } from "./housekeeping.ts";

@@ -1,6 +1,6 @@
 import type { Logger } from "#engine/ports.ts";
+import { WakeableSleep } from "#lib/concurrency/wakeable-sleep.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { WakeableSleep } from "#lib/wakeable-sleep.ts";
 
 /** Something that is done when plexusd starts and then now and then. */
 export interface HousekeepingTask {

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import type { Engine } from "#engine/engine.ts";
 import { HostGoneError, type Logger } from "#engine/ports.ts";
 import { ShimSession } from "#host/shim-session.ts";
-import { temporarySocketPath } from "#lib/state-files.ts";
+import { temporarySocketPath } from "#lib/files/state-files.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { ProtocolVersionError } from "#protocol/messages.ts";
 import { isAgent, isAgentOnce, serveAgent, serveAgentOnce } from "./agent.ts";

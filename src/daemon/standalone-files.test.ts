@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { standalonePaths } from "#lib/standalone-paths.ts";
+import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { StandaloneFiles, type StandaloneFilesOptions } from "./standalone-files.ts";
 
 let stateDir: string;

@@ -1,10 +1,10 @@
 import { chmod, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "#engine/ports.ts";
-import { atomicWrite } from "#lib/atomic-write.ts";
-import { executableNames } from "#lib/default-paths.ts";
-import { type StandalonePaths, standalonePaths } from "#lib/standalone-paths.ts";
-import { targetOfTemporaryName } from "#lib/temporary-name.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { executableNames } from "#lib/files/default-paths.ts";
+import { type StandalonePaths, standalonePaths } from "#lib/files/standalone-paths.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
 /** What {@link StandaloneFiles} works with. */
 export interface StandaloneFilesOptions {

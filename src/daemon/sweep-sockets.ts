@@ -1,6 +1,6 @@
 import { lstat, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { isSocketFileName } from "#lib/state-files.ts";
+import { isSocketFileName } from "#lib/files/state-files.ts";
 
 /** A socket has its name of its own for a moment only, before it is renamed. */
 const abandonedAfterMs = 600_000;

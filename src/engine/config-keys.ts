@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { defaultPaths } from "#lib/default-paths.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
 /**

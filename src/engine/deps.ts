@@ -1,4 +1,5 @@
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
+import type { Trace } from "#engine/call/trace.ts";
 import type { EngineConfig } from "./config.ts";
 import type {
   ClusterSource,
@@ -11,7 +12,6 @@ import type {
   StatusPublisher,
 } from "./ports.ts";
 import type { RecordStore } from "./record-store.ts";
-import type { Trace } from "./trace.ts";
 
 /** Everything that the engine depends on; built once by its process (daemon or standalone). */
 export interface EngineDeps {

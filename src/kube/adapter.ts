@@ -3,7 +3,7 @@ import { ApiClient } from "#kube/api/client.ts";
 import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
-import { untilAborted } from "#lib/deadline.ts";
+import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { withValue } from "#lib/document-error.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

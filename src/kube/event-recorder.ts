@@ -1,9 +1,9 @@
 import type { EventReason, EventRecorder, EventSubject, Logger } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
-import { pause } from "#lib/deadline.ts";
+import { pause } from "#lib/concurrency/deadline.ts";
+import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
-import { TokenBucket } from "#lib/token-bucket.ts";
 import { apiPaths } from "./cluster-source.ts";
 import {
   cutMessage,

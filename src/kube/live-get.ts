@@ -1,8 +1,8 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
-import { Backoff } from "#lib/backoff.ts";
-import { deadline, pause, untilAborted } from "#lib/deadline.ts";
+import { Backoff } from "#lib/concurrency/backoff.ts";
+import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 

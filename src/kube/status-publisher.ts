@@ -1,8 +1,8 @@
 import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
-import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
-import { deadline, pause, untilAborted } from "#lib/deadline.ts";
+import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
+import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { apiPaths } from "./cluster-source.ts";
 import { metadataOnly } from "./objects.ts";

@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
-import { pause } from "#lib/deadline.ts";
+import { pause } from "#lib/concurrency/deadline.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { apiPaths } from "./cluster-source.ts";
 import { keyOfObject, podOf } from "./objects.ts";

@@ -7,8 +7,8 @@ import {
   type ListWatchTimings,
   parseWatchEvent,
 } from "#kube/api/list-watch.ts";
-import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
-import { pause, untilAborted } from "#lib/deadline.ts";
+import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
+import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { type RestartReason, restartReason } from "./restart-reason.ts";
 
 /** Times of a {@link WatchCache}; the defaults are for production. */

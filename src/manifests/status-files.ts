@@ -1,8 +1,8 @@
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
-import { swapIn } from "#lib/atomic-write.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
+import { swapIn } from "#lib/files/atomic-write.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Writes the network-status value of each pod to `<dir>/.status/<namespace>/<pod>.json`. */

@@ -1,9 +1,9 @@
 import { type FileHandle, open, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { RecordKey } from "#engine/record.ts";
-import { syncDirectory } from "#lib/atomic-write.ts";
-import type { KeyedMutex } from "#lib/keyed-mutex.ts";
-import { latestFileName, planFileName, recordFileName } from "#lib/state-files.ts";
+import type { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
+import { syncDirectory } from "#lib/files/atomic-write.ts";
+import { latestFileName, planFileName, recordFileName } from "#lib/files/state-files.ts";
 import { ignoreAbsent } from "./state-file.ts";
 
 /** How long after an update its content may still be lost in a power loss. */

@@ -4,16 +4,16 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { DamagedRecord, RecordStore } from "#engine/record-store.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
-import { syncDirectory } from "#lib/atomic-write.ts";
+import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { KeyedMutex } from "#lib/keyed-mutex.ts";
+import { syncDirectory } from "#lib/files/atomic-write.ts";
 import {
   damagedFileName,
   latestFileName,
   planFileName,
   recordFileName,
   tombstoneFileName,
-} from "#lib/state-files.ts";
+} from "#lib/files/state-files.ts";
 import { DelayedSync } from "./delayed-sync.ts";
 import { readLatest } from "./latest.ts";
 import { formatPlan, parsePlan } from "./plan-file.ts";

@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { latestFileName } from "#lib/state-files.ts";
+import { latestFileName } from "#lib/files/state-files.ts";
 import { readIfPresent } from "./state-file.ts";
 
 /** How a kind of file is read. */

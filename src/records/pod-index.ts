@@ -1,5 +1,5 @@
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
-import { recordFileName } from "#lib/state-files.ts";
+import { recordFileName } from "#lib/files/state-files.ts";
 
 /** The pod of each recorded sandbox interface. */
 export class PodIndex {

@@ -1,5 +1,5 @@
 import type { RecordKey } from "#engine/record.ts";
-import { parseStateFileName, recordFileName } from "#lib/state-files.ts";
+import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
 
 /** The sandbox interfaces that have a record or a plan among these files, sorted, and whether they have a record. */
 export function sandboxInterfaces(names: readonly string[]): [RecordKey, boolean][] {

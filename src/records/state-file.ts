@@ -1,8 +1,8 @@
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, readFile, rename, stat, unlink } from "node:fs/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { writeTemporary } from "#lib/atomic-write.ts";
-import { freeLater } from "#lib/free-later.ts";
+import { writeTemporary } from "#lib/files/atomic-write.ts";
+import { freeLater } from "#lib/files/free-later.ts";
 
 /** The content of a file; undefined when it does not exist. @throws CniError 5 naming the file */
 export async function readIfPresent(

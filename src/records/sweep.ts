@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseStateFileName, type StateFile } from "#lib/state-files.ts";
+import { parseStateFileName, type StateFile } from "#lib/files/state-files.ts";
 import { removeIfPresent, statIfPresent } from "./state-file.ts";
 
 /** The age from which a temporary or lock file no longer belongs to the process that made it. */

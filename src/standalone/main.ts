@@ -1,9 +1,9 @@
 import { hostname } from "node:os";
 import { performance } from "node:perf_hooks";
 import process from "node:process";
-import { defaultPaths } from "#lib/default-paths.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { standalonePaths } from "#lib/standalone-paths.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
+import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
 import { stderrLogger } from "./logger.ts";

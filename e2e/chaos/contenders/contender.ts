@@ -1,8 +1,8 @@
-import type { Daemon } from "../daemon.ts";
 import type { Operation } from "../fault.ts";
-import type { KubeApi } from "../kube-api.ts";
-import type { Place } from "../place.ts";
-import type { Command } from "../runtime-call.ts";
+import type { Daemon } from "../lab/daemon.ts";
+import type { KubeApi } from "../lab/kube-api.ts";
+import type { Place } from "../lab/place.ts";
+import type { Command } from "../lab/runtime-call.ts";
 
 /** One pod of a run. */
 export interface Sandbox {

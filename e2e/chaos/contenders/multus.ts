@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Daemon } from "../daemon.ts";
 import type { FaultKind } from "../fault.ts";
-import { confList, networks } from "../topology.ts";
+import { Daemon } from "../lab/daemon.ts";
+import { confList, networks } from "../lab/topology.ts";
 import {
   type CallOptions,
   type Contender,

@@ -1,8 +1,8 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { distPath, nodeBinary } from "../../support/paths.ts";
-import { Daemon } from "../daemon.ts";
-import { confList, networks } from "../topology.ts";
+import { Daemon } from "../lab/daemon.ts";
+import { confList, networks } from "../lab/topology.ts";
 import {
   type Contender,
   type ContenderParts,

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { type Limit, limits } from "#cni/limits.ts";
 import { networkKeys } from "#engine/config-keys.ts";
-import { defaultPaths } from "#lib/default-paths.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { configSchema } from "./schema.ts";
 
 /** What is used of a JSON Schema. */

@@ -6,7 +6,7 @@ import {
   nonEmptyText,
   refuseExclusiveKeys,
 } from "#engine/config-keys.ts";
-import { defaultPaths, plexusConfName } from "#lib/default-paths.ts";
+import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { isListenAddress } from "./listen-address.ts";
 
 const fileName = nonEmptyText.refine((file) => !file.includes("/"), {

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { watchDirectory } from "#lib/watch-directory.ts";
+import { watchDirectory } from "#lib/files/watch-directory.ts";
 import type { DaemonConfig } from "./config.ts";
 import { parseConfig } from "./parse.ts";
 

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkFile } from "#cni/conf/load.ts";
 import type { ConfFiles } from "#engine/ports.ts";
-import { plexusConfName } from "#lib/default-paths.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
 import { isMetaPluginType } from "#npwg/meta-plugins.ts";
 
 /** A configuration file that may be the primary CNI's. */

@@ -1,4 +1,4 @@
-import { Backoff, type BackoffOptions } from "#lib/backoff.ts";
+import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import type { CniConfDir } from "./plexus-conf.ts";
 
 /** What somebody else did to our file. */

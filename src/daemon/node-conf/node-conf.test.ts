@@ -15,7 +15,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
-import { plexusConfName } from "#lib/default-paths.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
 import { type NodeConf, startNodeConf } from "./node-conf.ts";
 import type { NodeConfState } from "./status.ts";
 import type { NodeConfTimings } from "./timings.ts";

@@ -1,6 +1,6 @@
+import { WakeableSleep } from "#lib/concurrency/wakeable-sleep.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { WakeableSleep } from "#lib/wakeable-sleep.ts";
-import { type DirectoryWatch, watchDirectory } from "#lib/watch-directory.ts";
+import { type DirectoryWatch, watchDirectory } from "#lib/files/watch-directory.ts";
 import type { WaitPhase } from "./phases.ts";
 import { NodeConfReconciler, type ReconcilerOptions } from "./reconciler.ts";
 import { isSameStatus, type NodeConfStatus } from "./status.ts";

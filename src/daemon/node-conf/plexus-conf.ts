@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { ConfFiles } from "#engine/ports.ts";
-import { atomicWrite } from "#lib/atomic-write.ts";
-import { plexusConfName } from "#lib/default-paths.ts";
-import { targetOfTemporaryName } from "#lib/temporary-name.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { isConfFile } from "./candidates.ts";
 import type { Primary } from "./choose-primary.ts";
 

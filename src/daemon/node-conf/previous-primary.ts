@@ -1,9 +1,9 @@
 import { mkdir, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { atomicWrite } from "#lib/atomic-write.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { primaryConfName } from "#lib/files/state-files.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
-import { primaryConfName } from "#lib/state-files.ts";
 
 /** Remembers which file was the primary, over restarts and over the loss of our own file. */
 export class PreviousPrimary {

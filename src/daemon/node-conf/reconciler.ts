@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
-import { plexusConfName } from "#lib/default-paths.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
 import type { PrimaryChoice } from "./choose-primary.ts";
 import { findForeignChange, RestoreBackoff } from "./foreign-change.ts";
 import type { ChoosePhase, GuardPhase, Phase, WaitPhase, WritePhase } from "./phases.ts";

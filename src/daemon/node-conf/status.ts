@@ -1,4 +1,4 @@
-import { plexusConfName } from "#lib/default-paths.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
 import type { PrimaryChoice } from "./choose-primary.ts";
 import type { ForeignChange } from "./foreign-change.ts";
 import type { CniConfDir } from "./plexus-conf.ts";

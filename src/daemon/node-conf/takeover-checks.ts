@@ -2,11 +2,11 @@ import { mkdir, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { parseNetConfList } from "#cni/conf/conf.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { executableNames } from "#lib/default-paths.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { executableNames } from "#lib/files/default-paths.ts";
+import { primaryConfName } from "#lib/files/state-files.ts";
+import { temporaryName } from "#lib/files/temporary-name.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { primaryConfName } from "#lib/state-files.ts";
-import { temporaryName } from "#lib/temporary-name.ts";
 import { isInstalled, missingPlugins } from "./candidates.ts";
 
 /** More than the record and the teardown plan of a usual pod. */

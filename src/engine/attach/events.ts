@@ -1,7 +1,7 @@
 import type { CallContext } from "#engine/deps.ts";
+import { RefusedRequest } from "#engine/plan/refused-request.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
-import { RefusedRequest } from "#engine/refused-request.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
 /** The longest message about a failure of plugins, which may be long; the error object of the call has all of it. */

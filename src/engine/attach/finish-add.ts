@@ -1,13 +1,13 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import type { CallContext } from "#engine/deps.ts";
-import { recordPendingStatus } from "#engine/pending-status.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { updateRecord } from "#engine/update-record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { withProgress } from "./attachment-record.ts";
 import { applyDefaultRoutes } from "./default-routes.ts";
 import { emitAddedInterfaces } from "./events.ts";
+import { recordPendingStatus } from "./pending-status.ts";
 import { type AttachedSandbox, publishStatus } from "./publish-status.ts";
 
 /**

@@ -1,5 +1,4 @@
 import type { CallContext } from "#engine/deps.ts";
-import type { PendingStatus } from "#engine/pending-status.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
@@ -11,6 +10,7 @@ import {
   type NetworkStatus,
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import type { PendingStatus } from "./pending-status.ts";
 
 /** A sandbox whose networks are all attached. */
 export interface AttachedSandbox {

@@ -3,10 +3,10 @@ import { detachRecord } from "#engine/detach/detach-record.ts";
 import { namespaceIsGone, netnsOfRecord } from "#engine/detach/netns.ts";
 import { HostGoneError } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record.ts";
+import type { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
+import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import type { KeyedMutex } from "#lib/keyed-mutex.ts";
-import { recordFileName } from "#lib/state-files.ts";
-import { TimeBudget } from "#lib/time-budget.ts";
+import { recordFileName } from "#lib/files/state-files.ts";
 import { leftoverBackoffMs } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
 

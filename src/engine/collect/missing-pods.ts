@@ -1,6 +1,6 @@
 import type { EngineDeps } from "#engine/deps.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
-import { recordFileName } from "#lib/state-files.ts";
+import { recordFileName } from "#lib/files/state-files.ts";
 
 /** How long a pod must have been absent before its sandbox counts as one that nobody will delete. */
 const absentForMs = 600_000;

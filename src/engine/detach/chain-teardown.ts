@@ -3,7 +3,7 @@ import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { EventSubject } from "#engine/ports.ts";
-import type { TimeBudget } from "#lib/time-budget.ts";
+import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { ipamCall } from "./ipam.ts";
 import { interfaceIsGone } from "./netns.ts";
 

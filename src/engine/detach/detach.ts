@@ -4,7 +4,7 @@ import { collectFailures, type Failure } from "#engine/failures.ts";
 import { recordedList, runtimeConf, withNetworkContext } from "#engine/planned-attachment.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
 import { extendedPath } from "#engine/search-path.ts";
-import { TimeBudget } from "#lib/time-budget.ts";
+import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachChain } from "./chain-teardown.ts";
 
 /** A sandbox of which attachments are to be detached. */

@@ -2,7 +2,6 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
-import { RefusedRequest } from "#engine/refused-request.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
@@ -15,6 +14,7 @@ import {
 } from "#npwg/selection/selection.ts";
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
+import { RefusedRequest } from "./refused-request.ts";
 
 /** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
 interface PodRequests {

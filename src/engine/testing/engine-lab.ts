@@ -1,4 +1,4 @@
-import type { CallAnswer } from "#engine/call.ts";
+import type { CallAnswer } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { EngineMetrics } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";

@@ -1,6 +1,6 @@
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { deadline } from "#lib/deadline.ts";
+import { deadline } from "#lib/concurrency/deadline.ts";
 import type { Json } from "#lib/json.ts";
 import { ApiError, answerTooLong, apiErrorOf, asApiError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";

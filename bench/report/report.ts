@@ -1,4 +1,4 @@
-import type { CaseResult, Growth, Results, Row } from "./results.ts";
+import type { CaseResult, Growth, Results, Row } from "../results.ts";
 import { table } from "./tables.ts";
 
 /** The results as Markdown. */

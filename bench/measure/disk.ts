@@ -4,10 +4,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
-import type { Contender } from "./contenders.ts";
-import type { Delegates } from "./delegates.ts";
-import type { Place } from "./place.ts";
-import type { Disk } from "./results.ts";
+import type { Contender } from "../contenders.ts";
+import type { Delegates } from "../delegates.ts";
+import type { Place } from "../place.ts";
+import type { Disk } from "../results.ts";
 
 /** What follows a call behind its back is waited for: Plexus's second fsync comes half a second later. */
 const settleMs = 1000;

@@ -1,5 +1,5 @@
 import type { CniError } from "#cni/error.ts";
-import type { DelegateHost } from "./ports.ts";
+import type { DelegateHost } from "#engine/ports.ts";
 
 /** A call as the shim passes it on. */
 export interface Call {

@@ -1,6 +1,6 @@
-import type { Contender } from "./contenders.ts";
-import type { Delegates } from "./delegates.ts";
-import type { Phase } from "./results.ts";
+import type { Contender } from "../contenders.ts";
+import type { Delegates } from "../delegates.ts";
+import type { Phase } from "../results.ts";
 import { summarize } from "./statistics.ts";
 
 /** The row that the phases are parts of. */

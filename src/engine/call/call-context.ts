@@ -1,6 +1,6 @@
+import type { CallContext, EngineDeps } from "#engine/deps.ts";
 import type { CallHost } from "./call.ts";
 import { CallDelegates } from "./call-delegates.ts";
-import type { CallContext, EngineDeps } from "./deps.ts";
 import { Trace } from "./trace.ts";
 
 /** What a call is served with. */

@@ -1,8 +1,8 @@
 import { existsSync, statSync } from "node:fs";
-import { distPath, repositoryRoot } from "../e2e/support/paths.ts";
-import type { Multus } from "./peers/multus.ts";
-import type { Place } from "./place.ts";
-import type { Results } from "./results.ts";
+import { distPath, repositoryRoot } from "../../e2e/support/paths.ts";
+import type { Multus } from "../peers/multus.ts";
+import type { Place } from "../place.ts";
+import type { Results } from "../results.ts";
 
 /** Bytes of what each contender puts on a node; of Plexus's image where `make image` has made it. */
 export async function installedSizes(

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Contender } from "./contenders.ts";
-import type { Delegates } from "./delegates.ts";
-import type { Place } from "./place.ts";
-import type { ProcessMemory } from "./results.ts";
+import type { Contender } from "../contenders.ts";
+import type { Delegates } from "../delegates.ts";
+import type { Place } from "../place.ts";
+import type { ProcessMemory } from "../results.ts";
 
 /** How often a call is made; each process counts with its highest. */
 const times = 5;

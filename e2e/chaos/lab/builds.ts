@@ -2,7 +2,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { repositoryRoot } from "../support/paths.ts";
+import { repositoryRoot } from "../../support/paths.ts";
 
 /** What the matrix runs beside the product: made anew for it, gone with it. */
 export interface Builds extends AsyncDisposable {

@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { cniPluginDir } from "../support/paths.ts";
+import { cniPluginDir } from "../../support/paths.ts";
 import { pluginTypes } from "./topology.ts";
 
 /** Where one worker works. It is alone in network, mount and process namespaces, so names can be fixed. */

@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
+import type { EventReason } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { EventReason } from "./ports.ts";
 
 /** A request of a pod that is refused for a reason that its event names. */
 export class RefusedRequest extends CniError {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ApiServer } from "./api-server/client.ts";
-import type { Counts } from "./api-server/main.ts";
-import type { Contender } from "./contenders.ts";
-import type { Delegates } from "./delegates.ts";
-import type { Row } from "./results.ts";
+import type { ApiServer } from "../api-server/client.ts";
+import type { Counts } from "../api-server/main.ts";
+import type { Contender } from "../contenders.ts";
+import type { Delegates } from "../delegates.ts";
+import type { Row } from "../results.ts";
 import type { Outcome } from "./runner.ts";
 import { summarize } from "./statistics.ts";
 

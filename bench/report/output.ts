@@ -1,10 +1,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { repositoryRoot } from "../e2e/support/paths.ts";
+import { repositoryRoot } from "../../e2e/support/paths.ts";
+import type { Results } from "../results.ts";
 import { comparisonChart } from "./comparison-chart.ts";
 import { growthChart } from "./growth-chart.ts";
 import { formatReport } from "./report.ts";
-import type { Results } from "./results.ts";
 
 const docs = join(repositoryRoot, "docs");
 const page = join(docs, "performance.md");

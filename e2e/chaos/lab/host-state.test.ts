@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { execa } from "execa";
 import { beforeAll, expect, test } from "vitest";
-import { nodeBinary } from "../support/paths.ts";
+import { nodeBinary } from "../../support/paths.ts";
 import { makeBuilds } from "./builds.ts";
 import { namespaceFlags } from "./place.ts";
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Fault } from "./fault.ts";
+import type { Fault } from "../fault.ts";
 import type { Place } from "./place.ts";
 import { ipamType } from "./topology.ts";
 

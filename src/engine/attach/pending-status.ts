@@ -1,6 +1,6 @@
-import type { CallContext, EngineDeps } from "./deps.ts";
-import type { AttachmentRecord } from "./record.ts";
-import { updateRecord } from "./update-record.ts";
+import type { CallContext, EngineDeps } from "#engine/deps.ts";
+import type { AttachmentRecord } from "#engine/record.ts";
+import { updateRecord } from "#engine/update-record.ts";
 
 /*
  * A status annotation that could not be written while its ADD lasted is in the record until it is.

@@ -78,7 +78,7 @@ test.each([
   "%s.lock",
   ".gc.lock",
 ])("the shim has the name %j too", async (format) => {
-  const shim = new URL("../../shim/", import.meta.url);
+  const shim = new URL("../../../shim/", import.meta.url);
   const names = (await readdir(shim)).filter((name) => name.endsWith(".c"));
   const sources = await Promise.all(names.map((name) => readFile(new URL(name, shim), "utf8")));
   expect(sources.some((text) => text.includes(`/${format}"`) || text.includes(`"${format}"`))).toBe(

@@ -1,5 +1,5 @@
+import type { Growth, Results } from "../results.ts";
 import { colorOf } from "./colors.ts";
-import type { Growth, Results } from "./results.ts";
 import { element, picture, text } from "./svg.ts";
 
 const columns = 3;
