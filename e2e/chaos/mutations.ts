@@ -23,8 +23,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: "the shim does not wait for ever for an engine that hangs",
     file: "shim/session.c",
-    find: 'call_is(call, "AGENT") ? 0 :',
-    replace: "*call->command ? 0 :",
+    find: 'int silence_ms = setting_ms("PLEXUS_SILENCE_MS", 30000);',
+    replace: "int silence_ms = 0;",
     scenario: "DEL net2/bridge:before plexusd stop; repaired after DEL",
   },
   {
