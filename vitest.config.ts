@@ -18,7 +18,12 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "unit", include: ["src/**/*.test.ts", "e2e/fuzz/*.test.ts"] },
+        test: {
+          name: "unit",
+          include: ["src/**/*.test.ts", "e2e/fuzz/*.test.ts"],
+          // Some start processes and fsync: the limit is for what hangs, not for a busy machine.
+          testTimeout: 30_000,
+        },
       },
       {
         extends: true,
