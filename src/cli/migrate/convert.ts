@@ -4,7 +4,7 @@ import type { MultusConfiguration } from "./multus-files.ts";
 import { translations } from "./multus-keys.ts";
 
 /** What somebody who moves over has to know about one key. */
-export interface MigrationNote {
+interface MigrationNote {
   /** Where the key stands. */
   readonly source: string;
   readonly key: string;

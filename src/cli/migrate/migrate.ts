@@ -1,8 +1,8 @@
 import { open } from "node:fs/promises";
 import { stringify } from "yaml";
+import { type Command, ExitCode, stringFlag } from "#cli/command.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { type Command, ExitCode, stringFlag } from "../command.ts";
 import { convert, type Migration } from "./convert.ts";
 import { findMultusConfigurations } from "./multus-files.ts";
 

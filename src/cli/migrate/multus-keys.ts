@@ -2,7 +2,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 
 /** What becomes of one key of Multus. */
-export interface Translation {
+interface Translation {
   /** Keys of Plexus's configuration, nested ones as `primary.conf`. */
   readonly keys?: JsonObject;
   /** Why nothing stands for it, or what is different, and what to do about it. */
