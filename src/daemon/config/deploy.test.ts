@@ -81,13 +81,20 @@ test("plexusd may read pods and definitions, patch pods' status and record event
   ]);
 });
 
-test("the admission policy is about plexusd's own account", () => {
+test("the admission policies are about plexusd's own account, and in force", () => {
   const { name, namespace } = byKind("ServiceAccount", install).metadata;
-  const policy = byKind("ValidatingAdmissionPolicy", install);
-  const condition = policy.spec.matchConditions[0].expression;
-  expect(condition).toContain(`'system:serviceaccount:${namespace}:${name}'`);
-  expect(byKind("ValidatingAdmissionPolicyBinding", install).spec.policyName).toBe(
-    policy.metadata.name,
+  const policies = install.filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
+  for (const { spec } of policies) {
+    const [condition] = spec.matchConditions;
+    expect(condition.expression).toContain(`'system:serviceaccount:${namespace}:${name}'`);
+  }
+  const bindings = install.filter(({ kind }) => kind === "ValidatingAdmissionPolicyBinding");
+  expect(bindings.map(({ spec }) => spec.policyName)).toEqual([
+    "plexusd-own-pods",
+    "plexusd-own-events",
+  ]);
+  expect(policies.map(({ metadata }) => metadata.name)).toEqual(
+    bindings.map(({ spec }) => spec.policyName),
   );
   expect(byKind("ClusterRoleBinding", install).subjects).toEqual([
     { kind: "ServiceAccount", name, namespace },

@@ -110,7 +110,11 @@ test("writes a configuration of the primary's version with the union of its capa
       {
         type: "plexus",
         clusterNetwork: join(node.conf, "10-calico.conflist"),
-        capabilities: { bandwidth: true, portMappings: true },
+        capabilities: {
+          bandwidth: true,
+          "io.kubernetes.cri.pod-annotations": true,
+          portMappings: true,
+        },
       },
     ],
   });
@@ -118,12 +122,15 @@ test("writes a configuration of the primary's version with the union of its capa
   expect(conf.notReadyReason()).toBeUndefined();
 });
 
-test("adds and leaves out capabilities as configured", async () => {
+test("adds and leaves out capabilities as configured, that of the pod's annotations as well", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
-  await node.start({ capabilities: { ips: true, bandwidth: false } });
-  expect(await node.own()).toMatchObject({
-    plugins: [{ capabilities: { ips: true, portMappings: true } }],
+  const annotations = "io.kubernetes.cri.pod-annotations";
+  await node.start({ capabilities: { ips: true, bandwidth: false, [annotations]: false } });
+  expect(await node.own()).toEqual({
+    cniVersion: "0.3.1",
+    name: "plexus",
+    plugins: [expect.objectContaining({ capabilities: { ips: true, portMappings: true } })],
   });
 });
 
@@ -390,7 +397,12 @@ test("writes at once without a primary where the default network is configured b
   expect(await node.own()).toEqual({
     cniVersion: "1.0.0",
     name: "plexus",
-    plugins: [{ type: "plexus", capabilities: { portMappings: true } }],
+    plugins: [
+      {
+        type: "plexus",
+        capabilities: { "io.kubernetes.cri.pod-annotations": true, portMappings: true },
+      },
+    ],
   });
 });
 

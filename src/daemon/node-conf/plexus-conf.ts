@@ -2,6 +2,7 @@ import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
+import { podAnnotationsCapability } from "#engine/plan/runtime-pod.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
@@ -32,12 +33,16 @@ export function plexusConfText(options: {
   return `${JSON.stringify(conf, undefined, 2)}\n`;
 }
 
-/** The runtime passes on only what the outermost plugin says that it is capable of. */
+/**
+ * The runtime passes on only what the outermost plugin says that it is capable of. With the pod's annotations,
+ * which no primary CNI needs to declare, pods are attached without asking the API about them.
+ */
 function capabilitiesOf(
   primary: Primary | undefined,
   configured: Readonly<Record<string, boolean>>,
 ): Record<string, true> {
   const names = new Set(primary === undefined ? [] : enabledCapabilities(primary.list));
+  names.add(podAnnotationsCapability);
   for (const [name, wanted] of Object.entries(configured)) {
     if (wanted) names.add(name);
     else names.delete(name);

@@ -14,6 +14,7 @@ import {
 } from "#npwg/selection/selection.ts";
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
+import { noSource } from "./pod.ts";
 import { RefusedRequest } from "./refused-request.ts";
 
 /** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
@@ -81,7 +82,9 @@ async function resolve(
 ): Promise<ResolvedNetwork> {
   const displayName = `${selection.namespace}/${selection.name}`;
   checkAccess(ctx, pod, selection);
-  const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
+  const { source } = ctx.deps;
+  if (source === undefined) throw noSource(pod);
+  const nad = await source.getNad(selection, { signal: ctx.signal });
   if (nad === undefined) throw noSuchNetwork(displayName);
   const network = await networkFromNad(ctx, nad);
   const requested = requestedCapabilities(selection);
