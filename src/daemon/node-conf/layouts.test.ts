@@ -57,7 +57,15 @@ async function makeK3sNode() {
   ];
   await mkdir(conf, { recursive: true });
   await mkdir(bin, { recursive: true });
-  for (const plugin of ["bandwidth", "bridge", "flannel", "host-local", "loopback", "portmap"]) {
+  for (const plugin of [
+    "cni",
+    "bandwidth",
+    "bridge",
+    "flannel",
+    "host-local",
+    "loopback",
+    "portmap",
+  ]) {
     await symlink(release, join(bin, plugin));
   }
   await writeFile(join(bin, "plexus"), "", { mode: 0o755 });
