@@ -3,6 +3,7 @@ import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -51,7 +52,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const cluster = await openCluster(options, { config, metrics });
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
-  const confFiles = new HostConfFiles();
+  const confFiles = new HostConfFiles(await readHostView());
   const bootId = await readBootId();
   const engine = new Engine({
     config: () => config.current().engine,

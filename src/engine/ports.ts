@@ -143,6 +143,8 @@ export interface ConfFiles {
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
+  /** Whether this process sees that place of the host: plexusd sees only what is mounted into its container. */
+  sees(path: string): boolean;
 }
 
 /** Device information that device plugins left for a network (device-info specification). */

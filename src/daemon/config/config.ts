@@ -30,6 +30,8 @@ export interface DaemonConfig {
 export interface NodeConfSpec {
   /** Where the container runtime looks for networks. */
   readonly cniConfDir: string;
+  /** The container runtime's plugin directory that the shim is installed in. */
+  readonly shimDir: string;
   /** Where the primary CNI's plugins must be, in order. */
   readonly binDirs: readonly string[];
   /** Where the primary CNI writes its configuration. */
@@ -70,9 +72,12 @@ function nodeConfSpec(file: ConfigFile): NodeConfSpec {
   const path =
     clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
   const isConfigured = clusterNetwork !== undefined || delegates !== undefined;
+  const { cniBinDir } = file;
+  const [shimDir, ...otherDirs] = typeof cniBinDir === "string" ? [cniBinDir] : cniBinDir;
   return {
     cniConfDir,
-    binDirs: [...(binDir === undefined ? [] : [binDir]), file.cniBinDir],
+    shimDir,
+    binDirs: [...(binDir === undefined ? [] : [binDir]), shimDir, ...otherDirs],
     primaryDir: path === undefined ? (primary.dir ?? cniConfDir) : dirname(path),
     primaryConf: path === undefined ? primary.conf : basename(path),
     withoutPrimary: isConfigured && path === undefined,

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, test } from "vitest";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -52,13 +52,11 @@ test("the manifests have the default paths and the default port", () => {
     networks: defaultPaths.confDir,
   });
   expect(container.args).toEqual(["--config", defaultPaths.configFile]);
-  const { imageDir, cniBinDir } = defaultPaths;
+  const { imageDir } = defaultPaths;
   expect(installSpec.initContainers[0].command).toEqual([
     `${imageDir}/node`,
     `${imageDir}/plexusctl.js`,
     "install",
-    "--bin-dir",
-    cniBinDir,
     "--config",
     "/config/config.yaml",
   ]);
@@ -114,6 +112,7 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
         privileged: false,
         allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true,
+        seLinuxOptions: { type: "spc_t" },
         capabilities: { drop: ["ALL"] },
         seccompProfile: { type: "RuntimeDefault" },
       });
@@ -186,6 +185,16 @@ test("the agent runs the image's shim where the container runtime runs it", () =
   ]);
   const path = container.env?.find(({ name }) => name === "CNI_PATH")?.value;
   expect(path?.split(":")).toContain(defaultPaths.cniBinDir);
+});
+
+test("patches of the overlays name what they change: no position in a list", () => {
+  const files = readdirSync(`${root}deploy`, { recursive: true, encoding: "utf8" });
+  const kustomizations = files.filter((file) => file.endsWith("kustomization.yaml"));
+  expect(kustomizations.length).toBeGreaterThan(15);
+  for (const file of kustomizations) {
+    const text = readFileSync(`${root}deploy/${file}`, "utf8");
+    expect(text, file).not.toMatch(/path: *["']?\/\S*\/(\d+|-)(\/|["']?\s|["']?,|$)/m);
+  }
 });
 
 test("the CRD is structural and has the specification's names", () => {

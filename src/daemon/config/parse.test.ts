@@ -67,6 +67,7 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
     logLevel: "debug",
     nodeConf: {
       cniConfDir: "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+      shimDir: "/var/lib/rancher/k3s/data/cni",
       binDirs: ["/var/lib/rancher/k3s/data/cni"],
       primaryDir: "/etc/cni/primary",
       primaryConf: "10-flannel.conflist",
