@@ -1,12 +1,13 @@
+import type { CniArgs } from "#cni/args.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Pod, PodIdentity } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
+const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
+
 /** The pod that CNI_ARGS name with their K8S_* keys; undefined for sandboxes that are not pods (podman). */
-export function podIdentity(
-  cniArgs: readonly (readonly [string, string])[],
-): PodIdentity | undefined {
+export function podIdentity(cniArgs: CniArgs): PodIdentity | undefined {
   const args = new Map(cniArgs);
   const namespace = args.get("K8S_POD_NAMESPACE");
   const name = args.get("K8S_POD_NAME");
@@ -15,6 +16,20 @@ export function podIdentity(
   }
   const uid = args.get("K8S_POD_UID");
   return omitUndefined({ namespace, name, uid: uid || undefined });
+}
+
+/**
+ * The same for an ADD, which must not take a pod that is named wrongly for a sandbox that is none.
+ * @throws CniError 4 when there are K8S_* keys that do not name a pod
+ */
+export function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
+  const identity = podIdentity(cniArgs);
+  const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];
+  if (identity !== undefined || key === undefined) return identity;
+  throw new CniError(
+    CniErrorCode.InvalidEnvironmentVariables,
+    `invalid CNI_ARGS: there is ${key}, but K8S_POD_NAMESPACE and K8S_POD_NAME do not name a pod`,
+  );
 }
 
 /**
