@@ -67,11 +67,11 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
 }
 
 function nodeConfSpec(file: ConfigFile): NodeConfSpec {
-  const { cniConfDir, clusterNetwork, delegates, binDir, primary } = file;
+  const { cniConfDir, clusterNetwork, delegates = [], binDir, primary } = file;
   // A default network that is given as a file is the primary CNI's, wherever it is.
   const path =
     clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
-  const isConfigured = clusterNetwork !== undefined || delegates !== undefined;
+  const isConfigured = clusterNetwork !== undefined || delegates.length > 0;
   const { cniBinDir } = file;
   const [shimDir, ...otherDirs] = typeof cniBinDir === "string" ? [cniBinDir] : cniBinDir;
   return {
@@ -81,7 +81,7 @@ function nodeConfSpec(file: ConfigFile): NodeConfSpec {
     primaryDir: path === undefined ? (primary.dir ?? cniConfDir) : dirname(path),
     primaryConf: path === undefined ? primary.conf : basename(path),
     withoutPrimary: isConfigured && path === undefined,
-    delegates: delegates ?? [],
+    delegates,
     settleMs: primary.settleMs,
     readinessFile: file.readinessindicatorfile === "" ? undefined : file.readinessindicatorfile,
     capabilities: file.capabilities,

@@ -88,7 +88,8 @@ async function resolve(
   if (nad === undefined) throw noSuchNetwork(displayName);
   const network = await networkFromNad(ctx, nad);
   const requested = requestedCapabilities(selection);
-  checkCapabilities(network.list, requested, displayName);
+  const cniArgsSuffice = ctx.config.undeclaredRequests === "cniArgs";
+  checkCapabilities(network.list, requested, { display: displayName, cniArgsSuffice });
   const list =
     selection.cniArgs === undefined ? network.list : withCniArgs(network.list, selection.cniArgs);
   return { ...network, list, capabilityArgs: requested, selection };
