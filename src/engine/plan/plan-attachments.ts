@@ -7,9 +7,8 @@ import type { Pod } from "#engine/ports.ts";
 import { RecordSize } from "#engine/record-size.ts";
 import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
-import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { configuredNetworks } from "./default-network.ts";
+import { configuredNetworks, runtimeConfigOf } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
@@ -55,9 +54,8 @@ async function selectNetworks(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
-  const runtimeConfig = request.conf.raw.runtimeConfig;
   const configured = await configuredNetworks(ctx, {
-    runtimeConfig: isJsonObject(runtimeConfig) ? runtimeConfig : {},
+    runtimeConfig: runtimeConfigOf(request),
     podNamespace: pod?.namespace,
   });
   if (pod === undefined) return { networks: configured };
