@@ -28,6 +28,7 @@ export const networkKeyDefaults = {
   globalNamespaces: ["default"] as readonly string[],
   confDir: defaultPaths.confDir as string,
   invalidAnnotation: "ignore" as "ignore" | "fail",
+  checkDelegates: "defaultNetwork" as "defaultNetwork" | "all",
 };
 
 const confObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
@@ -120,6 +121,14 @@ export const networkKeys = {
       description:
         "What becomes of a pod whose networks annotation cannot be read: it starts with the default network only, or not at all.",
       default: networkKeyDefaults.invalidAnnotation,
+    })
+    .exactOptional(),
+  checkDelegates: z
+    .enum(["defaultNetwork", "all"])
+    .meta({
+      description:
+        "Whose plugins a CHECK asks, besides what Plexus verifies of every attachment: its record, its interfaces and their addresses. A plugin that finds fault fails the CHECK, and with it, under CRI-O, the start of the pod.",
+      default: networkKeyDefaults.checkDelegates,
     })
     .exactOptional(),
 };
