@@ -40,7 +40,7 @@ export interface Command {
   readonly help: string;
   readonly flags: NonNullable<ParseArgsConfig["options"]>;
   /** How many arguments it takes besides flags. */
-  readonly argumentCount: number;
+  readonly argumentCount: number | "one or more";
   /** @throws Error, which is printed in one line and means {@link ExitCode.Failed} */
   run(args: CommandArguments, output: CliOutput): Promise<ExitCode>;
 }
