@@ -26,13 +26,13 @@ function delegatesTo(node: Node, file: string): object {
   return { plugins: [expect.objectContaining({ clusterNetwork: join(node.conf, file) })] };
 }
 
-test("writes a configuration of the primary's version with the union of its capabilities", async () => {
+test("writes a configuration of the primary's name and version with the union of its capabilities", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
   const conf = await node.start();
   expect(await node.own()).toEqual({
     cniVersion: "0.3.1",
-    name: "plexus",
+    name: "k8s-pod-network",
     plugins: [
       {
         type: "plexus",
@@ -155,6 +155,8 @@ test("follows the primary's changes", async () => {
   const conf = await node.start();
   await node.put("10-calico.conflist", calico.replace("0.3.1", "1.1.0"));
   await vi.waitFor(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.1.0" }));
+  await node.put("10-calico.conflist", calico.replace("k8s-pod-network", "renamed"));
+  await vi.waitFor(async () => expect(await node.own()).toMatchObject({ name: "renamed" }));
   expect(conf.states).toEqual(["active"]);
 });
 
@@ -331,6 +333,26 @@ test("writes at once without a primary where the default network is configured b
       },
     ],
   });
+});
+
+test("gives its file the primary's name where an earlier release has called the network plexus", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await (await node.start()).stop();
+  await node.put(plexusConfName, JSON.stringify({ ...(await node.own()), name: "plexus" }));
+  const conf = await node.start();
+  expect(await node.own()).toMatchObject({ name: "k8s-pod-network" });
+  expect(conf.states).toEqual(["active"]);
+});
+
+test("has the name of the default network that is configured inline", async () => {
+  const node = await makeNode();
+  const delegates = [
+    { cniVersion: "1.0.0", name: "cbr0", plugins: [{ type: "flannel" }] },
+    { cniVersion: "1.0.0", name: "storage", plugins: [{ type: "flannel" }] },
+  ];
+  await node.start({ withoutPrimary: true, delegates });
+  expect(await node.own()).toMatchObject({ name: "cbr0", cniVersion: "1.0.0" });
 });
 
 test("reconcileNow() applies a changed configuration at once", async () => {
