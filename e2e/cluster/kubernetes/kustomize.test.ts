@@ -32,8 +32,11 @@ test("kustomize makes deploy/install.yaml of deploy/base", async () => {
   expect(sorted(await kustomize("base"))).toEqual(sorted(install));
 });
 
-/** Those that install Plexus itself; the agent comes beside any of them. */
-const distributions = readdirSync(`${root}deploy/overlays`).filter((name) => name !== "agent");
+/** They come beside any overlay that installs Plexus itself. */
+const additions = ["agent", "sandboxes"];
+const distributions = readdirSync(`${root}deploy/overlays`).filter(
+  (name) => !additions.includes(name),
+);
 
 test.each(distributions)("overlay %s keeps its paths together", async (name) => {
   const all = await kustomize(`overlays/${name}`);
