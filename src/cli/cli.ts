@@ -4,6 +4,7 @@ import { type CliOutput, type Command, type CommandArguments, ExitCode } from ".
 import { configCheckCommand } from "./config-check.ts";
 import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
+import { migrateCommand } from "./migrate/migrate.ts";
 import { recordsCommand } from "./records.ts";
 import { sandboxesCommand } from "./sandboxes.ts";
 import { statusCommand } from "./status.ts";
@@ -16,6 +17,7 @@ const commands: readonly Command[] = [
   configCheckCommand,
   installCommand,
   uninstallCommand,
+  migrateCommand,
   sandboxesCommand,
 ];
 
@@ -91,14 +93,22 @@ function parse(command: Command, argv: readonly string[]): ParsedArguments {
       args: [...argv],
       options: command.flags,
       strict: true,
-      allowPositionals: command.argumentCount > 0,
+      allowPositionals: command.argumentCount !== 0,
     });
-    if (positionals.length !== command.argumentCount) {
-      return { kind: "wrong-usage", problem: `takes ${command.argumentCount} argument` };
+    if (!isRightCount(positionals.length, command)) {
+      return { kind: "wrong-usage", problem: `takes ${argumentsText(command)}` };
     }
     const flags = values as CommandArguments["flags"];
     return { kind: "arguments", args: { flags, positionals } };
   } catch (error) {
     return { kind: "wrong-usage", problem: errorMessage(error) };
   }
+}
+
+function isRightCount(count: number, { argumentCount }: Command): boolean {
+  return argumentCount === "one or more" ? count > 0 : count === argumentCount;
+}
+
+function argumentsText({ argumentCount }: Command): string {
+  return `${argumentCount} argument${argumentCount === 1 ? "" : "s"}`;
 }

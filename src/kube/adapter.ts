@@ -8,6 +8,7 @@ import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { withValue } from "#lib/document-error.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import { type AccessReview, accessReview } from "./access-review.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
 import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
@@ -46,6 +47,8 @@ export interface KubeAdapter {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  /** Asks the API server whose token it is. */
+  readonly accessReview: AccessReview;
   /** Records an event about this node's configuration on the Node. Never waits, never throws. */
   recordOnNode(event: {
     type: "Normal" | "Warning";
@@ -91,6 +94,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     source: new ApiClusterSource({ pods, nads, live }),
     publisher,
     events,
+    accessReview: accessReview(client, options.apiTimeoutMs),
     recordOnNode: (event) => events.recordOnNode(event),
     synced: () => pods.synced && nads.synced,
     whenSynced: async (signal) => {

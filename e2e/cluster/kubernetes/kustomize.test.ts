@@ -52,6 +52,24 @@ test.each(distributions)("overlay %s keeps its paths together", async (name) => 
   expect(new Set(binDirs)).toEqual(new Set(nodeConf.binDirs));
 });
 
+test("component metrics gives plexusd the rights and the port that the PodMonitor reads from", async () => {
+  const all = await kustomize("overlays/metrics");
+  const [plexusd] = byKind("DaemonSet", all).spec.template.spec.containers;
+  expect(plexusd.args).toEqual(["--config", "/etc/plexus/config.yaml", "--metrics", "*:19501"]);
+  expect(plexusd.ports).toEqual([{ name: "metrics", containerPort: 19501, protocol: "TCP" }]);
+  const monitoring = await kustomize("monitoring");
+  const kinds = monitoring.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+  expect(kinds.toSorted()).toEqual([
+    "ConfigMap/plexus-dashboard",
+    "PodMonitor/plexus",
+    "PrometheusRule/plexus",
+  ]);
+  const text = JSON.stringify(monitoring.find(({ kind }) => kind === "PodMonitor"));
+  expect(text).toContain('"name":"plexus-metrics-reader"');
+  const secrets = all.filter(({ kind }) => kind === "Secret").map(({ metadata }) => metadata.name);
+  expect(secrets).toEqual(["plexus-metrics-reader"]);
+});
+
 test("overlay talos leaves the host's /etc/plexus alone, which is read-only there", async () => {
   for (const dir of ["overlays/talos", "overlays/talos/uninstall"]) {
     const { spec } = byKind("DaemonSet", await kustomize(dir)).spec.template;

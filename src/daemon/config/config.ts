@@ -2,7 +2,12 @@ import { basename, dirname } from "node:path";
 import { type EngineConfig, engineConfigFromKeys } from "#engine/config.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
+import {
+  type ListenAddress,
+  type MetricsAddress,
+  parseListenAddress,
+  parseMetricsAddress,
+} from "./listen-address.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
 
 /** What plexusd is configured to do. */
@@ -15,6 +20,8 @@ export interface DaemonConfig {
   readonly statusWaitMs: number;
   /** Where health and metrics are served; undefined = nowhere. */
   readonly http: ListenAddress | undefined;
+  /** Where metrics are served over TLS to callers with the right; undefined = nowhere. */
+  readonly metricsAddress: MetricsAddress | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly nodeConf: NodeConfSpec;
 }
@@ -51,6 +58,7 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     apiTimeoutMs,
     statusWaitMs,
     http: file.http === "off" ? undefined : parseListenAddress(file.http),
+    metricsAddress: parseMetricsAddress(file.metricsAddress),
     logLevel,
     nodeConf: nodeConfSpec(file),
   };
