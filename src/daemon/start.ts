@@ -1,4 +1,5 @@
 import { performance } from "node:perf_hooks";
+import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -62,6 +63,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     records,
     confFiles,
     deviceInfo: new HostDeviceInfoFiles(),
+    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,
     metrics: metrics.engine,
     clock: () => performance.now(),

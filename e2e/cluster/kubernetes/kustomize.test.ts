@@ -44,9 +44,10 @@ test("kustomize makes deploy/install.yaml of deploy/base", async () => {
   expect(sorted(await kustomize("base"))).toEqual(sorted(install));
 });
 
-/** Those of platforms; the agent and the metrics come beside any of them. */
+/** They come beside any overlay that installs Plexus itself. */
+const additions = ["agent", "metrics", "sandboxes"];
 const distributions = readdirSync(`${root}deploy/overlays`).filter(
-  (name) => name !== "agent" && name !== "metrics",
+  (name) => !additions.includes(name),
 );
 
 /** The node's configuration that an overlay brings. */

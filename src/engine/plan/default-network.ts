@@ -3,11 +3,10 @@ import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
-import type { RequestConf } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
