@@ -46,7 +46,7 @@ export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<Pod
     return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
   }
   const secondaries: ResolvedNetwork[] = [];
-  for (const selection of selections) secondaries.push(await resolve(ctx, pod, selection));
+  for (const selection of selections) secondaries.push(await resolveSelection(ctx, pod, selection));
   return omitUndefined({ secondaries, defaultNetwork });
 }
 
@@ -63,19 +63,27 @@ function invalidAnnotation(error: SelectionError): RefusedRequest {
   return new RefusedRequest("InvalidNetworkAnnotation", error);
 }
 
-async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
+/**
+ * The network that the pod has instead of the cluster default network, if its annotation names one.
+ * @throws CniError as {@link requestedNetworks}
+ */
+export async function defaultOverride(
+  ctx: CallContext,
+  pod: Pod,
+): Promise<ResolvedNetwork | undefined> {
   const annotation = pod.annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
   const defaultNamespace = ctx.config.plexusNamespace;
   try {
     const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
-    return { ...(await resolve(ctx, pod, selection)), isDefault: true };
+    return { ...(await resolveSelection(ctx, pod, selection)), isDefault: true };
   } catch (error) {
     throw error instanceof SelectionError ? invalidAnnotation(error) : error;
   }
 }
 
-async function resolve(
+/** The network of one selection. @throws CniError as {@link requestedNetworks} */
+export async function resolveSelection(
   ctx: CallContext,
   pod: Pod,
   selection: NetworkSelection,
