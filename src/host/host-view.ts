@@ -16,10 +16,10 @@ export const wholeHost: HostView = { sees: () => true };
  * directory that only leads to one of them is not seen: a container has one of its own there.
  */
 export function viewOf(mounted: readonly string[]): HostView {
-  const places = mounted.map((path) => normalize(path).replace(/\/+$/, ""));
+  const places = mounted.map((path) => normalize(path).replace(/\/$/, ""));
   return {
     sees: (path) => {
-      const wanted = normalize(path).replace(/\/+$/, "");
+      const wanted = normalize(path).replace(/\/$/, "");
       return places.some((place) => wanted === place || wanted.startsWith(`${place}/`));
     },
   };
