@@ -11,6 +11,8 @@ import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
 import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
+import { type NodePods, nodePods } from "./node-pods.ts";
+import { removeTaint } from "./node-taint.ts";
 import { keyOfObject, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import type { RestartReason } from "./restart-reason.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
@@ -46,12 +48,15 @@ export interface KubeAdapter {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  readonly nodePods: NodePods;
   /** Records an event about this node's configuration on the Node. Never waits, never throws. */
   recordOnNode(event: {
     type: "Normal" | "Warning";
     reason: NodeEventReason;
     message: string;
   }): void;
+  /** Removes the taints with this key from this node's Node. @throws ApiError */
+  removeTaint(key: string): Promise<boolean>;
   /** Whether pods and definitions have been listed. */
   synced(): boolean;
   /** Resolves when they have been; rejects with the signal's reason. */
@@ -91,7 +96,9 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     source: new ApiClusterSource({ pods, nads, live }),
     publisher,
     events,
+    nodePods: nodePods(pods, live),
     recordOnNode: (event) => events.recordOnNode(event),
+    removeTaint: (key) => removeTaint(client, { nodeName: options.nodeName, key }),
     synced: () => pods.synced && nads.synced,
     whenSynced: async (signal) => {
       await untilAborted(Promise.all([pods.whenSynced(), nads.whenSynced()]), signal);

@@ -17,6 +17,8 @@ export interface DaemonConfig {
   readonly http: ListenAddress | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly nodeConf: NodeConfSpec;
+  /** The key of the taint that keeps pods away until the node is served; undefined = none. */
+  readonly startupTaint: string | undefined;
 }
 
 /** How the node's CNI configuration is to be. */
@@ -55,6 +57,7 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     http: file.http === "off" ? undefined : parseListenAddress(file.http),
     logLevel,
     nodeConf: nodeConfSpec(file),
+    startupTaint: file.startupTaint,
   };
 }
 
