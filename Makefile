@@ -9,11 +9,11 @@ SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
 # Those of the engine are in e2e/fuzz/targets, those of the shim in shim/test/fuzz.c.
-FUZZ_TARGETS := shim-frame shim-plan annotation nad conf result configuration frame plan
+FUZZ_TARGETS := shim-frame shim-plan annotation nad conf result configuration frame plan message
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e bench image clean docs fuzz chaos soak
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos soak
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -72,6 +72,10 @@ fuzz-%:
 e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
+
+e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CRI-O the first time, in minutes)
+	@scripts/system-deps.sh cluster
+	vitest run --project crio
 
 # RUNS random runs of SEED, or the one SCENARIO; FIXED=1: the fixed ones and the proofs that they see something.
 chaos: build ## break everything at every step, then compare the node with what it was (docs/reliability.md)

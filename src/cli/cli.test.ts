@@ -13,10 +13,13 @@ import {
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { listPodSandbox } from "#cri/runtime-service.ts";
+import { SandboxListFile } from "#cri/sandbox-list-file.ts";
 import { startHealthServer } from "#daemon/metrics/health-server.ts";
 import { createMetrics } from "#daemon/metrics/metrics.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
+import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { viewOf, wholeHost } from "#host/host-view.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -483,4 +486,33 @@ test("uninstall looks for the primary's plugins in the listed directories, too",
   expect((await node.uninstall()).err).toContain("flannel not found in");
   await node.install("--plugin-dir", dir);
   expect(await node.uninstall()).toMatchObject({ code: 0, err: "" });
+});
+
+test("sandboxes prints what the container runtime knows", async () => {
+  const runtime = await ScriptedServer.create();
+  const metadata = { name: "web", uid: "u1", namespace: "default", attempt: 0 };
+  await runtime
+    .answer(listPodSandbox, () => ({ items: [{ id: "c1", metadata, state: 0 }] }))
+    .start();
+  const socket = ["--runtime-socket", runtime.socketPath];
+  expect(await run("sandboxes", ...socket)).toEqual({ code: 0, out: "c1  default/web", err: "" });
+  runtime.stop();
+  expect(await run("sandboxes", ...socket)).toMatchObject({ code: 1, out: "" });
+});
+
+test("sandboxes --write keeps a list for plexusd until it is stopped, or the runtime does not answer", async () => {
+  const runtime = await ScriptedServer.create();
+  const items = [{ id: "c1", metadata: undefined, state: 0 }];
+  await runtime.answer(listPodSandbox, () => ({ items })).start();
+  const file = join(runtime.directory, "sandboxes.json");
+  const argv = ["sandboxes", "--runtime-socket", runtime.socketPath, "--write", file];
+  const stopping = new AbortController();
+  const output = { out: () => undefined, err: () => undefined };
+  const running = runCli(argv, output, stopping.signal);
+  await vi.waitUntil(async () => (await stat(file).catch(() => undefined)) !== undefined);
+  expect((await new SandboxListFile(file).latest())?.containerIds).toEqual(new Set(["c1"]));
+  stopping.abort();
+  expect(await running).toBe(0);
+  runtime.stop();
+  expect(await runCli(argv, output)).toBe(1);
 });

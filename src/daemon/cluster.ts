@@ -1,4 +1,5 @@
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
@@ -17,6 +18,8 @@ export interface Cluster {
   nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;
   /** Records an event on the Node: the configuration file has changed and cannot be used. */
   configInvalid(message: string): void;
+  /** Who may read the metrics; undefined where there is no API to ask. */
+  readonly accessReview?: AccessReview;
   /** Waits a moment for pending writes. */
   close(): Promise<void>;
 }
@@ -53,6 +56,7 @@ export async function openApiCluster(options: ApiClusterOptions): Promise<Cluste
     publisher: kube.publisher,
     events: kube.events,
     node: kube,
+    accessReview: kube.accessReview,
     nodeConfChanged(status, before) {
       const event = nodeConfEvent(status, before);
       if (event !== undefined) kube.recordOnNode(event);

@@ -1,4 +1,5 @@
 import { performance } from "node:perf_hooks";
+import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { nodeDuties } from "#daemon/node/duties.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
@@ -13,8 +14,10 @@ import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts
 import type { DaemonFlags } from "./flags.ts";
 import { Housekeeping } from "./housekeeping.ts";
 import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
-import { type HealthServer, startHealthServer } from "./metrics/health-server.ts";
+import { startHealthServer } from "./metrics/health-server.ts";
+import type { HealthServer } from "./metrics/http-server.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
+import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
 import { CallServer } from "./server.ts";
 
@@ -62,6 +65,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     records,
     confFiles,
     deviceInfo: new HostDeviceInfoFiles(),
+    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,
     metrics: metrics.engine,
     clock: () => performance.now(),
@@ -83,6 +87,8 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const housekeeping = startHousekeeping(options, { config, engine, records, server, ...duties });
   resources.adopt(housekeeping, (each) => each.stop());
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
+  const metricsServer = await serveMetrics({ config, metrics, cluster, logger });
+  resources.adopt(metricsServer, (each) => each?.close());
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
   return {
@@ -150,4 +156,20 @@ async function serveHealth(parts: {
   const address = parts.config.current().http;
   if (address === undefined) return undefined;
   return startHealthServer({ address, readiness: parts.readiness, metrics: parts.metrics });
+}
+
+/** @throws Error when metrics are to be served to callers with a right, and no API can be asked for it */
+async function serveMetrics(parts: {
+  config: EffectiveConfig;
+  metrics: Metrics;
+  cluster: Cluster;
+  logger: Logger;
+}): Promise<HealthServer | undefined> {
+  const { metricsAddress: address } = parts.config.current();
+  if (address === undefined) return undefined;
+  const { accessReview: review } = parts.cluster;
+  if (review === undefined) {
+    throw new Error("metricsAddress: needs the Kubernetes API, which is asked who may read them");
+  }
+  return startMetricsServer({ address, review, metrics: parts.metrics, logger: parts.logger });
 }

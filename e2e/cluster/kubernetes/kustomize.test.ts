@@ -44,8 +44,11 @@ test("kustomize makes deploy/install.yaml of deploy/base", async () => {
   expect(sorted(await kustomize("base"))).toEqual(sorted(install));
 });
 
-/** Those that install Plexus itself; the agent comes beside any of them. */
-const distributions = readdirSync(`${root}deploy/overlays`).filter((name) => name !== "agent");
+/** They come beside any overlay that installs Plexus itself. */
+const additions = ["agent", "metrics", "sandboxes"];
+const distributions = readdirSync(`${root}deploy/overlays`).filter(
+  (name) => !additions.includes(name),
+);
 
 /** The node's configuration that an overlay brings. */
 function nodeConfOf(name: string, all: readonly Manifest[]): NodeConfSpec {
@@ -74,6 +77,24 @@ test.each(distributions)("overlay %s keeps its paths together", async (name) => 
   expect(mountOf(plexusd, "cni-conf")?.mountPath).toBe(cniConfDir);
   expect(mountOf(plexusd, "cni-bin")).toMatchObject({ mountPath: shimDir, readOnly: true });
   expect(mountOf(installer, "cni-bin")).toEqual({ name: "cni-bin", mountPath: shimDir });
+});
+
+test("component metrics gives plexusd the rights and the port that the PodMonitor reads from", async () => {
+  const all = await kustomize("overlays/metrics");
+  const [plexusd] = byKind("DaemonSet", all).spec.template.spec.containers;
+  expect(plexusd.args).toEqual(["--config", "/etc/plexus/config.yaml", "--metrics", "*:19501"]);
+  expect(plexusd.ports).toEqual([{ name: "metrics", containerPort: 19501, protocol: "TCP" }]);
+  const monitoring = await kustomize("monitoring");
+  const kinds = monitoring.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+  expect(kinds.toSorted()).toEqual([
+    "ConfigMap/plexus-dashboard",
+    "PodMonitor/plexus",
+    "PrometheusRule/plexus",
+  ]);
+  const text = JSON.stringify(monitoring.find(({ kind }) => kind === "PodMonitor"));
+  expect(text).toContain('"name":"plexus-metrics-reader"');
+  const secrets = all.filter(({ kind }) => kind === "Secret").map(({ metadata }) => metadata.name);
+  expect(secrets).toEqual(["plexus-metrics-reader"]);
 });
 
 test.each(distributions)("overlay %s uninstalls where it installs", async (name) => {

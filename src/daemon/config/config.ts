@@ -2,7 +2,12 @@ import { basename, dirname } from "node:path";
 import { type EngineConfig, engineConfigFromKeys } from "#engine/config.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
+import {
+  type ListenAddress,
+  type MetricsAddress,
+  parseListenAddress,
+  parseMetricsAddress,
+} from "./listen-address.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
 
 /** What plexusd is configured to do. */
@@ -15,6 +20,8 @@ export interface DaemonConfig {
   readonly statusWaitMs: number;
   /** Where health and metrics are served; undefined = nowhere. */
   readonly http: ListenAddress | undefined;
+  /** Where metrics are served over TLS to callers with the right; undefined = nowhere. */
+  readonly metricsAddress: MetricsAddress | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly nodeConf: NodeConfSpec;
   /** The key of the taint that keeps pods away until the node is served; undefined = none. */
@@ -55,6 +62,7 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     apiTimeoutMs,
     statusWaitMs,
     http: file.http === "off" ? undefined : parseListenAddress(file.http),
+    metricsAddress: parseMetricsAddress(file.metricsAddress),
     logLevel,
     nodeConf: nodeConfSpec(file),
     startupTaint: file.startupTaint,
@@ -62,11 +70,11 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
 }
 
 function nodeConfSpec(file: ConfigFile): NodeConfSpec {
-  const { cniConfDir, clusterNetwork, delegates, binDir, primary } = file;
+  const { cniConfDir, clusterNetwork, delegates = [], binDir, primary } = file;
   // A default network that is given as a file is the primary CNI's, wherever it is.
   const path =
     clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
-  const isConfigured = clusterNetwork !== undefined || delegates !== undefined;
+  const isConfigured = clusterNetwork !== undefined || delegates.length > 0;
   const { cniBinDir } = file;
   const [shimDir, ...otherDirs] = typeof cniBinDir === "string" ? [cniBinDir] : cniBinDir;
   return {
@@ -76,7 +84,7 @@ function nodeConfSpec(file: ConfigFile): NodeConfSpec {
     primaryDir: path === undefined ? (primary.dir ?? cniConfDir) : dirname(path),
     primaryConf: path === undefined ? primary.conf : basename(path),
     withoutPrimary: isConfigured && path === undefined,
-    delegates: delegates ?? [],
+    delegates,
     settleMs: primary.settleMs,
     readinessFile: file.readinessindicatorfile === "" ? undefined : file.readinessindicatorfile,
     capabilities: file.capabilities,

@@ -7,7 +7,7 @@ import {
   refuseExclusiveKeys,
 } from "#engine/config-keys.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
-import { isListenAddress } from "./listen-address.ts";
+import { isListenAddress, parseMetricsAddress } from "./listen-address.ts";
 
 const fileName = nonEmptyText.refine((file) => !file.includes("/"), {
   error: "must be a file name, without a directory",
@@ -27,6 +27,12 @@ const directories = z.union([absolutePath, z.tuple([absolutePath], absolutePath)
 const listenAddress = z.string().refine((text) => text === "off" || isListenAddress(text), {
   error: 'must be "off", or an IP address and a port: 127.0.0.1:19500, [::1]:19500',
 });
+
+const metricsAddress = z
+  .string()
+  .refine((text) => text === "off" || parseMetricsAddress(text) !== undefined, {
+    error: 'must be "off", or an address and a port: *:19501, 10.0.0.1:19501, [fd00::1]:19501',
+  });
 
 const primarySchema = z.strictObject({
   conf: fileName
@@ -97,6 +103,11 @@ export const configSchema = z
     }),
     http: listenAddress.default("127.0.0.1:19500").meta({
       description: "Where /healthz, /readyz and /metrics are served: address and port, or `off`.",
+      restart: true,
+    }),
+    metricsAddress: metricsAddress.default("off").meta({
+      description:
+        "Where /metrics is served over TLS, to callers whose bearer token may `get` the path `/metrics` (asked of the API server): `*:PORT` for every address of the node, address and port, or `off`. `deploy/components/metrics` sets it up (docs/metrics.md).",
       restart: true,
     }),
     logLevel: z

@@ -82,9 +82,9 @@ function buildInfoGauge(registry: Registry): void {
   new Gauge({
     name: "plexus_build_info",
     help: "The running build; always 1.",
-    labelNames: ["version", "commit", "node"],
+    labelNames: ["version", "commit", "node_version"],
     registers: [registry],
-  }).set({ version, commit, node: process.version }, 1);
+  }).set({ version, commit, node_version: process.version }, 1);
 }
 
 /** A gauge that counts when it is read; none without something to count. */

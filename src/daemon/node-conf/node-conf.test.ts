@@ -26,18 +26,22 @@ function delegatesTo(node: Node, file: string): object {
   return { plugins: [expect.objectContaining({ clusterNetwork: join(node.conf, file) })] };
 }
 
-test("writes a configuration of the primary's version with the union of its capabilities", async () => {
+test("writes a configuration of the primary's name and version with the union of its capabilities", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
   const conf = await node.start();
   expect(await node.own()).toEqual({
     cniVersion: "0.3.1",
-    name: "plexus",
+    name: "k8s-pod-network",
     plugins: [
       {
         type: "plexus",
         clusterNetwork: join(node.conf, "10-calico.conflist"),
-        capabilities: { bandwidth: true, portMappings: true },
+        capabilities: {
+          bandwidth: true,
+          "io.kubernetes.cri.pod-annotations": true,
+          portMappings: true,
+        },
       },
     ],
   });
@@ -45,12 +49,15 @@ test("writes a configuration of the primary's version with the union of its capa
   expect(conf.notReadyReason()).toBeUndefined();
 });
 
-test("adds and leaves out capabilities as configured", async () => {
+test("adds and leaves out capabilities as configured, that of the pod's annotations as well", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
-  await node.start({ capabilities: { ips: true, bandwidth: false } });
-  expect(await node.own()).toMatchObject({
-    plugins: [{ capabilities: { ips: true, portMappings: true } }],
+  const annotations = "io.kubernetes.cri.pod-annotations";
+  await node.start({ capabilities: { ips: true, bandwidth: false, [annotations]: false } });
+  expect(await node.own()).toEqual({
+    cniVersion: "0.3.1",
+    name: "plexus",
+    plugins: [expect.objectContaining({ capabilities: { ips: true, portMappings: true } })],
   });
 });
 
@@ -148,6 +155,8 @@ test("follows the primary's changes", async () => {
   const conf = await node.start();
   await node.put("10-calico.conflist", calico.replace("0.3.1", "1.1.0"));
   await vi.waitFor(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.1.0" }));
+  await node.put("10-calico.conflist", calico.replace("k8s-pod-network", "renamed"));
+  await vi.waitFor(async () => expect(await node.own()).toMatchObject({ name: "renamed" }));
   expect(conf.states).toEqual(["active"]);
 });
 
@@ -317,8 +326,33 @@ test("writes at once without a primary where the default network is configured b
   expect(await node.own()).toEqual({
     cniVersion: "1.0.0",
     name: "plexus",
-    plugins: [{ type: "plexus", capabilities: { portMappings: true } }],
+    plugins: [
+      {
+        type: "plexus",
+        capabilities: { "io.kubernetes.cri.pod-annotations": true, portMappings: true },
+      },
+    ],
   });
+});
+
+test("gives its file the primary's name where an earlier release has called the network plexus", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await (await node.start()).stop();
+  await node.put(plexusConfName, JSON.stringify({ ...(await node.own()), name: "plexus" }));
+  const conf = await node.start();
+  expect(await node.own()).toMatchObject({ name: "k8s-pod-network" });
+  expect(conf.states).toEqual(["active"]);
+});
+
+test("has the name of the default network that is configured inline", async () => {
+  const node = await makeNode();
+  const delegates = [
+    { cniVersion: "1.0.0", name: "cbr0", plugins: [{ type: "flannel" }] },
+    { cniVersion: "1.0.0", name: "storage", plugins: [{ type: "flannel" }] },
+  ];
+  await node.start({ withoutPrimary: true, delegates });
+  expect(await node.own()).toMatchObject({ name: "cbr0", cniVersion: "1.0.0" });
 });
 
 test("reconcileNow() applies a changed configuration at once", async () => {

@@ -13,6 +13,7 @@ import {
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import { delegateSearchPath, extendedPath } from "#engine/search-path.ts";
 import { plannedNetwork, stepsToReplay, type TeardownPlan } from "#engine/teardown-plan.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { type ChainToDetach, detachChain } from "./chain-teardown.ts";
 import { delBudget } from "./detach.ts";
 import { notDetached } from "./detach-record.ts";
@@ -25,13 +26,19 @@ interface UnrecordedSandbox extends RecordKey {
   /** CNI_PATH of the call. */
   readonly path: readonly string[];
   readonly cniArgs: readonly (readonly [string, string])[];
+  /** What the runtime has kept of the ADD. */
+  readonly prevResult?: JsonObject;
+  /** Values of the runtime for capabilities. */
+  readonly runtimeConfig?: JsonObject;
 }
 
 /**
  * Detaches a sandbox whose record is absent or unusable: by its teardown plan, which is complete.
- * Without a plan, only the default network gets a DEL, with its present configuration. A pod that
- * was attached before Plexus was installed has neither record nor plan, and its address must not
- * leak; plugins answer a DEL for an attachment that they do not know with success (CNI 1.1.0 §4 "DEL").
+ * Without a plan, only the default network gets a DEL, with its present configuration and what the
+ * runtime hands over. A pod that was attached before Plexus was installed has neither record nor plan,
+ * and its address must not leak; plugins answer a DEL for an attachment that they do not know with
+ * success (CNI 1.1.0 §4 "DEL"). As our list has the primary network's name, libcni gives us the result
+ * that it has cached of such a pod.
  *
  * Damaged files are put aside, as otherwise the sandbox could never be deleted. Files that cannot
  * be read now may be readable later: that is an error.
@@ -121,7 +128,7 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
   };
   const { ifName, netns } = sandbox;
   const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
-  const calls = delCalls(network.list, rt);
+  const calls = delCalls(network.list, rt, sandbox.prevResult);
   const chain = { network: network.displayName, ifName, netns, calls, budget: delBudget(ctx) };
   await detachChain(ctx, chain);
 }
@@ -133,10 +140,11 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
  */
 async function configuredDefaultNetwork(
   ctx: CallContext,
-  key: RecordKey,
+  key: UnrecordedSandbox,
 ): Promise<ResolvedNetwork | undefined> {
+  const { runtimeConfig = {} } = key;
   try {
-    return await defaultNetwork(ctx, { unlimited: true });
+    return await defaultNetwork(ctx, { unlimited: true, runtimeConfig });
   } catch (error) {
     const isUnknown = !(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater;
     if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
