@@ -6,6 +6,7 @@ import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
 import { migrateCommand } from "./migrate/migrate.ts";
 import { recordsCommand } from "./records.ts";
+import { sandboxesCommand } from "./sandboxes.ts";
 import { statusCommand } from "./status.ts";
 import { uninstallCommand } from "./uninstall.ts";
 
@@ -17,10 +18,17 @@ const commands: readonly Command[] = [
   installCommand,
   uninstallCommand,
   migrateCommand,
+  sandboxesCommand,
 ];
 
-/** Runs one command and returns the process's exit code. */
-export async function runCli(argv: readonly string[], output: CliOutput): Promise<ExitCode> {
+const neverStopping = new AbortController().signal;
+
+/** Runs one command, until `stopping` is aborted at most, and returns the process's exit code. */
+export async function runCli(
+  argv: readonly string[],
+  output: CliOutput,
+  stopping: AbortSignal = neverStopping,
+): Promise<ExitCode> {
   const command = commands.find(({ name }) => startsWith(argv, name.split(" ")));
   if (command === undefined) return noCommand(argv, output);
   const rest = argv.slice(command.name.split(" ").length);
@@ -35,7 +43,7 @@ export async function runCli(argv: readonly string[], output: CliOutput): Promis
     return ExitCode.WrongUsage;
   }
   try {
-    return await command.run(parsed.args, output);
+    return await command.run(parsed.args, output, stopping);
   } catch (error) {
     output.err(`plexusctl ${command.name}: ${errorMessage(error)}`);
     return ExitCode.Failed;

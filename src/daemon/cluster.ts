@@ -78,7 +78,8 @@ function nodeConfEvent(status: NodeConfStatus, before: NodeConfStatus): NodeEven
   if (reason !== undefined) return { type: "Warning", reason, message: status.reason };
   if (status.state !== "active") return undefined;
   if (before.state !== "active") {
-    return { type: "Normal", reason: "PlexusConfActive", message: status.reason };
+    const message = [status.reason, status.warning ?? []].flat().join("; ");
+    return { type: "Normal", reason: "PlexusConfActive", message };
   }
   if (status.primary === before.primary) return undefined;
   return { type: "Normal", reason: "PrimaryNetworkChanged", message: status.reason };

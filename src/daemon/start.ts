@@ -1,8 +1,10 @@
 import { performance } from "node:perf_hooks";
+import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -51,7 +53,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const cluster = await openCluster(options, { config, metrics });
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
-  const confFiles = new HostConfFiles();
+  const confFiles = new HostConfFiles(await readHostView());
   const bootId = await readBootId();
   const engine = new Engine({
     config: () => config.current().engine,
@@ -61,6 +63,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     records,
     confFiles,
     deviceInfo: new HostDeviceInfoFiles(),
+    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,
     metrics: metrics.engine,
     clock: () => performance.now(),

@@ -9,6 +9,7 @@ import type {
   EventRecorder,
   Logger,
   NetnsState,
+  RuntimeSandboxes,
   StatusPublisher,
 } from "./ports.ts";
 import type { RecordStore } from "./record-store.ts";
@@ -24,6 +25,8 @@ export interface EngineDeps {
   readonly records: RecordStore;
   readonly confFiles: ConfFiles;
   readonly deviceInfo: DeviceInfoFiles;
+  /** Absent in a process that serves a single call. */
+  readonly runtimeSandboxes?: RuntimeSandboxes;
   readonly logger: Logger;
   readonly metrics: EngineMetrics;
   /** Milliseconds from some point in the past, monotonic. */

@@ -136,6 +136,19 @@ export interface EventRecorder {
   ): void;
 }
 
+/** The sandboxes that the container runtime knows, at one time. */
+export interface SandboxList {
+  /** Tells lists apart; for people, ISO 8601. */
+  readonly listedAt: string;
+  readonly containerIds: ReadonlySet<string>;
+}
+
+/** The container runtime's own list of its sandboxes, where somebody keeps one for the engine. */
+export interface RuntimeSandboxes {
+  /** The newest list; undefined where there is none. @throws Error when it cannot be read */
+  latest(): Promise<SandboxList | undefined>;
+}
+
 /** The CNI configuration files of the host. */
 export interface ConfFiles {
   /** The names of the files in a directory, sorted bytewise; none if the directory does not exist. */
@@ -143,6 +156,8 @@ export interface ConfFiles {
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
+  /** Whether this process sees that place of the host: plexusd sees only what is mounted into its container. */
+  sees(path: string): boolean;
 }
 
 /** Device information that device plugins left for a network (device-info specification). */

@@ -2,7 +2,6 @@ import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from 
 import { ApiClient } from "#kube/api/client.ts";
 import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { withValue } from "#lib/document-error.ts";
@@ -110,7 +109,10 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
 }
 
 async function credentialsFor(options: KubeOptions): Promise<Credentials> {
-  if (options.kubeconfig !== undefined) return kubeconfigCredentials(options.kubeconfig);
+  if (options.kubeconfig !== undefined) {
+    const { kubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
+    return kubeconfigCredentials(options.kubeconfig);
+  }
   if (options.inCluster !== undefined) return inClusterCredentials(options.inCluster);
   throw new Error(
     "no way to the API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is given",

@@ -67,6 +67,7 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
     logLevel: "debug",
     nodeConf: {
       cniConfDir: "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+      shimDir: "/var/lib/rancher/k3s/data/cni",
       binDirs: ["/var/lib/rancher/k3s/data/cni"],
       primaryDir: "/etc/cni/primary",
       primaryConf: "10-flannel.conflist",
@@ -108,7 +109,7 @@ test.each([
   ["http: localhost:80", /^config.yaml:1: http: must be "off"/],
   ["http: 127.0.0.1:99999", /^config.yaml:1: http: /],
   ["primary: {conf: a/b}", /^config.yaml:1: primary.conf: must be a file name/],
-  ["delegates: []", "config.yaml:1: delegates: must not be empty"],
+  ["delegates: [x]", /^config.yaml:1: delegates\[0\]: /],
   ["capabilities: {ips: 1}", /^config.yaml:1: capabilities.ips: expected boolean/],
   ["globalNamespaces: 3", /^config.yaml:1: globalNamespaces: expected a list/],
   [

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import { podAnnotationsCapability } from "#engine/plan/runtime-pod.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
@@ -48,12 +49,16 @@ function nameOf({ primary, delegates }: PlexusConfParts): string {
   return primary?.list.name ?? (typeof inline === "string" ? inline : defaultName);
 }
 
-/** The runtime passes on only what the outermost plugin says that it is capable of. */
+/**
+ * The runtime passes on only what the outermost plugin says that it is capable of. With the pod's annotations,
+ * which no primary CNI needs to declare, pods are attached without asking the API about them.
+ */
 function capabilitiesOf(
   primary: Primary | undefined,
   configured: Readonly<Record<string, boolean>>,
 ): Record<string, true> {
   const names = new Set(primary === undefined ? [] : enabledCapabilities(primary.list));
+  names.add(podAnnotationsCapability);
   for (const [name, wanted] of Object.entries(configured)) {
     if (wanted) names.add(name);
     else names.delete(name);

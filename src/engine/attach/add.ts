@@ -2,7 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
-import { podIdentity, resolvePod } from "#engine/plan/pod.ts";
+import { resolvePod } from "#engine/plan/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { teardownPlan } from "#engine/teardown-plan.ts";
@@ -25,7 +25,7 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   if (request.prevResult !== undefined) throw notFirstPlugin();
   await checkReadinessFile(ctx);
   if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
-  const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, podIdentity(request.cniArgs)));
+  const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
   const { attachments, size, annotationError } = await plan(ctx, request, pod);
   const record = newRecord(ctx, request, { pod, attachments });
   await ctx.trace.phase("record", () =>

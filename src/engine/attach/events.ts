@@ -7,6 +7,11 @@ import { errorMessage } from "#lib/error-message.ts";
 /** The longest message about a failure of plugins, which may be long; the error object of the call has all of it. */
 const messageMax = 300;
 
+/** Whether an attachment is to be shown: plugins that only change what others made have none of their own. */
+export function isVisible({ planned, result }: Attached): boolean {
+  return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
+}
+
 /** Emits an event for each interface that the pod got, worded as Multus words it. */
 export function emitAddedInterfaces(
   ctx: CallContext,
@@ -14,7 +19,7 @@ export function emitAddedInterfaces(
   attached: readonly Attached[],
 ): void {
   if (pod === undefined) return;
-  for (const { planned, result } of attached) {
+  for (const { planned, result } of attached.filter(isVisible)) {
     const addresses = result.ips.map((ip) => ip.address).join(" ");
     const message = `Add ${planned.ifName} [${addresses}] from ${planned.displayName}`;
     ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });

@@ -1,6 +1,5 @@
 import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
-import { runtimeConfigOf } from "#engine/plan/default-network.ts";
 import { podIdentity } from "#engine/plan/pod.ts";
 import { detachRecord } from "./detach-record.ts";
 import { netnsForDel } from "./netns.ts";
@@ -18,7 +17,7 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<void> 
   );
   const { path } = request;
   const netns = netnsForDel(ctx, request.netns);
-  const runtimeConfig = runtimeConfigOf(request);
+  const { runtimeConfig } = request.conf;
   if (record.state === "usable") await detachRecord(ctx, record.value, { netns, path });
   else await detachUnrecorded(ctx, { ...request, netns, runtimeConfig }, record);
   const recordedPod = record.state === "usable" ? record.value.pod : undefined;

@@ -3,15 +3,15 @@ import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
-import type { RequestConf } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
+import { unseenPathHint } from "./unseen-path.ts";
 
 /**
  * The networks that every pod gets by configuration: the default network first, then the further
@@ -60,12 +60,6 @@ export async function defaultNetwork(
       ? inlineNetwork(inline as JsonObject, 0, options)
       : await networkByReference(ctx, clusterNetwork, options);
   return { ...network, isDefault: true, capabilityArgs };
-}
-
-/** The runtime's values for capabilities, which go to the default network alone (§7.5). */
-export function runtimeConfigOf({ conf }: { readonly conf: RequestConf }): JsonObject {
-  const { runtimeConfig } = conf.raw;
-  return isJsonObject(runtimeConfig) ? runtimeConfig : {};
 }
 
 /** A network as configuration names it: a definition, a CNI name, a file or a directory. */
@@ -130,7 +124,7 @@ async function listAtPath(
   if (kind === "directory") return loadFirstNetwork(path, { ...options, accept: isDelegable });
   throw new CniError(
     CniErrorCode.InvalidNetworkConfig,
-    `the network configuration ${join(path)} does not exist`,
+    `the network configuration ${join(path)} does not exist${unseenPathHint(files, path)}`,
   );
 }
 
@@ -139,8 +133,17 @@ function isDelegable(list: NetConfList): boolean {
   return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
 }
 
-function listByName(ctx: CallContext, name: string, lookup: LookupOptions): Promise<NetConfList> {
+async function listByName(
+  ctx: CallContext,
+  name: string,
+  lookup: LookupOptions,
+): Promise<NetConfList> {
   const [files, dir] = [ctx.deps.confFiles, ctx.config.confDir];
+  const hint = unseenPathHint(files, dir);
+  if (hint !== "") {
+    const message = `no net configuration with name "${name}" in ${dir}, which does not exist${hint}`;
+    throw new CniError(CniErrorCode.InvalidNetworkConfig, message);
+  }
   return loadNetworkByName({ dir, name, files, onWarning: warning(ctx), ...lookup });
 }
 

@@ -1,4 +1,4 @@
-import { mergeCniArgs } from "#cni/args.ts";
+import { type CniArgs, mergeCniArgs } from "#cni/args.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
@@ -8,11 +8,14 @@ import { RecordSize } from "#engine/record-size.ts";
 import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { configuredNetworks, runtimeConfigOf } from "./default-network.ts";
+import { requestedCniArgs } from "#npwg/runtime-config.ts";
+import { auxiliaryNetwork } from "./auxiliary-network.ts";
+import { configuredNetworks } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
+import { withoutUnusedAnnotations } from "./runtime-pod.ts";
 
 /** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {
@@ -29,7 +32,9 @@ export async function planAttachments(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
-  const { networks, annotationError } = await selectNetworks(ctx, request, pod);
+  const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
+  const auxiliary = await auxiliaryNetwork(ctx, request.conf.cniVersion);
+  const networks = auxiliary === undefined ? selected : [...selected, auxiliary];
   checkLimit(limits.networks, networks.length, "the pod");
   checkRepeatedNetworks(networks);
   const searchPath = delegateSearchPath(ctx.config, request.path);
@@ -41,8 +46,9 @@ export async function planAttachments(
   const names = assignInterfaceNames(networks, { runtimeIfName: request.ifName, existing });
   const attachments = networks.map((network, i) => ({
     ...network,
+    capabilityArgs: withoutUnusedAnnotations(network.capabilityArgs, network.list),
     ifName: names[i] as string,
-    cniArgs: delegateArgs(request.cniArgs, network.isDefault),
+    cniArgs: delegateArgs(request.cniArgs, network),
     searchPath,
   }));
   const size = new RecordSize(attachments);
@@ -55,7 +61,7 @@ async function selectNetworks(
   pod: Pod | undefined,
 ): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
   const configured = await configuredNetworks(ctx, {
-    runtimeConfig: runtimeConfigOf(request),
+    runtimeConfig: request.conf.runtimeConfig,
     podNamespace: pod?.namespace,
   });
   if (pod === undefined) return { networks: configured };
@@ -73,12 +79,9 @@ async function selectNetworks(
 /** CNI_ARGS that name an address apply to the interface that the runtime requests, the default network's. */
 const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
 
-function delegateArgs(
-  args: readonly (readonly [string, string])[],
-  isDefault: boolean,
-): readonly (readonly [string, string])[] {
+function delegateArgs(args: CniArgs, { isDefault, selection, list }: ResolvedNetwork): CniArgs {
   const own = isDefault ? args : args.filter(([key]) => !addressArgs.has(key));
-  return mergeCniArgs(own);
+  return mergeCniArgs(own, selection === undefined ? [] : requestedCniArgs(selection, list));
 }
 
 async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<string>> {

@@ -10,6 +10,7 @@ import { FakeLogger } from "./fake-logger.ts";
 import { FakePlugins } from "./fake-plugins.ts";
 import { FakeEvents, FakePublisher } from "./fake-publisher.ts";
 import { FakeRecords } from "./fake-records.ts";
+import { FakeRuntimeSandboxes } from "./fake-runtime-sandboxes.ts";
 import { FakeSource } from "./fake-source.ts";
 
 /** The sandbox of calls that name no other. */
@@ -65,6 +66,7 @@ export class EngineLab {
   readonly events = new FakeEvents();
   readonly files = new FakeConfFiles();
   readonly deviceInfo = new FakeDeviceInfoFiles();
+  readonly runtimeSandboxes = new FakeRuntimeSandboxes();
   readonly logger = new FakeLogger();
   readonly measured: string[] = [];
   readonly engine: Engine;
@@ -89,6 +91,7 @@ export class EngineLab {
       records,
       confFiles,
       deviceInfo,
+      runtimeSandboxes: this.runtimeSandboxes,
       logger,
       metrics: this.#metrics(),
       clock: () => ++this.#milliseconds,
