@@ -110,7 +110,9 @@ export class EngineLab {
     const env = { ...this.#env(command, options), ...options.env };
     const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus", ...this.conf };
     const stdin = options.stdin ?? JSON.stringify({ ...conf, ...options.conf });
-    const answer = await this.engine.handle({ env, stdin }, options.host ?? this.host());
+    const answer = await this.engine
+      .handle({ env, stdin }, options.host ?? this.host())
+      .finally(() => new Promise(setImmediate));
     return { ...answer, json: answer.stdout === "" ? {} : JSON.parse(answer.stdout) };
   }
 
