@@ -1,5 +1,3 @@
-import type { JsonObject } from "./store.ts";
-
 const key = "k8s.v1.cni.cncf.io/network-status";
 
 /**
@@ -16,7 +14,9 @@ export function statusAnnotation(body: Buffer): string | undefined {
 }
 
 function fromJson(body: Buffer): string | undefined {
-  const { metadata } = JSON.parse(body.toString()) as { metadata?: { annotations?: JsonObject } };
+  const { metadata } = JSON.parse(body.toString()) as {
+    metadata?: { annotations?: Record<string, unknown> };
+  };
   const value = metadata?.annotations?.[key];
   return typeof value === "string" ? value : undefined;
 }
