@@ -14,6 +14,8 @@ export const FrameType = {
   planEnd: 8,
   find: 9,
   findResult: 10,
+  forget: 11,
+  forgetResult: 12,
 } as const;
 
 export type FieldValue = string | number | Uint8Array;

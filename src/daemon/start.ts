@@ -3,7 +3,9 @@ import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
@@ -58,6 +60,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     events: cluster.events,
     records,
     confFiles,
+    multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
     deviceInfo: new HostDeviceInfoFiles(),
     logger,
     metrics: metrics.engine,

@@ -8,6 +8,7 @@ import type {
   DeviceInfoFiles,
   EventRecorder,
   Logger,
+  MultusFiles,
   NetnsState,
   StatusPublisher,
 } from "./ports.ts";
@@ -23,6 +24,7 @@ export interface EngineDeps {
   readonly events: EventRecorder;
   readonly records: RecordStore;
   readonly confFiles: ConfFiles;
+  readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
   readonly logger: Logger;
   readonly metrics: EngineMetrics;

@@ -10,6 +10,8 @@ export const FrameType = {
   PlanEnd: 8,
   Find: 9,
   FindResult: 10,
+  Forget: 11,
+  ForgetResult: 12,
 } as const;
 
 /** The protocol's version, first field of `REQUEST` and `PLAN`. */

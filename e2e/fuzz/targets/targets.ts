@@ -3,6 +3,7 @@ import { annotation } from "./annotation.ts";
 import { conf } from "./conf.ts";
 import { configuration } from "./configuration.ts";
 import { frame } from "./frame.ts";
+import { multus } from "./multus.ts";
 import { nad } from "./nad.ts";
 import { plan } from "./plan.ts";
 import { result } from "./result.ts";
@@ -11,6 +12,7 @@ import { result } from "./result.ts";
 export const targets: Readonly<Record<string, Target>> = {
   annotation,
   nad,
+  multus,
   conf,
   result,
   configuration,
