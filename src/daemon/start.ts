@@ -7,7 +7,9 @@ import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
 import { readHostView } from "#host/host-view.ts";
+import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
@@ -110,6 +112,7 @@ async function newEngine(
     events: cluster.events,
     records,
     confFiles,
+    multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
     deviceInfo: new HostDeviceInfoFiles(),
     runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,

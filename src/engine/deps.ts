@@ -8,6 +8,7 @@ import type {
   DeviceInfoFiles,
   EventRecorder,
   Logger,
+  MultusFiles,
   NetnsState,
   RuntimeSandboxes,
   StatusPublisher,
@@ -24,6 +25,7 @@ export interface EngineDeps {
   readonly events: EventRecorder;
   readonly records: RecordStore;
   readonly confFiles: ConfFiles;
+  readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
   /** Absent in a process that serves a single call. */
   readonly runtimeSandboxes?: RuntimeSandboxes;

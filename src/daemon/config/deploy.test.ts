@@ -131,9 +131,17 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     const hostPaths = spec.volumes.flatMap((volume) => volume.hostPath?.path ?? []);
     const { socket, stateDir, cniConfDir, confDir, cniBinDir, pluginDirsFile } = defaultPaths;
     const deviceInfoDir = "/run/k8s.cni.cncf.io";
-    const dirs = [stateDir, cniConfDir, confDir, cniBinDir, deviceInfoDir];
+    const { cniStateDir } = defaultPaths;
+    const dirs = [stateDir, cniConfDir, confDir, cniBinDir, deviceInfoDir, cniStateDir];
     const allowed = [dirname(socket), dirname(pluginDirsFile), ...dirs];
     expect(hostPaths.filter((path) => !allowed.includes(path))).toEqual([]);
+  });
+
+  test("only read what CNI plugins and Multus keep [S-116]", () => {
+    const mounts = containers.flatMap((each) => each.volumeMounts ?? []);
+    const isStateOfCni = (path: string): boolean => `${path}/`.startsWith("/var/lib/cni/");
+    for (const { name, readOnly } of mounts)
+      if (isStateOfCni(hostPathOf(spec, name) ?? "")) expect(readOnly).toBe(true);
   });
 
   test("run on every node, first and last, with requests and no memory limit", () => {

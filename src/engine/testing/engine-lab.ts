@@ -3,7 +3,7 @@ import type { EngineConfig } from "#engine/config.ts";
 import type { EngineMetrics } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { FakeConfFiles, FakeDeviceInfoFiles } from "./fake-files.ts";
+import { FakeConfFiles, FakeDeviceInfoFiles, FakeMultusFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";
 import { FakeKernel } from "./fake-kernel.ts";
 import { FakeLogger } from "./fake-logger.ts";
@@ -65,6 +65,7 @@ export class EngineLab {
   readonly publisher = new FakePublisher(this.journal);
   readonly events = new FakeEvents();
   readonly files = new FakeConfFiles();
+  readonly multusFiles = new FakeMultusFiles();
   readonly deviceInfo = new FakeDeviceInfoFiles();
   readonly runtimeSandboxes = new FakeRuntimeSandboxes();
   readonly logger = new FakeLogger();
@@ -90,6 +91,7 @@ export class EngineLab {
       events,
       records,
       confFiles,
+      multusFiles: this.multusFiles,
       deviceInfo,
       runtimeSandboxes: this.runtimeSandboxes,
       logger,
