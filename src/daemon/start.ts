@@ -1,9 +1,11 @@
 import { performance } from "node:perf_hooks";
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
+import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import { Engine } from "#engine/engine.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { DeviceSource, Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
-import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -54,6 +56,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   config.onInvalid((message) => cluster.configInvalid(message));
   const confFiles = new HostConfFiles();
   const bootId = await readBootId();
+  const deviceSources = openDeviceSources(options, { config, resources });
   const engine = new Engine({
     config: () => config.current().engine,
     source: cluster.source,
@@ -62,6 +65,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     records,
     confFiles,
     deviceInfo: new HostDeviceInfoFiles(),
+    deviceSources,
     runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,
     metrics: metrics.engine,
@@ -92,6 +96,17 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
       return running.disposeAsync();
     },
   };
+}
+
+/** The kubelet's devices are those of the API's pods; who can write manifests of pods needs no leave for any. */
+function openDeviceSources(
+  { flags, logger }: DaemonOptions,
+  { config, resources }: { config: EffectiveConfig; resources: AsyncDisposableStack },
+): readonly DeviceSource[] {
+  if (flags.source.kind === "manifests") return [];
+  const devices = new KubeletDevices({ kubeletDir: config.current().kubeletDir, logger });
+  resources.defer(() => devices.close());
+  return [devices];
 }
 
 /** The timers' tasks run at once, and when the configuration has changed. */

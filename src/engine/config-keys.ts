@@ -28,6 +28,7 @@ export const networkKeyDefaults = {
   globalNamespaces: ["default"] as readonly string[],
   confDir: defaultPaths.confDir as string,
   invalidAnnotation: "ignore" as "ignore" | "fail",
+  missingDevice: "fail" as "fail" | "warn",
 };
 
 const confObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
@@ -120,6 +121,14 @@ export const networkKeys = {
       description:
         "What becomes of a pod whose networks annotation cannot be read: it starts with the default network only, or not at all.",
       default: networkKeyDefaults.invalidAnnotation,
+    })
+    .exactOptional(),
+  missingDevice: z
+    .enum(["fail", "warn"])
+    .meta({
+      description:
+        "What becomes of a pod that was not allocated a device for a network whose definition has the annotation `k8s.v1.cni.cncf.io/resourceName`: it does not start, or the network's plugins are executed without a device, as with Multus.",
+      default: networkKeyDefaults.missingDevice,
     })
     .exactOptional(),
 };

@@ -6,6 +6,7 @@ import type {
   ConfFiles,
   DelegateHost,
   DeviceInfoFiles,
+  DeviceSource,
   EventRecorder,
   Logger,
   NetnsState,
@@ -25,6 +26,11 @@ export interface EngineDeps {
   readonly records: RecordStore;
   readonly confFiles: ConfFiles;
   readonly deviceInfo: DeviceInfoFiles;
+  /**
+   * Who knows which devices pods were allocated. Without any, as where pods come from a directory, the pod's
+   * own word for a device is taken: whoever can write there is root on the node.
+   */
+  readonly deviceSources: readonly DeviceSource[];
   /** Absent in a process that serves a single call. */
   readonly runtimeSandboxes?: RuntimeSandboxes;
   readonly logger: Logger;

@@ -1,6 +1,7 @@
 import { addNetwork } from "#cni/runtime/chain.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { provideDeviceInfo } from "#engine/device-info.ts";
 import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
 import {
   type Attached,
@@ -76,6 +77,7 @@ async function attachNetwork(
 ): Promise<NetworkOutcome> {
   const executions = new ExecutionCounter(ctx.delegateRunner(planned.displayName));
   const rt = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
+  await provideDeviceInfo(ctx, record.containerId, planned);
   try {
     const { raw, result } = await addNetwork(planned.list, rt, executions.run);
     size.addResult(planned, raw);

@@ -56,6 +56,7 @@ function recordedAttachment(planned: PlannedAttachment): RecordedAttachment {
     cniArgs: planned.cniArgs,
     capabilityArgs: planned.capabilityArgs,
     searchPath: planned.searchPath,
+    device: planned.device,
     defaultRoute: planned.selection?.defaultRoute,
   });
 }

@@ -2,6 +2,7 @@ import { mergeCniArgs } from "#cni/args.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { withDeviceInfoFile } from "#engine/device-info.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { RecordSize } from "#engine/record-size.ts";
@@ -9,6 +10,7 @@ import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { assignDevices } from "./assign-devices.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
@@ -30,9 +32,10 @@ export async function planAttachments(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
-  const { networks, annotationError } = await selectNetworks(ctx, request, pod);
-  checkLimit(limits.networks, networks.length, "the pod");
-  checkRepeatedNetworks(networks);
+  const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
+  checkLimit(limits.networks, selected.length, "the pod");
+  checkRepeatedNetworks(selected);
+  const networks = await assignDevices(ctx, pod, selected);
   const searchPath = delegateSearchPath(ctx.config, request.path);
   // One round trip to the shim, as neither waits for the other's answer.
   const [existing] = await Promise.all([
@@ -40,12 +43,12 @@ export async function planAttachments(
     checkPluginsExist(ctx, networks, searchPath),
   ]);
   const names = assignInterfaceNames(networks, { runtimeIfName: request.ifName, existing });
-  const attachments = networks.map((network, i) => ({
-    ...network,
-    ifName: names[i] as string,
-    cniArgs: delegateArgs(request.cniArgs, network.isDefault),
-    searchPath,
-  }));
+  const attachments = networks.map((network, i) => {
+    const ifName = names[i] as string;
+    const cniArgs = delegateArgs(request.cniArgs, network.isDefault);
+    const capabilityArgs = withDeviceInfoFile(network, { ...request, ifName });
+    return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
+  });
   const size = new RecordSize(attachments);
   return omitUndefined({ attachments, size, annotationError });
 }
