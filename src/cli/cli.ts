@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
+import { devicesCommand } from "./devices.ts";
 import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
 import { migrateCommand } from "./migrate/migrate.ts";
@@ -13,6 +14,7 @@ import { uninstallCommand } from "./uninstall.ts";
 const commands: readonly Command[] = [
   statusCommand,
   recordsCommand,
+  devicesCommand,
   gcCommand,
   configCheckCommand,
   installCommand,
