@@ -13,7 +13,11 @@ import { runCli } from "./cli.ts";
 async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = [];
   const err: string[] = [];
-  const output = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
+  const output = {
+    out: (line: string) => out.push(line),
+    err: (line: string) => err.push(line),
+    untilStopped: () => Promise.resolve(),
+  };
   const code = await runCli(argv, output);
   return { code, out: out.join("\n"), err: err.join("\n") };
 }

@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
+import { dockerCommand } from "./docker.ts";
 import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
 import { recordsCommand } from "./records.ts";
@@ -15,6 +16,7 @@ const commands: readonly Command[] = [
   configCheckCommand,
   installCommand,
   uninstallCommand,
+  dockerCommand,
 ];
 
 /** Runs one command and returns the process's exit code. */

@@ -11,12 +11,14 @@ export const ExitCode = {
 } as const;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** Where a command writes. */
+/** Where a command writes, and how one that serves learns that it is to end. */
 export interface CliOutput {
   /** A line on stdout: what was asked for. */
   out(line: string): void;
   /** A line on stderr: what went wrong. */
   err(line: string): void;
+  /** Resolves when the process is to end: by SIGTERM or SIGINT, which end any other command at once. */
+  untilStopped(): Promise<void>;
 }
 
 /** A flag's value; a list where it may be given more than once. */

@@ -7,6 +7,10 @@ async function main(): Promise<void> {
   process.exitCode = await runCli(process.argv.slice(2), {
     out: (line) => process.stdout.write(`${line}\n`),
     err: (line) => process.stderr.write(`${line}\n`),
+    untilStopped: () =>
+      new Promise((resolve) => {
+        for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
+      }),
   });
 }
 

@@ -112,7 +112,8 @@ async function buildKubernetes(source: string, directory: string): Promise<void>
   await run([join(directory, "kubectl"), "version", "--client"]);
 }
 
-async function initProgram(): Promise<string> {
+/** Builds the static init of hosts and pauses: see machine/init.c. */
+export async function initProgram(): Promise<string> {
   const source = join(import.meta.dirname, "../machine/init.c");
   const build = async (directory: string): Promise<void> => {
     const flags = ["-static", "-Os", "-s", "-Wall", "-Wextra", "-Werror"];

@@ -5,36 +5,58 @@ import { join } from "node:path";
 import { cachedDirectory } from "./cache.ts";
 import { type Command, run } from "./run.ts";
 
+/** Packages of Debian that are unpacked below one directory and never installed. */
+interface DebianPackages {
+  /** Names the directory in the cache. */
+  readonly name: string;
+  /** Packages of Debian unstable. */
+  readonly fromUnstable: readonly string[];
+  /** Packages of the machine's own release. */
+  readonly fromRelease: readonly string[];
+  /** Proof that the unpacked programs run on this machine's C library; paths below the directory. */
+  readonly trials: readonly Command[];
+}
+
 /**
  * Debian's stable releases have containerd, etcd and the CNI plugins too old; unstable's builds of them ask for
  * no newer C library than Debian 12's. Its runc does, so runc comes from the machine's own release.
  */
-const fromUnstable = ["containerd", "containernetworking-plugins", "etcd-server", "busybox-static"];
-const fromRelease = ["runc"];
+const clusterPackages: DebianPackages = {
+  name: "debian",
+  fromUnstable: ["containerd", "containernetworking-plugins", "etcd-server", "busybox-static"],
+  fromRelease: ["runc"],
+  trials: [
+    ["usr/bin/containerd", "--version"],
+    ["usr/bin/ctr", "--version"],
+    ["usr/bin/containerd-shim-runc-v2", "-v"],
+    ["usr/sbin/runc", "--version"],
+    ["usr/bin/etcd", "--version"],
+    ["usr/bin/busybox", "true"],
+  ],
+};
 
-/** Proof that the unpacked programs run on this machine's C library. */
-const trials: readonly Command[] = [
-  ["usr/bin/containerd", "--version"],
-  ["usr/bin/ctr", "--version"],
-  ["usr/bin/containerd-shim-runc-v2", "-v"],
-  ["usr/sbin/runc", "--version"],
-  ["usr/bin/etcd", "--version"],
-  ["usr/bin/busybox", "true"],
-];
-
-/** Returns the root that the Debian packages are unpacked below; none is installed on the machine. */
-export async function debianRoot(): Promise<string> {
-  return cachedDirectory("debian", [...fromUnstable, "release:", ...fromRelease], unpackAll);
+/** Returns the root that the test cluster's Debian packages are unpacked below. */
+export function debianRoot(): Promise<string> {
+  return unpackedPackages(clusterPackages);
 }
 
-async function unpackAll(root: string): Promise<void> {
+/** Returns the root that the packages are unpacked below; none is installed on the machine. */
+export function unpackedPackages(packages: DebianPackages): Promise<string> {
+  const { name, fromUnstable, fromRelease } = packages;
+  return cachedDirectory(name, [...fromUnstable, "release:", ...fromRelease], (root) =>
+    unpackAll(root, packages),
+  );
+}
+
+async function unpackAll(root: string, packages: DebianPackages): Promise<void> {
   const apt = join(root, "apt");
   const release = await releaseName();
-  const env = { APT_CONFIG: await writeAptConfig(apt, ["sid", release]) };
+  const suites = packages.fromUnstable.length === 0 ? [release] : ["sid", release];
+  const env = { APT_CONFIG: await writeAptConfig(apt, suites) };
   await run(["apt-get", "update"], { env });
   const wanted = [
-    ...fromUnstable.map((name) => `${name}/sid`),
-    ...fromRelease.map((name) => `${name}/${release}`),
+    ...packages.fromUnstable.map((name) => `${name}/sid`),
+    ...packages.fromRelease.map((name) => `${name}/${release}`),
   ];
   await run(["apt-get", "download", ...wanted], { env, cwd: apt });
   for (const name of await readdir(apt)) {
@@ -42,7 +64,7 @@ async function unpackAll(root: string): Promise<void> {
       await run(["dpkg-deb", "--extract", join(apt, name), root]);
     }
   }
-  for (const [file, ...args] of trials) {
+  for (const [file, ...args] of packages.trials) {
     await run([join(root, file), ...args]);
   }
   await rm(apt, { recursive: true });

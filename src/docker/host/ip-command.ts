@@ -1,0 +1,169 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import * as z from "zod";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { LinkRoute, LinkState, NetworkNamespaces } from "./namespaces.ts";
+import { runProgram } from "./run-program.ts";
+
+/** Where `ip netns` keeps namespaces. */
+const netnsDir = "/run/netns";
+/** Of a namespace that belongs to the staged mode of this driver; others stay alone. */
+const namePrefix = "plexus-docker-";
+
+const addresses = z.array(
+  z.object({
+    ifname: z.string().optional(),
+    address: z.string().optional(),
+    link_type: z.string().optional(),
+    linkinfo: z.object({ info_kind: z.string().optional() }).optional(),
+    addr_info: z
+      .array(
+        z.object({
+          family: z.string().optional(),
+          local: z.string().optional(),
+          prefixlen: z.number().optional(),
+          scope: z.string().optional(),
+        }),
+      )
+      .default([]),
+  }),
+);
+
+const routes = z.array(
+  z.object({
+    type: z.string().optional(),
+    dst: z.string(),
+    gateway: z.string().optional(),
+    dev: z.string().optional(),
+    protocol: z.string().optional(),
+    metric: z.number().default(0),
+  }),
+);
+
+/** Namespaces by the programs `ip` (iproute2) and `nsenter` (util-linux), in this process's own namespaces. */
+export class IpCommand implements NetworkNamespaces {
+  readonly #pid: number;
+
+  /** @param pid of this process, as it sees itself */
+  constructor(pid: number) {
+    this.#pid = pid;
+  }
+
+  pathOf(name: string): string {
+    return join(netnsDir, namePrefix + name);
+  }
+
+  async exists(path: string): Promise<boolean> {
+    const entered = await runProgram(["nsenter", `--net=${path}`, "true"], { mayFail: true });
+    return entered.exitCode === 0;
+  }
+
+  async names(): Promise<string[]> {
+    const found = await readdir(netnsDir).catch(() => []);
+    return found
+      .filter((name) => name.startsWith(namePrefix))
+      .map((name) => name.slice(namePrefix.length));
+  }
+
+  async create(name: string): Promise<void> {
+    if ((await this.names()).includes(name)) return;
+    await runProgram(["ip", "netns", "add", namePrefix + name]);
+  }
+
+  async remove(name: string): Promise<void> {
+    if (!(await this.names()).includes(name)) return;
+    await runProgram(["ip", "netns", "delete", namePrefix + name]);
+  }
+
+  async links(path?: string): Promise<string[]> {
+    const found = addresses.parse(await this.#show(path, ["link", "show"]));
+    return found.flatMap(({ ifname }) => ifname ?? []);
+  }
+
+  async state(path: string, ifName: string): Promise<LinkState> {
+    const [found, routes4, routes6] = await Promise.all([
+      this.#show(path, ["-d", "address", "show", "dev", ifName]),
+      this.#show(path, ["-4", "route", "show", "dev", ifName]),
+      this.#show(path, ["-6", "route", "show", "dev", ifName]),
+    ]);
+    const [link] = addresses.parse(found).filter(({ ifname }) => ifname === ifName);
+    if (link === undefined) throw new Error(`there is no interface ${ifName} in ${path}`);
+    const global = link.addr_info.filter(({ scope }) => scope === "global");
+    return omitUndefined({
+      ifName,
+      mac: link.address,
+      kind: link.linkinfo?.info_kind ?? "",
+      addresses: global.map(({ local, prefixlen }) => `${local}/${prefixlen}`),
+      routes: [...readRoutes(routes4, 4), ...readRoutes(routes6, 6)],
+    });
+  }
+
+  async moveOut(from: string, ifName: string, ownName: string): Promise<void> {
+    await this.#change(from, [
+      `link set dev ${ifName} down`,
+      `link set dev ${ifName} name ${ownName} netns ${this.#pid}`,
+    ]);
+  }
+
+  async moveIn(
+    into: string,
+    link: { ownName: string; ifName: string; addresses: readonly string[] },
+  ): Promise<void> {
+    const { ownName, ifName } = link;
+    await this.#change(undefined, [
+      `link set dev ${ownName} down`,
+      `link set dev ${ownName} name ${ifName} netns ${into}`,
+    ]);
+    await this.#addAddresses(into, link);
+  }
+
+  async addSubstitute(
+    into: string,
+    link: { ifName: string; addresses: readonly string[] },
+  ): Promise<void> {
+    await this.#change(into, [`link add ${link.ifName} type veth peer name substitute0`]);
+    await this.#addAddresses(into, link);
+  }
+
+  async #addAddresses(
+    path: string,
+    { ifName, addresses }: { ifName: string; addresses: readonly string[] },
+  ): Promise<void> {
+    const commands = addresses.map((address) => `address add ${address} dev ${ifName}`);
+    if (commands.length > 0) await this.#change(path, commands);
+  }
+
+  async #show(path: string | undefined, args: readonly string[]): Promise<unknown> {
+    const { stdout } = await runProgram([...enter(path), "ip", "-j", ...args]);
+    return stdout.trim() === "" ? [] : JSON.parse(stdout);
+  }
+
+  async #change(path: string | undefined, commands: readonly string[]): Promise<void> {
+    await runProgram([...enter(path), "ip", "-batch", "-"], { input: `${commands.join("\n")}\n` });
+  }
+}
+
+function enter(path: string | undefined): string[] {
+  return path === undefined ? [] : ["nsenter", `--net=${path}`];
+}
+
+const anyAddress = { 4: "0.0.0.0/0", 6: "::/0" } as const;
+const hostBits = { 4: 32, 6: 128 } as const;
+
+function readRoutes(shown: unknown, family: 4 | 6): LinkRoute[] {
+  return routes
+    .parse(shown)
+    .filter(({ type }) => type === undefined || type === "unicast")
+    .map(({ dst, gateway, protocol, metric }) =>
+      omitUndefined({
+        dst: dst === "default" ? anyAddress[family] : withPrefix(dst, family),
+        gateway,
+        metric,
+        isFromAddress: protocol === "kernel",
+      }),
+    );
+}
+
+function withPrefix(dst: string, family: 4 | 6): string {
+  return dst.includes("/") ? dst : `${dst}/${hostBits[family]}`;
+}
