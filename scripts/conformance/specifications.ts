@@ -47,6 +47,15 @@ export const specifications: readonly Specification[] = [
     requirements: "docs/requirements-npwg.json",
     page: "docs/conformance-npwg.md",
   },
+  {
+    title: "Conformance: Docker's remote network driver",
+    introduction:
+      "libnetwork's description of the protocol between Docker Engine and a remote network driver, in " +
+      "its order. What only newer engines have is marked so. An identifier names the section.",
+    prefix: "D-",
+    requirements: "docs/requirements-docker.json",
+    page: "docs/conformance-docker.md",
+  },
 ];
 
 /** Requirements that nothing proves or explains, and tests that name none: one line each. */

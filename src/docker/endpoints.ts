@@ -150,8 +150,9 @@ export class Endpoints {
     if (endpoint.phase !== "created") throw cannotJoin(endpoint);
     const free = await host.freeIfName(sandboxKey, network.options.ifPrefix);
     const ifName = endpoint.wantedIfName ?? free;
-    const attaching = { ...endpoint, ifName, netns: sandboxKey, sandboxKey };
-    await this.#put("creating", attaching);
+    const place = { ifName, netns: sandboxKey, sandboxKey };
+    const attaching = this.#entering("creating", { ...endpoint, ...place });
+    await this.#options.stored.put(attaching.id, attaching);
     try {
       const link = await host.attachInside(attaching);
       await this.#put("joined", { ...attaching, link });

@@ -100,7 +100,7 @@ export class EndpointHost {
     }
   }
 
-  /** CNI_NETNS for a DEL: where the interface is, else where a substitute is, else "". */
+  /** CNI_NETNS for a DEL: where the interface is, else where a substitute is, else where it was to be, else "". */
   async #findInterface(endpoint: EndpointState): Promise<string> {
     if (endpoint.bootId !== this.#bootId) return "";
     if (endpoint.mode === "direct" && (await this.#namespaces.exists(endpoint.netns))) {
@@ -116,7 +116,7 @@ export class EndpointHost {
       await this.#namespaces.moveIn(staging, { ownName: hostIfName(id), ifName, addresses });
       return staging;
     }
-    if (addresses.length === 0 || !needsSubstitute(endpoint)) return "";
+    if (addresses.length === 0 || !needsSubstitute(endpoint)) return isStaged ? staging : "";
     await this.#namespaces.create(id);
     await this.#namespaces.addSubstitute(staging, { ifName, addresses });
     return staging;

@@ -27,7 +27,7 @@ const prefix = "plexus.";
 const genericKey = "com.docker.network.generic";
 const internalKey = "com.docker.network.internal";
 
-const schema = z.strictObject({
+const options = z.strictObject({
   network: nonEmptyText,
   manifests: z
     .string()
@@ -42,23 +42,33 @@ const schema = z.strictObject({
     .exactOptional(),
 });
 
+/** Inside a container the plugins' own routes are set. */
+const schema = options.refine(({ mode, gateway }) => mode === "staged" || gateway === "auto", {
+  path: ["gateway"],
+  error: "is for the staged mode",
+});
+
 /**
  * Reads the options of a network. Keys of other owners are passed over.
  * @throws DriverError naming every option that is wrong or that Plexus does not have
  */
-export function parseNetworkOptions(options: Readonly<Record<string, unknown>>): NetworkOptions {
-  const generic = options[genericKey] ?? {};
+export function parseNetworkOptions(given: Readonly<Record<string, unknown>>): NetworkOptions {
+  const generic = given[genericKey] ?? {};
   if (typeof generic !== "object" || generic === null) {
     throw new DriverError(`option ${genericKey}: must be an object`);
   }
   const parsed = schema.safeParse(ownOptions(generic, prefix));
   if (!parsed.success) throw new DriverError(optionProblems(parsed.error, "-o"));
   const { ifprefix, ...own } = parsed.data;
+  const internal = given[internalKey] === true;
+  if (internal && own.mode === "direct") {
+    throw new DriverError("--internal is for the staged mode: the plugins set the routes here");
+  }
   return {
     ...own,
     // The engine counts the names eth0, eth1 … without looking at interfaces that it has not made.
     ifPrefix: ifprefix ?? (own.mode === "direct" ? "net" : "eth"),
-    internal: options[internalKey] === true,
+    internal,
   };
 }
 
