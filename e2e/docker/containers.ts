@@ -2,7 +2,7 @@
 
 import {
   GenericContainer,
-  type getContainerRuntimeClient,
+  getContainerRuntimeClient,
   type StartedTestContainer,
 } from "testcontainers";
 import { busyboxImage } from "../cluster/machine/images.ts";
@@ -12,8 +12,10 @@ export type Docker = Awaited<
   ReturnType<typeof getContainerRuntimeClient>
 >["container"]["dockerode"];
 
+type CreateOptions = Parameters<Docker["createContainer"]>[0];
+
 /** A network of a container, as docker run --network has it. */
-export interface Attachment {
+interface Attachment {
   readonly network: string;
   readonly ip?: string;
   readonly driverOpts?: Readonly<Record<string, string>>;
@@ -26,67 +28,92 @@ export interface ContainerOptions {
   /** Ports of the machine by container port: `{"80/tcp": "18080"}`. */
   readonly published?: Readonly<Record<string, string>>;
   readonly mac?: string;
+  /** @default one that waits */
   readonly command?: readonly string[];
-  /** Whether the engine starts it again. */
-  readonly restart?: "always";
 }
+
+/** A container that runs. */
+export type RunningContainer = Pick<
+  StartedTestContainer,
+  "getId" | "getName" | "getIpAddress" | "exec"
+>;
 
 /** Waits, and ends as soon as it is told to. */
 const waiting = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"];
 
 /** A container with options for which testcontainers has no words. */
 class EngineContainer extends GenericContainer {
-  readonly #options: ContainerOptions;
-
   constructor(options: ContainerOptions) {
     super(busyboxImage);
-    this.#options = options;
     this.withName(options.name).withNetworkMode(options.attachment.network);
-    this.withCommand([...(options.command ?? waiting)]);
+    Object.assign(this.createOpts, createOptions(options));
   }
+}
 
-  protected override async beforeContainerCreated(): Promise<void> {
-    const { attachment, published = {}, mac, restart } = this.#options;
-    const { network, ip, driverOpts } = attachment;
-    this.hostConfig.PortBindings = Object.fromEntries(
-      Object.entries(published).map(([port, hostPort]) => [port, [{ HostPort: hostPort }]]),
-    );
-    if (restart !== undefined) this.hostConfig.RestartPolicy = { Name: restart };
-    const ports = Object.keys(published).map((port) => [port, {}]);
-    Object.assign(this.createOpts, {
-      ExposedPorts: Object.fromEntries(ports),
-      StopTimeout: 1,
-      ...(mac === undefined ? {} : { MacAddress: mac }),
-      NetworkingConfig: {
-        EndpointsConfig: {
-          [network]: {
-            ...(ip === undefined ? {} : { IPAMConfig: { IPv4Address: ip } }),
-            ...(driverOpts === undefined ? {} : { DriverOpts: driverOpts }),
-            ...(mac === undefined ? {} : { MacAddress: mac }),
-          },
-        },
-      },
-    });
-  }
+function createOptions(options: ContainerOptions): CreateOptions {
+  const { attachment, mac, command = waiting } = options;
+  const { network, ip, driverOpts } = attachment;
+  const endpoint = {
+    ...(ip === undefined ? {} : { IPAMConfig: { IPv4Address: ip } }),
+    ...(driverOpts === undefined ? {} : { DriverOpts: driverOpts }),
+    ...(mac === undefined ? {} : { MacAddress: mac }),
+  };
+  return {
+    Cmd: [...command],
+    StopTimeout: 1,
+    ...(mac === undefined ? {} : { MacAddress: mac }),
+    NetworkingConfig: { EndpointsConfig: { [network]: endpoint } },
+  };
 }
 
 /** Runs a container. */
-export function runContainer(options: ContainerOptions): Promise<StartedTestContainer> {
-  return new EngineContainer(options).start();
+export async function runContainer(options: ContainerOptions): Promise<RunningContainer> {
+  const { published } = options;
+  if (published === undefined) return new EngineContainer(options).start();
+  return runPublished(options, published);
+}
+
+/**
+ * Runs a container without testcontainers, which would wait until the engine lists its ports: those that a
+ * remote driver publishes it never does.
+ */
+async function runPublished(
+  options: ContainerOptions,
+  published: Readonly<Record<string, string>>,
+): Promise<RunningContainer> {
+  const client = (await getContainerRuntimeClient()).container;
+  const ports = Object.entries(published);
+  const container = await client.dockerode.createContainer({
+    ...createOptions(options),
+    name: options.name,
+    Image: busyboxImage,
+    ExposedPorts: Object.fromEntries(ports.map(([port]) => [port, {}])),
+    HostConfig: {
+      NetworkMode: options.attachment.network,
+      PortBindings: Object.fromEntries(
+        ports.map(([port, hostPort]) => [port, [{ HostPort: hostPort }]]),
+      ),
+    },
+  });
+  await container.start();
+  const { NetworkSettings } = await container.inspect();
+  return {
+    getId: () => container.id,
+    getName: () => options.name,
+    getIpAddress: (network) => NetworkSettings.Networks[network]?.IPAddress ?? "",
+    exec: (command) => client.exec(container, [command].flat()),
+  };
 }
 
 /** Runs a command in a container and returns its trimmed output. @throws Error when it fails */
-export async function execIn(
-  container: StartedTestContainer,
-  ...command: string[]
-): Promise<string> {
+export async function execIn(container: RunningContainer, ...command: string[]): Promise<string> {
   const { exitCode, output } = await container.exec(command);
   if (exitCode === 0) return output.trim();
   throw new Error(`${container.getName()}: ${command.join(" ")}: ${exitCode}: ${output}`);
 }
 
 /** Whether one container reaches an address. */
-export async function pings(from: StartedTestContainer, to: string): Promise<boolean> {
+export async function pings(from: RunningContainer, to: string): Promise<boolean> {
   const family = to.includes(":") ? ["-6"] : [];
   const { exitCode } = await from.exec(["ping", ...family, "-c", "1", "-W", "2", to]);
   return exitCode === 0;

@@ -3,13 +3,18 @@
 import { createReadStream } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { getContainerRuntimeClient, type StartedTestContainer } from "testcontainers";
+import { getContainerRuntimeClient } from "testcontainers";
 import { expect } from "vitest";
 import { differences } from "../support/host-state.ts";
 import { manifestText, nad } from "../support/manifests.ts";
 import { chained, hostLocal, list, macvlan } from "../support/networks.ts";
 import { waitUntil } from "../support/wait.ts";
-import { type ContainerOptions, type Docker, runContainer } from "./containers.ts";
+import {
+  type ContainerOptions,
+  type Docker,
+  type RunningContainer,
+  runContainer,
+} from "./containers.ts";
 import { DockerMachine } from "./docker-machine.ts";
 import type { EngineBuild } from "./engines.ts";
 
@@ -105,7 +110,7 @@ export class DockerFixture implements AsyncDisposable {
     return name;
   }
 
-  run(options: ContainerOptions): Promise<StartedTestContainer> {
+  run(options: ContainerOptions): Promise<RunningContainer> {
     return runContainer(options);
   }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import type { StartedTestContainer } from "testcontainers";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { HostState } from "../support/host-state.ts";
 import { waitUntil } from "../support/wait.ts";
-import { execIn, pings } from "./containers.ts";
+import { execIn, pings, type RunningContainer } from "./containers.ts";
 import { outside } from "./docker-machine.ts";
 import type { EngineBuild } from "./engines.ts";
 import { DockerFixture } from "./fixture.ts";
@@ -19,11 +18,11 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
   let fixture: DockerFixture;
   let before: HostState;
 
-  const run = (each: string, network: string = "red"): Promise<StartedTestContainer> =>
+  const run = (each: string, network: string = "red"): Promise<RunningContainer> =>
     fixture.run({ name: each, attachment: { network } });
-  const runPair = (network: string): Promise<[StartedTestContainer, StartedTestContainer]> =>
+  const runPair = (network: string): Promise<[RunningContainer, RunningContainer]> =>
     Promise.all([run("one", network), run("two", network)]);
-  const inspect = (container: StartedTestContainer) =>
+  const inspect = (container: RunningContainer) =>
     fixture.docker.getContainer(container.getId()).inspect();
 
   beforeAll(async () => {
@@ -37,6 +36,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
   beforeEach(async () => {
     before = await fixture.machine.state();
   });
+  afterEach(() => fixture.removeAll());
 
   test("containers on a bridge reach each other by name and address, and the world", async () => {
     const [one, two] = await runPair("red");
@@ -118,7 +118,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
       attachment: { network: "red" },
       published: { "80/tcp": "18081" },
     });
-    await container.stop({ remove: false, timeout: 1 });
+    await fixture.docker.getContainer(container.getId()).stop({ t: 1 });
     await fixture.docker.getNetwork("wire").connect({ Container: container.getId() });
     await fixture.docker.getNetwork("blue").connect({ Container: container.getId() });
     await fixture.docker.getContainer(container.getId()).start();
@@ -215,12 +215,12 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await fixture.expectNothingLeft(before);
   });
 
-  test("networks survive driver and engine, and are refused with a reason", async () => {
+  test("a network that cannot be used is refused with the reason", async () => {
     await expect(
       fixture.createNetwork("tuned", { options: { "plexus.network": "tuned" } }),
     ).rejects.toThrow("the sysctls of plugin tuning");
     await expect(
-      fixture.createNetwork("red", { options: { "plexus.colour": "x" } }),
+      fixture.createNetwork("red", { name: "odd", options: { "plexus.colour": "x" } }),
     ).rejects.toThrow("-o plexus.colour: there is no such option");
   });
 

@@ -2,6 +2,7 @@ import type { Target } from "../target.ts";
 import { annotation } from "./annotation.ts";
 import { conf } from "./conf.ts";
 import { configuration } from "./configuration.ts";
+import { docker } from "./docker.ts";
 import { frame } from "./frame.ts";
 import { nad } from "./nad.ts";
 import { plan } from "./plan.ts";
@@ -16,4 +17,5 @@ export const targets: Readonly<Record<string, Target>> = {
   configuration,
   frame,
   plan,
+  docker,
 };
