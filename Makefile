@@ -102,7 +102,7 @@ docker: build ## pack the network driver for Docker with its systemd unit (docs/
 docker-plugin: build ## the same as a managed plugin, for `docker plugin create`
 	node scripts/docker.ts --plugin
 
-e2e-docker: build ## containers of two releases of Docker Engine on Plexus networks, in namespaces of their own
+e2e-docker: docker-plugin ## containers of two releases of Docker Engine on Plexus networks, in namespaces of their own
 	@scripts/system-deps.sh docker
 	vitest run --project docker
 

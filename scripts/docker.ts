@@ -14,8 +14,6 @@ const { values } = parseArgs({ options: { plugin: { type: "boolean", default: fa
 
 /** Programs that the driver and CNI plugins execute; a host has them, a managed plugin brings its own. */
 const programs = ["ip", "nsenter", "true", "iptables", "ip6tables", "nft"];
-/** Where programs' modules are that no dynamic loader knows of. */
-const moduleDirs = ["xtables"];
 
 if (values.plugin) await buildPlugin("dist/docker-plugin");
 else await buildArchive("dist/docker-root", "dist/plexus-docker.tar.gz");
@@ -90,15 +88,13 @@ async function installWithLibraries(root: string, program: string, to: string): 
   }
 }
 
-/** The extensions of iptables, beside the libraries of the system. */
+/** What programs load by paths that are built into them, such as the extensions of iptables. */
 async function installModules(root: string): Promise<void> {
-  const libc = (await sharedLibraries(await realpath("node_modules/.bin/node"))).find((path) =>
-    basename(path).startsWith("libc."),
-  );
-  for (const name of moduleDirs) {
-    const candidates = [dirname(libc ?? "/lib/x"), "/usr/lib"].map((dir) => join(dir, name));
-    const found = candidates.find((dir) => existsSync(dir));
-    if (found !== undefined) await cp(found, join(root, found), { recursive: true });
+  const libraries = await sharedLibraries(await realpath("node_modules/.bin/node"));
+  const libc = libraries.find((path) => basename(path).startsWith("libc.")) ?? "";
+  for (const dir of [join("/usr", dirname(libc)), "/usr/lib64", "/usr/lib"]) {
+    const modules = join(dir, "xtables");
+    if (existsSync(modules)) await cp(modules, join(root, modules), { recursive: true });
   }
 }
 

@@ -26,6 +26,7 @@ for dir in /run/docker /run/netns /run/plexus /run/cni /var/lib/cni; do
   mount -t tmpfs tmpfs "$dir"
 done
 mount --make-shared /run/netns
+mount --make-shared /run/docker
 ip netns add outside
 ip link add up0 type veth peer name out0 netns outside
 ip address add ${outside.machine}/24 dev up0
@@ -124,6 +125,12 @@ export class DockerMachine implements AsyncDisposable {
   /** Runs a program outside of the machine. @throws Error when it fails */
   runOutside(...command: [string, ...string[]]): Promise<string> {
     return this.run("ip", "netns", "exec", "outside", ...command);
+  }
+
+  /** Runs Docker's own client, which only the release's package has. @throws Error when it fails */
+  docker(...args: string[]): Promise<string> {
+    const client = join(this.build.binDirs[1] ?? "", "docker");
+    return this.run(client, "-H", this.dockerHost, ...args);
   }
 
   /** Starts dockerd and waits until it answers. */

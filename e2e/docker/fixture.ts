@@ -59,7 +59,11 @@ export const definitions = {
 } as const;
 
 /** How a network of the engine is made. */
-export interface NetworkChoice {
+interface NetworkChoice {
+  /** @default the definition's */
+  readonly name?: string;
+  /** @default the driver that was started */
+  readonly driver?: string;
   readonly options?: Readonly<Record<string, string>>;
   /** With a subnet the engine's own IPAM chooses the addresses. */
   readonly subnet?: string;
@@ -95,19 +99,18 @@ export class DockerFixture implements AsyncDisposable {
     return new DockerFixture(machine, dockerode);
   }
 
-  /** Makes a network of a definition; its name is the definition's unless given. */
+  /** Makes a network of a definition. */
   async createNetwork(
     definition: keyof typeof definitions,
-    { options = {}, subnet, gateway, name = definition }: NetworkChoice & { name?: string } = {},
-  ): Promise<string> {
+    { options = {}, subnet, gateway, name = definition, driver = "plexus" }: NetworkChoice = {},
+  ): Promise<void> {
     const config = subnet === undefined ? undefined : [{ Subnet: subnet, Gateway: gateway }];
     await this.docker.createNetwork({
       Name: name,
-      Driver: "plexus",
+      Driver: driver,
       IPAM: config === undefined ? { Driver: "null" } : { Driver: "default", Config: config },
       Options: { "plexus.network": definition, ...options },
     });
-    return name;
   }
 
   run(options: ContainerOptions): Promise<RunningContainer> {

@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { HostState } from "../support/host-state.ts";
+import { distPath } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { execIn, pings, type RunningContainer } from "./containers.ts";
 import { outside } from "./docker-machine.ts";
@@ -240,5 +241,22 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await fixture.removeAll();
     await waitUntil("it is detached", async () => (await fixture.machine.endpoints()).length === 0);
     await fixture.docker.getNetwork("tuned").remove();
+  });
+
+  // The client that can create plugins comes with the release's engine.
+  if (name === "unstable") return;
+  test("the driver serves as a managed plugin", async () => {
+    const { machine } = fixture;
+    await machine.docker("plugin", "create", "managed", distPath("docker-plugin"));
+    await machine.docker("plugin", "set", "managed", `networks.source=${machine.manifestsDir}`);
+    await machine.docker("plugin", "enable", "managed");
+    await fixture.createNetwork("red", { name: "managed", driver: "managed:latest" });
+    const [one, two] = await runPair("managed");
+    expect(await pings(one, two.getIpAddress("managed"))).toBe(true);
+    expect(await pings(one, outside.address)).toBe(true);
+    await fixture.expectNothingLeft(before);
+    await fixture.docker.getNetwork("managed").remove();
+    await machine.docker("plugin", "disable", "managed");
+    await machine.docker("plugin", "rm", "managed");
   });
 }

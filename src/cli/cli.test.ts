@@ -397,3 +397,30 @@ test("gc says so when there is no shim", async () => {
   const container = await run("gc", "--mount-namespace", "/proc/1/ns/mnt");
   expect(container.err).toContain("/plexus/plexus");
 });
+
+test.each([
+  [["--manifests", "/a", "--kubeconfig", "/b"], "--manifests and --kubeconfig exclude each other"],
+  [["--scope", "swarm"], "--scope must be local or global"],
+  [["--connectivity-scope", ""], "--connectivity-scope must be local or global"],
+  [["--reconcile-seconds", "0"], "--reconcile-seconds must be a whole number of seconds"],
+  [["--log-level", "loud"], "--log-level must be debug, info, warn or error"],
+])("docker refuses %j", async (flags, problem) => {
+  const { code, err } = await run("docker", ...flags);
+  expect({ code, err }).toEqual({ code: 1, err: `plexusctl docker: ${problem}` });
+});
+
+test("docker serves until it is stopped, and removes its socket", async () => {
+  const { at } = await makeNode();
+  const { code, err } = await run(
+    ...["docker", "--plugin-socket", at("run/plugins/plexus.sock")],
+    ...["--call-socket", at("run/docker.sock"), "--state-dir", at("state/docker")],
+    ...["--bin-dir", at("bin"), "--log-level", "error"],
+  );
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(await readdir(at("run/plugins"))).toEqual([]);
+  expect((await readdir(at("state/docker"))).toSorted()).toEqual([
+    "endpoints",
+    "networks",
+    "records",
+  ]);
+});

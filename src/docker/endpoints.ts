@@ -58,6 +58,7 @@ export class Endpoints {
       const created = this.#entering("created", { ...planned, ...omitUndefined({ link }) });
       const answer = interfaceAnswer(created);
       await stored.put(created.id, created);
+      this.#reportPorts(created);
       return answer;
     } catch (error) {
       await this.#discard(planned);
@@ -139,6 +140,13 @@ export class Endpoints {
     });
     await stored.put(planned.id, planned);
     return planned;
+  }
+
+  /** The engine shows none of the ports that a remote driver publishes. */
+  #reportPorts({ id, displayName, portMappings }: EndpointState): void {
+    if (portMappings.length === 0) return;
+    const fields = { endpoint: id, network: displayName, portMappings };
+    this.#options.logger.info(fields, "ports are published");
   }
 
   async #joinDirectly(

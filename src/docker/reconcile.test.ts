@@ -57,6 +57,16 @@ test("an endpoint that waits for its container's namespace stays for two minutes
   expect(await endpointsOf(bench)).toEqual([]);
 });
 
+test("an endpoint that left its container while the driver was away is detached although that goes on", async () => {
+  const bench = await benchWithContainer();
+  bench.machine.stopContainer(sandbox, "plxe1");
+  bench.machine.namespaces.set(sandbox, new Map());
+  bench.nowMs += 3 * minute;
+  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  expect(await endpointsOf(bench)).toEqual([]);
+  expect(bench.machine.ownLinks).toEqual([]);
+});
+
 test.each(["created", "left"])(
   "an endpoint that is %s for two minutes is detached",
   async (phase) => {

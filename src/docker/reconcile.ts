@@ -76,12 +76,14 @@ export class Reconciler {
     return this.#orphans.has(id);
   }
 
-  /** Whether neither the container's network namespace is there nor, waiting for one, the interface. */
+  /**
+   * Whether the interface is in no container: it is among the host's although its start should be over, as
+   * after a Leave that nobody answered, or it went with its container's namespace.
+   */
   async #isOrphan(endpoint: EndpointState): Promise<boolean> {
     const { host, nowMs } = this.#options;
-    if (await host.namespaceExists(endpoint.sandboxKey ?? "")) return false;
-    const isWaiting = nowMs() - Date.parse(endpoint.since) <= transientMs;
-    return !(isWaiting && (await host.isOnHost(endpoint)));
+    if (await host.isOnHost(endpoint)) return nowMs() - Date.parse(endpoint.since) > transientMs;
+    return !(await host.namespaceExists(endpoint.sandboxKey ?? ""));
   }
 
   /** Records of which the endpoint's file was lost. */

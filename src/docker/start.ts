@@ -114,7 +114,11 @@ async function openEndpoints(
   const dir = join(parts.stateDir, "endpoints");
   const stored = await JsonFiles.open({ dir, schema: endpointSchema, logger });
   const runtime = new ShimRuntime({ shim, binDirs, socket, stateDir: recordsDir(parts) });
-  const host = new EndpointHost({ runtime, namespaces: new IpCommand(parts.pid), bootId });
+  const host = new EndpointHost({
+    runtime,
+    namespaces: new IpCommand({ pid: parts.pid, owner: parts.stateDir }),
+    bootId,
+  });
   const endpoints = new Endpoints({
     ...{ stored, networks, host, bootId, logger, sandboxRoot: parts.sandboxRoot },
     probePort: probeHostPort,

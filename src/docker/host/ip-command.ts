@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
@@ -7,8 +8,6 @@ import { runProgram } from "./run-program.ts";
 
 /** Where `ip netns` keeps namespaces. */
 const netnsDir = "/run/netns";
-/** Of a namespace that belongs to the staged mode of this driver; others stay alone. */
-const namePrefix = "plexus-docker-";
 
 const addresses = z.array(
   z.object({
@@ -43,14 +42,18 @@ const routes = z.array(
 /** Namespaces by the programs `ip` (iproute2) and `nsenter` (util-linux), in this process's own namespaces. */
 export class IpCommand implements NetworkNamespaces {
   readonly #pid: number;
+  /** What the names of this driver's namespaces begin with; those of others stay alone. */
+  readonly #prefix: string;
 
-  /** @param pid of this process, as it sees itself */
-  constructor(pid: number) {
+  /** `pid` is this process's, as it sees itself; `owner` is what no other driver on the machine has. */
+  constructor({ pid, owner }: { readonly pid: number; readonly owner: string }) {
     this.#pid = pid;
+    const digest = createHash("sha256").update(owner).digest("hex");
+    this.#prefix = `plexus-docker-${digest.slice(0, 8)}-`;
   }
 
   pathOf(name: string): string {
-    return join(netnsDir, namePrefix + name);
+    return join(netnsDir, this.#prefix + name);
   }
 
   async exists(path: string): Promise<boolean> {
@@ -61,18 +64,18 @@ export class IpCommand implements NetworkNamespaces {
   async names(): Promise<string[]> {
     const found = await readdir(netnsDir).catch(() => []);
     return found
-      .filter((name) => name.startsWith(namePrefix))
-      .map((name) => name.slice(namePrefix.length));
+      .filter((name) => name.startsWith(this.#prefix))
+      .map((name) => name.slice(this.#prefix.length));
   }
 
   async create(name: string): Promise<void> {
     if ((await this.names()).includes(name)) return;
-    await runProgram(["ip", "netns", "add", namePrefix + name]);
+    await runProgram(["ip", "netns", "add", this.#prefix + name]);
   }
 
   async remove(name: string): Promise<void> {
     if (!(await this.names()).includes(name)) return;
-    await runProgram(["ip", "netns", "delete", namePrefix + name]);
+    await runProgram(["ip", "netns", "delete", this.#prefix + name]);
   }
 
   async links(path?: string): Promise<string[]> {
