@@ -3,8 +3,8 @@ import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { DriverError } from "./driver-error.ts";
-import { type EndpointHost, hostIfName } from "./endpoint/endpoint-host.ts";
-import { addressesToHandOver, hasSubnetRoute, routesToHandOver } from "./endpoint/hand-over.ts";
+import { interfaceAnswer, joinAnswer } from "./endpoint/answers.ts";
+import type { EndpointHost } from "./endpoint/endpoint-host.ts";
 import { chooseHostPorts, type ProbePort } from "./endpoint/host-ports.ts";
 import { planEndpoint } from "./endpoint/plan-endpoint.ts";
 import type { Collection } from "./json-files.ts";
@@ -212,36 +212,4 @@ export class Endpoints {
 
 function cannotJoin({ id, phase }: EndpointState): DriverError {
   return new DriverError(`endpoint ${id} cannot be joined to a container: it is ${phase}`);
-}
-
-/** What the engine does not know yet; it refuses a value that it has given itself. */
-function interfaceAnswer({ requested, link, displayName }: EndpointState): InterfaceAnswer {
-  if (link === undefined) return {};
-  const { address, addressIPv6 } = addressesToHandOver({ ...link, ifName: "" });
-  for (const chosen of [requested.Address, requested.AddressIPv6]) {
-    if (chosen !== undefined && !hasSubnetRoute(chosen, link.routes)) {
-      throw new DriverError(
-        `network ${displayName} reaches its own subnet by a gateway, which Docker's IPAM cannot express; create it with --ipam-driver null`,
-      );
-    }
-  }
-  // The kernel gives all ipvlan interfaces of a device its MAC, and none of their own.
-  const mac = link.kind === "ipvlan" ? undefined : link.mac;
-  return omitUndefined({
-    Address: requested.Address === undefined ? address : undefined,
-    AddressIPv6: requested.AddressIPv6 === undefined ? addressIPv6 : undefined,
-    MacAddress: requested.MacAddress === undefined ? mac : undefined,
-  });
-}
-
-function joinAnswer(endpoint: EndpointState, { options }: NetworkState): JoinAnswer {
-  const choice = options.internal ? "none" : options.gateway;
-  return {
-    InterfaceName: omitUndefined({
-      SrcName: hostIfName(endpoint.id),
-      DstPrefix: options.ifPrefix,
-      DstName: endpoint.wantedIfName,
-    }),
-    ...routesToHandOver(endpoint.link?.routes ?? [], choice),
-  };
 }

@@ -1,43 +1,12 @@
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import * as z from "zod";
-import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { LinkRoute, LinkState, NetworkNamespaces } from "./namespaces.ts";
+import { readLink, readLinkNames, readRoutes } from "./ip-output.ts";
+import type { LinkState, NetworkNamespaces } from "./namespaces.ts";
 import { runProgram } from "./run-program.ts";
 
 /** Where `ip netns` keeps namespaces. */
 const netnsDir = "/run/netns";
-
-const addresses = z.array(
-  z.object({
-    ifname: z.string().optional(),
-    address: z.string().optional(),
-    link_type: z.string().optional(),
-    linkinfo: z.object({ info_kind: z.string().optional() }).optional(),
-    addr_info: z
-      .array(
-        z.object({
-          family: z.string().optional(),
-          local: z.string().optional(),
-          prefixlen: z.number().optional(),
-          scope: z.string().optional(),
-        }),
-      )
-      .default([]),
-  }),
-);
-
-const routes = z.array(
-  z.object({
-    type: z.string().optional(),
-    dst: z.string(),
-    gateway: z.string().optional(),
-    dev: z.string().optional(),
-    protocol: z.string().optional(),
-    metric: z.number().default(0),
-  }),
-);
 
 /** Namespaces by the programs `ip` (iproute2) and `nsenter` (util-linux), in this process's own namespaces. */
 export class IpCommand implements NetworkNamespaces {
@@ -79,8 +48,7 @@ export class IpCommand implements NetworkNamespaces {
   }
 
   async links(path?: string): Promise<string[]> {
-    const found = addresses.parse(await this.#show(path, ["link", "show"]));
-    return found.flatMap(({ ifname }) => ifname ?? []);
+    return readLinkNames(await this.#show(path, ["link", "show"]));
   }
 
   async state(path: string, ifName: string): Promise<LinkState> {
@@ -89,16 +57,9 @@ export class IpCommand implements NetworkNamespaces {
       this.#show(path, ["-4", "route", "show", "dev", ifName]),
       this.#show(path, ["-6", "route", "show", "dev", ifName]),
     ]);
-    const [link] = addresses.parse(found).filter(({ ifname }) => ifname === ifName);
+    const link = readLink(found, ifName);
     if (link === undefined) throw new Error(`there is no interface ${ifName} in ${path}`);
-    const global = link.addr_info.filter(({ scope }) => scope === "global");
-    return omitUndefined({
-      ifName,
-      mac: link.address,
-      kind: link.linkinfo?.info_kind ?? "",
-      addresses: global.map(({ local, prefixlen }) => `${local}/${prefixlen}`),
-      routes: [...readRoutes(routes4, 4), ...readRoutes(routes6, 6)],
-    });
+    return { ...link, routes: [...readRoutes(routes4, 4), ...readRoutes(routes6, 6)] };
   }
 
   async moveOut(from: string, ifName: string, ownName: string): Promise<void> {
@@ -148,25 +109,4 @@ export class IpCommand implements NetworkNamespaces {
 
 function enter(path: string | undefined): string[] {
   return path === undefined ? [] : ["nsenter", `--net=${path}`];
-}
-
-const anyAddress = { 4: "0.0.0.0/0", 6: "::/0" } as const;
-const hostBits = { 4: 32, 6: 128 } as const;
-
-function readRoutes(shown: unknown, family: 4 | 6): LinkRoute[] {
-  return routes
-    .parse(shown)
-    .filter(({ type }) => type === undefined || type === "unicast")
-    .map(({ dst, gateway, protocol, metric }) =>
-      omitUndefined({
-        dst: dst === "default" ? anyAddress[family] : withPrefix(dst, family),
-        gateway,
-        metric,
-        isFromAddress: protocol === "kernel",
-      }),
-    );
-}
-
-function withPrefix(dst: string, family: 4 | 6): string {
-  return dst.includes("/") ? dst : `${dst}/${hostBits[family]}`;
 }
