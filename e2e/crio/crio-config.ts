@@ -20,8 +20,27 @@ graphroot = "${storage.graphRoot}"
 runroot = "${storage.runRoot}"
 `;
 
-/** A configuration that needs nothing of the machine: no SELinux, no AppArmor, no systemd, no hooks. */
-export function crioConfig(tools: CrioTools): string {
+/**
+ * Where a machine gives root no CAP_SYS_RESOURCE, no process may lower its OOM score, as the kubelet asks
+ * for critical pods. containerd has a setting for that.
+ */
+export function runcWithoutOomScores({ runc }: CrioTools): string {
+  return `#!/bin/sh
+bundle=
+for argument; do
+  [ "$previous" != --bundle ] || bundle=$argument
+  previous=$argument
+done
+[ -z "$bundle" ] || sed -i 's/"oomScoreAdj":-[0-9]*/"oomScoreAdj":0/' "$bundle/config.json"
+exec ${runc} "$@"
+`;
+}
+
+/**
+ * A configuration that needs nothing of the machine: no SELinux, no AppArmor, no systemd, no hooks.
+ * @param runc the executable to run containers with
+ */
+export function crioConfig(tools: CrioTools, runc: string): string {
   return `[crio]
 root = "${storage.graphRoot}"
 runroot = "${storage.runRoot}"
@@ -52,7 +71,7 @@ pinns_path = "${join(tools.crio, "pinns")}"
 default_runtime = "runc"
 
 [crio.runtime.runtimes.runc]
-runtime_path = "${tools.runc}"
+runtime_path = "${runc}"
 runtime_root = "/run/runc"
 monitor_path = "${tools.conmon}"
 monitor_cgroup = "pod"

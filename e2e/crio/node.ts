@@ -12,7 +12,7 @@ import type { Command } from "../cluster/machine/run.ts";
 import type { Daemon } from "../support/daemon.ts";
 import { manifestText } from "../support/manifests.ts";
 import { distPath, nodeBinary } from "../support/paths.ts";
-import { crioConfig, crioSocket, storage, storageConfig } from "./crio-config.ts";
+import { Crio } from "./crio.ts";
 import { CrioPod, type PodOptions } from "./pod.ts";
 import { type CrioTools, prepareCrioTools } from "./tools.ts";
 
@@ -56,12 +56,13 @@ export class CrioNode implements AsyncDisposable {
   readonly #tools: CrioTools;
   readonly #reaper: Reaper;
   readonly #pauseImage: string;
+  readonly #crio: Crio;
   #host: Host | undefined;
-  #crio: Daemon | undefined;
   #plexusd: Daemon | undefined;
 
   private constructor(tools: CrioTools, directory: string, pauseImageArchive: string) {
     this.#tools = tools;
+    this.#crio = new Crio(tools);
     this.root = join(directory, "node");
     this.cgroup = basename(directory);
     this.#reaper = new Reaper({ directory, cgroup: this.cgroup });
@@ -100,33 +101,26 @@ export class CrioNode implements AsyncDisposable {
       setup: await readFile(setup, "utf8"),
       args: [this.root],
     });
-    const { graphRoot, runRoot } = storage;
-    await this.host.run([this.#program("cri"), "load", graphRoot, runRoot, this.#pauseImage]);
+    await this.host.run([...this.#crio.importCommand(), this.#pauseImage]);
     await this.startCrio();
   }
 
   /** Ends everything on the node at once: a power cut. */
   async powerOff(): Promise<void> {
     await this.#host?.kill();
+    await this.#crio.stop();
     this.#host = undefined;
-    this.#crio = undefined;
     this.#plexusd = undefined;
   }
 
   /** Starts CRI-O, which must not be running, and waits until it answers. */
   async startCrio(): Promise<void> {
-    const env: Command = ["env", `CONTAINERS_STORAGE_CONF=${this.at("storage.conf")}`];
-    const flags = ["--config", this.at("crio.conf"), "--config-dir", ""];
-    const command: Command = [...env, this.#program("crio"), ...flags];
-    const daemon = await this.host.startDaemon("crio", command);
-    this.#crio = daemon;
-    await daemon.waitUntil("CRI-O answers", () => this.call("Version").then(() => true));
+    await this.#crio.start(this.host);
   }
 
   /** Stops CRI-O. Pods stay. */
   async stopCrio(): Promise<void> {
-    await this.#crio?.stop();
-    this.#crio = undefined;
+    await this.#crio.stop();
   }
 
   /** Stops CRI-O and starts it again: it then checks its pods and collects garbage. */
@@ -162,12 +156,7 @@ export class CrioNode implements AsyncDisposable {
 
   /** Waits until CRI-O's default network is ours, under this name. */
   async waitForNetwork(name: string): Promise<void> {
-    const found = `Found CNI network ${name} (type=plexus)`;
-    const updated = `Updated default CNI network name to ${name}`;
-    await this.#crio?.waitUntil(`CRI-O has found network ${name} of Plexus`, () => {
-      const log = this.#crio?.log ?? "";
-      return log.includes(updated, log.indexOf(found) + 1) && log.includes(found);
-    });
+    await this.#crio.waitForNetwork(name);
   }
 
   /** Stops plexusd; the node's configuration stays. */
@@ -200,9 +189,8 @@ export class CrioNode implements AsyncDisposable {
   }
 
   /** Calls a method of CRI-O's RuntimeService. @throws Error with its message when it fails */
-  async call<T = unknown>(method: string, request: object = {}): Promise<T> {
-    const command: Command = [this.#program("cri"), "call", crioSocket, method];
-    return JSON.parse(await this.host.run(command, { input: JSON.stringify(request) })) as T;
+  async call<T = unknown>(method: string, request?: object): Promise<T> {
+    return this.#crio.call<T>(method, request);
   }
 
   /** The path of a file that a reboot keeps, seen from outside. */
@@ -229,10 +217,6 @@ export class CrioNode implements AsyncDisposable {
     return names.map((name) => join(directory, name)).filter((path) => pattern.test(path));
   }
 
-  #program(name: string): string {
-    return join(this.#tools.crio, name);
-  }
-
   async #writeFiles(): Promise<void> {
     for (const place of [confDir, manifestsDir]) await mkdir(this.at(place), { recursive: true });
     await cp(this.#tools.cniPlugins, this.at("opt/cni/bin"), { recursive: true });
@@ -240,8 +224,7 @@ export class CrioNode implements AsyncDisposable {
     await writeFile(this.at(`${confDir}/10-primary.conflist`), JSON.stringify(primaryNetwork));
     await writeFile(this.at(configFile), JSON.stringify(plexusConfig));
     await writeFile(this.at("machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
-    await writeFile(this.at("crio.conf"), crioConfig(this.#tools));
-    await writeFile(this.at("storage.conf"), storageConfig);
+    await this.#crio.writeFiles(this.root);
     await makeCgroups(this.cgroup);
   }
 }

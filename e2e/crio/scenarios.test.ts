@@ -49,7 +49,8 @@ test("a pod gets its networks, CHECK finds them right after ADD, and DEL leaves 
   expect(await pod.links()).toEqual(["eth0", "net1"]);
   expect(await pod.ip()).toMatch(address);
   await pod.remove();
-  expect(node.calls()).toEqual(["ADD web", "CHECK web", "DEL web"]);
+  const own = node.calls().filter((call) => call.endsWith("web"));
+  expect(own).toEqual(["ADD web", "CHECK web", "DEL web"]);
   expect(await node.remains()).toEqual([]);
 });
 

@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
+import { nodeDuties } from "#daemon/node/duties.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -44,6 +45,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     attachments: async () =>
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
     leftovers: () => engine.countLeftovers(),
+    notAttached: async () => duties?.unattachedPods.count ?? 0,
   });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => records.flush());
@@ -80,7 +82,9 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...(draining ? ["it is stopping"] : []),
     ...[cluster.source, nodeConf, server].flatMap((part) => part?.notReadyReason() ?? []),
   ];
-  const housekeeping = startHousekeeping(options, { config, engine, records, server });
+  // Of a plexusd that is not this node's CNI, no pod expects to be attached.
+  const duties = nodeConf && nodeDuties({ cluster, config, records, readiness, logger });
+  const housekeeping = startHousekeeping(options, { config, engine, records, server, ...duties });
   resources.adopt(housekeeping, (each) => each.stop());
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
   const metricsServer = await serveMetrics({ config, metrics, cluster, logger });
@@ -98,7 +102,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
 /** The timers' tasks run at once, and when the configuration has changed. */
 function startHousekeeping(
   options: DaemonOptions,
-  parts: Pick<HousekeepingOptions, "config" | "engine" | "records" | "server">,
+  parts: Omit<HousekeepingOptions, "flags" | "logger" | "inCluster">,
 ): Housekeeping {
   const { flags, logger, inCluster } = options;
   const tasks = housekeepingTasks({ ...parts, flags, logger, ...omitUndefined({ inCluster }) });

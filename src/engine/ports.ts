@@ -118,6 +118,7 @@ export interface StatusPublisher {
 /** The reasons of the events that are recorded for pods. */
 export type EventReason =
   | "LeftoverAttachment"
+  | "NotAttached"
   | "PluginMissing"
   | "AddedInterface"
   | "NoNetworkFound"

@@ -1,5 +1,5 @@
 import { readFile, stat } from "node:fs/promises";
-import { normalize } from "node:path";
+import { resolve } from "node:path";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 
 /** Which places of the host a process sees. */
@@ -16,10 +16,10 @@ export const wholeHost: HostView = { sees: () => true };
  * directory that only leads to one of them is not seen: a container has one of its own there.
  */
 export function viewOf(mounted: readonly string[]): HostView {
-  const places = mounted.map((path) => normalize(path).replace(/\/+$/, ""));
+  const places = mounted.map((path) => resolve(path));
   return {
     sees: (path) => {
-      const wanted = normalize(path).replace(/\/+$/, "");
+      const wanted = resolve(path);
       return places.some((place) => wanted === place || wanted.startsWith(`${place}/`));
     },
   };

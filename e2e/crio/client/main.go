@@ -23,7 +23,7 @@ import (
 )
 
 const usage = `usage: cri call SOCKET METHOD <REQUEST   a method of the RuntimeService; request and response are JSON
-       cri load GRAPHROOT RUNROOT ARCHIVE  an image of "docker save" into the store; CRI-O must not run
+       cri load GRAPHROOT RUNROOT ARCHIVE  the images of "docker save" into the store
 `
 
 func main() {
@@ -104,8 +104,7 @@ func load(ctx context.Context, graphRoot, runRoot, file string) error {
 			return err
 		}
 	}
-	_, err = store.Shutdown(false)
-	return err
+	return nil
 }
 
 func namesOf(file string) ([]string, error) {

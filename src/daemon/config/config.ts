@@ -24,6 +24,8 @@ export interface DaemonConfig {
   readonly metricsAddress: MetricsAddress | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly nodeConf: NodeConfSpec;
+  /** The key of the taint that keeps pods away until the node is served; undefined = none. */
+  readonly startupTaint: string | undefined;
 }
 
 /** How the node's CNI configuration is to be. */
@@ -63,6 +65,7 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     metricsAddress: parseMetricsAddress(file.metricsAddress),
     logLevel,
     nodeConf: nodeConfSpec(file),
+    startupTaint: file.startupTaint,
   };
 }
 

@@ -56,7 +56,7 @@ test("adds and leaves out capabilities as configured, that of the pod's annotati
   await node.start({ capabilities: { ips: true, bandwidth: false, [annotations]: false } });
   expect(await node.own()).toEqual({
     cniVersion: "0.3.1",
-    name: "plexus",
+    name: "k8s-pod-network",
     plugins: [expect.objectContaining({ capabilities: { ips: true, portMappings: true } })],
   });
 });
