@@ -138,6 +138,7 @@ function lookupTools(deps: EngineDeps, { findPlugin }: ExplainOptions): CallTool
     gone: new AbortController().signal,
     exec: refuse,
     netlink: refuse,
+    forgetMultus: refuse,
     find: (_, types) => Promise.all(types.map(findPlugin)),
   };
   return callTools(deps, host);
