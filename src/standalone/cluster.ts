@@ -7,6 +7,7 @@ import { openKubeOnce } from "#kube/one-shot.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
+import { lazyKube } from "./lazy-kube.ts";
 import type { CallCluster } from "./serve.ts";
 
 /** How long the process may outlive its answer for what is still to be written. */
@@ -42,19 +43,19 @@ export async function openCallCluster(
   const kubeconfig = kubeconfigOf(conf);
   if (kubeconfig !== undefined) return openApi(kubeconfig, options);
   if (await exists(keptKubeconfig)) {
-    const cluster = await openApi(keptKubeconfig, options);
+    const cluster = openApi(keptKubeconfig, options);
     return { ...cluster, source: explainRefusedToken(cluster.source) };
   }
   return { publisher: noPublisher, events: warningsOnly(logger), close: async () => undefined };
 }
 
-async function openApi(
+function openApi(
   kubeconfig: string,
   { nodeName, config, logger }: CallClusterOptions,
-): Promise<CallCluster & { readonly source: ClusterSource }> {
+): Required<CallCluster> {
   const { apiTimeoutMs, statusWaitMs } = config;
-  const kube = await openKubeOnce({ kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs });
-  return { ...kube, close: () => kube.close(closeGraceMs) };
+  const options = { kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs };
+  return lazyKube({ open: () => openKubeOnce(options), logger, closeGraceMs });
 }
 
 /** The kept token is valid for an hour at most and ends with plexusd's pod; the error then says so. */
