@@ -1,9 +1,15 @@
 import { performance } from "node:perf_hooks";
+import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
+import { nodeDuties } from "#daemon/node/duties.ts";
+import type { EngineDeps } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { readHostView } from "#host/host-view.ts";
+import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
@@ -11,9 +17,10 @@ import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts
 import type { DaemonFlags } from "./flags.ts";
 import { Housekeeping } from "./housekeeping.ts";
 import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
-import { type HealthServer, startHealthServer } from "./metrics/health-server.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
+import { Reports } from "./report/reports.ts";
+import { serveHealth, serveMetrics, serveReports } from "./serve.ts";
 import { CallServer } from "./server.ts";
 
 /** Options of {@link startDaemon}. */
@@ -40,6 +47,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     attachments: async () =>
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
     leftovers: () => engine.countLeftovers(),
+    notAttached: async () => duties?.unattachedPods.count ?? 0,
   });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => records.flush());
@@ -49,23 +57,9 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const cluster = await openCluster(options, { config, metrics });
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
-  const confFiles = new HostConfFiles();
-  const bootId = await readBootId();
-  const engine = new Engine({
-    config: () => config.current().engine,
-    source: cluster.source,
-    publisher: cluster.publisher,
-    events: cluster.events,
-    records,
-    confFiles,
-    deviceInfo: new HostDeviceInfoFiles(),
-    logger,
-    metrics: metrics.engine,
-    clock: () => performance.now(),
-    now: () => new Date().toISOString(),
-    bootId: () => bootId,
-    repeatsTeardowns: true,
-  });
+  const view = await readHostView();
+  const confFiles = new HostConfFiles(view);
+  const engine = await newEngine(options, { records, metrics, config, cluster, confFiles });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
   resources.defer(() => server.drain());
@@ -75,9 +69,22 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...(draining ? ["it is stopping"] : []),
     ...[cluster.source, nodeConf, server].flatMap((part) => part?.notReadyReason() ?? []),
   ];
-  const housekeeping = startHousekeeping(options, { config, engine, records, server });
+  // Of a plexusd that is not this node's CNI, no pod expects to be attached.
+  const duties = nodeConf && nodeDuties({ cluster, config, records, readiness, logger });
+  const housekeeping = startHousekeeping(options, { config, engine, records, server, ...duties });
   resources.adopt(housekeeping, (each) => each.stop());
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
+  const metricsServer = await serveMetrics({ config, metrics, cluster, logger });
+  resources.adopt(metricsServer, (each) => each?.close());
+  const reports = new Reports({
+    ...{ engine, records, cluster, config, confFiles, view, nodeConf, readiness },
+    nodeName: options.nodeName,
+    stateDir: flags.stateDir,
+    unattachedPods: () => duties?.unattachedPods.count ?? 0,
+  });
+  resources.adopt(await serveReports(reports, { socket: flags.socket, logger }), (each) =>
+    each.close(),
+  );
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
   return {
@@ -88,10 +95,39 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   };
 }
 
+async function newEngine(
+  { flags, logger }: DaemonOptions,
+  parts: Pick<EngineDeps, "records" | "confFiles"> & {
+    readonly metrics: Metrics;
+    readonly config: EffectiveConfig;
+    readonly cluster: Cluster;
+  },
+): Promise<Engine> {
+  const { records, metrics, config, cluster, confFiles } = parts;
+  const bootId = await readBootId();
+  return new Engine({
+    config: () => config.current().engine,
+    source: cluster.source,
+    publisher: cluster.publisher,
+    events: cluster.events,
+    records,
+    confFiles,
+    multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
+    deviceInfo: new HostDeviceInfoFiles(),
+    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
+    logger,
+    metrics: metrics.engine,
+    clock: () => performance.now(),
+    now: () => new Date().toISOString(),
+    bootId: () => bootId,
+    repeatsTeardowns: true,
+  });
+}
+
 /** The timers' tasks run at once, and when the configuration has changed. */
 function startHousekeeping(
   options: DaemonOptions,
-  parts: Pick<HousekeepingOptions, "config" | "engine" | "records" | "server">,
+  parts: Omit<HousekeepingOptions, "flags" | "logger" | "inCluster">,
 ): Housekeeping {
   const { flags, logger, inCluster } = options;
   const tasks = housekeepingTasks({ ...parts, flags, logger, ...omitUndefined({ inCluster }) });
@@ -135,14 +171,4 @@ async function startNodeConfIfNeeded(
   metrics.nodeConfState(nodeConf.status().state);
   config.onChange(() => nodeConf.reconcileNow());
   return nodeConf;
-}
-
-async function serveHealth(parts: {
-  config: EffectiveConfig;
-  metrics: Metrics;
-  readiness: () => readonly string[];
-}): Promise<HealthServer | undefined> {
-  const address = parts.config.current().http;
-  if (address === undefined) return undefined;
-  return startHealthServer({ address, readiness: parts.readiness, metrics: parts.metrics });
 }

@@ -8,7 +8,9 @@ import type {
   DeviceInfoFiles,
   EventRecorder,
   Logger,
+  MultusFiles,
   NetnsState,
+  RuntimeSandboxes,
   StatusPublisher,
 } from "./ports.ts";
 import type { RecordStore } from "./record-store.ts";
@@ -23,7 +25,10 @@ export interface EngineDeps {
   readonly events: EventRecorder;
   readonly records: RecordStore;
   readonly confFiles: ConfFiles;
+  readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
+  /** Absent in a process that serves a single call. */
+  readonly runtimeSandboxes?: RuntimeSandboxes;
   readonly logger: Logger;
   readonly metrics: EngineMetrics;
   /** Milliseconds from some point in the past, monotonic. */

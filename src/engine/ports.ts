@@ -1,4 +1,5 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 
 /*
@@ -26,6 +27,12 @@ export interface DelegateHost {
    *   for another reason, or the kernel cannot be reached; HostGoneError as above
    */
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array>;
+  /**
+   * Removes the file in which Multus keeps the networks of a container, and these of its cached results, by their
+   * names. None need exist.
+   * @throws CniError 5 when they cannot be removed; HostGoneError as above
+   */
+  forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void>;
 }
 
 /** Whether a plugin's executable is there and may be executed; `message` says why not. */
@@ -118,7 +125,9 @@ export interface StatusPublisher {
 /** The reasons of the events that are recorded for pods. */
 export type EventReason =
   | "LeftoverAttachment"
+  | "NotAttached"
   | "PluginMissing"
+  | "DetachedByAnnotation"
   | "AddedInterface"
   | "NoNetworkFound"
   | "InvalidNetworkAnnotation"
@@ -136,6 +145,19 @@ export interface EventRecorder {
   ): void;
 }
 
+/** The sandboxes that the container runtime knows, at one time. */
+export interface SandboxList {
+  /** Tells lists apart; for people, ISO 8601. */
+  readonly listedAt: string;
+  readonly containerIds: ReadonlySet<string>;
+}
+
+/** The container runtime's own list of its sandboxes, where somebody keeps one for the engine. */
+export interface RuntimeSandboxes {
+  /** The newest list; undefined where there is none. @throws Error when it cannot be read */
+  latest(): Promise<SandboxList | undefined>;
+}
+
 /** The CNI configuration files of the host. */
 export interface ConfFiles {
   /** The names of the files in a directory, sorted bytewise; none if the directory does not exist. */
@@ -143,6 +165,21 @@ export interface ConfFiles {
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
+  /** Whether this process sees that place of the host: plexusd sees only what is mounted into its container. */
+  sees(path: string): boolean;
+}
+
+/**
+ * What Multus keeps of the sandboxes that it attached, on a node that it served before: read only, as the
+ * engine's process need not be able to write there. {@link DelegateHost.forgetMultus} removes it.
+ */
+export interface MultusFiles {
+  /** The containers of which there is something, in no order. @throws CniError 5 */
+  containers(): Promise<string[]>;
+  /** The text of the file with a container's networks; undefined when there is none. @throws CniError 5, 6 */
+  networks(containerId: string): Promise<string | undefined>;
+  /** The text of libcni's cache about one of its attachments; undefined when there is none. @throws CniError 5, 6 */
+  cachedAdd(key: CachedAddKey): Promise<string | undefined>;
 }
 
 /** Device information that device plugins left for a network (device-info specification). */

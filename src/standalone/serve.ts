@@ -4,7 +4,9 @@ import { Engine } from "#engine/engine.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { HostMultusFiles } from "#host/multus-files.ts";
 import { ShimSession } from "#host/shim-session.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
@@ -54,6 +56,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       events: cluster.events,
       records,
       confFiles: new HostConfFiles(),
+      multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
       deviceInfo: new HostDeviceInfoFiles(),
       logger: options.logger,
       metrics: noMetrics,

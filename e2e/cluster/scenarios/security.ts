@@ -20,7 +20,7 @@ interface Answer {
 }
 
 /** One request to the API server. */
-interface Request {
+export interface Request {
   readonly method: "POST" | "PATCH" | "PUT";
   readonly path: string;
   readonly body: object;
@@ -234,7 +234,7 @@ require("node:https").request(options, async (response) => {
 `;
 
 /** Sends a request from plexusd's container. kubectl would read what it patches, which plexusd may not. */
-async function ask(target: Target, request: Request): Promise<Answer> {
+export async function ask(target: Target, request: Request): Promise<Answer> {
   const { name } = (await plexusPod(target)).metadata;
   const exec = ["exec", name, "--namespace=kube-system", "--container=plexusd", "--"];
   const command = ["/plexus/node", "--eval", program, "--", JSON.stringify(request)];

@@ -3,6 +3,8 @@ import { annotation } from "./annotation.ts";
 import { conf } from "./conf.ts";
 import { configuration } from "./configuration.ts";
 import { frame } from "./frame.ts";
+import { message } from "./message.ts";
+import { multus } from "./multus.ts";
 import { nad } from "./nad.ts";
 import { plan } from "./plan.ts";
 import { result } from "./result.ts";
@@ -11,9 +13,11 @@ import { result } from "./result.ts";
 export const targets: Readonly<Record<string, Target>> = {
   annotation,
   nad,
+  multus,
   conf,
   result,
   configuration,
   frame,
   plan,
+  message,
 };

@@ -2,6 +2,7 @@ import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
+import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { podAnnotationsCapability } from "#engine/plan/runtime-pod.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
@@ -16,12 +17,21 @@ const oldestListVersion = "0.3.1";
 /** Without a primary of its own: what every runtime of today asks for. */
 const defaultVersion = "1.0.0";
 
-/** Our file's text. There is no `primary` where the daemon's configuration names the default network. */
-export function plexusConfText(options: {
+/** Where the default network's own name is not known: it is configured by a reference. */
+const defaultName = "plexus";
+
+/** What {@link plexusConfText} is made from. */
+interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilities" | "delegates"> {
+  /** Absent where the daemon's configuration names the default network. */
   readonly primary: Primary | undefined;
-  readonly primaryDir: string;
-  readonly capabilities: Readonly<Record<string, boolean>>;
-}): string {
+}
+
+/**
+ * Our file's text. The list has the default network's own name: runtimes keep what they know of an
+ * attachment under its network's name (libcni's cache, CRI-O's valid attachments), so that pods that
+ * were attached before Plexus are still found under that name, and after Plexus as well.
+ */
+export function plexusConfText(options: PlexusConfParts): string {
   const { primary } = options;
   const plugin = {
     type: "plexus",
@@ -29,8 +39,14 @@ export function plexusConfText(options: {
     clusterNetwork: primary && join(options.primaryDir, primary.file),
     capabilities: capabilitiesOf(primary, options.capabilities),
   };
-  const conf = { cniVersion: versionOf(primary), name: "plexus", plugins: [plugin] };
+  const conf = { cniVersion: versionOf(primary), name: nameOf(options), plugins: [plugin] };
   return `${JSON.stringify(conf, undefined, 2)}\n`;
+}
+
+/** Delegates that are configured inline have been validated before (takeover-checks.ts). */
+function nameOf({ primary, delegates }: PlexusConfParts): string {
+  const inline = delegates[0]?.name;
+  return primary?.list.name ?? (typeof inline === "string" ? inline : defaultName);
 }
 
 /**

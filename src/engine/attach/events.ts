@@ -7,6 +7,11 @@ import { errorMessage } from "#lib/error-message.ts";
 /** The longest message about a failure of plugins, which may be long; the error object of the call has all of it. */
 const messageMax = 300;
 
+/** Whether an attachment is to be shown: plugins that only change what others made have none of their own. */
+export function isVisible({ planned, result }: Attached): boolean {
+  return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
+}
+
 /**
  * Emits the one event that says which interfaces the pod got, in Multus's words. One for each of them would be
  * as many requests for every pod that starts.
@@ -17,7 +22,7 @@ export function emitAddedInterfaces(
   attached: readonly Attached[],
 ): void {
   if (pod === undefined) return;
-  const interfaces = attached.map(({ planned, result }) => {
+  const interfaces = attached.filter(isVisible).map(({ planned, result }) => {
     const addresses = result.ips.map((ip) => ip.address).join(" ");
     return `${planned.ifName} [${addresses}] from ${planned.displayName}`;
   });

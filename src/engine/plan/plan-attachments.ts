@@ -1,4 +1,4 @@
-import { mergeCniArgs } from "#cni/args.ts";
+import { type CniArgs, mergeCniArgs } from "#cni/args.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
@@ -7,8 +7,9 @@ import type { Pod } from "#engine/ports.ts";
 import { RecordSize } from "#engine/record-size.ts";
 import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
-import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { requestedCniArgs } from "#npwg/runtime-config.ts";
+import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
@@ -31,7 +32,9 @@ export async function planAttachments(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
-  const { networks, annotationError } = await selectNetworks(ctx, request, pod);
+  const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
+  const auxiliary = await auxiliaryNetwork(ctx, request.conf.cniVersion);
+  const networks = auxiliary === undefined ? selected : [...selected, auxiliary];
   checkLimit(limits.networks, networks.length, "the pod");
   checkRepeatedNetworks(networks);
   const searchPath = delegateSearchPath(ctx.config, request.path);
@@ -45,7 +48,7 @@ export async function planAttachments(
     ...network,
     capabilityArgs: withoutUnusedAnnotations(network.capabilityArgs, network.list),
     ifName: names[i] as string,
-    cniArgs: delegateArgs(request.cniArgs, network.isDefault),
+    cniArgs: delegateArgs(request.cniArgs, network),
     searchPath,
   }));
   const size = new RecordSize(attachments);
@@ -57,9 +60,8 @@ async function selectNetworks(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
-  const runtimeConfig = request.conf.raw.runtimeConfig;
   const configured = await configuredNetworks(ctx, {
-    runtimeConfig: isJsonObject(runtimeConfig) ? runtimeConfig : {},
+    runtimeConfig: request.conf.runtimeConfig,
     podNamespace: pod?.namespace,
   });
   if (pod === undefined) return { networks: configured };
@@ -77,12 +79,9 @@ async function selectNetworks(
 /** CNI_ARGS that name an address apply to the interface that the runtime requests, the default network's. */
 const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
 
-function delegateArgs(
-  args: readonly (readonly [string, string])[],
-  isDefault: boolean,
-): readonly (readonly [string, string])[] {
+function delegateArgs(args: CniArgs, { isDefault, selection, list }: ResolvedNetwork): CniArgs {
   const own = isDefault ? args : args.filter(([key]) => !addressArgs.has(key));
-  return mergeCniArgs(own);
+  return mergeCniArgs(own, selection === undefined ? [] : requestedCniArgs(selection, list));
 }
 
 async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<string>> {

@@ -3,13 +3,14 @@ import type { EngineConfig } from "#engine/config.ts";
 import type { EngineMetrics } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { FakeConfFiles, FakeDeviceInfoFiles } from "./fake-files.ts";
+import { FakeConfFiles, FakeDeviceInfoFiles, FakeMultusFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";
 import { FakeKernel } from "./fake-kernel.ts";
 import { FakeLogger } from "./fake-logger.ts";
 import { FakePlugins } from "./fake-plugins.ts";
 import { FakeEvents, FakePublisher } from "./fake-publisher.ts";
 import { FakeRecords } from "./fake-records.ts";
+import { FakeRuntimeSandboxes } from "./fake-runtime-sandboxes.ts";
 import { FakeSource } from "./fake-source.ts";
 
 /** The sandbox of calls that name no other. */
@@ -64,7 +65,9 @@ export class EngineLab {
   readonly publisher = new FakePublisher(this.journal);
   readonly events = new FakeEvents();
   readonly files = new FakeConfFiles();
+  readonly multusFiles = new FakeMultusFiles();
   readonly deviceInfo = new FakeDeviceInfoFiles();
+  readonly runtimeSandboxes = new FakeRuntimeSandboxes();
   readonly logger = new FakeLogger();
   readonly measured: string[] = [];
   readonly engine: Engine;
@@ -88,7 +91,9 @@ export class EngineLab {
       events,
       records,
       confFiles,
+      multusFiles: this.multusFiles,
       deviceInfo,
+      runtimeSandboxes: this.runtimeSandboxes,
       logger,
       metrics: this.#metrics(),
       clock: () => ++this.#milliseconds,
@@ -107,7 +112,11 @@ export class EngineLab {
     const env = { ...this.#env(command, options), ...options.env };
     const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus", ...this.conf };
     const stdin = options.stdin ?? JSON.stringify({ ...conf, ...options.conf });
-    const answer = await this.engine.handle({ env, stdin }, options.host ?? this.host());
+    const serving = this.engine.handle({ env, stdin }, options.host ?? this.host());
+    await Promise.allSettled([serving]);
+    // A call is reported after its answer.
+    await new Promise(setImmediate);
+    const answer = await serving;
     return { ...answer, json: answer.stdout === "" ? {} : JSON.parse(answer.stdout) };
   }
 
