@@ -16,7 +16,7 @@ interface LazyKubeOptions {
  * The API, opened when the call first needs it. A DEL does not: it would pay for reading credentials as much as
  * for all that it does, and fail where they cannot be used.
  */
-export function lazyKube(options: LazyKubeOptions): Required<CallCluster> {
+export function lazyKube(options: LazyKubeOptions): Required<Omit<CallCluster, "deviceSources">> {
   const { logger, closeGraceMs } = options;
   let opened: Promise<OneShotKube> | undefined;
   const kube = (): Promise<OneShotKube> => {
@@ -34,6 +34,7 @@ export function lazyKube(options: LazyKubeOptions): Required<CallCluster> {
     source: {
       getPod: async (identity, call) => (await reading()).source.getPod(identity, call),
       getNad: async (ref, call) => (await reading()).source.getNad(ref, call),
+      getPodObject: async (identity, call) => (await reading()).source.getPodObject(identity, call),
       notReadyReason: () => undefined,
     },
     publisher: {
