@@ -8,6 +8,7 @@ import { openKubeOnce } from "#kube/one-shot.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
+import { lazyKube } from "./lazy-kube.ts";
 import type { CallCluster } from "./serve.ts";
 
 /** How long the process may outlive its answer for what is still to be written. */
@@ -43,23 +44,24 @@ export async function openCallCluster(
   const kubeconfig = kubeconfigOf(conf);
   if (kubeconfig !== undefined) return openApi(kubeconfig, options);
   if (await exists(keptKubeconfig)) {
-    const cluster = await openApi(keptKubeconfig, options);
+    const cluster = openApi(keptKubeconfig, options);
     return { ...cluster, source: explainRefusedToken(cluster.source) };
   }
   const close = async (): Promise<void> => undefined;
   return { publisher: noPublisher, events: warningsOnly(logger), deviceSources: [], close };
 }
 
-async function openApi(
+function openApi(
   kubeconfig: string,
   { nodeName, config, logger }: CallClusterOptions,
-): Promise<CallCluster & { readonly source: ClusterSource }> {
+): Required<CallCluster> {
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
-  const kube = await openKubeOnce({ kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs });
+  const api = { kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs };
+  const kube = lazyKube({ open: () => openKubeOnce(api), logger, closeGraceMs });
   const devices = new KubeletDevices({ kubeletDir, logger });
   const close = async (): Promise<void> => {
     devices.close();
-    await kube.close(closeGraceMs);
+    await kube.close();
   };
   return { ...kube, deviceSources: [devices], close };
 }

@@ -115,6 +115,15 @@ test("a pod without any access to the API is code 11, not a pod without its netw
   });
 });
 
+test("a kubeconfig that cannot be parsed is code 11, and named", async () => {
+  await keep("", "users: [");
+  const { kubeconfig } = standalonePaths(stateDir);
+  expect(await add()).toMatchObject({
+    exitCode: 1,
+    json: { code: 11, msg: expect.stringContaining(`kubeconfig ${kubeconfig}: it is not YAML`) },
+  });
+});
+
 test("a token that has expired is code 11 with a sentence", async () => {
   const api = await apiWithPod("red");
   api.token = "newer";
