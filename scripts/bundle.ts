@@ -25,6 +25,33 @@ const noNativeAddons: Plugin = {
   },
 };
 
+/**
+ * Of the Kubernetes client library Plexus uses KubeConfig alone, for requests over node:https. The library does
+ * not say that its modules have no side effects, so that all of its generated classes would come along, and
+ * with them undici, which KubeConfig needs for their requests only.
+ */
+const kubeConfigAlone: Plugin = {
+  name: "kube-config-alone",
+  setup(bundler) {
+    bundler.onResolve({ filter: /./ }, async ({ path, ...from }) => {
+      if (from.pluginData === kubeConfigAlone || !isOfClientLibrary(path, from)) return undefined;
+      const { pluginData: _, ...options } = from;
+      const found = await bundler.resolve(path, { ...options, pluginData: kubeConfigAlone });
+      return { ...found, sideEffects: false };
+    });
+    const namespace = "no-undici";
+    bundler.onResolve({ filter: /^undici$/ }, ({ path }) => ({ path, namespace }));
+    bundler.onLoad({ filter: /./, namespace }, () => ({
+      contents: "export const [Agent, ProxyAgent, Headers, fetch] = [];",
+    }));
+  },
+};
+
+function isOfClientLibrary(path: string, { importer }: { importer: string }): boolean {
+  const library = "@kubernetes/client-node";
+  return path === library || (path.startsWith(".") && importer.includes(`/${library}/`));
+}
+
 const common: BuildOptions = {
   bundle: true,
   platform: "node",
@@ -34,7 +61,7 @@ const common: BuildOptions = {
   keepNames: true,
   legalComments: "none",
   logLevel: "warning",
-  plugins: [noNativeAddons],
+  plugins: [noNativeAddons, kubeConfigAlone],
   define: {
     "globalThis.PLEXUS_VERSION": JSON.stringify(values.version),
     "globalThis.PLEXUS_COMMIT": JSON.stringify(values.commit),

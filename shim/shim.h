@@ -169,11 +169,11 @@ struct plan {
 	size_t first;              /* where its first step is */
 	int steps, attempted;      /* groups from `attempted` on were never tried; INT_MAX: all may have been */
 };
-const char *plan_parse(struct plan *plan, const char *id, const char *ifname);
+bool plan_parse(struct plan *plan, const char *id, const char *ifname);
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 
 /* planfile.c */
-extern const char plan_latest[], plan_durable[], plan_tombstone[], plan_absent[];
+extern const char plan_record[], plan_old[], plan_old_latest[], plan_tombstone[], plan_absent[];
 void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]);
 const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error);
 bool plan_is_of_other_boot(const struct plan *plan);

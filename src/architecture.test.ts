@@ -3,7 +3,7 @@ import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
 
 const engine = ["lib", "netlink", "cni", "npwg", "engine"];
-const adapters = ["records", "host", "kube", "manifests"];
+const adapters = ["records", "host", "kube", "manifests", "cri"];
 
 /**
  * Which folders of src/ each folder may import: ARCHITECTURE.md, "Folders and who may import whom".
@@ -16,17 +16,19 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   npwg: ["lib", "cni"],
   engine: ["lib", "netlink", "cni", "npwg"],
   protocol: ["lib"],
+  grpc: ["lib"],
   records: [...engine, "protocol"],
   host: [...engine, "protocol"],
   kube: engine,
   manifests: engine,
+  cri: [...engine, "grpc"],
   daemon: [...engine, ...adapters, "protocol"],
   standalone: [...engine, ...adapters, "protocol", "daemon/config"],
   cli: [...engine, ...adapters, "daemon/config", "daemon/node-conf"],
 };
 
 /** What a folder's tests may import beyond that: plexusctl is tested against what the daemon serves. */
-const testsMayImport: Readonly<Record<string, readonly string[]>> = { cli: ["daemon"] };
+const testsMayImport: Readonly<Record<string, readonly string[]>> = { cli: ["daemon", "grpc"] };
 
 /** Folders whose code does no I/O of its own, and the modules of Node that do none either. */
 const pureFolders = ["netlink", "cni", "npwg", "engine"];
@@ -69,6 +71,7 @@ function violations(files: readonly SourceFile[]): string[] {
 function importProblem(path: string, specifier: string): string | undefined {
   const problem = `imports ${specifier}`;
   if (specifier.startsWith("..")) return problem;
+  if (isGrpcLibrary(specifier) && !(folderOf(path) === "grpc" || isTest(path))) return problem;
   if (specifier.startsWith("#")) return folderProblem(path, specifier) ? problem : undefined;
   if (/^netlink(\/|$)/.test(specifier)) {
     const isUser = folderOf(path) === "netlink" || isTest(path);
@@ -79,6 +82,11 @@ function importProblem(path: string, specifier: string): string | undefined {
   return isPure && isNode && !pureModules.includes(specifier.slice("node:".length))
     ? problem
     : undefined;
+}
+
+/** What loads the gRPC library, which takes memory: src/grpc imports it when it is needed. */
+function isGrpcLibrary(specifier: string): boolean {
+  return specifier === "@grpc/grpc-js" || specifier === "#grpc/unix-socket-client.ts";
 }
 
 /** Tests may use the fakes and everything that their folder may; fakes are for tests alone. */
@@ -205,6 +213,12 @@ test.each([
     "imports #manifests/documents.ts",
   ],
   ["src/kube/client.ts", 'import { x } from "#protocol/frame.ts";', "imports #protocol/frame.ts"],
+  ["src/cri/a.ts", 'import { x } from "@grpc/grpc-js";', "imports @grpc/grpc-js"],
+  [
+    "src/cri/a.ts",
+    'import { x } from "#grpc/unix-socket-client.ts";',
+    "imports #grpc/unix-socket-client.ts",
+  ],
   [
     "src/daemon/start.ts",
     'import { x } from "#standalone/serve.ts";',

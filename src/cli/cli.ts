@@ -4,7 +4,9 @@ import { type CliOutput, type Command, type CommandArguments, ExitCode } from ".
 import { configCheckCommand } from "./config-check.ts";
 import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
+import { migrateCommand } from "./migrate/migrate.ts";
 import { recordsCommand } from "./records.ts";
+import { sandboxesCommand } from "./sandboxes.ts";
 import { statusCommand } from "./status.ts";
 import { uninstallCommand } from "./uninstall.ts";
 
@@ -15,10 +17,18 @@ const commands: readonly Command[] = [
   configCheckCommand,
   installCommand,
   uninstallCommand,
+  migrateCommand,
+  sandboxesCommand,
 ];
 
-/** Runs one command and returns the process's exit code. */
-export async function runCli(argv: readonly string[], output: CliOutput): Promise<ExitCode> {
+const neverStopping = new AbortController().signal;
+
+/** Runs one command, until `stopping` is aborted at most, and returns the process's exit code. */
+export async function runCli(
+  argv: readonly string[],
+  output: CliOutput,
+  stopping: AbortSignal = neverStopping,
+): Promise<ExitCode> {
   const command = commands.find(({ name }) => startsWith(argv, name.split(" ")));
   if (command === undefined) return noCommand(argv, output);
   const rest = argv.slice(command.name.split(" ").length);
@@ -33,7 +43,7 @@ export async function runCli(argv: readonly string[], output: CliOutput): Promis
     return ExitCode.WrongUsage;
   }
   try {
-    return await command.run(parsed.args, output);
+    return await command.run(parsed.args, output, stopping);
   } catch (error) {
     output.err(`plexusctl ${command.name}: ${errorMessage(error)}`);
     return ExitCode.Failed;
@@ -83,14 +93,22 @@ function parse(command: Command, argv: readonly string[]): ParsedArguments {
       args: [...argv],
       options: command.flags,
       strict: true,
-      allowPositionals: command.argumentCount > 0,
+      allowPositionals: command.argumentCount !== 0,
     });
-    if (positionals.length !== command.argumentCount) {
-      return { kind: "wrong-usage", problem: `takes ${command.argumentCount} argument` };
+    if (!isRightCount(positionals.length, command)) {
+      return { kind: "wrong-usage", problem: `takes ${argumentsText(command)}` };
     }
     const flags = values as CommandArguments["flags"];
     return { kind: "arguments", args: { flags, positionals } };
   } catch (error) {
     return { kind: "wrong-usage", problem: errorMessage(error) };
   }
+}
+
+function isRightCount(count: number, { argumentCount }: Command): boolean {
+  return argumentCount === "one or more" ? count > 0 : count === argumentCount;
+}
+
+function argumentsText({ argumentCount }: Command): string {
+  return `${argumentCount} argument${argumentCount === 1 ? "" : "s"}`;
 }

@@ -40,9 +40,12 @@ export interface Command {
   readonly help: string;
   readonly flags: NonNullable<ParseArgsConfig["options"]>;
   /** How many arguments it takes besides flags. */
-  readonly argumentCount: number;
-  /** @throws Error, which is printed in one line and means {@link ExitCode.Failed} */
-  run(args: CommandArguments, output: CliOutput): Promise<ExitCode>;
+  readonly argumentCount: number | "one or more";
+  /**
+   * `stopping` is aborted when the process is asked to end, which a command that goes on for ever does.
+   * @throws Error, which is printed in one line and means {@link ExitCode.Failed}
+   */
+  run(args: CommandArguments, output: CliOutput, stopping: AbortSignal): Promise<ExitCode>;
 }
 
 /** A flag that has a string value or default. */

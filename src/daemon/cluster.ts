@@ -1,4 +1,5 @@
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
@@ -11,10 +12,14 @@ export interface Cluster {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  /** This node's pods and its Node; absent where there are none of them, as with a directory of manifests. */
+  readonly node?: Pick<KubeAdapter, "nodePods" | "removeTaint">;
   /** Records an event on the Node when a change of its CNI configuration deserves one. */
   nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;
   /** Records an event on the Node: the configuration file has changed and cannot be used. */
   configInvalid(message: string): void;
+  /** Who may read the metrics; undefined where there is no API to ask. */
+  readonly accessReview?: AccessReview;
   /** Waits a moment for pending writes. */
   close(): Promise<void>;
 }
@@ -50,6 +55,8 @@ export async function openApiCluster(options: ApiClusterOptions): Promise<Cluste
     source: kube.source,
     publisher: kube.publisher,
     events: kube.events,
+    node: kube,
+    accessReview: kube.accessReview,
     nodeConfChanged(status, before) {
       const event = nodeConfEvent(status, before);
       if (event !== undefined) kube.recordOnNode(event);
@@ -74,7 +81,8 @@ function nodeConfEvent(status: NodeConfStatus, before: NodeConfStatus): NodeEven
   if (reason !== undefined) return { type: "Warning", reason, message: status.reason };
   if (status.state !== "active") return undefined;
   if (before.state !== "active") {
-    return { type: "Normal", reason: "PlexusConfActive", message: status.reason };
+    const message = [status.reason, status.warning ?? []].flat().join("; ");
+    return { type: "Normal", reason: "PlexusConfActive", message };
   }
   if (status.primary === before.primary) return undefined;
   return { type: "Normal", reason: "PrimaryNetworkChanged", message: status.reason };

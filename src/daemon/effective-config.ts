@@ -1,6 +1,6 @@
 import type { Logger } from "#engine/ports.ts";
 import { type DaemonConfig, defaultConfig } from "./config/config.ts";
-import { parseListenAddress } from "./config/listen-address.ts";
+import { parseListenAddress, parseMetricsAddress } from "./config/listen-address.ts";
 import { watchConfig } from "./config/watch.ts";
 import type { DaemonFlags } from "./flags.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -69,12 +69,14 @@ async function followFile(path: string, options: EffectiveConfigOptions): Promis
 
 function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
   const http = flags.http === undefined ? config.http : parseHttpFlag(flags.http);
+  const metricsAddress =
+    flags.metrics === undefined ? config.metricsAddress : parseMetricsFlag(flags.metrics);
   const { cniConfDir } = flags;
-  if (cniConfDir === undefined) return { ...config, http };
+  if (cniConfDir === undefined) return { ...config, http, metricsAddress };
   const { nodeConf } = config;
   const samePlace = nodeConf.primaryDir === nodeConf.cniConfDir;
   const primaryDir = samePlace ? cniConfDir : nodeConf.primaryDir;
-  return { ...config, http, nodeConf: { ...nodeConf, cniConfDir, primaryDir } };
+  return { ...config, http, metricsAddress, nodeConf: { ...nodeConf, cniConfDir, primaryDir } };
 }
 
 function parseHttpFlag(flag: string): DaemonConfig["http"] {
@@ -82,4 +84,13 @@ function parseHttpFlag(flag: string): DaemonConfig["http"] {
   const address = parseListenAddress(flag);
   if (address !== undefined) return address;
   throw new Error(`--http ${JSON.stringify(flag)}: must be "off", or an IP address and a port`);
+}
+
+function parseMetricsFlag(flag: string): DaemonConfig["metricsAddress"] {
+  if (flag === "off") return undefined;
+  const address = parseMetricsAddress(flag);
+  if (address !== undefined) return address;
+  throw new Error(
+    `--metrics ${JSON.stringify(flag)}: must be "off", an IP address and a port, or *:PORT`,
+  );
 }

@@ -16,6 +16,7 @@ export interface DaemonFlags {
   readonly stateDir: string;
   readonly node?: string;
   readonly http?: string;
+  readonly metrics?: string;
   readonly cniConfDir?: string;
 }
 
@@ -37,6 +38,7 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
   --socket PATH        socket for the shim (default ${defaultPaths.socket})
   --state-dir DIR      attachment records and teardown plans (default ${defaultPaths.stateDir})
   --http ADDR:PORT     health and metrics; off = none
+  --metrics ADDR:PORT  metrics over TLS, for callers with the right; *:PORT = every address, off = none
   --cni-conf-dir DIR   write the node's CNI configuration into this directory
   --version            print the version
 `;
@@ -49,6 +51,7 @@ const options = {
   manifests: { type: "string" },
   kubeconfig: { type: "string" },
   http: { type: "string" },
+  metrics: { type: "string" },
   "cni-conf-dir": { type: "string" },
   version: { type: "boolean", default: false },
   help: { type: "boolean", default: false },

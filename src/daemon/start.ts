@@ -1,8 +1,11 @@
 import { performance } from "node:perf_hooks";
+import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
+import { nodeDuties } from "#daemon/node/duties.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { readHostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -13,8 +16,10 @@ import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts
 import type { DaemonFlags } from "./flags.ts";
 import { Housekeeping } from "./housekeeping.ts";
 import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
-import { type HealthServer, startHealthServer } from "./metrics/health-server.ts";
+import { startHealthServer } from "./metrics/health-server.ts";
+import type { HealthServer } from "./metrics/http-server.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
+import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
 import { CallServer } from "./server.ts";
 
@@ -42,6 +47,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     attachments: async () =>
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
     leftovers: () => engine.countLeftovers(),
+    notAttached: async () => duties?.unattachedPods.count ?? 0,
   });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => records.flush());
@@ -51,7 +57,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const cluster = await openCluster(options, { config, metrics });
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
-  const confFiles = new HostConfFiles();
+  const confFiles = new HostConfFiles(await readHostView());
   const bootId = await readBootId();
   const engine = new Engine({
     config: () => config.current().engine,
@@ -62,6 +68,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     confFiles,
     multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
     deviceInfo: new HostDeviceInfoFiles(),
+    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,
     metrics: metrics.engine,
     clock: () => performance.now(),
@@ -78,9 +85,13 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...(draining ? ["it is stopping"] : []),
     ...[cluster.source, nodeConf, server].flatMap((part) => part?.notReadyReason() ?? []),
   ];
-  const housekeeping = startHousekeeping(options, { config, engine, records, server });
+  // Of a plexusd that is not this node's CNI, no pod expects to be attached.
+  const duties = nodeConf && nodeDuties({ cluster, config, records, readiness, logger });
+  const housekeeping = startHousekeeping(options, { config, engine, records, server, ...duties });
   resources.adopt(housekeeping, (each) => each.stop());
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
+  const metricsServer = await serveMetrics({ config, metrics, cluster, logger });
+  resources.adopt(metricsServer, (each) => each?.close());
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
   return {
@@ -94,7 +105,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
 /** The timers' tasks run at once, and when the configuration has changed. */
 function startHousekeeping(
   options: DaemonOptions,
-  parts: Pick<HousekeepingOptions, "config" | "engine" | "records" | "server">,
+  parts: Omit<HousekeepingOptions, "flags" | "logger" | "inCluster">,
 ): Housekeeping {
   const { flags, logger, inCluster } = options;
   const tasks = housekeepingTasks({ ...parts, flags, logger, ...omitUndefined({ inCluster }) });
@@ -148,4 +159,20 @@ async function serveHealth(parts: {
   const address = parts.config.current().http;
   if (address === undefined) return undefined;
   return startHealthServer({ address, readiness: parts.readiness, metrics: parts.metrics });
+}
+
+/** @throws Error when metrics are to be served to callers with a right, and no API can be asked for it */
+async function serveMetrics(parts: {
+  config: EffectiveConfig;
+  metrics: Metrics;
+  cluster: Cluster;
+  logger: Logger;
+}): Promise<HealthServer | undefined> {
+  const { metricsAddress: address } = parts.config.current();
+  if (address === undefined) return undefined;
+  const { accessReview: review } = parts.cluster;
+  if (review === undefined) {
+    throw new Error("metricsAddress: needs the Kubernetes API, which is asked who may read them");
+  }
+  return startMetricsServer({ address, review, metrics: parts.metrics, logger: parts.logger });
 }

@@ -30,6 +30,7 @@ export const networkKeyDefaults = {
   confDir: defaultPaths.confDir as string,
   invalidAnnotation: "ignore" as "ignore" | "fail",
   undeclaredRequests: "fail" as "fail" | "cniArgs",
+  checkDelegates: "defaultNetwork" as "defaultNetwork" | "all",
 };
 
 const confObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
@@ -137,6 +138,14 @@ export const networkKeys = {
     .meta({
       description:
         "One more network for every pod, of this name, whose plugins are the `*.conf` files in the directory of this name beside the file that `clusterNetwork` is; without such files there is none. Needs a `clusterNetwork` that is a path.",
+    })
+    .exactOptional(),
+  checkDelegates: z
+    .enum(["defaultNetwork", "all"])
+    .meta({
+      description:
+        "Whose plugins a CHECK asks, besides what Plexus verifies of every attachment: its record, its interfaces and their addresses. A plugin that finds fault fails the CHECK, and with it, under CRI-O, the start of the pod.",
+      default: networkKeyDefaults.checkDelegates,
     })
     .exactOptional(),
 };

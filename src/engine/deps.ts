@@ -10,6 +10,7 @@ import type {
   Logger,
   MultusFiles,
   NetnsState,
+  RuntimeSandboxes,
   StatusPublisher,
 } from "./ports.ts";
 import type { RecordStore } from "./record-store.ts";
@@ -26,6 +27,8 @@ export interface EngineDeps {
   readonly confFiles: ConfFiles;
   readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
+  /** Absent in a process that serves a single call. */
+  readonly runtimeSandboxes?: RuntimeSandboxes;
   readonly logger: Logger;
   readonly metrics: EngineMetrics;
   /** Milliseconds from some point in the past, monotonic. */

@@ -125,6 +125,7 @@ export interface StatusPublisher {
 /** The reasons of the events that are recorded for pods. */
 export type EventReason =
   | "LeftoverAttachment"
+  | "NotAttached"
   | "PluginMissing"
   | "DetachedByAnnotation"
   | "AddedInterface"
@@ -144,6 +145,19 @@ export interface EventRecorder {
   ): void;
 }
 
+/** The sandboxes that the container runtime knows, at one time. */
+export interface SandboxList {
+  /** Tells lists apart; for people, ISO 8601. */
+  readonly listedAt: string;
+  readonly containerIds: ReadonlySet<string>;
+}
+
+/** The container runtime's own list of its sandboxes, where somebody keeps one for the engine. */
+export interface RuntimeSandboxes {
+  /** The newest list; undefined where there is none. @throws Error when it cannot be read */
+  latest(): Promise<SandboxList | undefined>;
+}
+
 /** The CNI configuration files of the host. */
 export interface ConfFiles {
   /** The names of the files in a directory, sorted bytewise; none if the directory does not exist. */
@@ -151,6 +165,8 @@ export interface ConfFiles {
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
+  /** Whether this process sees that place of the host: plexusd sees only what is mounted into its container. */
+  sees(path: string): boolean;
 }
 
 /**

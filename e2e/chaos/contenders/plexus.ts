@@ -71,6 +71,7 @@ export function plexus(
   };
   return {
     name: "Plexus",
+    emptiesNetns: true,
     daemon,
     hasRequested: ({ containerId }) => existsSync(join(place.stateDir, `${containerId}.lock`)),
     command: (operation, sandbox, call) => ({

@@ -62,6 +62,14 @@ export function installScenarios(scene: () => Scene): void {
       await expect(target.apply(bad)).rejects.toThrow(/spec\.config/);
     });
 
+    test("serves metrics to a token with the right, and to nobody else [S-505]", async () => {
+      const { target } = scene();
+      const reader = await tokenOf(target, "plexus-metrics-reader");
+      const stranger = await tokenOf(target, "default");
+      const statuses = await metricsStatuses(target, [reader, stranger, "forged", ""]);
+      expect(statuses).toEqual([200, 403, 401, 401]);
+    });
+
     test("serves health and metrics, on the node only [S-504]", async () => {
       const { target } = scene();
       await scene().startPod("asks-health", { spec: { hostNetwork: true } });
@@ -115,4 +123,25 @@ async function nodeAddress({ target }: Scene): Promise<string> {
   const path = '{.status.addresses[?(@.type=="InternalIP")].address}';
   const output = await target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
   return output.split(" ")[0] ?? "";
+}
+
+/** A short-lived token of a service account in kube-system. */
+async function tokenOf(target: Target, account: string): Promise<string> {
+  const made = await target.kubectl("--namespace=kube-system", "create", "token", account);
+  return made.trim();
+}
+
+/** What the metrics' port answers to each token ("" = none), asked from plexusd's pod at its own address. */
+async function metricsStatuses(target: Target, tokens: readonly string[]): Promise<number[]> {
+  const { metadata, status } = await plexusPod(target);
+  const host = status?.podIP ?? "";
+  const script = `
+    const ask = (token) => new Promise((resolve, reject) => require("node:https")
+      .get({ host: ${JSON.stringify(host)}, port: 19501, path: "/metrics", rejectUnauthorized: false, agent: false,
+        headers: token === "" ? {} : { authorization: "Bearer " + token } },
+        (response) => { response.resume(); resolve(response.statusCode); }).on("error", reject));
+    (async () => { const all = []; for (const token of ${JSON.stringify(tokens)}) all.push(await ask(token));
+      console.log(JSON.stringify(all)); })();`;
+  const run = ["exec", metadata.name, "--container=plexusd", "--", "/plexus/node", "-e", script];
+  return JSON.parse(await target.kubectl("--namespace=kube-system", ...run)) as number[];
 }

@@ -17,10 +17,16 @@ export async function installManifest(image: string): Promise<string> {
   return text.replaceAll(defaultPlexusImage, image);
 }
 
-/** Applies crds/ and deploy/install.yaml as docs/quickstart.md says, and waits until they are in force. */
+/**
+ * Applies crds/ and deploy/install.yaml as docs/quickstart.md says, and the overlay with metrics for a
+ * Prometheus, and waits until they are in force.
+ */
 export async function installPlexus(target: Target): Promise<void> {
   await target.kubectl("apply", "--filename", join(repositoryRoot, "crds"));
   await target.apply(await installManifest(target.plexusImage));
+  const withMetrics = join(repositoryRoot, "deploy/overlays/metrics");
+  const overlay = await target.kubectl("kustomize", withMetrics);
+  await target.apply(overlay.replaceAll(defaultPlexusImage, target.plexusImage));
   await waitForPlexus(target);
 }
 

@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
+import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
@@ -52,6 +53,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);
+  freshNodeScenarios(scene);
   uninstallScenarios(scene);
 });
 

@@ -3,6 +3,7 @@ import { annotation } from "./annotation.ts";
 import { conf } from "./conf.ts";
 import { configuration } from "./configuration.ts";
 import { frame } from "./frame.ts";
+import { message } from "./message.ts";
 import { multus } from "./multus.ts";
 import { nad } from "./nad.ts";
 import { plan } from "./plan.ts";
@@ -18,4 +19,5 @@ export const targets: Readonly<Record<string, Target>> = {
   configuration,
   frame,
   plan,
+  message,
 };

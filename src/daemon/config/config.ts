@@ -2,7 +2,12 @@ import { basename, dirname } from "node:path";
 import { type EngineConfig, engineConfigFromKeys } from "#engine/config.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
+import {
+  type ListenAddress,
+  type MetricsAddress,
+  parseListenAddress,
+  parseMetricsAddress,
+} from "./listen-address.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
 
 /** What plexusd is configured to do. */
@@ -15,14 +20,20 @@ export interface DaemonConfig {
   readonly statusWaitMs: number;
   /** Where health and metrics are served; undefined = nowhere. */
   readonly http: ListenAddress | undefined;
+  /** Where metrics are served over TLS to callers with the right; undefined = nowhere. */
+  readonly metricsAddress: MetricsAddress | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly nodeConf: NodeConfSpec;
+  /** The key of the taint that keeps pods away until the node is served; undefined = none. */
+  readonly startupTaint: string | undefined;
 }
 
 /** How the node's CNI configuration is to be. */
 export interface NodeConfSpec {
   /** Where the container runtime looks for networks. */
   readonly cniConfDir: string;
+  /** The container runtime's plugin directory that the shim is installed in. */
+  readonly shimDir: string;
   /** Where the primary CNI's plugins must be, in order. */
   readonly binDirs: readonly string[];
   /** Where the primary CNI writes its configuration. */
@@ -51,8 +62,10 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     apiTimeoutMs,
     statusWaitMs,
     http: file.http === "off" ? undefined : parseListenAddress(file.http),
+    metricsAddress: parseMetricsAddress(file.metricsAddress),
     logLevel,
     nodeConf: nodeConfSpec(file),
+    startupTaint: file.startupTaint,
   };
 }
 
@@ -62,9 +75,12 @@ function nodeConfSpec(file: ConfigFile): NodeConfSpec {
   const path =
     clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
   const isConfigured = clusterNetwork !== undefined || delegates.length > 0;
+  const { cniBinDir } = file;
+  const [shimDir, ...otherDirs] = typeof cniBinDir === "string" ? [cniBinDir] : cniBinDir;
   return {
     cniConfDir,
-    binDirs: [...(binDir === undefined ? [] : [binDir]), file.cniBinDir],
+    shimDir,
+    binDirs: [...(binDir === undefined ? [] : [binDir]), shimDir, ...otherDirs],
     primaryDir: path === undefined ? (primary.dir ?? cniConfDir) : dirname(path),
     primaryConf: path === undefined ? primary.conf : basename(path),
     withoutPrimary: isConfigured && path === undefined,

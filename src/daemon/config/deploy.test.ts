@@ -1,7 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, test } from "vitest";
+import { sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { defaultConfig } from "./config.ts";
 import { parseConfig } from "./parse.ts";
@@ -19,6 +20,9 @@ import {
 const install = loadManifests(readFileSync(`${root}deploy/install.yaml`, "utf8"));
 const uninstall = loadManifests(readFileSync(`${root}deploy/uninstall/daemonset.yaml`, "utf8"));
 const agent = loadManifests(readFileSync(`${root}deploy/overlays/agent/daemonset.yaml`, "utf8"));
+const sandboxes = loadManifests(
+  readFileSync(`${root}deploy/overlays/sandboxes/daemonset.yaml`, "utf8"),
+);
 const crdText = readFileSync(`${root}crds/network-attachment-definitions.yaml`, "utf8");
 const installSpec = byKind("DaemonSet", install).spec.template.spec;
 const podSpecs: [string, PodSpec][] = [
@@ -52,13 +56,11 @@ test("the manifests have the default paths and the default port", () => {
     networks: defaultPaths.confDir,
   });
   expect(container.args).toEqual(["--config", defaultPaths.configFile]);
-  const { imageDir, cniBinDir } = defaultPaths;
+  const { imageDir } = defaultPaths;
   expect(installSpec.initContainers[0].command).toEqual([
     `${imageDir}/node`,
     `${imageDir}/plexusctl.js`,
     "install",
-    "--bin-dir",
-    cniBinDir,
     "--config",
     "/config/config.yaml",
   ]);
@@ -81,13 +83,20 @@ test("plexusd may read pods and definitions, patch pods' status and record event
   ]);
 });
 
-test("the admission policy is about plexusd's own account", () => {
+test("the admission policies are about plexusd's own account, and in force", () => {
   const { name, namespace } = byKind("ServiceAccount", install).metadata;
-  const policy = byKind("ValidatingAdmissionPolicy", install);
-  const condition = policy.spec.matchConditions[0].expression;
-  expect(condition).toContain(`'system:serviceaccount:${namespace}:${name}'`);
-  expect(byKind("ValidatingAdmissionPolicyBinding", install).spec.policyName).toBe(
-    policy.metadata.name,
+  const policies = install.filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
+  for (const { spec } of policies) {
+    const [condition] = spec.matchConditions;
+    expect(condition.expression).toContain(`'system:serviceaccount:${namespace}:${name}'`);
+  }
+  const bindings = install.filter(({ kind }) => kind === "ValidatingAdmissionPolicyBinding");
+  expect(bindings.map(({ spec }) => spec.policyName)).toEqual([
+    "plexusd-own-pods",
+    "plexusd-own-events",
+  ]);
+  expect(policies.map(({ metadata }) => metadata.name)).toEqual(
+    bindings.map(({ spec }) => spec.policyName),
   );
   expect(byKind("ClusterRoleBinding", install).subjects).toEqual([
     { kind: "ServiceAccount", name, namespace },
@@ -107,6 +116,7 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
         privileged: false,
         allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true,
+        seLinuxOptions: { type: "spc_t" },
         capabilities: { drop: ["ALL"] },
         seccompProfile: { type: "RuntimeDefault" },
       });
@@ -127,7 +137,7 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     expect(hostPaths.filter((path) => !allowed.includes(path))).toEqual([]);
   });
 
-  test("only read what CNI plugins and Multus keep [S-116]", () => {
+  test("only read what CNI plugins and Multus keep [S-118]", () => {
     const mounts = containers.flatMap((each) => each.volumeMounts ?? []);
     const isStateOfCni = (path: string): boolean => `${path}/`.startsWith("/var/lib/cni/");
     for (const { name, readOnly } of mounts)
@@ -187,6 +197,35 @@ test("the agent runs the image's shim where the container runtime runs it", () =
   ]);
   const path = container.env?.find(({ name }) => name === "CNI_PATH")?.value;
   expect(path?.split(":")).toContain(defaultPaths.cniBinDir);
+});
+
+test("patches of the overlays name what they change: no position in a list", () => {
+  const files = readdirSync(`${root}deploy`, { recursive: true, encoding: "utf8" });
+  const kustomizations = files.filter((file) => file.endsWith("kustomization.yaml"));
+  expect(kustomizations.length).toBeGreaterThan(15);
+  for (const file of kustomizations) {
+    const text = readFileSync(`${root}deploy/${file}`, "utf8");
+    expect(text, file).not.toMatch(/path: *["']?\/\S*\/(\d+|-)(\/|["']?\s|["']?,|$)/m);
+  }
+});
+
+test("the runtime's socket is mounted where its list is written, never into plexusd or with a token [S-115]", () => {
+  const { spec } = byKind("DaemonSet", sandboxes).spec.template;
+  const [container] = spec.containers;
+  expect(spec.volumes.map(({ name }) => [name, hostPathOf(spec, name)])).toEqual([
+    ["runtime", "/run/containerd/containerd.sock"],
+    ["run", dirname(defaultPaths.socket)],
+  ]);
+  expect(container.args).toEqual([
+    "--runtime-socket",
+    mountOf(container, "runtime")?.mountPath,
+    "--write",
+    sandboxListPath(defaultPaths.socket),
+  ]);
+  expect(spec).toMatchObject({ automountServiceAccountToken: false, hostNetwork: true });
+  expect(container.securityContext).toEqual(installSpec.containers[0].securityContext);
+  const mounted = installSpec.volumes.map(({ name }) => hostPathOf(installSpec, name) ?? "");
+  expect(mounted.filter((path) => /containerd|crio/.test(path) || path === "/run")).toEqual([]);
 });
 
 test("the CRD is structural and has the specification's names", () => {

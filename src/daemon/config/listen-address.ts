@@ -19,3 +19,13 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
 export function isListenAddress(text: string): boolean {
   return parseListenAddress(text) !== undefined;
 }
+
+/** Where metrics are served to callers with the right; without a host on every address of the node. */
+export type MetricsAddress = Partial<ListenAddress> & Pick<ListenAddress, "port">;
+
+/** Address and port of `*:19501`, or as {@link parseListenAddress}; undefined when it is neither. */
+export function parseMetricsAddress(text: string): MetricsAddress | undefined {
+  if (!text.startsWith("*:")) return parseListenAddress(text);
+  const address = parseListenAddress(`0.0.0.0:${text.slice(2)}`);
+  return address === undefined ? undefined : { port: address.port };
+}

@@ -1,6 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type IncomingMessage } from "node:http";
 import { limitConnections } from "./connection-limit.ts";
+import { type HealthServer, listen, type Page, send, timeouts } from "./http-server.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of {@link startHealthServer}. */
@@ -12,29 +12,8 @@ export interface HealthServerOptions {
   readonly metrics: Pick<Metrics, "render">;
 }
 
-/** Health and metrics being served. */
-export interface HealthServer {
-  readonly address: { readonly host: string; readonly port: number };
-  close(): Promise<void>;
-}
-
 /** Far more than a kubelet, a Prometheus and a person need at a time. */
 const maxConnections = 64;
-
-/** In milliseconds. Node looks for requests that are too slow only every 30 s unless it is asked to. */
-const timeouts = {
-  headersTimeout: 5000,
-  requestTimeout: 5000,
-  keepAliveTimeout: 2000,
-  connectionsCheckingInterval: 1000,
-};
-
-/** An answer of one of the pages. */
-interface Page {
-  readonly status: number;
-  readonly text: string;
-  readonly contentType?: string;
-}
 
 /**
  * Serves /healthz (the process answers), /readyz (or why not) and /metrics.
@@ -48,27 +27,7 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
       .catch(() => response.destroy());
   });
   limitConnections(server, maxConnections);
-  const { host, port } = options.address;
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", (error) => {
-      const where = `${host}:${port}`;
-      reject(
-        new Error(`cannot serve health and metrics on ${where}: ${error.message}`, {
-          cause: error,
-        }),
-      );
-    });
-    server.listen(port, host, resolve);
-  });
-  const bound = server.address() as AddressInfo;
-  return {
-    address: { host: bound.address, port: bound.port },
-    close: () => {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
-      return closed;
-    },
-  };
+  return listen(server, { ...options.address, what: "health and metrics" });
 }
 
 async function pageOf(request: IncomingMessage, options: HealthServerOptions): Promise<Page> {
@@ -90,13 +49,4 @@ async function pageOf(request: IncomingMessage, options: HealthServerOptions): P
 function readyPage(reasons: readonly string[]): Page {
   if (reasons.length === 0) return { status: 200, text: "ok\n" };
   return { status: 503, text: reasons.map((reason) => `not ready: ${reason}\n`).join("") };
-}
-
-function send(response: ServerResponse, page: Page): void {
-  response.writeHead(page.status, {
-    "content-type": page.contentType ?? "text/plain; charset=utf-8",
-    "content-length": Buffer.byteLength(page.text),
-    "x-content-type-options": "nosniff",
-  });
-  response.end(page.text);
 }

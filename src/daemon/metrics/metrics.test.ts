@@ -69,7 +69,7 @@ test("says what the API, the configuration and the node's configuration are like
     'plexus_conf_state{state="active"} 1',
     'plexus_conf_state{state="waiting"} 0',
     'plexus_conf_state{state="foreign-rename"} 0',
-    `plexus_build_info{version="dev",commit="dev",node="${process.version}"} 1`,
+    `plexus_build_info{version="dev",commit="dev",node_version="${process.version}"} 1`,
   ]) {
     expect(text.split("\n")).toContain(line);
   }

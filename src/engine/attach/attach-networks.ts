@@ -26,9 +26,9 @@ export type AttachOutcome =
 
 /**
  * Attaches the networks in order, up to the first that fails. What is attached stays: the caller rolls
- * back. Before each network the record says that it is attempted, so that whoever has to tear the
- * sandbox down after a crash leaves alone what never ran. A network with whose result the record
- * becomes too long has failed.
+ * back. Before each network the record says that it is attempted, as it does of the first from the
+ * beginning, so that whoever has to tear the sandbox down after a crash leaves alone what never ran. A
+ * network with whose result the record becomes too long has failed.
  */
 export async function attachNetworks(
   ctx: CallContext,
@@ -61,7 +61,7 @@ async function attachNext(
 ): Promise<NetworkOutcome> {
   try {
     const progress = withProgress(record, { attached, attempted: attached.length + 1 });
-    await ctx.trace.phase("record", () => updateRecord(ctx, progress));
+    if (attached.length > 0) await ctx.trace.phase("record", () => updateRecord(ctx, progress));
   } catch (error) {
     return { status: "failed", wasExecuted: false, error };
   }

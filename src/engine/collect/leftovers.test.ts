@@ -239,6 +239,67 @@ test.each([
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
+/** Lists of the runtime, each half a minute after the last one, with a call after each. */
+async function listFor(lab: EngineLab, minutes: number, ...containerIds: string[]): Promise<void> {
+  for (let i = 0; i < minutes * 2; i++) {
+    lab.runtimeSandboxes.make(...containerIds);
+    expect(await lab.status()).toMatchObject({ exitCode: 0 });
+    lab.advance(minute / 2);
+  }
+}
+
+test("a sandbox that the runtime's lists have been without for five minutes is detached, with its namespace", async () => {
+  const lab = await pods(["c1", "c2"]);
+  await listFor(lab, 5, "c2", "plexusd");
+  expect(forC1(lab)).toEqual([]);
+  await listFor(lab, 1, "c2", "plexusd");
+  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(lab.plugins.calls.find((call) => call.containerId === "c1")?.netns).toBe("/run/netns/c1");
+  expect(lab.records.keys).toEqual(["c2@eth0"]);
+});
+
+test("a sandbox that is on one of the runtime's lists in between stays attached", async () => {
+  const lab = await pods(["c1"]);
+  await listFor(lab, 4, "plexusd");
+  await listFor(lab, 1, "c1", "plexusd");
+  await listFor(lab, 4, "plexusd");
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test.each<[string, (lab: EngineLab) => void]>([
+  ["is empty", (lab) => lab.runtimeSandboxes.make()],
+  ["cannot be read", (lab) => (lab.runtimeSandboxes.failure = new Error("not JSON"))],
+  ["is not there", () => undefined],
+])("a runtime's list that %s makes no leftover", async (_, make) => {
+  const lab = await pods(["c1"]);
+  for (let i = 0; i < 20; i++) {
+    make(lab);
+    expect(await lab.status()).toMatchObject({ exitCode: 0 });
+    lab.advance(minute);
+  }
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  expect(lab.logger.at("warn").length).toBeLessThanOrEqual(1);
+});
+
+test("a list of the runtime that stays the same counts once", async () => {
+  const lab = await pods(["c1"]);
+  lab.runtimeSandboxes.make("plexusd");
+  for (let i = 0; i < 20; i++) {
+    await lab.status();
+    lab.advance(minute);
+  }
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("a sandbox that is no pod's is on no list of the runtime, and stays attached", async () => {
+  const lab = await pods([]);
+  lab.kernel.addNamespace("/run/netns/c9");
+  const env = { CNI_CONTAINERID: "c9", CNI_NETNS: "/run/netns/c9" };
+  expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
+  await listFor(lab, 12, "plexusd");
+  expect(lab.records.keys).toEqual(["c9@eth0"]);
+});
+
 test("a leftover that cannot be read is none of the call", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);

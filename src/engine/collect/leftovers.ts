@@ -9,6 +9,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 import { leftoverBackoffMs } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
+import { UnknownSandboxes } from "./unknown-sandboxes.ts";
 
 /** A call that has taken longer already leaves leftovers to others. */
 const maxCallMs = 20_000;
@@ -37,6 +38,7 @@ export interface LeftoverOutcome {
  * other calls: the engine itself cannot execute anything. A record is such a leftover when
  *
  * - its teardown failed, or did not come to its end; or
+ * - the runtime's own list, where there is one, has been without its sandbox for some minutes; or
  * - it is from before a restart of the machine, and the runtime had its time to delete it; or
  * - its pod no longer exists, and neither does its namespace. While that exists the sandbox may
  *   be in use, and the runtime still has to delete it.
@@ -47,6 +49,7 @@ export class Leftovers {
   readonly #deps: EngineDeps;
   readonly #sandboxes: KeyedMutex;
   readonly #missingPods: MissingPods;
+  readonly #unknownSandboxes: UnknownSandboxes;
   readonly #startedAt: number;
   /** By record: when it may be tried again, on the monotonic clock. */
   readonly #notBefore = new Map<string, number>();
@@ -57,6 +60,7 @@ export class Leftovers {
     this.#deps = deps;
     this.#sandboxes = sandboxes;
     this.#missingPods = new MissingPods(deps);
+    this.#unknownSandboxes = new UnknownSandboxes(deps);
     this.#startedAt = deps.clock();
   }
 
@@ -163,6 +167,7 @@ export class Leftovers {
   async #list(): Promise<readonly AttachmentRecord[]> {
     const { records } = await this.#deps.records.list();
     void this.#missingPods.lookUp(records);
+    void this.#unknownSandboxes.lookUp(records);
     this.#forgetAllBut(records);
     const leftovers = records
       .filter((record) => this.#isLeftover(record))
@@ -181,7 +186,7 @@ export class Leftovers {
   }
 
   #isLeftoverByItself(record: AttachmentRecord): boolean {
-    if (record.teardown !== undefined) return true;
+    if (record.teardown !== undefined || this.#unknownSandboxes.has(record)) return true;
     const graceIsOver = this.#deps.clock() - this.#startedAt >= graceMs;
     return graceIsOver && isOfEarlierBoot(record, this.#deps.bootId());
   }

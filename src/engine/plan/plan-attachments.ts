@@ -15,6 +15,7 @@ import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
+import { withoutUnusedAnnotations } from "./runtime-pod.ts";
 
 /** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {
@@ -45,6 +46,7 @@ export async function planAttachments(
   const names = assignInterfaceNames(networks, { runtimeIfName: request.ifName, existing });
   const attachments = networks.map((network, i) => ({
     ...network,
+    capabilityArgs: withoutUnusedAnnotations(network.capabilityArgs, network.list),
     ifName: names[i] as string,
     cniArgs: delegateArgs(request.cniArgs, network),
     searchPath,

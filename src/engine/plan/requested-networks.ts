@@ -15,6 +15,7 @@ import {
 } from "#npwg/selection/selection.ts";
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
+import { noSource } from "./pod.ts";
 import { RefusedRequest } from "./refused-request.ts";
 
 /** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
@@ -46,7 +47,7 @@ export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<Pod
     return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
   }
   const secondaries: ResolvedNetwork[] = [];
-  for (const selection of selections) secondaries.push(await resolve(ctx, pod, selection));
+  for (const selection of selections) secondaries.push(await resolveSelection(ctx, pod, selection));
   return omitUndefined({ secondaries, defaultNetwork });
 }
 
@@ -64,7 +65,7 @@ export async function requestedNetworksForDel(
     podNamespace,
   })) {
     try {
-      networks.push(await lookUp(ctx, selection, { unlimited: true }));
+      networks.push(await lookUp(ctx, { pod, selection }, { unlimited: true }));
     } catch (error) {
       if (!(error instanceof CniError)) throw error;
       ctx.logger.warn({ err: error }, "a network of the pod cannot be resolved any more");
@@ -86,25 +87,33 @@ function invalidAnnotation(error: SelectionError): RefusedRequest {
   return new RefusedRequest("InvalidNetworkAnnotation", error);
 }
 
-async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
+/**
+ * The network that the pod has instead of the cluster default network, if its annotation names one.
+ * @throws CniError as {@link requestedNetworks}
+ */
+export async function defaultOverride(
+  ctx: CallContext,
+  pod: Pod,
+): Promise<ResolvedNetwork | undefined> {
   const annotation = pod.annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
   const defaultNamespace = ctx.config.plexusNamespace;
   try {
     const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
-    return { ...(await resolve(ctx, pod, selection)), isDefault: true };
+    return { ...(await resolveSelection(ctx, pod, selection)), isDefault: true };
   } catch (error) {
     throw error instanceof SelectionError ? invalidAnnotation(error) : error;
   }
 }
 
-async function resolve(
+/** The network of one selection. @throws CniError as {@link requestedNetworks} */
+export async function resolveSelection(
   ctx: CallContext,
   pod: Pod,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
   checkAccess(ctx, pod, selection);
-  const network = await lookUp(ctx, selection);
+  const network = await lookUp(ctx, { pod, selection });
   const { list, displayName: display, capabilityArgs } = network;
   const cniArgsSuffice = ctx.config.undeclaredRequests === "cniArgs";
   checkCapabilities(list, capabilityArgs, { display, cniArgsSuffice });
@@ -113,10 +122,12 @@ async function resolve(
 
 async function lookUp(
   ctx: CallContext,
-  selection: NetworkSelection,
+  { pod, selection }: { readonly pod: Pod; readonly selection: NetworkSelection },
   options: Pick<ConfOptions, "unlimited"> = {},
 ): Promise<ResolvedNetwork> {
-  const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
+  const { source } = ctx.deps;
+  if (source === undefined) throw noSource(pod);
+  const nad = await source.getNad(selection, { signal: ctx.signal });
   if (nad === undefined) throw noSuchNetwork(`${selection.namespace}/${selection.name}`);
   const network = await networkFromNad(ctx, nad, options);
   const list = withCniArgs(network.list, selection.cniArgs);

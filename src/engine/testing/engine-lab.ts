@@ -10,6 +10,7 @@ import { FakeLogger } from "./fake-logger.ts";
 import { FakePlugins } from "./fake-plugins.ts";
 import { FakeEvents, FakePublisher } from "./fake-publisher.ts";
 import { FakeRecords } from "./fake-records.ts";
+import { FakeRuntimeSandboxes } from "./fake-runtime-sandboxes.ts";
 import { FakeSource } from "./fake-source.ts";
 
 /** The sandbox of calls that name no other. */
@@ -66,6 +67,7 @@ export class EngineLab {
   readonly files = new FakeConfFiles();
   readonly multusFiles = new FakeMultusFiles();
   readonly deviceInfo = new FakeDeviceInfoFiles();
+  readonly runtimeSandboxes = new FakeRuntimeSandboxes();
   readonly logger = new FakeLogger();
   readonly measured: string[] = [];
   readonly engine: Engine;
@@ -91,6 +93,7 @@ export class EngineLab {
       confFiles,
       multusFiles: this.multusFiles,
       deviceInfo,
+      runtimeSandboxes: this.runtimeSandboxes,
       logger,
       metrics: this.#metrics(),
       clock: () => ++this.#milliseconds,

@@ -5,6 +5,12 @@ import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts
 /** Files in memory, by path; a directory is there as soon as a file is in it. */
 export class FakeConfFiles implements ConfFiles {
   readonly #files = new Map<string, string>();
+  /** Places that the process does not see. */
+  readonly unseen = new Set<string>();
+
+  sees(path: string): boolean {
+    return !this.unseen.has(path);
+  }
 
   write(path: string, content: string | JsonObject): void {
     this.#files.set(path, typeof content === "string" ? content : JSON.stringify(content));

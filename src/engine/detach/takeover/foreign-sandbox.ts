@@ -4,6 +4,7 @@ import { detachRecord } from "#engine/detach/detach-record.ts";
 import { podIdentity } from "#engine/plan/pod.ts";
 import type { AttachmentRecord, RecordedAttachment, RecordKey } from "#engine/record.ts";
 import { teardownPlan } from "#engine/teardown-plan.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** A sandbox to detach that has no record. */
@@ -15,6 +16,10 @@ export interface ForeignSandbox extends RecordKey {
   readonly cniArgs: CniArgs;
   /** The version of the network configuration that the runtime passed. */
   readonly cniVersion: string;
+  /** What the runtime has kept of the ADD. */
+  readonly prevResult?: JsonObject;
+  /** Values of the runtime for capabilities. */
+  readonly runtimeConfig?: JsonObject;
 }
 
 /**

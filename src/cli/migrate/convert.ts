@@ -1,0 +1,82 @@
+import { isDeepStrictEqual } from "node:util";
+import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
+import type { MultusConfiguration } from "./multus-files.ts";
+import { translations } from "./multus-keys.ts";
+
+/** What somebody who moves over has to know about one key. */
+interface MigrationNote {
+  /** Where the key stands. */
+  readonly source: string;
+  readonly key: string;
+  readonly note: string;
+}
+
+/** Plexus's configuration for what Multus was configured to do. */
+export interface Migration {
+  readonly configuration: JsonObject;
+  readonly notes: readonly MigrationNote[];
+}
+
+/**
+ * Turns configurations of Multus into one of Plexus. As with Multus, what the daemon's file says holds
+ * against the CNI configuration; of two of the same kind the later one holds, with a note.
+ */
+export function convert(found: readonly MultusConfiguration[]): Migration {
+  const values = new Map<string, { value: Json; source: string }>();
+  const notes: MigrationNote[] = [];
+  const ordered = found.toSorted((a, b) => rank(a) - rank(b));
+  for (const { source, keys } of ordered) {
+    for (const [key, value] of Object.entries(keys)) {
+      const translated = translateKey(key, value, keys);
+      if (translated.note !== undefined) notes.push({ source, key, note: translated.note });
+      for (const [name, given] of Object.entries(translated.keys ?? {})) {
+        const before = values.get(name);
+        if (before !== undefined && !isDeepStrictEqual(before.value, given)) {
+          notes.push({ source, key, note: replaced(before) });
+        }
+        values.set(name, { value: given, source });
+      }
+    }
+  }
+  return { configuration: nest(values), notes: withoutRepetitions(notes) };
+}
+
+function rank({ kind }: MultusConfiguration): number {
+  return kind === "cni" ? 0 : 1;
+}
+
+function translateKey(
+  key: string,
+  value: Json,
+  all: JsonObject,
+): { keys?: JsonObject; note?: string } {
+  const translate = Object.hasOwn(translations, key) ? translations[key] : undefined;
+  if (translate === undefined)
+    return { note: "Multus 4.3 does not read this key either; left out" };
+  return value === null ? {} : translate(value, all);
+}
+
+function replaced({ value, source }: { value: Json; source: string }): string {
+  return `holds against ${quoteValue(value)} in ${source}`;
+}
+
+/** `primary.conf` becomes `conf` in `primary`. */
+function nest(values: ReadonlyMap<string, { value: Json }>): JsonObject {
+  const configuration: JsonObject = {};
+  for (const [name, { value }] of values) {
+    const [outer = name, inner] = name.split(".");
+    if (inner === undefined) configuration[outer] = value;
+    else
+      configuration[outer] = {
+        ...(configuration[outer] as JsonObject | undefined),
+        [inner]: value,
+      };
+  }
+  return configuration;
+}
+
+function withoutRepetitions(notes: readonly MigrationNote[]): MigrationNote[] {
+  return notes.filter(
+    (note, index) => notes.findIndex((other) => isDeepStrictEqual(other, note)) === index,
+  );
+}

@@ -1,0 +1,222 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { parse } from "yaml";
+import { runCli } from "#cli/cli.ts";
+import { parseConfig } from "#daemon/config/parse.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { convert } from "./convert.ts";
+import { findMultusConfigurations } from "./multus-files.ts";
+import { translations } from "./multus-keys.ts";
+
+async function migrate(files: Record<string, string>, ...flags: string[]) {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-migrate-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  const out: string[] = [];
+  const err: string[] = [];
+  for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text);
+  const paths = Object.keys(files).map((name) => join(dir, name));
+  const code = await runCli(["migrate", ...flags, ...paths], {
+    out: (line) => out.push(line),
+    err: (line) => err.push(line),
+  });
+  const inDir = (lines: readonly string[]): string => lines.join("\n").replaceAll(`${dir}/`, "");
+  return { code, out: inDir(out), err: inDir(err) };
+}
+
+const convertOne = (keys: JsonObject) =>
+  convert(findMultusConfigurations(JSON.stringify({ type: "multus", ...keys }), "f.conf"));
+
+/** What the thin entry point of Multus 4.3 writes. */
+const thinConf = {
+  cniVersion: "0.3.1",
+  name: "multus-cni-network",
+  type: "multus",
+  logToStderr: true,
+  capabilities: { portMappings: true },
+  namespaceIsolation: true,
+  kubeconfig: "/etc/cni/net.d/multus.d/multus.kubeconfig",
+  delegates: [{ cniVersion: "0.3.1", name: "cbr0", plugins: [{ type: "flannel" }] }],
+};
+
+/** The ConfigMap of Multus's own thick manifest. */
+const thickManifest = `
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: multus-daemon-config, namespace: kube-system }
+data:
+  daemon-config.json: |
+    {
+      "chrootDir": "/hostroot",
+      "cniVersion": "0.3.1",
+      "logLevel": "verbose",
+      "logToStderr": true,
+      "cniConfigDir": "/host/etc/cni/net.d",
+      "multusAutoconfigDir": "/host/etc/cni/net.d",
+      "multusConfigFile": "auto",
+      "socketDir": "/host/run/multus/"
+    }
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: { name: kube-multus-ds }
+`;
+
+test("a generated thin configuration: its copy of the primary CNI's file is not carried over", async () => {
+  const { code, out } = await migrate({ "00-multus.conf": JSON.stringify(thinConf) });
+
+  expect(code).toBe(0);
+  expect(parse(out)).toEqual({ capabilities: { portMappings: true }, namespaceIsolation: true });
+  expect(out).toContain(
+    '# delegates (00-multus.conf): left out: it is the copy of the primary CNI\'s configuration "cbr0"',
+  );
+  expect(out).toContain("# kubeconfig (00-multus.conf): plexusd uses its service account.");
+});
+
+test("the thick daemon's ConfigMap, from its manifest", async () => {
+  const { code, out } = await migrate({ "multus.yaml": thickManifest });
+
+  expect(code).toBe(0);
+  expect(parse(out)).toEqual({ logLevel: "info" });
+  expect(out).toContain("# chrootDir (multus.yaml, data.daemon-config.json): not needed");
+});
+
+test("a list that holds Multus, as CNI 1.0.0 has it", () => {
+  const list = { cniVersion: "1.0.0", name: "n", plugins: [{ type: "multus", confDir: "/a" }] };
+
+  expect(convert(findMultusConfigurations(JSON.stringify(list), "f")).configuration).toEqual({
+    confDir: "/a",
+  });
+});
+
+test("what the daemon's file says holds against the CNI configuration, whatever their order", async () => {
+  const daemon = { socketDir: "/run/multus", multusNamespace: "net", confDir: "/host/etc/b" };
+  const conf = { type: "multus-shim", multusNamespace: "old", clusterNetwork: "/host/etc/x.conf" };
+  const { out } = await migrate(
+    { "daemon-config.json": JSON.stringify(daemon), "00-multus.conf": JSON.stringify(conf) },
+    "-o",
+    "json",
+  );
+  const { configuration, notes } = JSON.parse(out);
+
+  expect(configuration).toEqual({
+    plexusNamespace: "net",
+    clusterNetwork: "/etc/x.conf",
+    confDir: "/etc/b",
+  });
+  expect(notes).toContainEqual({
+    source: "daemon-config.json",
+    key: "multusNamespace",
+    note: 'holds against "old" in 00-multus.conf',
+  });
+});
+
+test("a ConfigMap for kubectl apply holds a configuration that plexusd takes", async () => {
+  const { out } = await migrate({ "multus.yaml": thickManifest }, "--output", "configmap");
+  const { kind, metadata, data } = parse(out);
+
+  expect([kind, metadata.name, metadata.namespace]).toEqual([
+    "ConfigMap",
+    "plexus-config",
+    "kube-system",
+  ]);
+  expect(parseConfig(data["config.yaml"], "config.yaml").logLevel).toBe("info");
+});
+
+test.each([
+  ["multusMasterCNI", { multusMasterCNI: "10-a.conflist" }, { primary: { conf: "10-a.conflist" } }],
+  ["multusAutoconfigDir", { multusAutoconfigDir: "/host/etc/p" }, { primary: { dir: "/etc/p" } }],
+  ["multusAutoconfigDir, the usual", { multusAutoconfigDir: "/host/etc/cni/net.d" }, {}],
+  ["cniConfigDir", { cniConfigDir: "/host/etc/other" }, { cniConfDir: "/etc/other" }],
+  ["binDir", { binDir: "/opt/more" }, { binDir: "/opt/more" }],
+  ["logLevel panic", { logLevel: "panic" }, { logLevel: "error" }],
+  ["globalNamespaces", { globalNamespaces: "a, b" }, { globalNamespaces: "a, b" }],
+  [
+    "hand-made delegates",
+    { name: "mine", delegates: [{ type: "a" }] },
+    { delegates: [{ type: "a" }] },
+  ],
+  [
+    "delegates beside clusterNetwork",
+    { delegates: [{ type: "a" }], clusterNetwork: "n" },
+    { clusterNetwork: "n" },
+  ],
+  ["an empty list of delegates", { delegates: [], clusterNetwork: "n" }, { clusterNetwork: "n" }],
+  [
+    "defaultNetworks with clusterNetwork",
+    { clusterNetwork: "n", defaultNetworks: ["m"] },
+    { clusterNetwork: "n", defaultNetworks: ["m"] },
+  ],
+  [
+    "defaultNetworks with delegates",
+    { name: "mine", delegates: [{ type: "a" }], defaultNetworks: ["m"] },
+    { delegates: [{ type: "a" }] },
+  ],
+  ["null is absent", { confDir: null }, {}],
+  [
+    "both of the primary's keys",
+    { multusMasterCNI: "a.conf", multusAutoconfigDir: "/p" },
+    { primary: { conf: "a.conf", dir: "/p" } },
+  ],
+])("%s", (_, keys, configuration) => {
+  expect(convertOne(keys as JsonObject).configuration).toEqual(configuration);
+});
+
+test.each([
+  [{ noSuchKey: 1 }, "Multus 4.3 does not read this key either"],
+  [{ toString: 1 }, "Multus 4.3 does not read this key either"],
+  [{ logLevel: "loud" }, '"loud" is no level of Multus'],
+  [{ multusConfigFile: "/etc/multus.conf" }, "give it to plexusctl migrate as well"],
+  [{ metricsPort: 9091 }, "127.0.0.1:19500"],
+])("%j is listed with what to do about it", (keys, note) => {
+  const { configuration, notes } = convertOne(keys as unknown as JsonObject);
+
+  expect(configuration).toEqual({});
+  expect(notes).toEqual([expect.objectContaining({ note: expect.stringContaining(note) })]);
+});
+
+test("every key of Multus gives keys of Plexus or a note, or is CNI's own", () => {
+  const keys = Object.keys(translations).filter((key) => key !== "type");
+  const silent = keys.filter((key) => {
+    const { configuration, notes } = convertOne({ name: "mine", [key]: "something" });
+    return Object.keys(configuration).length === 0 && notes.length === 0;
+  });
+
+  const cniKeys = ["cniVersion", "name", "prevResult", "runtimeConfig"];
+  expect(silent).toEqual([...cniKeys, "logToStderr", "overrideNetworkName"]);
+});
+
+test.each([
+  ["not JSON or YAML", "{", /f: /],
+  ["another CNI's conf", '{"type":"flannel"}', /f: no configuration of Multus in it/],
+  ["an empty file", "", /f: no configuration of Multus in it/],
+  ["a ConfigMap's entry that is broken", 'kind: ConfigMap\ndata: {a: "{"}', /f, data.a: .*line 1/],
+  [
+    "a ConfigMap's entry that is no text",
+    "kind: ConfigMap\ndata: {a: 1}",
+    /data.a: must be text: 1/,
+  ],
+  ["an alias without an anchor", "a: *b", /f: /],
+  ["far too long", " ".repeat(2 << 20), /longer than 1048576 characters/],
+])("%s is an error that names the file", (_, text, message) => {
+  expect(() => findMultusConfigurations(text, "f")).toThrow(message);
+});
+
+test("a value that Plexus cannot use is refused with key and problem", async () => {
+  const { code, err } = await migrate({ "f.conf": '{"type":"multus","confDir":"relative"}' });
+
+  expect(code).toBe(1);
+  expect(err).toContain("confDir: must be an absolute path");
+});
+
+test("without a file, and with a wrong format, the usage is explained", async () => {
+  const without = await migrate({});
+  const wrong = await migrate({ "f.conf": '{"type":"multus"}' }, "-o", "toml");
+
+  expect([without.code, without.err.split("\n")[0]]).toEqual([
+    2,
+    "plexusctl migrate: takes one or more arguments",
+  ]);
+  expect([wrong.code, wrong.err]).toEqual([2, '--output must be yaml, configmap or json: "toml"']);
+});

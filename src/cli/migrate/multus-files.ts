@@ -1,0 +1,88 @@
+import { parseAllDocuments } from "yaml";
+import { errorMessage } from "#lib/error-message.ts";
+import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
+import { parseJsonText } from "#lib/json-text.ts";
+
+/** One configuration of Multus, as found in a file. */
+export interface MultusConfiguration {
+  /** Where it stands: `FILE`, or `FILE, data.KEY` for a ConfigMap's entry. */
+  readonly source: string;
+  /** Of the CNI configuration (thin, or the thick shim's), or of the thick daemon. */
+  readonly kind: "cni" | "daemon";
+  readonly keys: JsonObject;
+}
+
+/** The longest file that is read, in characters: a ConfigMap cannot be longer. */
+const maxLength = 1 << 20;
+
+const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
+
+/** Keys that only the thick daemon's file has; one of them tells it from other JSON. */
+const daemonKeys = ["chrootDir", "multusConfigFile", "multusAutoconfigDir", "socketDir"];
+
+/**
+ * Finds the configurations of Multus in the text of one file: a CNI conf or list, a thick daemon's
+ * `daemon-config.json`, or ConfigMaps with either (YAML or JSON, several documents, a List).
+ * @throws Error naming the file and what it holds instead
+ */
+export function findMultusConfigurations(text: string, file: string): MultusConfiguration[] {
+  if (text.length > maxLength) {
+    throw new Error(`${file}: longer than ${maxLength} characters: not a configuration of Multus`);
+  }
+  const found = documentsOf(text, file).flatMap((document) => inDocument(document, file));
+  if (found.length > 0) return found;
+  throw new Error(
+    `${file}: no configuration of Multus in it: expected a CNI configuration with "type": "multus" or "multus-shim", a daemon-config.json, or a ConfigMap with one of them`,
+  );
+}
+
+function documentsOf(text: string, file: string): unknown[] {
+  return [...parseAllDocuments(text, { prettyErrors: true })].map((document) => {
+    const [problem] = document.errors;
+    if (problem !== undefined) throw new Error(`${file}: ${problem.message.split("\n")[0]}`);
+    try {
+      return document.toJS();
+    } catch (cause) {
+      throw new Error(`${file}: ${errorMessage(cause)}`, { cause });
+    }
+  });
+}
+
+function inDocument(document: unknown, file: string): MultusConfiguration[] {
+  if (!isJsonObject(document)) return [];
+  if (document.kind === "List" && Array.isArray(document.items)) {
+    return document.items.flatMap((item) => inDocument(item, file));
+  }
+  if (document.kind === "ConfigMap") return inConfigMap(document, file);
+  return inConfiguration(document, file);
+}
+
+function inConfigMap({ data }: JsonObject, file: string): MultusConfiguration[] {
+  if (!isJsonObject(data)) return [];
+  return Object.entries(data).flatMap(([key, value]) => {
+    const source = `${file}, data.${key}`;
+    if (typeof value !== "string") throw new Error(`${source}: must be text: ${quoteValue(value)}`);
+    return inEntry(value, source);
+  });
+}
+
+/** A ConfigMap's entry: of those that are no JSON (scripts, certificates) Multus reads none. */
+function inEntry(text: string, source: string): MultusConfiguration[] {
+  if (!text.trimStart().startsWith("{")) return [];
+  try {
+    const value = parseJsonText(text);
+    return isJsonObject(value) ? inConfiguration(value, source) : [];
+  } catch (cause) {
+    throw new Error(`${source}: ${errorMessage(cause)}`, { cause });
+  }
+}
+
+function inConfiguration(keys: JsonObject, source: string): MultusConfiguration[] {
+  if (cniTypes.includes(keys.type)) return [{ source, kind: "cni", keys }];
+  if (Array.isArray(keys.plugins)) {
+    const { plugins } = keys;
+    return plugins.filter(isJsonObject).flatMap((plugin) => inConfiguration(plugin, source));
+  }
+  const isDaemons = keys.type === undefined && daemonKeys.some((key) => key in keys);
+  return isDaemons ? [{ source, kind: "daemon", keys }] : [];
+}

@@ -1,0 +1,148 @@
+import { defaultPaths } from "#lib/files/default-paths.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+
+/** What becomes of one key of Multus. */
+interface Translation {
+  /** Keys of Plexus's configuration, nested ones as `primary.conf`. */
+  readonly keys?: JsonObject;
+  /** Why nothing stands for it, or what is different, and what to do about it. */
+  readonly note?: string;
+}
+
+/** Translates the value of one key; `all` are the keys beside it. */
+type Translate = (value: Json, all: JsonObject) => Translation;
+
+const same =
+  (key: string): Translate =>
+  (value) => ({ keys: { [key]: value } });
+
+const note =
+  (text: string): Translate =>
+  () => ({ note: text });
+
+/** CNI's own keys, and what the runtime writes: nothing is lost with them. */
+const silent: Translate = () => ({});
+
+const logging = note(
+  "Plexus logs to stderr: read it with kubectl logs, and rotate it as any pod's log",
+);
+const socket = note("the socket is /run/plexus/plexus.sock; nothing has to be configured for it");
+
+/** Every key that Multus 4.3 reads, in its CNI configuration or its daemon's, and what Plexus has for it. */
+export const translations: Readonly<Record<string, Translate>> = {
+  cniVersion: silent,
+  name: silent,
+  type: silent,
+  prevResult: silent,
+  runtimeConfig: silent,
+  clusterNetwork: (value) => ({ keys: { clusterNetwork: onHost(value) } }),
+  delegates: translateDelegates,
+  defaultNetworks: translateDefaultNetworks,
+  systemNamespaces: same("systemNamespaces"),
+  multusNamespace: same("plexusNamespace"),
+  namespaceIsolation: same("namespaceIsolation"),
+  globalNamespaces: same("globalNamespaces"),
+  confDir: (value) => ({
+    keys: { confDir: onHost(value) },
+    note: "the directory has to be mounted into plexusd's container at the same path",
+  }),
+  binDir: (value) => ({
+    keys: { binDir: onHost(value) },
+    note: "the host's /etc/plexus/plugin-dirs has to list it (plexusctl install does that), and only root may be able to write there",
+  }),
+  readinessindicatorfile: (value) => ({
+    keys: { readinessindicatorfile: onHost(value) },
+    note: "its directory has to be mounted into plexusd's container at the same path",
+  }),
+  capabilities: same("capabilities"),
+  multusMasterCNI: (value) => (value === "" ? {} : { keys: { "primary.conf": value } }),
+  multusAutoconfigDir: (value) => withoutDefault("primary.dir", onHost(value)),
+  cniConfigDir: (value) => withoutDefault("cniConfDir", onHost(value)),
+  logLevel: translateLogLevel,
+  logFile: logging,
+  logOptions: logging,
+  logToStderr: silent,
+  kubeconfig: note(
+    "plexusd uses its service account. Only plexus-standalone on nodes without plexusd reads `kubeconfig`, from the CNI configuration (docs/standalone.md)",
+  ),
+  cniDir: note(
+    "state lies in /var/lib/plexus. The pods that Multus attached have theirs in this directory: docs/migration.md says what becomes of them",
+  ),
+  retryDeleteOnError: note("always so: a record is kept until every network is detached"),
+  allowTryDeleteOnErr: note("always so: a record is kept until every network is detached"),
+  socketDir: socket,
+  daemonSocketDir: socket,
+  chrootDir: note(
+    "not needed: the plugins run on the host, as the container runtime would run them",
+  ),
+  multusConfigFile: translateConfigFile,
+  forceCNIVersion: note("not needed: the primary CNI's own file is never changed"),
+  overrideNetworkName: silent,
+  perNodeCertificate: note(
+    "plexusd's token is short-lived and of its service account; deploy/base/admission-policy.yaml limits it to its own node",
+  ),
+  connectionLimit: note("not needed: the limits on everything a call can cost are built in"),
+  metricsPort: note(
+    "metrics are served at `http` (127.0.0.1:19500), not on every address of the node: docs/configuration.md",
+  ),
+  enablePprof: note("there is no profiling port"),
+};
+
+/** The path on the host of one that Multus's container sees below /host. */
+function onHost(value: Json): Json {
+  return typeof value === "string" && value.startsWith("/host/")
+    ? value.slice("/host".length)
+    : value;
+}
+
+/** Directories that Plexus takes anyway are left out. */
+function withoutDefault(key: string, value: Json): Translation {
+  return value === "" || value === defaultPaths.cniConfDir ? {} : { keys: { [key]: value } };
+}
+
+function translateDelegates(value: Json, all: JsonObject): Translation {
+  if (Array.isArray(value) && value.length === 0) return {};
+  if (typeof all.clusterNetwork === "string" && all.clusterNetwork !== "") {
+    return { note: "left out, as Multus ignores it beside `clusterNetwork`" };
+  }
+  const isGenerated =
+    Array.isArray(value) && value.length === 1 && all.name === "multus-cni-network";
+  if (!isGenerated) return { keys: { delegates: value } };
+  return {
+    note: `left out: it is the copy of the primary CNI's configuration${nameOf(value[0])} that Multus's entry point made. Plexus finds the primary CNI's own file in ${defaultPaths.cniConfDir} and follows its changes; if this one was written by hand, put it under \`delegates\``,
+  };
+}
+
+function nameOf(conf: Json | undefined): string {
+  return isJsonObject(conf) && typeof conf.name === "string" ? ` "${conf.name}"` : "";
+}
+
+function translateDefaultNetworks(value: Json, all: JsonObject): Translation {
+  if (Array.isArray(value) && value.length === 0) return {};
+  if (Array.isArray(all.delegates) && all.clusterNetwork === undefined) {
+    return {
+      note: "left out, as Multus uses it only together with `clusterNetwork`. In Plexus it always holds: add it if these networks are wanted",
+    };
+  }
+  return { keys: { defaultNetworks: value } };
+}
+
+const logLevels: Readonly<Record<string, string>> = {
+  panic: "error",
+  error: "error",
+  verbose: "info",
+  debug: "debug",
+};
+
+function translateLogLevel(value: Json): Translation {
+  const level = typeof value === "string" ? logLevels[value] : undefined;
+  if (level !== undefined) return { keys: { logLevel: level } };
+  return { note: `${JSON.stringify(value)} is no level of Multus; the default is info` };
+}
+
+function translateConfigFile(value: Json): Translation {
+  if (value === "auto") return {};
+  return {
+    note: "plexusd writes the node's configuration itself: put the keys of that file into this one (give it to plexusctl migrate as well)",
+  };
+}

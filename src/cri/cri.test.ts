@@ -1,0 +1,65 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { message, text } from "#grpc/message.ts";
+import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
+import { unaryMethod } from "#grpc/unary-method.ts";
+import { listSandboxes } from "./list-sandboxes.ts";
+import { listPodSandbox } from "./runtime-service.ts";
+import { SandboxListFile, sandboxListPath, writeSandboxList } from "./sandbox-list-file.ts";
+
+const timeoutMs = 5000;
+
+test("listSandboxes() returns every sandbox, stopped ones included", async () => {
+  const runtime = await ScriptedServer.create();
+  const metadata = { name: "web", uid: "u1", namespace: "default", attempt: 0 };
+  const items = [
+    { id: "c1", metadata, state: 0 },
+    { id: "c2", metadata: undefined, state: 1 },
+  ];
+  await runtime.answer(listPodSandbox, () => ({ items })).start();
+  expect(await listSandboxes(runtime.socketPath, { timeoutMs })).toEqual([
+    { id: "c1", namespace: "default", name: "web" },
+    { id: "c2", namespace: "", name: "" },
+  ]);
+  expect(runtime.requests).toEqual([[listPodSandbox.path, { filter: undefined }]]);
+});
+
+test.each([
+  ["fails", () => Promise.reject(status(2, "server is not initialized yet")), "not initialized"],
+  ["hangs", () => new Promise<never>(() => undefined), "DEADLINE_EXCEEDED"],
+  ["answers with garbage", () => Buffer.from("0aff", "hex"), "the response is not readable"],
+])("listSandboxes() rejects when the runtime %s", async (_, answer, problem) => {
+  const runtime = await ScriptedServer.create();
+  await runtime.answer(listPodSandbox, answer).start();
+  await expect(listSandboxes(runtime.socketPath, { timeoutMs: 300 })).rejects.toThrow(problem);
+});
+
+test("listSandboxes() rejects when the server is no runtime", async () => {
+  const other = await ScriptedServer.create();
+  const empty = message({ name: text(1) });
+  const method = unaryMethod("/v1.Other/List", { request: empty, response: empty });
+  await other.answer(method, () => ({})).start();
+  await expect(listSandboxes(other.socketPath, { timeoutMs })).rejects.toThrow("UNIMPLEMENTED");
+});
+
+test("SandboxListFile reads what writeSandboxList() wrote", async () => {
+  const { directory } = await ScriptedServer.create();
+  const path = sandboxListPath(join(directory, "plexus.sock"));
+  const file = new SandboxListFile(path);
+  expect(await file.latest()).toBeUndefined();
+  const list = { listedAt: "2026-01-01T00:00:00.000Z", containerIds: new Set(["c1", "c2"]) };
+  await writeSandboxList(path, list);
+  expect(await file.latest()).toEqual(list);
+  expect(await readFile(path, "utf8")).toContain('"containerIds":["c1","c2"]');
+});
+
+test.each(["", "{", "[]", '{"containerIds":["c1"]}', '{"listedAt":"now","containerIds":[1]}'])(
+  "SandboxListFile refuses %j",
+  async (content) => {
+    const { directory } = await ScriptedServer.create();
+    const path = join(directory, "sandboxes.json");
+    await writeFile(path, content);
+    await expect(new SandboxListFile(path).latest()).rejects.toThrow();
+  },
+);

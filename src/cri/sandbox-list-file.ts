@@ -1,0 +1,46 @@
+import { readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { RuntimeSandboxes, SandboxList } from "#engine/ports.ts";
+import { readFields } from "#lib/field-reader.ts";
+import { swapIn } from "#lib/files/atomic-write.ts";
+
+/** Where the list is for a plexusd that serves at this socket: in the same directory. */
+export function sandboxListPath(socketPath: string): string {
+  return join(dirname(socketPath), "sandboxes.json");
+}
+
+/** Replaces the list. @throws Error as of node:fs */
+export async function writeSandboxList(path: string, list: SandboxList): Promise<void> {
+  const { listedAt, containerIds } = list;
+  await swapIn(path, `${JSON.stringify({ listedAt, containerIds: [...containerIds] })}\n`);
+}
+
+/**
+ * The container runtime's list as `plexusctl sandboxes` leaves it in a file. plexusd reads that and never
+ * asks the runtime itself: whoever can talk to the runtime's socket is root on the node.
+ */
+export class SandboxListFile implements RuntimeSandboxes {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  async latest(): Promise<SandboxList | undefined> {
+    const text = await readIfThere(this.#path);
+    if (text === undefined) return undefined;
+    return readFields(JSON.parse(text), { subject: this.#path }, (fields) => ({
+      listedAt: fields.required("listedAt"),
+      containerIds: new Set(fields.strings("containerIds")),
+    }));
+  }
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}

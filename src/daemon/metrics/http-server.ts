@@ -1,0 +1,63 @@
+import type { Server, ServerResponse } from "node:http";
+import type { Server as TlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+
+/** A server that answers. */
+export interface HealthServer {
+  readonly address: { readonly host: string; readonly port: number };
+  close(): Promise<void>;
+}
+
+/** An answer of one of the pages. */
+export interface Page {
+  readonly status: number;
+  readonly text: string;
+  readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** In milliseconds. Node looks for requests that are too slow only every 30 s unless it is asked to. */
+export const timeouts = {
+  headersTimeout: 5000,
+  requestTimeout: 5000,
+  keepAliveTimeout: 2000,
+  connectionsCheckingInterval: 1000,
+};
+
+/**
+ * Listens; without a host on every address. `what` is what the message calls it.
+ * @throws Error when the address cannot be listened on
+ */
+export async function listen(
+  server: Server | TlsServer,
+  where: { readonly host?: string; readonly port: number; readonly what: string },
+): Promise<HealthServer> {
+  const { host, port, what } = where;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause) => {
+      const address = `${host ?? "*"}:${port}`;
+      reject(new Error(`cannot serve ${what} on ${address}: ${cause.message}`, { cause }));
+    });
+    server.listen(port, host, resolve);
+  });
+  const bound = server.address() as AddressInfo;
+  return {
+    address: { host: bound.address, port: bound.port },
+    close: () => {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      return closed;
+    },
+  };
+}
+
+/** Sends a page. */
+export function send(response: ServerResponse, page: Page): void {
+  response.writeHead(page.status, {
+    "content-type": page.contentType ?? "text/plain; charset=utf-8",
+    "content-length": Buffer.byteLength(page.text),
+    "x-content-type-options": "nosniff",
+    ...page.headers,
+  });
+  response.end(page.text);
+}

@@ -1,0 +1,82 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:https";
+import { hostname } from "node:os";
+import type { Logger } from "#engine/ports.ts";
+import type { AccessReview } from "#kube/access-review.ts";
+import { limitConnections } from "./connection-limit.ts";
+import { type HealthServer, listen, type Page, send, timeouts } from "./http-server.ts";
+import type { Metrics } from "./metrics.ts";
+import { type MetricsAccess, reviewedAccess } from "./reviewed-access.ts";
+
+/** Options of {@link startMetricsServer}. */
+export interface MetricsServerOptions {
+  /** Without a host: every address of the node. */
+  readonly address: { readonly host?: string; readonly port: number };
+  readonly metrics: Pick<Metrics, "render">;
+  readonly review: AccessReview;
+  readonly logger: Logger;
+}
+
+/** Several Prometheus servers with a connection or two each. */
+const maxConnections = 32;
+
+/** Longer than any pod of a DaemonSet lives, as nothing renews it; whoever verifies names would need an authority. */
+const certificateDays = 3650;
+
+/**
+ * Serves /metrics over TLS, with a certificate of its own, to the bearers of tokens that the API server
+ * lets `get` the path `/metrics`.
+ * @throws Error when the address cannot be listened on
+ */
+export async function startMetricsServer(options: MetricsServerOptions): Promise<HealthServer> {
+  const access = reviewedAccess(options);
+  const server = createServer({ ...timeouts, ...(await ownCertificate()) }, (request, response) => {
+    answer(request, { access, metrics: options.metrics })
+      .catch((error: unknown) => ({ status: 500, text: `${String(error)}\n` }))
+      .then((page) => send(response as ServerResponse, page))
+      .catch(() => response.destroy());
+  });
+  limitConnections(server, maxConnections);
+  const running = await listen(server, { ...options.address, what: "metrics" });
+  options.logger.info(running.address, "metrics are served over TLS to callers with the right");
+  return running;
+}
+
+/** The library is loaded only by nodes that serve metrics this way. */
+async function ownCertificate(): Promise<{ key: string; cert: string }> {
+  const { generate } = await import("selfsigned");
+  const name = hostname();
+  const made = await generate([{ name: "commonName", value: name }], {
+    keyType: "ec",
+    curve: "P-256",
+    algorithm: "sha256",
+    notAfterDate: new Date(Date.now() + certificateDays * 86_400_000),
+    extensions: [{ name: "subjectAltName", altNames: [{ type: 2, value: name }] }],
+  });
+  return { key: made.private, cert: made.cert };
+}
+
+const refusals: Readonly<Record<Exclude<MetricsAccess, "allowed">, Page>> = {
+  unauthenticated: {
+    status: 401,
+    text: "a bearer token of this cluster is needed\n",
+    headers: { "www-authenticate": "Bearer" },
+  },
+  forbidden: { status: 403, text: "the token's user may not get the path /metrics\n" },
+  "too-many": { status: 429, text: "too many unknown tokens\n", headers: { "retry-after": "10" } },
+  unknown: { status: 503, text: "the API server cannot be asked whose token it is\n" },
+};
+
+async function answer(
+  request: IncomingMessage,
+  parts: {
+    access: (authorization: string | undefined) => Promise<MetricsAccess>;
+    metrics: Pick<Metrics, "render">;
+  },
+): Promise<Page> {
+  if (request.method !== "GET") return { status: 405, text: "only GET\n" };
+  if (request.url?.split("?")[0] !== "/metrics") return { status: 404, text: "/metrics\n" };
+  const verdict = await parts.access(request.headers.authorization);
+  if (verdict !== "allowed") return refusals[verdict];
+  return { status: 200, ...(await parts.metrics.render()) };
+}

@@ -1,0 +1,72 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { createMetrics } from "./metrics.ts";
+
+const root = new URL("../../../", import.meta.url);
+const read = (path: string): string => readFileSync(new URL(path, root), "utf8");
+
+/** Names of the series that plexusd serves: a histogram has three. */
+async function servedNames(): Promise<Set<string>> {
+  const metrics = createMetrics({ attachments: async () => 0, leftovers: async () => 0 });
+  const { text } = await metrics.render();
+  const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) =>
+    type === "histogram" ? ["_bucket", "_sum", "_count"].map((suffix) => name + suffix) : [name],
+  );
+  return new Set(types.flat());
+}
+
+interface Expression {
+  readonly where: string;
+  readonly expr: string;
+}
+
+function ruleExpressions(): Expression[] {
+  const { spec } = parse(read("deploy/monitoring/rules.yaml")) as {
+    spec: { groups: { rules: { alert: string; expr: string }[] }[] };
+  };
+  return spec.groups.flatMap(({ rules }) => rules.map((r) => ({ where: r.alert, expr: r.expr })));
+}
+
+function panelExpressions(): Expression[] {
+  const { panels } = JSON.parse(read("deploy/monitoring/dashboard.json")) as {
+    panels: { title: string; targets: { expr: string }[] }[];
+  };
+  return panels.flatMap(({ title, targets }) =>
+    targets.map(({ expr }) => ({ where: title, expr })),
+  );
+}
+
+const seriesName = /\b(?:plexus|process|nodejs)_[a-z0-9_]+/g;
+
+test("alerts and dashboard use only metrics that plexusd has", async () => {
+  const served = await servedNames();
+  const expressions = [...ruleExpressions(), ...panelExpressions()];
+  const unknown = expressions.flatMap(({ where, expr }) =>
+    [...expr.matchAll(seriesName)].flatMap(([name]) =>
+      served.has(name) ? [] : [`${where}: ${name}`],
+    ),
+  );
+
+  expect(expressions.length).toBeGreaterThan(20);
+  expect(unknown).toEqual([]);
+});
+
+test("each metric of plexusd's own is described, and shown or watched", async () => {
+  const own = [...(await servedNames())].filter((name) => name.startsWith("plexus_"));
+  const described = read("docs/metrics.md");
+  const used = [...ruleExpressions(), ...panelExpressions()].map(({ expr }) => expr).join("\n");
+  const base = (name: string): string => name.replace(/_(bucket|sum|count)$/, "");
+
+  expect(own.filter((name) => !described.includes(`\`${base(name)}\``))).toEqual([]);
+  expect(own.filter((name) => !used.includes(base(name)))).toEqual([]);
+});
+
+test("every alert says what is wrong and what to do", () => {
+  const { spec } = parse(read("deploy/monitoring/rules.yaml")) as {
+    spec: { groups: { rules: { alert: string; annotations: Record<string, string> }[] }[] };
+  };
+  for (const { alert, annotations } of spec.groups.flatMap(({ rules }) => rules)) {
+    expect(Object.keys(annotations), alert).toEqual(["summary", "description"]);
+  }
+});

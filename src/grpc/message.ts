@@ -1,0 +1,152 @@
+import { MessageError, readFields, writeField } from "./wire.ts";
+
+/**
+ * One field of a message: its number, and how its value is read and written. Where it occurs again, a
+ * repeated field grows, and of any other one the last occurrence counts.
+ */
+export interface Field<T> {
+  readonly number: number;
+  /** The value where the field is absent, a new one each time. */
+  absent(): T;
+  /** The value after an occurrence on the wire; `before`, which may be changed, is the one until then. */
+  read(wire: bigint | Uint8Array, before: T): T;
+  /** What goes on the wire, one item for each occurrence. */
+  write(value: T): readonly (bigint | Uint8Array)[];
+}
+
+/** How the messages of a type are read and written. */
+export interface MessageType<T> {
+  /** Fields that the type does not have are passed over. @throws MessageError */
+  decode(bytes: Uint8Array): T;
+  /** Fields that are left out are absent. */
+  encode(value: Partial<T>): Uint8Array;
+}
+
+/** Declares a message type by its fields. */
+export function message<T extends object>(
+  fields: {
+    readonly [K in keyof T]: Field<T[K]>;
+  },
+): MessageType<Readonly<T>> {
+  const entries = Object.entries(fields) as [string, Field<unknown>][];
+  const byNumber = new Map(entries.map(([name, field]) => [field.number, { name, field }]));
+  return {
+    decode(bytes) {
+      const values: Record<string, unknown> = {};
+      for (const [name, { absent }] of entries) values[name] = absent();
+      for (const { number, value } of readFields(bytes)) {
+        const known = byNumber.get(number);
+        if (known === undefined) continue;
+        values[known.name] = readNamed(known, value, values[known.name]);
+      }
+      return values as T;
+    },
+    encode(values) {
+      const parts = entries.flatMap(([name, { number, absent, write }]) => {
+        const value = (values as Record<string, unknown>)[name] ?? absent();
+        return write(value).map((wire) => writeField(number, wire));
+      });
+      return Buffer.concat(parts);
+    },
+  };
+}
+
+function readNamed(
+  { name, field }: { readonly name: string; readonly field: Field<unknown> },
+  value: bigint | Uint8Array,
+  before: unknown,
+): unknown {
+  try {
+    return field.read(value, before);
+  } catch (error) {
+    if (!(error instanceof MessageError)) throw error;
+    throw new MessageError(`${name}: ${error.message}`, { cause: error });
+  }
+}
+
+/** `string`. */
+export function text(number: number): Field<string> {
+  const write = (value: string): Uint8Array[] => (value === "" ? [] : [Buffer.from(value)]);
+  return { number, absent: () => "", read: asText, write };
+}
+
+/** `repeated string`. @internal */
+export function texts(number: number): Field<string[]> {
+  return {
+    number,
+    absent: () => [],
+    read: (wire, before) => push(before, asText(wire)),
+    write: (values) => values.map((value) => Buffer.from(value)),
+  };
+}
+
+/** `int32`, `uint32` or an enumeration, of values that are not negative. */
+export function integer(number: number): Field<number> {
+  return {
+    number,
+    absent: () => 0,
+    read: (wire) => Number(BigInt.asUintN(32, asVarint(wire))),
+    write: (value) => (value === 0 ? [] : [BigInt(value)]),
+  };
+}
+
+/** A message within a message; undefined where it is absent. */
+export function part<T>(number: number, type: MessageType<T>): Field<T | undefined> {
+  return {
+    number,
+    absent: () => undefined,
+    read: (wire) => type.decode(asBytes(wire)),
+    write: (value) => (value === undefined ? [] : [type.encode(value)]),
+  };
+}
+
+/** Repeated messages. */
+export function parts<T>(number: number, type: MessageType<T>): Field<T[]> {
+  return {
+    number,
+    absent: () => [],
+    read: (wire, before) => push(before, type.decode(asBytes(wire))),
+    write: (values) => values.map((value) => type.encode(value)),
+  };
+}
+
+/** `map<string, string>`. */
+export function textMap(number: number): Field<Map<string, string>> {
+  const entry = message({ key: text(1), value: text(2) });
+  return {
+    number,
+    absent: () => new Map(),
+    read(wire, before) {
+      const { key, value } = entry.decode(asBytes(wire));
+      return before.set(key, value);
+    },
+    write: (map) => [...map].map(([key, value]) => entry.encode({ key, value })),
+  };
+}
+
+/** A list that was made for this message grows in place: a copy for each item takes quadratic time. */
+function push<T>(list: T[], item: T): T[] {
+  list.push(item);
+  return list;
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+function asText(wire: bigint | Uint8Array): string {
+  try {
+    return utf8.decode(asBytes(wire));
+  } catch (cause) {
+    if (cause instanceof MessageError) throw cause;
+    throw new MessageError("is not UTF-8", { cause });
+  }
+}
+
+function asBytes(wire: bigint | Uint8Array): Uint8Array {
+  if (typeof wire === "bigint") throw new MessageError("is a number");
+  return wire;
+}
+
+function asVarint(wire: bigint | Uint8Array): bigint {
+  if (typeof wire !== "bigint") throw new MessageError("is no number");
+  return wire;
+}

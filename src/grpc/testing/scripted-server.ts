@@ -1,0 +1,91 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import {
+  type Metadata,
+  Server,
+  ServerCredentials,
+  type UntypedServiceImplementation,
+} from "@grpc/grpc-js";
+import { onTestFinished } from "vitest";
+import type { UnaryMethod } from "#grpc/unary-method.ts";
+
+/** How a method answers: with its response, with bytes that need not be one, or by throwing {@link status}. */
+type Answer<Request, Response> = (
+  request: Request,
+) => Partial<Response> | Uint8Array | Promise<Partial<Response> | Uint8Array>;
+
+/** What a method throws to fail with a gRPC status. */
+export function status(code: number, details: string): Error {
+  return Object.assign(new Error(details), { code, details });
+}
+
+/** A real gRPC server at a temporary socket, whose methods a test scripts. Ends with the test. */
+export class ScriptedServer {
+  readonly directory: string;
+  readonly socketPath: string;
+  readonly #methods: Record<string, object> = {};
+  readonly #handlers: UntypedServiceImplementation = {};
+  #server: Server | undefined;
+  /** The requests of each method, by path, in their order. */
+  readonly requests: [path: string, request: unknown][] = [];
+
+  private constructor(directory: string) {
+    this.directory = directory;
+    this.socketPath = join(directory, "server.sock");
+  }
+
+  /** Nothing listens before {@link start}. */
+  static async create(): Promise<ScriptedServer> {
+    const server = new ScriptedServer(await mkdtemp(join(tmpdir(), "plexus-grpc-")));
+    onTestFinished(async () => {
+      server.stop();
+      await rm(server.directory, { recursive: true });
+    });
+    return server;
+  }
+
+  /** Has a method answered so, from the next {@link start} on. */
+  answer<Request, Response>(
+    { path, request, response }: UnaryMethod<Request, Response>,
+    answer: Answer<Request, Response>,
+  ): this {
+    const encode = (value: Partial<Response> | Uint8Array): Buffer =>
+      Buffer.from(value instanceof Uint8Array ? value : response.encode(value));
+    this.#methods[path] = {
+      path,
+      requestStream: false,
+      responseStream: false,
+      requestSerialize: (bytes: Buffer) => bytes,
+      requestDeserialize: request.decode,
+      responseSerialize: encode,
+      responseDeserialize: (bytes: Buffer) => bytes,
+    };
+    this.#handlers[path] = (
+      call: { readonly request: Request; readonly metadata: Metadata },
+      done: (error: Error | null, value?: unknown) => void,
+    ) => {
+      this.requests.push([path, call.request]);
+      Promise.resolve(call.request)
+        .then(answer)
+        .then((value) => done(null, value), done);
+    };
+    return this;
+  }
+
+  async start(): Promise<this> {
+    const server = new Server();
+    server.addService(this.#methods as never, this.#handlers);
+    const bind = promisify(server.bindAsync.bind(server));
+    await bind(`unix:${this.socketPath}`, ServerCredentials.createInsecure());
+    this.#server = server;
+    return this;
+  }
+
+  /** Ends it at once, with the calls that are in flight; its socket is removed. */
+  stop(): void {
+    this.#server?.forceShutdown();
+    this.#server = undefined;
+  }
+}

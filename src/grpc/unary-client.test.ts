@@ -1,0 +1,120 @@
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { GrpcError, GrpcStatus } from "./grpc-error.ts";
+import { message, text } from "./message.ts";
+import { openUnaryClient } from "./open-client.ts";
+import { ScriptedServer, status } from "./testing/scripted-server.ts";
+import { unaryMethod } from "./unary-method.ts";
+import { MessageError } from "./wire.ts";
+
+const question = message({ text: text(1) });
+const ask = unaryMethod("/test.v1.Oracle/Ask", { request: question, response: question });
+
+async function client(socketPath: string, maxResponseBytes = 1_000_000) {
+  const opened = await openUnaryClient(socketPath, { maxResponseBytes });
+  onTestFinished(() => opened[Symbol.dispose]());
+  return opened;
+}
+
+async function failureOf(calling: Promise<unknown>): Promise<GrpcError> {
+  const error = await calling.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof GrpcError)) throw new Error(`no GrpcError but ${error}`);
+  return error;
+}
+
+test("call() sends the request and resolves to the response", async () => {
+  const server = await ScriptedServer.create();
+  await server.answer(ask, ({ text }) => ({ text: `${text}!` })).start();
+  const oracle = await client(server.socketPath);
+  expect(await oracle.call(ask, { text: "well" }, { timeoutMs: 5000 })).toEqual({ text: "well!" });
+});
+
+test("call() rejects with the status that the server returns, once", async () => {
+  const server = await ScriptedServer.create();
+  await server
+    .answer(ask, () => {
+      throw status(GrpcStatus.ResourceExhausted, "rejected by rate limit");
+    })
+    .start();
+  const oracle = await client(server.socketPath);
+  const failure = await failureOf(oracle.call(ask, {}, { timeoutMs: 5000 }));
+  expect(failure).toMatchObject({ status: 8, details: "rejected by rate limit" });
+  expect(failure.message).toBe("/test.v1.Oracle/Ask: RESOURCE_EXHAUSTED: rejected by rate limit");
+  expect(server.requests).toHaveLength(1);
+});
+
+test("call() rejects when the server has no such method", async () => {
+  const server = await ScriptedServer.create();
+  await server.answer({ ...ask, path: "/test.v1.Oracle/Listen" }, () => ({})).start();
+  const oracle = await client(server.socketPath);
+  const failure = await failureOf(oracle.call(ask, {}, { timeoutMs: 5000 }));
+  expect(failure.status).toBe(GrpcStatus.Unimplemented);
+});
+
+test("call() rejects when nobody listens, naming the socket", async () => {
+  const server = await ScriptedServer.create();
+  const oracle = await client(server.socketPath);
+  const failure = await failureOf(oracle.call(ask, {}, { timeoutMs: 5000 }));
+  expect(failure.status).toBe(GrpcStatus.Unavailable);
+  expect(failure.message).toContain(server.socketPath);
+});
+
+test("call() rejects when the answer takes too long, and when its signal fires", async () => {
+  const server = await ScriptedServer.create();
+  await server.answer(ask, () => new Promise<never>(() => undefined)).start();
+  const oracle = await client(server.socketPath);
+  const slow = await failureOf(oracle.call(ask, {}, { timeoutMs: 100 }));
+  expect(slow.status).toBe(GrpcStatus.DeadlineExceeded);
+  const stop = new AbortController();
+  const stopped = oracle.call(ask, {}, { timeoutMs: 20_000, signal: stop.signal });
+  stop.abort();
+  expect((await failureOf(stopped)).status).toBe(GrpcStatus.Cancelled);
+  const late = oracle.call(ask, {}, { timeoutMs: 20_000, signal: stop.signal });
+  expect((await failureOf(late)).status).toBe(GrpcStatus.Cancelled);
+});
+
+test("call() refuses a response that is none, and one that is too long", async () => {
+  const server = await ScriptedServer.create();
+  const answers = [Buffer.from("ff", "hex"), question.encode({ text: "x".repeat(2000) })];
+  await server.answer(ask, () => answers.shift()!).start();
+  const oracle = await client(server.socketPath, 1000);
+  const unreadable = oracle.call(ask, {}, { timeoutMs: 5000 });
+  await expect(unreadable).rejects.toThrow(MessageError);
+  await expect(unreadable).rejects.toThrow("/test.v1.Oracle/Ask: the response is not readable");
+  expect((await failureOf(oracle.call(ask, {}, { timeoutMs: 5000 }))).status).toBe(
+    GrpcStatus.ResourceExhausted,
+  );
+});
+
+test.each(["HTTP/1.1 400 Bad Request\r\n\r\n", "\0\0\0\0\0garbage", ""])(
+  "call() rejects when a server that speaks no gRPC answers %j",
+  async (bytes) => {
+    const { directory } = await ScriptedServer.create();
+    const socketPath = join(directory, "other.sock");
+    const other = createServer((connection) => {
+      connection.on("error", () => undefined);
+      connection.end(bytes);
+    });
+    await new Promise<void>((resolve) => other.listen(socketPath, resolve));
+    onTestFinished(() => void other.close());
+    const oracle = await client(socketPath);
+    const failure = await failureOf(oracle.call(ask, {}, { timeoutMs: 2000 }));
+    expect([GrpcStatus.Unavailable, GrpcStatus.DeadlineExceeded]).toContain(failure.status);
+  },
+);
+
+test("a client finds a server that was started again at its socket", async () => {
+  const server = await ScriptedServer.create();
+  await server.answer(ask, ({ text }) => ({ text })).start();
+  const oracle = await client(server.socketPath);
+  await oracle.call(ask, {}, { timeoutMs: 5000 });
+  server.stop();
+  await failureOf(oracle.call(ask, {}, { timeoutMs: 5000 }));
+  await server.start();
+  const next = await client(server.socketPath);
+  expect(await next.call(ask, { text: "again" }, { timeoutMs: 5000 })).toEqual({ text: "again" });
+});

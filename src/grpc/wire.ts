@@ -1,0 +1,107 @@
+/*
+ * The wire format of protocol buffers (protobuf.dev/programming-guides/encoding), as far as proto3
+ * needs it.
+ */
+
+/** One field as it is on the wire: its number, and a varint's value or the bytes of everything else. */
+export interface WireField {
+  readonly number: number;
+  readonly value: bigint | Uint8Array;
+}
+
+/** A message that is not one, or not the one that was expected. */
+export class MessageError extends Error {
+  override readonly name = "MessageError";
+}
+
+const wireTypes = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
+const maxFieldNumber = 2 ** 29 - 1;
+const maxVarintBytes = 10;
+
+/** The fields of a message, in their order, known ones or not. @throws MessageError */
+export function* readFields(message: Uint8Array): Generator<WireField> {
+  const reader = new WireReader(message);
+  while (!reader.isAtEnd) {
+    const tag = reader.length();
+    const number = Math.floor(tag / 8);
+    if (number < 1 || number > maxFieldNumber) {
+      throw new MessageError(`a field cannot have the number ${number}`);
+    }
+    yield { number, value: reader.value(tag % 8) };
+  }
+}
+
+class WireReader {
+  readonly #bytes: Uint8Array;
+  #offset = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#offset === this.#bytes.length;
+  }
+
+  value(wireType: number): bigint | Uint8Array {
+    switch (wireType) {
+      case wireTypes.varint:
+        return this.varint();
+      case wireTypes.bytes:
+        return this.#take(this.length());
+      case wireTypes.fixed64:
+        return this.#take(8);
+      case wireTypes.fixed32:
+        return this.#take(4);
+      default:
+        throw new MessageError(`there is no wire type ${wireType} in proto3`);
+    }
+  }
+
+  /** A number that is a tag or a length: small, and there are many. */
+  length(): number {
+    const byte = this.#bytes[this.#offset];
+    if (byte === undefined || byte >= 0x80) return Number(this.varint());
+    this.#offset += 1;
+    return byte;
+  }
+
+  varint(): bigint {
+    let value = 0n;
+    for (let length = 0; length < maxVarintBytes; length += 1) {
+      const byte = this.#bytes[this.#offset];
+      if (byte === undefined) throw new MessageError("the message ends within a number");
+      this.#offset += 1;
+      value |= BigInt(byte & 0x7f) << BigInt(7 * length);
+      if (byte < 0x80) return BigInt.asUintN(64, value);
+    }
+    throw new MessageError("a number has more than ten bytes");
+  }
+
+  #take(length: number): Uint8Array {
+    if (length > this.#bytes.length - this.#offset) {
+      throw new MessageError(`the message ends within a field of ${length} bytes`);
+    }
+    const end = this.#offset + length;
+    const taken = this.#bytes.subarray(this.#offset, end);
+    this.#offset = end;
+    return taken;
+  }
+}
+
+/** A field with its tag, ready for a message. */
+export function writeField(number: number, value: bigint | Uint8Array): Uint8Array {
+  const isVarint = typeof value === "bigint";
+  const wireType = isVarint ? wireTypes.varint : wireTypes.bytes;
+  const tag = writeVarint(BigInt(number * 8 + wireType));
+  if (isVarint) return Buffer.concat([tag, writeVarint(value)]);
+  return Buffer.concat([tag, writeVarint(BigInt(value.length)), value]);
+}
+
+function writeVarint(value: bigint): Uint8Array {
+  const bytes: number[] = [];
+  let rest = BigInt.asUintN(64, value);
+  for (; rest >= 0x80n; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
+  bytes.push(Number(rest));
+  return Uint8Array.from(bytes);
+}
