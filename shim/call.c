@@ -51,8 +51,10 @@ void call_find_version(struct call *call, const char *conf)
 	static const char key[] = "\"cniVersion\"";
 	size_t len;
 
-	while ((conf = strstr(conf, key))) {
-		conf += sizeof key - 1;
+	while ((conf = strchr(conf, '"'))) {
+		if (strncmp(conf++, key, sizeof key - 1))
+			continue;
+		conf += sizeof key - 2;
 		conf += strspn(conf, ": \t\r\n");
 		if (*conf != '"')
 			continue;

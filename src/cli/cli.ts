@@ -2,6 +2,8 @@ import { parseArgs } from "node:util";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
+import { doctorCommand } from "./doctor/doctor.ts";
+import { explainCommand } from "./explain/explain.ts";
 import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
 import { migrateCommand } from "./migrate/migrate.ts";
@@ -11,6 +13,8 @@ import { statusCommand } from "./status.ts";
 import { uninstallCommand } from "./uninstall.ts";
 
 const commands: readonly Command[] = [
+  explainCommand,
+  doctorCommand,
   statusCommand,
   recordsCommand,
   gcCommand,

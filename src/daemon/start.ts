@@ -1,6 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { nodeDuties } from "#daemon/node/duties.ts";
+import type { EngineDeps } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -16,11 +17,10 @@ import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts
 import type { DaemonFlags } from "./flags.ts";
 import { Housekeeping } from "./housekeeping.ts";
 import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
-import { startHealthServer } from "./metrics/health-server.ts";
-import type { HealthServer } from "./metrics/http-server.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
-import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
+import { Reports } from "./report/reports.ts";
+import { serveHealth, serveMetrics, serveReports } from "./serve.ts";
 import { CallServer } from "./server.ts";
 
 /** Options of {@link startDaemon}. */
@@ -57,25 +57,9 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const cluster = await openCluster(options, { config, metrics });
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
-  const confFiles = new HostConfFiles(await readHostView());
-  const bootId = await readBootId();
-  const engine = new Engine({
-    config: () => config.current().engine,
-    source: cluster.source,
-    publisher: cluster.publisher,
-    events: cluster.events,
-    records,
-    confFiles,
-    multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
-    deviceInfo: new HostDeviceInfoFiles(),
-    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
-    logger,
-    metrics: metrics.engine,
-    clock: () => performance.now(),
-    now: () => new Date().toISOString(),
-    bootId: () => bootId,
-    repeatsTeardowns: true,
-  });
+  const view = await readHostView();
+  const confFiles = new HostConfFiles(view);
+  const engine = await newEngine(options, { records, metrics, config, cluster, confFiles });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
   resources.defer(() => server.drain());
@@ -92,6 +76,15 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
   const metricsServer = await serveMetrics({ config, metrics, cluster, logger });
   resources.adopt(metricsServer, (each) => each?.close());
+  const reports = new Reports({
+    ...{ engine, records, cluster, config, confFiles, view, nodeConf, readiness },
+    nodeName: options.nodeName,
+    stateDir: flags.stateDir,
+    unattachedPods: () => duties?.unattachedPods.count ?? 0,
+  });
+  resources.adopt(await serveReports(reports, { socket: flags.socket, logger }), (each) =>
+    each.close(),
+  );
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
   return {
@@ -100,6 +93,35 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
       return running.disposeAsync();
     },
   };
+}
+
+async function newEngine(
+  { flags, logger }: DaemonOptions,
+  parts: Pick<EngineDeps, "records" | "confFiles"> & {
+    readonly metrics: Metrics;
+    readonly config: EffectiveConfig;
+    readonly cluster: Cluster;
+  },
+): Promise<Engine> {
+  const { records, metrics, config, cluster, confFiles } = parts;
+  const bootId = await readBootId();
+  return new Engine({
+    config: () => config.current().engine,
+    source: cluster.source,
+    publisher: cluster.publisher,
+    events: cluster.events,
+    records,
+    confFiles,
+    multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
+    deviceInfo: new HostDeviceInfoFiles(),
+    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
+    logger,
+    metrics: metrics.engine,
+    clock: () => performance.now(),
+    now: () => new Date().toISOString(),
+    bootId: () => bootId,
+    repeatsTeardowns: true,
+  });
 }
 
 /** The timers' tasks run at once, and when the configuration has changed. */
@@ -149,30 +171,4 @@ async function startNodeConfIfNeeded(
   metrics.nodeConfState(nodeConf.status().state);
   config.onChange(() => nodeConf.reconcileNow());
   return nodeConf;
-}
-
-async function serveHealth(parts: {
-  config: EffectiveConfig;
-  metrics: Metrics;
-  readiness: () => readonly string[];
-}): Promise<HealthServer | undefined> {
-  const address = parts.config.current().http;
-  if (address === undefined) return undefined;
-  return startHealthServer({ address, readiness: parts.readiness, metrics: parts.metrics });
-}
-
-/** @throws Error when metrics are to be served to callers with a right, and no API can be asked for it */
-async function serveMetrics(parts: {
-  config: EffectiveConfig;
-  metrics: Metrics;
-  cluster: Cluster;
-  logger: Logger;
-}): Promise<HealthServer | undefined> {
-  const { metricsAddress: address } = parts.config.current();
-  if (address === undefined) return undefined;
-  const { accessReview: review } = parts.cluster;
-  if (review === undefined) {
-    throw new Error("metricsAddress: needs the Kubernetes API, which is asked who may read them");
-  }
-  return startMetricsServer({ address, review, metrics: parts.metrics, logger: parts.logger });
 }

@@ -48,16 +48,16 @@ export class ShimSession implements DelegateHost {
   /** The request, if it arrives before {@link request} is called. */
   #early: Frame | undefined;
   #isStarted = false;
+  /** The answer is on its way: the shim may go. */
+  #isDone = false;
   #failure: Error | undefined;
 
   constructor(stream: Duplex) {
     this.#stream = stream;
     stream.on("data", (chunk: Buffer) => this.#onData(chunk));
-    stream.on("error", (error) =>
-      this.#fail(new HostGoneError("the shim's connection broke", { cause: error })),
-    );
-    stream.on("close", () => this.#fail(new HostGoneError("the shim has gone")));
-    stream.on("end", () => this.#fail(new HostGoneError("the shim has gone")));
+    stream.on("error", (error) => this.#lose("the shim's connection broke", { cause: error }));
+    stream.on("close", () => this.#lose("the shim has gone"));
+    stream.on("end", () => this.#lose("the shim has gone"));
   }
 
   /** Aborted when the shim has gone. */
@@ -132,6 +132,7 @@ export class ShimSession implements DelegateHost {
   /** Ends the call: the shim prints the message and exits. Resolves when the kernel has accepted it. */
   async done(message: DoneMessage): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
+    this.#isDone = true;
     await new Promise<void>((resolve) => this.#stream.end(encodeDone(message), () => resolve()));
   }
 
@@ -169,6 +170,11 @@ export class ShimSession implements DelegateHost {
     else if (!this.#isStarted) this.#early = frame;
     else throw new ProtocolError(`unexpected frame of type ${frame.type}`);
     this.#isStarted = true;
+  }
+
+  /** The connection has ended, which is an error unless the call has. */
+  #lose(message: string, options?: ErrorOptions): void {
+    if (!this.#isDone) this.#fail(new HostGoneError(message, options));
   }
 
   #fail(error: Error): void {

@@ -26,7 +26,12 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
 
   beforeAll(async () => {
     target = isGiven ? await GivenTarget.start() : await OwnTarget.start();
-    await installPlexus(target);
+    try {
+      await installPlexus(target);
+    } catch (error) {
+      console.error(await plexusLogs(target));
+      throw error;
+    }
     const prepared = new Scene(target);
     await prepared.prepare();
     current = prepared;

@@ -27,10 +27,10 @@ test("del() detaches what was attached in reverse order, then forgets it [R-0.3-
   expect(lab.journal).toEqual([
     "tuning DEL net2",
     "macvlan DEL net2",
-    "update c1@eth0",
     "bridge DEL net1",
     "update c1@eth0",
     "ptp DEL eth0",
+    "update c1@eth0",
     "finish c1@eth0",
   ]);
   expect(lab.kernel.linkNames(netns)).toEqual([]);

@@ -20,8 +20,8 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   readonly budget?: TimeBudget;
   /** Whether missing plugins are waited for. @default false */
   readonly awaitsPlugins?: boolean;
-  /** Awaited after each attachment that was detached. Never rejects. */
-  readonly onDetached?: (attachment: RecordedAttachment) => Promise<void>;
+  /** Called after each attachment that was detached. */
+  readonly onDetached?: (attachment: RecordedAttachment) => void;
 }
 
 /**
@@ -44,7 +44,7 @@ export async function detachAll(
     } catch (error) {
       throw withNetworkContext(error, attachment);
     }
-    await sandbox.onDetached?.(attachment);
+    sandbox.onDetached?.(attachment);
   });
 }
 

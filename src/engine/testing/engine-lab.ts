@@ -112,7 +112,11 @@ export class EngineLab {
     const env = { ...this.#env(command, options), ...options.env };
     const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus", ...this.conf };
     const stdin = options.stdin ?? JSON.stringify({ ...conf, ...options.conf });
-    const answer = await this.engine.handle({ env, stdin }, options.host ?? this.host());
+    const serving = this.engine.handle({ env, stdin }, options.host ?? this.host());
+    await Promise.allSettled([serving]);
+    // A call is reported after its answer.
+    await new Promise(setImmediate);
+    const answer = await serving;
     return { ...answer, json: answer.stdout === "" ? {} : JSON.parse(answer.stdout) };
   }
 

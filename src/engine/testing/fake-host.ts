@@ -30,7 +30,10 @@ export class FakeHost implements CallHost {
 
   async exec(call: DelegateCall): Promise<DelegateOutcome> {
     this.#order();
-    return this.#world.plugins.run(call);
+    const outcome = await this.#world.plugins.run(call);
+    // A delegate that runs leaves time for other work.
+    await new Promise(setImmediate);
+    return outcome;
   }
 
   async find(
