@@ -153,7 +153,7 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     expect(hostPaths.filter((path) => !allowed.includes(path))).toEqual([]);
   });
 
-  test("only read what CNI plugins and Multus keep [S-116]", () => {
+  test("only read what CNI plugins and Multus keep [S-118]", () => {
     const mounts = containers.flatMap((each) => each.volumeMounts ?? []);
     const isStateOfCni = (path: string): boolean => `${path}/`.startsWith("/var/lib/cni/");
     for (const { name, readOnly } of mounts)
