@@ -54,7 +54,7 @@ export function freshNodeScenarios(scene: () => Scene): void {
       await scene().remember();
     });
 
-    test("the start-up taint goes when the node is served, and nothing else of it [S-206] [S-207]", {
+    test("the start-up taint goes when the node is served, and nothing else of it [S-208] [S-209]", {
       timeout,
     }, async () => {
       const { target } = scene();

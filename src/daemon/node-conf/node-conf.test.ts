@@ -1,4 +1,4 @@
-import { chmod, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
@@ -317,6 +317,18 @@ test("makes the runtime's directory when the primary has one of its own", async 
   expect(own).toMatchObject(delegatesTo(node, "10-calico.conflist"));
   await unlink(join(cniConfDir, plexusConfName));
   await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
+});
+
+test("waits for a primary with a directory within the runtime's, which need not be there yet", async () => {
+  const node = await makeNode();
+  const primaryDir = join(node.conf, "primary.d");
+  const conf = await node.start({ primaryDir });
+  expect([conf.status().state, await node.own()]).toEqual(["waiting", undefined]);
+  await mkdir(primaryDir);
+  await writeFile(join(primaryDir, "10-calico.conflist"), calico);
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  const clusterNetwork = join(primaryDir, "10-calico.conflist");
+  expect(await node.own()).toMatchObject({ plugins: [{ clusterNetwork }] });
 });
 
 test("writes at once without a primary where the default network is configured by name", async () => {

@@ -1,7 +1,10 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { EventRecorder, Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { notAttachedGraceMs, type PodState } from "#engine/verify/not-attached.ts";
+import { startKube } from "#kube/adapter.ts";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { podObject } from "#kube/testing/objects.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
@@ -113,4 +116,43 @@ test("a pod whose sandbox is made anew in time is never counted", async () => {
   node.recorded.delete("web");
   await node.checkAt(45_000 + late);
   expect([node.events, node.reads]).toEqual([[], []]);
+});
+
+test("against an API server: the event is on the pod, and the pod of the host's network has none", async () => {
+  await using api = await FakeApiServer.start();
+  const annotations = { [networksAnnotation]: "red" };
+  const running = { phase: "Running", podIP: "10.0.0.7", podIPs: [{ ip: "10.0.0.7" }] };
+  const spec = { nodeName: "node-1", hostNetwork: true };
+  api.put("pods", { ...podObject("web", { annotations }), status: running });
+  api.put("pods", { ...podObject("host", { annotations }), spec, status: running });
+  const logger = new FakeLogger();
+  const kube = await startKube({
+    kubeconfig: await api.kubeconfig(),
+    nodeName: "node-1",
+    apiTimeoutMs: 1000,
+    statusWaitMs: 200,
+    logger,
+  });
+  onTestFinished(() => kube.stop(100));
+  await kube.whenSynced();
+  const time = { at: 0 };
+  const unattached = new UnattachedPods({
+    nodePods: kube.nodePods,
+    records: { hasPod: async () => false },
+    events: kube.events,
+    logger,
+    plexusNamespace: () => "kube-system",
+    clock: () => time.at,
+  });
+  await unattached.check();
+  time.at = notAttachedGraceMs;
+  await unattached.check();
+  const events = (): unknown[] =>
+    [...api.objects].flatMap(([key, object]) => (key.startsWith("events/") ? object : []));
+  await vi.waitFor(() =>
+    expect(events()).toMatchObject([
+      { involvedObject: { kind: "Pod", name: "web" }, type: "Warning", reason: "NotAttached" },
+    ]),
+  );
+  expect(unattached.count).toBe(1);
 });

