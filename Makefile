@@ -9,7 +9,7 @@ SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
 # Those of the engine are in e2e/fuzz/targets, those of the shim in shim/test/fuzz.c.
-FUZZ_TARGETS := shim-frame shim-plan annotation nad conf result configuration frame plan message
+FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configuration frame plan message
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help

@@ -18,6 +18,8 @@
  *   NETLINK_RESULT shim -> engine   errno bytes message stage         errno 0 = answered
  *   FIND           engine -> shim   searchPath type*                  runs nothing
  *   FIND_RESULT    shim -> engine   (outcome message)*                of each type, in their order
+ *   FORGET         engine -> shim   containerID name*                 Multus's file of it, and results of it
+ *   FORGET_RESULT  shim -> engine   errno message                     0 = they are gone
  *   DONE           engine -> shim   exitCode stdout stderr
  *
  * Beside the CNI variables a REQUEST has
@@ -83,6 +85,7 @@
 #define SOCKET_PATH "/run/plexus/plexus.sock"
 #define STATE_DIR "/var/lib/plexus"
 #define PLUGIN_DIRS "/etc/plexus/plugin-dirs"
+#define MULTUS_DIR "/var/lib/cni/multus"
 #define STANDALONE_PATH "/opt/cni/bin/plexus-standalone"
 
 enum frame_type {
@@ -91,6 +94,7 @@ enum frame_type {
 	FRAME_PLAN = 7, FRAME_PLAN_END = 8,
 	FRAME_FIND = 9, FRAME_FIND_RESULT = 10,
 	FRAME_RECORD = 11,
+	FRAME_FORGET = 12, FRAME_FORGET_RESULT = 13,
 };
 
 /* The fields of EXEC; further ones are ENV too. */

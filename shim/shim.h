@@ -116,6 +116,7 @@ const char *setting(const char *name, const char *fallback);
 int setting_ms(const char *name, int fallback);
 void call_init(struct call *call);
 bool call_is(const struct call *call, const char *command);
+bool is_container_id(const char *id);
 bool call_attaches(const struct call *call);
 void call_find_version(struct call *call, const char *conf);
 void call_check(struct call *call);
@@ -157,6 +158,9 @@ enum netns netns_state(const char *path);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads);
 int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message,
 		  const char **stage);
+
+/* multus.c */
+int forget_order(const struct call *call, const struct frame *f);
 
 /* plan.c */
 struct plan {

@@ -3,7 +3,7 @@ import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
 
 const engine = ["lib", "netlink", "cni", "npwg", "engine"];
-const adapters = ["records", "host", "kube", "manifests", "cri"];
+const adapters = ["records", "host", "kube", "manifests", "devices", "cri"];
 
 /**
  * Which folders of src/ each folder may import: ARCHITECTURE.md, "Folders and who may import whom".
@@ -21,10 +21,11 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   host: [...engine, "protocol"],
   kube: engine,
   manifests: engine,
+  devices: [...engine, "grpc"],
   cri: [...engine, "grpc"],
   daemon: [...engine, ...adapters, "protocol"],
   standalone: [...engine, ...adapters, "protocol", "daemon/config"],
-  cli: [...engine, ...adapters, "daemon/config", "daemon/node-conf"],
+  cli: [...engine, ...adapters, "daemon/config", "daemon/node-conf", "daemon/report"],
 };
 
 /** What a folder's tests may import beyond that: plexusctl is tested against what the daemon serves. */

@@ -15,6 +15,8 @@ export const FrameType = {
   find: 9,
   findResult: 10,
   record: 11,
+  forget: 12,
+  forgetResult: 13,
 } as const;
 
 export type FieldValue = string | number | Uint8Array;

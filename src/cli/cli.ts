@@ -2,6 +2,9 @@ import { parseArgs } from "node:util";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
+import { devicesCommand } from "./devices.ts";
+import { doctorCommand } from "./doctor/doctor.ts";
+import { explainCommand } from "./explain/explain.ts";
 import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
 import { migrateCommand } from "./migrate/migrate.ts";
@@ -11,8 +14,11 @@ import { statusCommand } from "./status.ts";
 import { uninstallCommand } from "./uninstall.ts";
 
 const commands: readonly Command[] = [
+  explainCommand,
+  doctorCommand,
   statusCommand,
   recordsCommand,
+  devicesCommand,
   gcCommand,
   configCheckCommand,
   installCommand,

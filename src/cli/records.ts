@@ -4,6 +4,7 @@ import { readBootId } from "#host/boot-id.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { type Command, ExitCode, stringFlag } from "./command.ts";
 import { readRecords } from "./read-records.ts";
+import { table } from "./table.ts";
 
 /** A record with the reason why it is a leftover, if it is one. */
 interface ListedRecord {
@@ -53,12 +54,5 @@ function tableOf(listed: readonly ListedRecord[], withReason: boolean): string[]
     ...(withReason ? [reason] : []),
   ]);
   const head = ["POD", "CONTAINER", "NETWORKS", "SINCE", ...(withReason ? ["REASON"] : [])];
-  const all = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  return all.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-      .join("  ")
-      .trimEnd(),
-  );
+  return table(head, rows);
 }

@@ -65,7 +65,8 @@ export class Engine {
     traceConnection(call, trace);
     const outcome = await this.#serve(call, tools);
     const finished = { call, outcome, delegates, trace, milliseconds: clock() - startedAt };
-    reportCall(finished, this.#deps);
+    // Nobody waits for the log: the answer goes first.
+    setImmediate(() => reportCall(finished, this.#deps));
     this.#history.note(call, outcome, this.#deps.now());
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
       throw outcome.error.cause;

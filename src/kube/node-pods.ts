@@ -15,17 +15,23 @@ export interface NodePods {
    * @throws CniError 11 when there is no answer in time, 6 when it cannot be used
    */
   read(pod: Pod): Promise<PodState | undefined>;
+  /** The same of whatever pod has the name, of this node or another. @throws CniError as {@link read} */
+  find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;
 }
 
 /** {@link NodePods} from the cache of the node's pods, which has their metadata only, and live reads. */
 export function nodePods(pods: { values(): Iterable<Pod> }, live: LiveGetter): NodePods {
+  const find: NodePods["find"] = async ({ namespace, name }) => {
+    const path = apiPaths.pod(namespace, name);
+    const object = await live.get({ object: `pod ${namespace}/${name}`, path });
+    return object === undefined ? undefined : podStateOf(object);
+  };
   return {
     list: () => [...pods.values()],
-    read: async ({ namespace, name, uid }) => {
-      const path = apiPaths.pod(namespace, name);
-      const object = await live.get({ object: `pod ${namespace}/${name}`, path });
-      const state = object === undefined ? undefined : podStateOf(object);
-      return state?.uid === uid ? state : undefined;
+    find,
+    read: async (pod) => {
+      const state = await find(pod);
+      return state?.uid === pod.uid ? state : undefined;
     },
   };
 }
@@ -39,6 +45,7 @@ function podStateOf(object: JsonObject): PodState | undefined {
   const networkStatus = annotations[networkStatusAnnotation];
   return {
     ...podOf(object),
+    ...(typeof spec.nodeName === "string" ? { node: spec.nodeName } : {}),
     hostNetwork: spec.hostNetwork === true,
     phase: typeof status.phase === "string" ? status.phase : "",
     isTerminating: metadata.deletionTimestamp !== undefined,

@@ -1,5 +1,5 @@
-import { constants } from "node:fs";
-import { mkdir, open, readdir } from "node:fs/promises";
+import { closeSync, constants, open } from "node:fs";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
@@ -151,12 +151,14 @@ export class FileRecordStore implements RecordStore {
 
   /** The blocks of the content are freed behind the call: a disk that discards them takes milliseconds for it. */
   #emptyLater(path: string): void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#emptying.add(promise);
     const { O_WRONLY, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
-    const emptied = open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK)
-      .then((file) => file.close())
-      .catch(() => undefined)
-      .finally(() => this.#emptying.delete(emptied));
-    this.#emptying.add(emptied);
+    open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, (error, fd) => {
+      if (error === null) closeSync(fd);
+      this.#emptying.delete(promise);
+      resolve();
+    });
   }
 
   /** @throws CniError 5 when the step fails */

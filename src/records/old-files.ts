@@ -36,9 +36,10 @@ export function loadOldPlan(dir: string, key: RecordKey): TeardownPlan | undefin
   );
 }
 
-/** Whether an earlier release has left anything of a sandbox interface. */
+/** Whether an earlier release has left anything of a sandbox interface: updates are only beside what they update. */
 export function hasOldFiles(dir: string, key: RecordKey): boolean {
-  return Object.values(pathsOf(dir, key)).some(isPresent);
+  const { record, plan } = pathsOf(dir, key);
+  return isPresent(plan) || isPresent(record);
 }
 
 /** Why a sandbox interface with a plan of an earlier release, but no record, is damaged. */
@@ -48,6 +49,7 @@ export function oldRecordMissing(dir: string, key: RecordKey): string {
 
 /** Removes the files of an earlier release, which need not exist; the plan last, for whoever finds the rest. */
 export function removeOldFiles(dir: string, key: RecordKey): void {
+  if (!hasOldFiles(dir, key)) return;
   const { record, latestRecord, plan, latestPlan } = pathsOf(dir, key);
   for (const path of [latestRecord, record, latestPlan, plan]) removeIfPresent(path);
 }

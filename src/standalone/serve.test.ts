@@ -52,7 +52,7 @@ async function add(): Promise<{ exitCode: number; json: JsonObject }> {
         manifests: undefined,
         keptKubeconfig: kept.kubeconfig,
         nodeName: "node-1",
-        config: { apiTimeoutMs: 1000, statusWaitMs: 1000 },
+        config: { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir },
         logger,
       }),
   });

@@ -136,7 +136,7 @@ export function securityScenarios(scene: () => Scene): void {
         [createEvent("half", { source: kubelet.source }), /in its own name only/],
         [createEvent("other", { reportingComponent: "kubelet" }), /in its own name only/],
         [patchEvent(name, kubelet), /in its own name only/],
-        [patchEvent(theirs, own.body), /its own events only/],
+        [patchEvent(theirs, ownEvent), /its own events only/],
       ];
       for (const [request, reason] of bad) {
         const { status, body } = await ask(target, request);
@@ -171,11 +171,19 @@ function patchStatus(pod: string, body: object): Request {
   return { method: "PATCH", path: `/api/v1/namespaces/${home}/pods/${pod}/status`, body };
 }
 
+const ownEvent = { reportingComponent: "plexus", source: { component: "plexus" } };
+
 function createEvent(suffix: string, changes: object): Request {
   const involvedObject = { apiVersion: "v1", kind: "Pod", namespace: home, name: "any" };
-  const own = { reportingComponent: "plexus", source: { component: "plexus" } };
   const metadata = { name: `any.${suffix}.${Date.now()}`, namespace: home };
-  const body = { apiVersion: "v1", kind: "Event", metadata, involvedObject, ...own, ...changes };
+  const body = {
+    apiVersion: "v1",
+    kind: "Event",
+    metadata,
+    involvedObject,
+    ...ownEvent,
+    ...changes,
+  };
   return { method: "POST", path: `/api/v1/namespaces/${home}/events`, body };
 }
 

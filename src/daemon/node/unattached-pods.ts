@@ -13,7 +13,7 @@ const rereadRunningMs = 300_000;
 
 /** What {@link UnattachedPods} works with. */
 export interface UnattachedPodsOptions {
-  readonly nodePods: NodePods;
+  readonly nodePods: Pick<NodePods, "list" | "read">;
   readonly records: Pick<RecordStore, "hasPod">;
   readonly events: EventRecorder;
   readonly logger: Logger;

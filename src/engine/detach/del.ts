@@ -19,7 +19,10 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<void> 
   const netns = netnsForDel(ctx, request.netns);
   const { runtimeConfig } = request.conf;
   if (record.state === "usable") await detachRecord(ctx, record.value, { netns, path });
-  else await detachUnrecorded(ctx, { ...request, netns, runtimeConfig }, record);
+  else {
+    const { cniVersion } = request.conf;
+    await detachUnrecorded(ctx, { ...request, netns, cniVersion, runtimeConfig }, record);
+  }
   const recordedPod = record.state === "usable" ? record.value.pod : undefined;
   await withdrawStatus(ctx, recordedPod ?? podIdentity(request.cniArgs));
 }

@@ -1,5 +1,6 @@
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { removeDeviceInfo } from "#engine/device-info.ts";
 import { collectFailures, type Failure } from "#engine/failures.ts";
 import { recordedList, runtimeConf, withNetworkContext } from "#engine/planned-attachment.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
@@ -20,8 +21,8 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   readonly budget?: TimeBudget;
   /** Whether missing plugins are waited for. @default false */
   readonly awaitsPlugins?: boolean;
-  /** Awaited after each attachment that was detached. Never rejects. */
-  readonly onDetached?: (attachment: RecordedAttachment) => Promise<void>;
+  /** Called after each attachment that was detached. */
+  readonly onDetached?: (attachment: RecordedAttachment) => void;
 }
 
 /**
@@ -44,7 +45,8 @@ export async function detachAll(
     } catch (error) {
       throw withNetworkContext(error, attachment);
     }
-    await sandbox.onDetached?.(attachment);
+    await removeDeviceInfo(ctx, sandbox.containerId, attachment);
+    sandbox.onDetached?.(attachment);
   });
 }
 

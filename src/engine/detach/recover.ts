@@ -13,32 +13,22 @@ import {
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import { delegateSearchPath, extendedPath } from "#engine/search-path.ts";
 import { plannedNetwork, stepsToReplay, type TeardownPlan } from "#engine/teardown-plan.ts";
-import type { JsonObject } from "#lib/json.ts";
 import { type ChainToDetach, detachChain } from "./chain-teardown.ts";
 import { delBudget } from "./detach.ts";
 import { notDetached } from "./detach-record.ts";
 import { loadStored, type Stored, type Unusable } from "./stored.ts";
-
-/** A sandbox to detach without its record. */
-interface UnrecordedSandbox extends RecordKey {
-  /** CNI_NETNS for the delegates; "" when the namespace is gone. */
-  readonly netns: string;
-  /** CNI_PATH of the call. */
-  readonly path: readonly string[];
-  readonly cniArgs: readonly (readonly [string, string])[];
-  /** What the runtime has kept of the ADD. */
-  readonly prevResult?: JsonObject;
-  /** Values of the runtime for capabilities. */
-  readonly runtimeConfig?: JsonObject;
-}
+import type { ForeignSandbox } from "./takeover/foreign-sandbox.ts";
+import { detachByAnnotation, takeOverFromMultus } from "./takeover/take-over.ts";
 
 /**
- * Detaches a sandbox whose record is absent or unusable: by its teardown plan, which is complete.
- * Without a plan, only the default network gets a DEL, with its present configuration and what the
- * runtime hands over. A pod that was attached before Plexus was installed has neither record nor plan,
- * and its address must not leak; plugins answer a DEL for an attachment that they do not know with
- * success (CNI 1.1.0 §4 "DEL"). As our list has the primary network's name, libcni gives us the result
- * that it has cached of such a pod.
+ * Detaches a sandbox whose record is absent or unusable: by its teardown plan, which is complete. Without a
+ * plan, by the files of Multus, which may have attached it; else, where something says that there are
+ * further networks, by its pod's annotation. Otherwise only the default network gets a DEL, with its present
+ * configuration and what the
+ * runtime hands over. A pod that was attached before Plexus was installed has neither record nor plan, and its
+ * address must not leak; plugins answer a DEL for an attachment that they do not know with success
+ * (CNI 1.1.0 §4 "DEL"). As our list has the primary network's name, libcni gives us the result that it has
+ * cached of such a pod.
  *
  * Damaged files are put aside, as otherwise the sandbox could never be deleted. Files that cannot
  * be read now may be readable later: that is an error.
@@ -46,7 +36,7 @@ interface UnrecordedSandbox extends RecordKey {
  */
 export async function detachUnrecorded(
   ctx: CallContext,
-  sandbox: UnrecordedSandbox,
+  sandbox: ForeignSandbox,
   record: Exclude<Stored<AttachmentRecord>, { state: "usable" }>,
 ): Promise<void> {
   const plan = await loadStored(() => ctx.deps.records.loadPlan(sandbox));
@@ -58,7 +48,10 @@ export async function detachUnrecorded(
     return;
   }
   const unusable = [record, plan].filter((each) => each.state === "unusable");
-  if (unusable.length > 0) await putAside(ctx, sandbox, unusable);
+  const wasDamaged = unusable.length > 0;
+  if (wasDamaged) await putAside(ctx, sandbox, unusable);
+  if (await takeOverFromMultus(ctx, sandbox)) return;
+  if (await detachByAnnotation(ctx, sandbox, { wasDamaged })) return;
   await delDefaultNetwork(ctx, sandbox);
 }
 
@@ -73,15 +66,15 @@ async function putAside(
   if (unreadable !== undefined) throw unreadable;
   await ctx.deps.records.quarantine(key);
   const message =
-    "record and teardown plan are unusable and were put aside: only the default network gets a DEL, " +
-    "other networks may keep addresses allocated";
+    "record and teardown plan are unusable and were put aside: networks that cannot be found otherwise " +
+    "may keep addresses allocated";
   ctx.logger.error({ err: new AggregateError(errors, message) }, message);
 }
 
 /** Executes the DELs of a plan; the attachments get equal shares of the time. */
 async function replay(
   ctx: CallContext,
-  sandbox: UnrecordedSandbox,
+  sandbox: ForeignSandbox,
   plan: TeardownPlan,
 ): Promise<void> {
   const steps = stepsToReplay(plan, ctx.deps.bootId());
@@ -98,7 +91,7 @@ async function replay(
 /** Detaches the attachment that planned calls are about. */
 async function detachCalls(
   ctx: CallContext,
-  { netns }: UnrecordedSandbox,
+  { netns }: ForeignSandbox,
   { calls, budget }: Pick<ChainToDetach, "calls" | "budget">,
 ): Promise<void> {
   const [first] = calls;
@@ -117,7 +110,7 @@ function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
   return { ...call, searchPath, env: { ...call.env, CNI_PATH: searchPath.join(":") } };
 }
 
-async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): Promise<void> {
+async function delDefaultNetwork(ctx: CallContext, sandbox: ForeignSandbox): Promise<void> {
   const network = await configuredDefaultNetwork(ctx, sandbox);
   if (network === undefined) return;
   const attachment = {
@@ -140,7 +133,7 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
  */
 async function configuredDefaultNetwork(
   ctx: CallContext,
-  key: UnrecordedSandbox,
+  key: ForeignSandbox,
 ): Promise<ResolvedNetwork | undefined> {
   const { runtimeConfig = {} } = key;
   try {

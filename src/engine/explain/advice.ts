@@ -5,6 +5,8 @@ import { explainError, type FailureText } from "./known-errors.ts";
 export type Facts = Omit<Explanation, "advice"> & {
   /** Why pods cannot be looked up at the moment. */
   readonly sourceProblem?: string;
+  /** Networks that the running pod asks for and does not have, as nothing has attached them. */
+  readonly missing: readonly string[];
 };
 
 type Rule = (facts: Facts) => Advice | undefined;
@@ -78,7 +80,7 @@ function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
   const last = calls.at(-1);
   const failed = last?.command === "DEL" && last.message !== undefined ? last : undefined;
   const message = failed?.message ?? record?.teardownError;
-  if (message === undefined || (record === undefined && pod.isBeingDeleted !== true)) {
+  if (message === undefined || (record === undefined && pod.isTerminating !== true)) {
     return undefined;
   }
   const { finding, step } = explainError(textOf(failed ?? { message }));
@@ -141,25 +143,23 @@ function networkUnusable({ networks, record }: Facts): Advice | undefined {
   );
 }
 
-function unattached({ pod, record, networks, annotation }: Facts): Advice | undefined {
+function unattached({ pod, record, missing }: Facts): Advice | undefined {
   if (record !== undefined) return undefined;
-  const isRunning = pod.phase === "Running";
-  if (!isRunning) {
+  if (pod.phase !== "Running") {
     return problem(
       "not-attached-yet",
       "The container runtime has not asked Plexus to attach the pod yet: see the pod's events (kubectl describe pod) for what it waits for.",
     );
   }
-  const asked = annotation !== undefined || networks.some(({ isDefault }) => !isDefault);
-  if (!asked) {
+  if (missing.length === 0) {
     return fine(
       "older-than-plexus",
-      "The pod was started before Plexus served this node and asks for no networks: nothing is missing.",
+      "The pod was started before Plexus served this node, and lacks nothing that it asks for.",
     );
   }
   return problem(
     "older-than-plexus",
-    "The pod was started before Plexus served this node, so it has its default network only: create it again.",
+    `The pod was started before Plexus served this node, without ${missing.join(", ")}: delete it, so that it starts anew with its networks.`,
   );
 }
 

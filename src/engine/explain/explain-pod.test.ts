@@ -3,9 +3,10 @@ import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
+import type { PodState } from "#engine/verify/not-attached.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import type { Explanation, NodeFacts, PodFacts } from "./explanation.ts";
+import type { Explanation, NodeFacts } from "./explanation.ts";
 import { errorFindings } from "./known-errors.ts";
 
 /** What is the matter, and what is known of the cluster besides. */
@@ -17,7 +18,7 @@ interface Scenario {
   readonly config?: Partial<EngineConfig>;
   readonly annotation?: string;
   readonly annotations?: Readonly<Record<string, string>>;
-  readonly pod?: Partial<PodFacts>;
+  readonly pod?: Partial<PodState>;
   readonly node?: Partial<NodeFacts>;
   readonly noPod?: boolean;
   /** Makes it so; `add` has been called if it is not false. */
@@ -43,14 +44,15 @@ async function explain(scenario: Scenario): Promise<Explanation> {
   await scenario.before?.(lab);
   if (scenario.add !== false) await lab.add({ pod: `default/web/${pod.uid}` });
   await scenario.after?.(lab);
-  const facts: PodFacts = {
-    ...{ uid: pod.uid, node: "n1", hostNetwork: false, phase: "Pending", isBeingDeleted: false },
+  const facts: PodState = {
+    ...{ uid: pod.uid, node: "n1", hostNetwork: false, phase: "Pending", isTerminating: false },
+    ...{ ...podName, isStatic: false, podIps: ["10.0.0.1"], networkStatus: undefined },
     annotations,
     ...scenario.pod,
   };
   return lab.engine.explain(podName, {
     pods: {
-      podFacts: async () => {
+      find: async () => {
         if (lab.source.failure !== undefined) throw lab.source.failure;
         return scenario.noPod === true ? undefined : facts;
       },
@@ -323,12 +325,12 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   },
   "a pod that is older than Plexus": {
     finding: "older-than-plexus",
-    says: ["default network only: create it again"],
+    says: ["without default/net-a: delete it"],
     add: false,
     ...running,
   },
   "a pod that is older than Plexus and asks for nothing": {
-    ...{ finding: "older-than-plexus", says: ["nothing is missing"], add: false, ok: true },
+    ...{ finding: "older-than-plexus", says: ["lacks nothing"], add: false, ok: true },
     annotation: "",
     ...running,
   },
@@ -360,7 +362,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
       lab.plugins.setLookup("macvlan", { outcome: "missing", message: "" });
       await lab.del({ pod: "default/web/uid-1" });
     },
-    pod: { phase: "Running", isBeingDeleted: true },
+    pod: { phase: "Running", isTerminating: true },
   },
   "a pod that is attached as it asks": {
     ...{ finding: "attached", says: ["eth0=default-net, net1=default/net-a"], ok: true },
@@ -428,7 +430,7 @@ test("an explanation shows networks with interface, addresses and plugins", asyn
 test("nothing is executed for an explanation", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });
-  const pods = { podFacts: async () => undefined };
+  const pods = { find: async () => undefined };
   const findPlugin = async (type: string) => lab.plugins.find(type);
   await lab.engine.explain(podName, {
     pods,

@@ -1,9 +1,10 @@
 import type { CallHost } from "#engine/call/call.ts";
 import { type CallTools, callContext, callTools } from "#engine/call/call-context.ts";
-import { configForCall } from "#engine/config.ts";
+import { configForCall, defaultEngineConfig } from "#engine/config.ts";
 import type { EngineDeps } from "#engine/deps.ts";
 import { HostGoneError, type PluginLookup, type Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
+import { missingNetworks, type PodState } from "#engine/verify/not-attached.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -15,13 +16,13 @@ import type {
   ExplainedRecord,
   Explanation,
   NodeFacts,
-  PodFacts,
-  PodFactsSource,
+  PodStates,
+  ShownPodState,
 } from "./explanation.ts";
 
 /** What an explanation needs beside the engine's own dependencies. */
 export interface ExplainOptions {
-  readonly pods: PodFactsSource;
+  readonly pods: PodStates;
   readonly node: NodeFacts;
   /** The conf with which the container runtime calls Plexus; empty when it is not known. */
   readonly conf: JsonObject;
@@ -51,29 +52,40 @@ export async function explainPod(
   const { networks, annotationError } =
     pod === undefined || pod.hostNetwork
       ? { networks: [] }
-      : await networksOf(deps, { ...pod, ...name, isStatic: true }, { record, options });
-  const { annotations, ...shownPod } = pod ?? {};
+      : await networksOf(deps, pod, { record, options });
   const facts: Facts = omitUndefined({
-    pod: { ...name, ...shownPod },
+    pod: { ...name, ...(pod && shown(pod)) },
     node: options.node,
-    annotation: annotations?.[networksAnnotation],
+    annotation: pod?.annotations[networksAnnotation],
     annotationError,
     networks,
+    missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
     record: record && explainedRecord(record),
     calls: deps.history.of(name),
     sourceProblem,
   });
-  const { sourceProblem: _, ...shown } = facts;
-  return { ...shown, advice: advise(facts) };
+  const { sourceProblem: _, missing: __, ...explained } = facts;
+  return { ...explained, advice: advise(facts) };
+}
+
+function shown({ uid, node, hostNetwork, phase, isTerminating }: PodState): ShownPodState {
+  return omitUndefined({ uid, node, hostNetwork, phase, isTerminating });
+}
+
+/** Whoever asks for an explanation has waited long enough: a pod between two sandboxes is not running. */
+function missingOf(deps: EngineDeps, pod: PodState, isRecorded: boolean): readonly string[] {
+  const { plexusNamespace } = { ...defaultEngineConfig, ...deps.config() };
+  const unrecordedForMs = Number.POSITIVE_INFINITY;
+  return missingNetworks(pod, { isRecorded, unrecordedForMs, plexusNamespace });
 }
 
 async function lookUp(
   { source }: EngineDeps,
   name: PodName,
   { pods }: ExplainOptions,
-): Promise<{ pod?: PodFacts; sourceProblem?: string }> {
+): Promise<{ pod?: PodState; sourceProblem?: string }> {
   try {
-    const pod = await pods.podFacts(name);
+    const pod = await pods.find(name);
     return omitUndefined({ pod, sourceProblem: source?.notReadyReason() });
   } catch (error) {
     return { sourceProblem: errorMessage(error) };
@@ -126,6 +138,7 @@ function lookupTools(deps: EngineDeps, { findPlugin }: ExplainOptions): CallTool
     gone: new AbortController().signal,
     exec: refuse,
     netlink: refuse,
+    forgetMultus: refuse,
     find: (_, types) => Promise.all(types.map(findPlugin)),
   };
   return callTools(deps, host);

@@ -1,22 +1,9 @@
-/** What the cluster says of a pod beyond what attaching it needs. */
-export interface PodFacts {
-  readonly uid: string;
-  /** The node that it is bound to; absent while it is not scheduled. */
-  readonly node?: string;
-  readonly hostNetwork: boolean;
-  /** `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`; "" where nothing knows. */
-  readonly phase: string;
-  readonly isBeingDeleted: boolean;
-  readonly annotations: Readonly<Record<string, string>>;
-}
+import type { PodState } from "#engine/verify/not-attached.ts";
 
-/** Where {@link PodFacts} come from. */
-export interface PodFactsSource {
-  /** The facts; undefined when there is no such pod. @throws CniError 11 when nobody answers in time */
-  podFacts(pod: {
-    readonly namespace: string;
-    readonly name: string;
-  }): Promise<PodFacts | undefined>;
+/** Where the state of any pod of the cluster comes from. */
+export interface PodStates {
+  /** The pod's state; undefined when there is no such pod. @throws CniError 11 when nobody answers in time */
+  find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;
 }
 
 /** One network of a pod, as it would be attached now. */
@@ -69,11 +56,15 @@ export interface Advice {
   readonly ok: boolean;
 }
 
+/** Of a pod's state what people look for. */
+export type ShownPodState = Pick<
+  PodState,
+  "uid" | "node" | "hostNetwork" | "phase" | "isTerminating"
+>;
+
 /** Everything that Plexus knows about a pod's networks. */
 export interface Explanation {
-  readonly pod: { readonly namespace: string; readonly name: string } & Partial<
-    Omit<PodFacts, "annotations">
-  >;
+  readonly pod: { readonly namespace: string; readonly name: string } & Partial<ShownPodState>;
   readonly node: NodeFacts;
   /** The value of the networks annotation; absent when the pod has none. */
   readonly annotation?: string;

@@ -1,3 +1,4 @@
+import type { ConfOptions } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
@@ -50,6 +51,29 @@ export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<Pod
   return omitUndefined({ secondaries, defaultNetwork });
 }
 
+/**
+ * The same for the DEL of a sandbox of which nothing else is known: networks that cannot be resolved any more are left
+ * out, with a warning, and nothing that is not right is refused.
+ */
+export async function requestedNetworksForDel(
+  ctx: CallContext,
+  pod: Pod,
+): Promise<ResolvedNetwork[]> {
+  const { namespace: podNamespace, annotations } = pod;
+  const networks: ResolvedNetwork[] = [];
+  for (const selection of parseNetworkSelections(annotations[networksAnnotation] ?? "", {
+    podNamespace,
+  })) {
+    try {
+      networks.push(await lookUp(ctx, selection, { unlimited: true }));
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error;
+      ctx.logger.warn({ err: error }, "a network of the pod cannot be resolved any more");
+    }
+  }
+  return networks;
+}
+
 /** An invalid annotation may be ignored (§4.1.2.1), but never silently. */
 function emitInvalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError): void {
   ctx.deps.events.record(pod, {
@@ -88,19 +112,25 @@ export async function resolveSelection(
   pod: Pod,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
-  const displayName = `${selection.namespace}/${selection.name}`;
   checkAccess(ctx, pod, selection);
-  const { source } = ctx.deps;
-  if (source === undefined) throw noSource(pod);
-  const nad = await source.getNad(selection, { signal: ctx.signal });
-  if (nad === undefined) throw noSuchNetwork(displayName);
-  const network = await networkFromNad(ctx, nad);
-  const requested = requestedCapabilities(selection);
+  if (ctx.deps.source === undefined) throw noSource(pod);
+  const network = await lookUp(ctx, selection);
+  const { list, displayName: display, capabilityArgs } = network;
   const cniArgsSuffice = ctx.config.undeclaredRequests === "cniArgs";
-  checkCapabilities(network.list, requested, { display: displayName, cniArgsSuffice });
-  const list =
-    selection.cniArgs === undefined ? network.list : withCniArgs(network.list, selection.cniArgs);
-  return { ...network, list, capabilityArgs: requested, selection };
+  checkCapabilities(list, capabilityArgs, { display, cniArgsSuffice });
+  return network;
+}
+
+async function lookUp(
+  ctx: CallContext,
+  selection: NetworkSelection,
+  options: Pick<ConfOptions, "unlimited"> = {},
+): Promise<ResolvedNetwork> {
+  const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
+  if (nad === undefined) throw noSuchNetwork(`${selection.namespace}/${selection.name}`);
+  const network = await networkFromNad(ctx, nad, options);
+  const list = withCniArgs(network.list, selection.cniArgs);
+  return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
 }
 
 function checkAccess(ctx: CallContext, pod: Pod, selection: NetworkSelection): void {

@@ -1,5 +1,6 @@
-import type { ConfFiles, DeviceInfoFiles } from "#engine/ports.ts";
+import type { ConfFiles, DeviceInfoFiles, MultusFiles } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";
 
 /** Files in memory, by path; a directory is there as soon as a file is in it. */
 export class FakeConfFiles implements ConfFiles {
@@ -45,7 +46,52 @@ export class FakeConfFiles implements ConfFiles {
 export class FakeDeviceInfoFiles implements DeviceInfoFiles {
   readonly files = new Map<string, string>();
 
+  /** Thrown by every change, when set. */
+  failure: Error | undefined;
+
   async read(path: string): Promise<string | undefined> {
     return this.files.get(path);
+  }
+
+  async copy(from: string, to: string): Promise<boolean> {
+    if (this.failure !== undefined) throw this.failure;
+    const content = this.files.get(from);
+    if (content !== undefined) this.files.set(to, content);
+    return content !== undefined;
+  }
+
+  async remove(path: string): Promise<void> {
+    if (this.failure !== undefined) throw this.failure;
+    this.files.delete(path);
+  }
+}
+
+/** What Multus has left, in memory: by container ID, and by the name of the cache's file. */
+export class FakeMultusFiles implements MultusFiles {
+  readonly sandboxes = new Map<string, string>();
+  readonly cached = new Map<string, string>();
+  /** What every reading fails with. */
+  failure: Error | undefined;
+  /** What removing something fails with. */
+  removalFailure: Error | undefined;
+
+  remove(containerId: string, cachedAdds: readonly string[]): void {
+    if (this.removalFailure !== undefined) throw this.removalFailure;
+    this.sandboxes.delete(containerId);
+    for (const name of cachedAdds) this.cached.delete(name);
+  }
+
+  async containers(): Promise<string[]> {
+    if (this.failure !== undefined) throw this.failure;
+    return [...this.sandboxes.keys()];
+  }
+
+  async networks(containerId: string): Promise<string | undefined> {
+    if (this.failure !== undefined) throw this.failure;
+    return this.sandboxes.get(containerId);
+  }
+
+  async cachedAdd(key: CachedAddKey): Promise<string | undefined> {
+    return this.cached.get(cachedAddFileName(key));
   }
 }

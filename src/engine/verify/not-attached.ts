@@ -10,6 +10,8 @@ import {
 
 /** What the API says about a pod of this node, and its annotations. */
 export interface PodState extends Pod {
+  /** The node that it is bound to; absent while it is not scheduled. */
+  readonly node?: string;
   readonly hostNetwork: boolean;
   /** `status.phase`. */
   readonly phase: string;

@@ -109,9 +109,20 @@ export function temporarySocketPath(socketPath: string): string {
   return `${socketPath}.${randomBytes(3).toString("hex")}`;
 }
 
-/** Whether a name in the socket's directory is the socket's, or one that it was bound under before. */
+/** The name of the socket on which plexusd answers plexusctl, beside the one for calls. */
+export function adminSocketName(socketName: string): string {
+  return `admin-${socketName}`;
+}
+
+/** Whether a name in the socket's directory is one of plexusd's, or one that it was bound under before. */
 export function isSocketFileName(name: string, socketName: string): boolean {
-  if (name === socketName) return true;
+  return [socketName, adminSocketName(socketName)].some(
+    (each) => name === each || isTemporarySocketName(name, each),
+  );
+}
+
+/** Whether a socket was bound under the name, to be renamed at once. */
+export function isTemporarySocketName(name: string, socketName: string): boolean {
   return (
     name.startsWith(`${socketName}.`) && /^[0-9a-f]{6}$/.test(name.slice(socketName.length + 1))
   );
