@@ -44,9 +44,10 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
 
 /** The library is loaded only by nodes that serve metrics this way. */
 async function ownCertificate(): Promise<{ key: string; cert: string }> {
-  const { generate } = await import("selfsigned");
+  // CommonJS: a bundle of it has no export but the default one.
+  const { default: library } = await import("selfsigned");
   const name = hostname();
-  const made = await generate([{ name: "commonName", value: name }], {
+  const made = await library.generate([{ name: "commonName", value: name }], {
     keyType: "ec",
     curve: "P-256",
     algorithm: "sha256",
