@@ -9,11 +9,11 @@ SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
 # Those of the engine are in e2e/fuzz/targets, those of the shim in shim/test/fuzz.c.
-FUZZ_TARGETS := shim-frame shim-plan annotation nad conf result configuration frame plan message
+FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configuration frame plan message
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e bench image clean docs fuzz chaos soak
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -73,8 +73,12 @@ e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBE
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 
+e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CRI-O the first time, in minutes)
+	@scripts/system-deps.sh cluster
+	vitest run --project crio
+
 # RUNS random runs of SEED, or the one SCENARIO; FIXED=1: the fixed ones and the proofs that they see something.
-chaos: build ## break everything at every step, then compare the node with what it was (docs/reliability.md)
+chaos: build deps-test ## break everything at every step, then compare the node with what it was (docs/reliability.md)
 ifdef FIXED
 	vitest run --project chaos
 else
@@ -82,7 +86,10 @@ else
 		$(if $(RUNS),--runs $(RUNS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(WRITE),--write)
 endif
 
-soak: build ## attach and detach for long, half of it with faults; what grows fails it (docs/reliability.md)
+powerloss: build deps-test ## lose power after every operation on the disk, then recover (docs/reliability.md)
+	node e2e/powerloss/main.ts $(if $(STORY),--story "$(STORY)") $(if $(WRITE),--write)
+
+soak: build deps-test ## attach and detach for long, half of it with faults; what grows fails it (docs/reliability.md)
 	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")
 
 bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: a few minutes (BENCH_PEERS=none: no Multus)

@@ -42,7 +42,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "chaos",
-          include: ["e2e/{chaos,soak}/**/*.test.ts"],
+          include: ["e2e/{chaos,powerloss,soak}/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 1_200_000,
           fileParallelism: false,
@@ -55,6 +55,16 @@ export default defineConfig({
           include: ["e2e/conformance/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 600_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "crio",
+          include: ["e2e/crio/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 600_000,
+          fileParallelism: false,
         },
       },
       {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import type { Daemon } from "../e2e/support/daemon.ts";
 import { cniPluginDir, distPath, repositoryRoot } from "../e2e/support/paths.ts";
-import { startPlexusd } from "../e2e/support/plexusd.ts";
+import { smallMemory, startPlexusd } from "../e2e/support/plexusd.ts";
 import { ApiServer } from "./api-server/client.ts";
 import { nodeName } from "./objects.ts";
 
@@ -75,7 +75,12 @@ export function startDaemon(place: Place): Promise<Daemon> {
     socket: place.socket,
     stateDir: place.state,
     logFile: join(place.dir, "plexusd.log"),
-    nodeFlags: ["--max-semi-space-size=2"],
+    nodeFlags: smallMemory.flags,
+    enter: (...command) => ["env", ...variables(smallMemory.env), ...command],
     flags: ["--kubeconfig", place.api.kubeconfig("plexus"), "--node", nodeName],
   });
+}
+
+function variables(env: Readonly<Record<string, string>>): string[] {
+  return Object.entries(env).map(([name, value]) => `${name}=${value}`);
 }

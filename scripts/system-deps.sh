@@ -41,6 +41,7 @@ build)
 test)
   need clang command -v clang
   need "${LIBCLANG_RT:-libclang-rt-dev}" sanitizers
+  need openssl command -v openssl
   ;;
 cluster)
   need gcc command -v gcc

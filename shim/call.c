@@ -51,8 +51,10 @@ void call_find_version(struct call *call, const char *conf)
 	static const char key[] = "\"cniVersion\"";
 	size_t len;
 
-	while ((conf = strstr(conf, key))) {
-		conf += sizeof key - 1;
+	while ((conf = strchr(conf, '"'))) {
+		if (strncmp(conf++, key, sizeof key - 1))
+			continue;
+		conf += sizeof key - 2;
 		conf += strspn(conf, ": \t\r\n");
 		if (*conf != '"')
 			continue;
@@ -65,10 +67,17 @@ void call_find_version(struct call *call, const char *conf)
 	}
 }
 
+/* True for what CNI allows as a container's ID, within the length that file names have room for. */
+bool is_container_id(const char *id)
+{
+	static const char allowed[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.-";
+
+	return *id && !strchr("_.-", *id) && !id[strspn(id, allowed)] && strlen(id) <= 200;
+}
+
 /* Checks CNI_COMMAND, and the names that become parts of paths; what is wrong goes into `problem`. */
 void call_check(struct call *call)
 {
-	static const char allowed[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.-";
 	const char *id = call->container_id, *ifname = call->ifname, *problem = "";
 
 	if (call_is(call, "GC") || call_is(call, "STATUS"))
@@ -79,7 +88,7 @@ void call_check(struct call *call)
 	}
 	if (!*id || !*ifname)
 		problem = "required env variables [CNI_CONTAINERID,CNI_IFNAME] missing";
-	else if (strchr("_.-", *id) || id[strspn(id, allowed)] || strlen(id) > 200)
+	else if (!is_container_id(id))
 		problem = "invalid characters in containerID, or more than 200";
 	else if (strlen(ifname) > 15 || !strcmp(ifname, ".") || !strcmp(ifname, ".."))
 		problem = "interface name is too long, or . or ..";

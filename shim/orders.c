@@ -59,6 +59,23 @@ static void answer_find(const struct call *call, const struct frame *f, struct b
 		buf_free(&whys[i]);
 }
 
+static void answer_forget(const struct call *call, const struct frame *f, struct buf *answer)
+{
+	char code[NUMBER_SIZE];
+	int error = forget_order(call, f);
+
+	frame_write(answer, FRAME_FORGET_RESULT, (struct field[]){
+		number(code, error), text(error ? errno_text(error) : "") }, 2);
+}
+
+static bool is_forget(const struct frame *f)
+{
+	for (int i = 0; i < f->count; i++)
+		if (!is_text(f->fields[i]))
+			return false;
+	return f->type == FRAME_FORGET && f->count;
+}
+
 /* Carries out one order and sends its answer. A write that fails is not an error by itself: the
  * engine may have sent DONE before it went away, and if it has not, the next read shows it. */
 enum session_end orders_serve(struct call *call, int fd, const struct frame *f)
@@ -73,6 +90,8 @@ enum session_end orders_serve(struct call *call, int fd, const struct frame *f)
 		answer_netlink(call, f, &answer);
 	else if (f->type == FRAME_FIND && f->count >= 1 && f->count <= 1 + FIND_MAX && is_text(f->fields[0]))
 		answer_find(call, f, &answer);
+	else if (is_forget(f))
+		answer_forget(call, f, &answer);
 	else
 		return SESSION_MISUNDERSTOOD;
 	if (f->type != FRAME_FIND)

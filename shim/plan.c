@@ -15,24 +15,26 @@ static uint32_t crc32(const char *bytes, size_t len)
 	return ~crc;
 }
 
-/* Reads the first frame. Returns false when the plan is another's, or of a version not known here. */
-static bool parse_head(struct plan *plan, const char *id, const char *ifname)
+/* Reads the first frame at `at`. Returns its size, 0 when the plan is another's, or of a version not known
+ * here. */
+static size_t parse_head(struct plan *plan, size_t at, const char *id, const char *ifname)
 {
 	struct frame f;
-	ssize_t size = frame_parse(plan->bytes.data, plan->bytes.len, &f);
+	ssize_t size = frame_parse(plan->bytes.data + at, plan->bytes.len - at, &f);
 
 	if (size <= 0 || f.type != FRAME_PLAN || f.count < 3)
-		return false;
+		return 0;
 	if (!field_is(f.fields[1], id) || !field_is(f.fields[2], ifname))
-		return false;
-	plan->first = (size_t)size;
+		return 0;
 	plan->attempted = INT_MAX;
 	plan->boot_id = text("");
 	if (f.count == 3)
-		return field_is(f.fields[0], PLAN_VERSION_1);
+		return field_is(f.fields[0], PLAN_VERSION_1) ? (size_t)size : 0;
 	plan->boot_id = f.fields[3];
 	plan->attempted = f.count == 5 ? field_number(f.fields[4]) : -1;
-	return field_is(f.fields[0], PROTOCOL_VERSION) && plan->attempted >= 0;
+	if (!field_is(f.fields[0], PLAN_VERSION) && !field_is(f.fields[0], PLAN_VERSION_2))
+		return 0;
+	return plan->attempted < 0 ? 0 : (size_t)size;
 }
 
 /* Reads the step at `at`. Returns its size, 0 when there is none. */
@@ -47,24 +49,69 @@ size_t plan_step(const struct plan *plan, size_t at, struct frame *step)
 	return (size_t)size;
 }
 
-/* Checks a whole plan, before any of it is carried out. Returns what is wrong with it, or NULL. Its end
- * has one spelling, so that is compared, not parsed. */
-const char *plan_parse(struct plan *plan, const char *id, const char *ifname)
+/* Where the plan ends whose last step is before `at`, 0 when it does not end there as it has to. The end has
+ * one spelling, so that it is compared, not parsed. */
+static size_t plan_end(const struct plan *plan, size_t start, size_t at)
 {
+	const struct buf *bytes = &plan->bytes;
 	char digits[NUMBER_SIZE], crc[9];
 	struct buf end = { 0 };
-	struct frame step;
-	size_t at, size;
-	bool is_whole;
+	struct frame record;
+	ssize_t size = frame_parse(bytes->data + at, bytes->len - at, &record);
 
-	if (!parse_head(plan, id, ifname))
-		return "it is no plan of a version known here for this attachment";
+	if (size > 0 && record.type == FRAME_RECORD)
+		at += (size_t)size;
+	snprintf(crc, sizeof crc, "%08x", crc32(bytes->data + start, at - start));
+	frame_write(&end, FRAME_PLAN_END, (struct field[]){ number(digits, plan->steps), text(crc) }, 2);
+	if (bytes->len - at < end.len || memcmp(bytes->data + at, end.data, end.len))
+		at = 0;
+	else
+		at += end.len;
+	buf_free(&end);
+	return at;
+}
+
+/* Checks the plan that begins at `at`, before any of it is carried out. Returns where it ends, 0 when it
+ * cannot be used. */
+static size_t parse_at(struct plan *plan, size_t at, const char *id, const char *ifname)
+{
+	size_t start = at, size = parse_head(plan, at, id, ifname);
+	struct frame step;
+
+	if (!size)
+		return 0;
+	plan->first = at + size;
 	plan->steps = 0;
 	for (at = plan->first; (size = plan_step(plan, at, &step)); at += size)
 		plan->steps++;
-	snprintf(crc, sizeof crc, "%08x", crc32(plan->bytes.data, at));
-	frame_write(&end, FRAME_PLAN_END, (struct field[]){ number(digits, plan->steps), text(crc) }, 2);
-	is_whole = plan->bytes.len - at == end.len && !memcmp(plan->bytes.data + at, end.data, end.len);
-	buf_free(&end);
-	return is_whole ? NULL : "it is cut short or altered";
+	return plan_end(plan, start, at);
+}
+
+/* Finds the newest plan of a file: each update is appended. What is not whole is passed over; when it is the
+ * last that was written, nobody knows what was tried since, so that all of the plan is to be run. Returns
+ * false when there is none. */
+bool plan_parse(struct plan *plan, const char *id, const char *ifname)
+{
+	struct plan candidate = { .bytes = plan->bytes };
+	bool found = false, last = false;
+	struct frame f;
+	ssize_t size;
+	size_t end;
+
+	for (size_t at = 0; at < plan->bytes.len; at = end) {
+		end = parse_at(&candidate, at, id, ifname);
+		last = end;
+		if (end) {
+			*plan = candidate;
+			found = true;
+			continue;
+		}
+		size = frame_parse(plan->bytes.data + at, plan->bytes.len - at, &f);
+		if (size <= 0)
+			break;
+		end = at + (size_t)size;
+	}
+	if (!last)
+		plan->attempted = INT_MAX;
+	return found;
 }

@@ -5,8 +5,10 @@
 #define PLAN_CAP (64u << 20)
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-const char plan_latest[] = "%s@%s.teardown.latest", plan_durable[] = "%s@%s.teardown";
-const char plan_tombstone[] = "%s@%s.detached";
+const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached";
+/* Of an earlier release: record and plan, and an update beside each. */
+const char plan_old[] = "%s@%s.teardown", plan_old_latest[] = "%s@%s.teardown.latest";
+static const char *const old_files[] = { "%s@%s.json.latest", "%s@%s.json", plan_old_latest, plan_old };
 const char plan_absent[] = "it does not exist";
 
 /* The path of one of the attachment's files in the state directory. */
@@ -40,7 +42,9 @@ const char *plan_load(const struct call *call, const char *format, struct plan *
 		problem = errno_text(errno);
 	} else if (S_ISREG(s.st_mode) && !s.st_uid && (s.st_mode & 07777) == 0600 && s.st_nlink == 1) {
 		*error = read_all(fd, &plan->bytes, PLAN_CAP, -1) ? errno : 0;
-		problem = *error ? errno_text(*error) : plan_parse(plan, call->container_id, call->ifname);
+		problem = *error ? errno_text(*error) :
+			  plan_parse(plan, call->container_id, call->ifname) ? NULL : "it is cut short, altered, "
+			  "or of another attachment or release";
 	}
 	close(fd);
 	return problem;
@@ -63,33 +67,31 @@ bool plan_is_of_other_boot(const struct plan *plan)
 	return other;
 }
 
-/* Empties a file, but none that somebody else has linked to in its place: plexusd can write to the state
+/* Makes an empty file, but empties none that somebody else has linked to in its place: plexusd can write to the state
  * directory, and must not reach further by way of a link there. */
 static int empty(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 
 	return fd < 0 ? -1 : close(fd);
 }
 
-/* Removes the record, and makes the plan the sign that all of it is detached. Until the last moment there
- * is a plan, so that a DEL that is cut short can be repeated. Returns -1 when that failed. */
+/* Makes the record the sign that all of it is detached. Until the last moment there is a plan, so that a DEL
+ * that is cut short can be repeated. Returns -1 when that failed. */
 int plan_forget(const struct call *call)
 {
-	static const char *const records[] = { "%s@%s.json.latest", "%s@%s.json" };
-	char path[PATH_SIZE], latest[PATH_SIZE], tombstone[PATH_SIZE];
+	char path[PATH_SIZE], tombstone[PATH_SIZE];
 
-	for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
-		plan_file(call, records[i], path);
+	plan_file(call, plan_tombstone, tombstone);
+	plan_file(call, plan_record, path);
+	if (rename(path, tombstone) && errno != ENOENT)
+		return -1;
+	if (empty(tombstone))
+		return -1;
+	for (size_t i = 0; i < sizeof old_files / sizeof *old_files; i++) {
+		plan_file(call, old_files[i], path);
 		if (unlink(path) && errno != ENOENT)
 			return -1;
 	}
-	plan_file(call, plan_durable, path);
-	plan_file(call, plan_latest, latest);
-	plan_file(call, plan_tombstone, tombstone);
-	if (rename(path, tombstone) && (errno != ENOENT || rename(latest, tombstone)))
-		return -1;
-	if (unlink(latest) && errno != ENOENT)
-		return -1;
-	return empty(tombstone);
+	return 0;
 }

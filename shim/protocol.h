@@ -18,6 +18,8 @@
  *   NETLINK_RESULT shim -> engine   errno bytes message stage         errno 0 = answered
  *   FIND           engine -> shim   searchPath type*                  runs nothing
  *   FIND_RESULT    shim -> engine   (outcome message)*                of each type, in their order
+ *   FORGET         engine -> shim   containerID name*                 Multus's file of it, and results of it
+ *   FORGET_RESULT  shim -> engine   errno message                     0 = they are gone
  *   DONE           engine -> shim   exitCode stdout stderr
  *
  * Beside the CNI variables a REQUEST has
@@ -45,16 +47,25 @@
  *   open      the namespace could not be opened or entered
  *   request   the answer could not be had, or the order breaks the rules (EPERM)
  *
- * A teardown plan (`<stateDir>/<containerID>@<ifName>.teardown`, and `.teardown.latest` where it has been
- * updated since it was last made durable) is a file of frames:
+ * An attachment's file (`<stateDir>/<containerID>@<ifName>.record`) holds its teardown plan and the record
+ * that the plan was made from, as frames:
  *   PLAN      version containerID ifName bootId attempted
  *   EXEC*     the DELs in the order to run them, those of a `group` one after another; after a
  *             failure the rest of the group is passed over (a chain stops at its first error),
  *             other groups go on. `group` is the number of the attachment, from 0, as they were made
- *   PLAN_END  count crc32                      of all bytes before this frame, 8 hex digits
+ *   RECORD    schema json                      for the engine; the shim passes over it
+ *   PLAN_END  count crc32                      the number of EXECs; of all bytes of the plan before this
+ *                                              frame, 8 hex digits
+ * An update is appended as another plan, and the last one that is whole counts. What was not written to its
+ * end, or did not come through a power loss, is passed over. When that is the end of the file, what the
+ * plan says of attempts may be older than what was done.
  * The attachments below `attempted` have been tried; the others are passed over as long as the machine
- * has not been started again since (/proc/sys/kernel/random/boot_id is `bootId`). A plan of version 1
- * ends its first frame with ifName, and all of it is run.
+ * has not been started again since (/proc/sys/kernel/random/boot_id is `bootId`), unless an update is passed
+ * over.
+ *
+ * Earlier releases kept the plan in a file of its own, `<containerID>@<ifName>.teardown`, beside the record
+ * (`.json`). It has no RECORD, version 2, or version 1, which ends its first frame with ifName and of which
+ * all is run.
  *
  * A plan of which a step failed is kept as it is, and the next DEL repeats all of it: CNI lets every
  * DEL be repeated. One that is done becomes `<containerID>@<ifName>.detached`, an empty file by which a
@@ -64,6 +75,8 @@
 #define PLEXUS_PROTOCOL_H
 
 #define PROTOCOL_VERSION "2"
+#define PLAN_VERSION "3"
+#define PLAN_VERSION_2 "2"
 #define PLAN_VERSION_1 "1"
 #define FRAME_MAX (16u << 20)
 #define FIELDS_MAX 64  /* of any frame that the shim reads, and of a REQUEST; the engine reads 120 */
@@ -72,6 +85,7 @@
 #define SOCKET_PATH "/run/plexus/plexus.sock"
 #define STATE_DIR "/var/lib/plexus"
 #define PLUGIN_DIRS "/etc/plexus/plugin-dirs"
+#define MULTUS_DIR "/var/lib/cni/multus"
 #define STANDALONE_PATH "/opt/cni/bin/plexus-standalone"
 
 enum frame_type {
@@ -79,6 +93,8 @@ enum frame_type {
 	FRAME_NETLINK = 4, FRAME_NETLINK_RESULT = 5, FRAME_DONE = 6,
 	FRAME_PLAN = 7, FRAME_PLAN_END = 8,
 	FRAME_FIND = 9, FRAME_FIND_RESULT = 10,
+	FRAME_RECORD = 11,
+	FRAME_FORGET = 12, FRAME_FORGET_RESULT = 13,
 };
 
 /* The fields of EXEC; further ones are ENV too. */

@@ -85,25 +85,23 @@ static enum cni_error without_plan(const struct call *call, struct buf *failures
 }
 
 /* Carries out what the call's plan holds. Returns CNI_OK when nothing is attached any more, else the
- * error to report, with its text in `failures`. An update that is damaged leaves the plan as it was made
- * at first, of which then all is run. */
+ * error to report, with its text in `failures`. A plan of an earlier release that was being updated counts
+ * as it was made at first, and all of it is run. */
 enum cni_error plan_replay(struct call *call, struct buf *failures)
 {
-	const char *format = plan_latest, *problem, *first;
+	const char *format = plan_record, *problem;
 	struct plan plan = { 0 };
 	char path[PATH_SIZE];
 	enum cni_error code;
 	int error;
 
-	first = problem = plan_load(call, plan_latest, &plan, &error);
-	if (problem && !error) {
-		problem = plan_load(call, plan_durable, &plan, &error);
-		if (!problem && first != plan_absent)
+	problem = plan_load(call, format, &plan, &error);
+	if (problem == plan_absent) {
+		format = plan_old;
+		problem = plan_load(call, format, &plan, &error);
+		plan_file(call, plan_old_latest, path);
+		if (!problem && !access(path, F_OK))
 			plan.attempted = INT_MAX;
-		if (problem != plan_absent || first == plan_absent)
-			format = plan_durable;
-		else
-			problem = first;
 	}
 	if (!problem) {
 		code = replay(call, &plan, failures);

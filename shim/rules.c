@@ -5,10 +5,10 @@
 
 /* The commands that each call may order. What was attached can be detached again in any call, and what
  * earlier calls have left over in those that attach nothing. */
-static const struct { const char *call, *commands; } rules[] = {
-	{ "ADD", " ADD CHECK DEL VERSION " }, { "CHECK", " ADD CHECK DEL VERSION " },
-	{ "DEL", " DEL VERSION " }, { "GC", " DEL GC VERSION " }, { "STATUS", " DEL STATUS VERSION " },
-	{ "AGENT", " DEL VERSION " },
+static const struct { const char *call, *commands[5]; } rules[] = {
+	{ "ADD", { "ADD", "CHECK", "DEL", "VERSION" } }, { "CHECK", { "ADD", "CHECK", "DEL", "VERSION" } },
+	{ "DEL", { "DEL", "VERSION" } }, { "GC", { "DEL", "GC", "VERSION" } },
+	{ "STATUS", { "DEL", "STATUS", "VERSION" } }, { "AGENT", { "DEL", "VERSION" } },
 };
 
 /* What the delegate gets as this variable: the order's, else the shim's own. */
@@ -39,12 +39,10 @@ static bool has_cni_variables(const struct frame *order, char message[PATH_SIZE]
 
 static bool may_order(const struct call *call, const char *command)
 {
-	char word[NUMBER_SIZE];
-
-	snprintf(word, sizeof word, " %s ", command);
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-		if (call_is(call, rules[i].call))
-			return !strchr(command, ' ') && strstr(rules[i].commands, word);
+		for (const char *const *each = rules[i].commands; call_is(call, rules[i].call) && *each; each++)
+			if (!strcmp(*each, command))
+				return true;
 	return false;
 }
 

@@ -116,6 +116,7 @@ const char *setting(const char *name, const char *fallback);
 int setting_ms(const char *name, int fallback);
 void call_init(struct call *call);
 bool call_is(const struct call *call, const char *command);
+bool is_container_id(const char *id);
 bool call_attaches(const struct call *call);
 void call_find_version(struct call *call, const char *conf);
 void call_check(struct call *call);
@@ -158,6 +159,9 @@ int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *onl
 int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message,
 		  const char **stage);
 
+/* multus.c */
+int forget_order(const struct call *call, const struct frame *f);
+
 /* plan.c */
 struct plan {
 	struct buf bytes;
@@ -165,11 +169,11 @@ struct plan {
 	size_t first;              /* where its first step is */
 	int steps, attempted;      /* groups from `attempted` on were never tried; INT_MAX: all may have been */
 };
-const char *plan_parse(struct plan *plan, const char *id, const char *ifname);
+bool plan_parse(struct plan *plan, const char *id, const char *ifname);
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 
 /* planfile.c */
-extern const char plan_latest[], plan_durable[], plan_tombstone[], plan_absent[];
+extern const char plan_record[], plan_old[], plan_old_latest[], plan_tombstone[], plan_absent[];
 void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]);
 const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error);
 bool plan_is_of_other_boot(const struct plan *plan);

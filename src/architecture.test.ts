@@ -25,7 +25,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   cri: [...engine, "grpc"],
   daemon: [...engine, ...adapters, "protocol"],
   standalone: [...engine, ...adapters, "protocol", "daemon/config"],
-  cli: [...engine, ...adapters, "daemon/config", "daemon/node-conf"],
+  cli: [...engine, ...adapters, "daemon/config", "daemon/node-conf", "daemon/report"],
 };
 
 /** What a folder's tests may import beyond that: plexusctl is tested against what the daemon serves. */

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { statusAnnotation } from "./annotation.ts";
+import { statusAnnotation } from "../../e2e/support/status-annotation.ts";
 import { asViewed, type Collection, type JsonObject, kinds, Store, type View } from "./store.ts";
 
 /**

@@ -1,14 +1,15 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { repositoryRoot } from "../support/paths.ts";
 import { type MatrixOptions, runMatrix } from "./matrix.ts";
-import { formatSummary, type MatrixReport, writeReport } from "./report.ts";
+import { formatSummary, writeReport } from "./report.ts";
+import { isLeaking, type MatrixReport, mergeReports } from "./results.ts";
 
 /**
  * The fault matrix: `make chaos` (docs/reliability.md). --runs random runs of --seed, or --fixed of
- * the fixed ones, or the one --scenario; SIGINT ends it early. What was found is in .cache/chaos.json; --write puts it into
- * docs/reliability.md, with --from that of an earlier run.
+ * the fixed ones, or the one --scenario; SIGINT ends it early. What was found is in .cache/chaos.json, or --out; --write
+ * puts it into docs/reliability.md. A long matrix can be made in parts, of --skip and --only a contender, and read --from all of them.
  */
 const { values } = parseArgs({
   options: {
@@ -17,7 +18,10 @@ const { values } = parseArgs({
     fixed: { type: "string" },
     scenario: { type: "string" },
     workers: { type: "string", default: "2" },
-    from: { type: "string" },
+    skip: { type: "string", default: "0" },
+    only: { type: "string" },
+    out: { type: "string", default: join(repositoryRoot, ".cache/chaos.json") },
+    from: { type: "string", multiple: true },
     write: { type: "boolean", default: false },
     verbose: { type: "boolean", default: false },
   },
@@ -33,20 +37,25 @@ async function run(): Promise<MatrixReport> {
     ...(values.fixed === undefined ? {} : { fixed: Number(values.fixed) }),
     seed,
     runs: Number(values.runs),
+    skip: Number(values.skip),
+    ...(values.only === undefined ? {} : { only: values.only }),
     workers: Number(values.workers),
     verbose: values.verbose,
     stop: stop.signal,
   };
   if (values.scenario === undefined && values.fixed === undefined) console.log(`SEED=${seed}`);
   const report = await runMatrix(options);
-  mkdirSync(join(repositoryRoot, ".cache"), { recursive: true });
-  writeFileSync(join(repositoryRoot, ".cache/chaos.json"), JSON.stringify(report));
+  mkdirSync(dirname(values.out), { recursive: true });
+  writeFileSync(values.out, JSON.stringify(report));
   return report;
 }
 
-const report: MatrixReport =
-  values.from === undefined ? await run() : JSON.parse(readFileSync(values.from, "utf8"));
+function read(path: string): MatrixReport {
+  return JSON.parse(readFileSync(path, "utf8"));
+}
+
+const report = values.from === undefined ? await run() : mergeReports(values.from.map(read));
 if (values.write) await writeReport(report);
 console.log(formatSummary(report));
-const [own] = report.contenders;
-process.exitCode = own !== undefined && own.leaking.length > 0 ? 1 : 0;
+const own = report.contenders.find(({ name }) => name === "Plexus");
+process.exitCode = own?.completed.some(isLeaking) === true ? 1 : 0;

@@ -1,9 +1,16 @@
 import { contenders } from "./contenders/all.ts";
-import { type FaultKind, faultKinds } from "./fault.ts";
+import { type Fault, faultKinds } from "./fault.ts";
 import { makeBuilds } from "./lab/builds.ts";
 import { type Completed, runTasks } from "./pool.ts";
-import { describeRun, type MatrixReport } from "./report.ts";
-import { fixedScenarios, formatScenario, parseScenario, randomScenario } from "./scenario.ts";
+import { describeRun } from "./report.ts";
+import { isLeaking, type MatrixReport } from "./results.ts";
+import {
+  fixedScenarios,
+  formatScenario,
+  parseScenario,
+  randomScenario,
+  type Scenario,
+} from "./scenario.ts";
 import type { Task } from "./worker.ts";
 
 /** Which runs are to be made. */
@@ -14,6 +21,10 @@ export interface MatrixOptions {
   readonly fixed?: number;
   readonly seed: string;
   readonly runs: number;
+  /** The random runs begin with that one of the seed. @default 0 */
+  readonly skip?: number;
+  /** The name of the only contender that takes part. @default all that are given */
+  readonly only?: string;
   readonly workers: number;
   /** Ends the matrix early: the runs that have begun are finished. */
   readonly stop?: AbortSignal;
@@ -26,9 +37,9 @@ export interface MatrixOptions {
 /** Makes the runs with every contender that is given; a line is printed for each that leaves something. */
 export async function runMatrix(options: MatrixOptions): Promise<MatrixReport> {
   await using builds = await makeBuilds();
-  const made: MatrixReport["contenders"] = [];
-  for (const { name, canHave } of contenders.filter((c) => c.isGiven())) {
-    const tasks = tasksOf(options, faultKinds.filter(canHave));
+  const made: MatrixReport["contenders"][number][] = [];
+  for (const { name, canHave } of contenders.filter((c) => takesPart(c, options))) {
+    const tasks = tasksOf(options, canHave);
     const completed = await runTasks(tasks, {
       contender: name,
       builds,
@@ -36,10 +47,16 @@ export async function runMatrix(options: MatrixOptions): Promise<MatrixReport> {
       stop: options.stop,
       onCompleted: reporter(name, tasks.length, options),
     });
-    made.push({ name, completed, leaking: completed.filter(isLeaking) });
+    made.push({ name, completed });
   }
-  const runs = Math.min(options.runs, ...made.map(({ completed }) => completed.length));
-  return { selection: selectionOf({ ...options, runs }), contenders: made };
+  return { selection: selectionOf(options), contenders: made };
+}
+
+function takesPart(
+  { name, isGiven }: (typeof contenders)[number],
+  { only = name }: MatrixOptions,
+): boolean {
+  return isGiven() && name === only;
 }
 
 /** Prints what is left as soon as it is found, and now and then how far the runs are. */
@@ -59,24 +76,21 @@ function reporter(
   };
 }
 
-function isLeaking({ result }: Completed): boolean {
-  return result.leaks.length > 0;
+/** The same runs for every contender, without those with a fault that it cannot have. */
+function tasksOf(options: MatrixOptions, canHave: (fault: Fault) => boolean): Task[] {
+  return scenariosOf(options)
+    .map((scenario, n) => ({ number: (options.skip ?? 0) + n, scenario }))
+    .filter(({ scenario }) => scenario.faults.every(canHave))
+    .map(({ number, scenario }) => ({ number, scenario: formatScenario(scenario) }));
 }
 
-function tasksOf(options: MatrixOptions, kinds: readonly FaultKind[]): Task[] {
-  const { scenario, fixed, seed, runs } = options;
-  const scenarios =
-    scenario !== undefined
-      ? [parseScenario(scenario)]
-      : fixed !== undefined
-        ? fixedScenarios(fixed, kinds)
-        : Array.from({ length: runs }, (_, n) =>
-            randomScenario(runs === 1 ? seed : `${seed}:${n}`, kinds),
-          );
-  return scenarios.map((each, number) => ({ number, scenario: formatScenario(each) }));
+function scenariosOf({ scenario, fixed, seed, runs, skip = 0 }: MatrixOptions): Scenario[] {
+  if (scenario !== undefined) return [parseScenario(scenario)];
+  if (fixed !== undefined) return fixedScenarios(fixed, faultKinds);
+  return Array.from({ length: runs }, (_, n) => randomScenario(`${seed}:${skip + n}`, faultKinds));
 }
 
-function selectionOf({ scenario, fixed, seed, runs }: MatrixOptions): string {
+function selectionOf({ scenario, fixed, seed }: MatrixOptions): string {
   if (scenario !== undefined) return `the scenario "${scenario}"`;
-  return fixed !== undefined ? `${fixed} fixed runs` : `${runs} random runs of SEED=${seed}`;
+  return fixed !== undefined ? `${fixed} fixed runs` : `random runs of SEED=${seed}`;
 }

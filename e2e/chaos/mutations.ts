@@ -79,8 +79,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: "what another process has finished is not brought back",
     file: "src/records/file-store.ts",
-    find: "if (!(await this.hasTombstone(record))) return;",
-    replace: 'if (this.#dir !== "") return;',
+    find: "if (!hasOldFiles(this.#dir, record)) throw",
+    replace: 'if (this.#dir === "") throw',
     scenario: "DEL net1/macvlan:before plexusd stop; repaired after DEL",
   },
 ];

@@ -1,10 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
-import { nodeBinary } from "../support/paths.ts";
 import type { Builds } from "./lab/builds.ts";
-import { namespaceFlags } from "./lab/place.ts";
+import { WorkerProcess } from "./lab/worker-process.ts";
 import type { RunResult } from "./run.ts";
-import type { Task, WorkerMessage } from "./worker.ts";
+import type { Task } from "./worker.ts";
 
 /** A task with what became of it. */
 export interface Completed extends Task {
@@ -22,7 +20,7 @@ export interface PoolOptions {
   readonly onCompleted: (completed: Completed) => void;
 }
 
-const taskLimitMs = 120_000;
+const limitMs = 120_000;
 
 /**
  * Carries out tasks on workers with a node each. A worker whose run left something is replaced, so
@@ -33,13 +31,15 @@ export async function runTasks(tasks: readonly Task[], options: PoolOptions): Pr
   const next = (): Task | undefined =>
     options.stop?.aborted === true ? undefined : waiting.shift();
   const completed: Completed[] = [];
+  const program = join(import.meta.dirname, "worker.ts");
+  const args = [options.contender, options.builds.gate, options.builds.previousShim];
   const work = async (): Promise<void> => {
-    let worker: Worker | undefined;
+    let worker: WorkerProcess<Task, RunResult> | undefined;
     try {
       for (let task = next(); task !== undefined; task = next()) {
         let result: RunResult;
         try {
-          worker ??= await Worker.start(options);
+          worker ??= await WorkerProcess.start<Task, RunResult>({ program, args, limitMs });
           result = await worker.run(task);
         } catch (error) {
           result = unfinished(error);
@@ -63,62 +63,4 @@ function unfinished(error: unknown): RunResult {
   const problem = error instanceof Error ? error.message : String(error);
   const leaks = [`the run could not be finished: ${problem}`];
   return { happened: [], add: "", dels: [], leaks, milliseconds: 0 };
-}
-
-/** One process in namespaces of its own. */
-class Worker {
-  readonly #process: ChildProcess;
-  readonly #exited: Promise<void>;
-
-  private constructor(child: ChildProcess) {
-    this.#process = child;
-    this.#exited = new Promise((resolve) => child.once("exit", () => resolve()));
-  }
-
-  static async start(options: PoolOptions): Promise<Worker> {
-    const program = join(import.meta.dirname, "worker.ts");
-    const { gate, previousShim } = options.builds;
-    const command = [nodeBinary(), program, options.contender, gate, previousShim];
-    const child = spawn("unshare", [...namespaceFlags, ...command], {
-      stdio: ["ignore", "inherit", "inherit", "ipc"],
-    });
-    const worker = new Worker(child);
-    try {
-      await worker.#next("ready");
-    } catch (error) {
-      await worker.end();
-      throw error;
-    }
-    return worker;
-  }
-
-  async run(task: Task): Promise<RunResult> {
-    this.#process.send(task);
-    const message = await this.#next("result");
-    if (message.kind !== "result") throw new Error("the worker answered something else");
-    return message.result;
-  }
-
-  async end(): Promise<void> {
-    this.#process.kill("SIGKILL");
-    await this.#exited;
-  }
-
-  async #next(expected: WorkerMessage["kind"]): Promise<WorkerMessage> {
-    const child = this.#process;
-    const answered = Promise.withResolvers<WorkerMessage>();
-    const onExit = (): void => answered.reject(new Error("a worker ended"));
-    const timer = setTimeout(() => answered.reject(new Error("a worker hangs")), taskLimitMs);
-    child.once("message", (message) => answered.resolve(message as WorkerMessage));
-    child.once("exit", onExit);
-    try {
-      const message = await answered.promise;
-      if (message.kind === "failed") throw new Error(`a worker failed: ${message.problem}`);
-      if (message.kind !== expected) throw new Error(`a worker sent ${message.kind}`);
-      return message;
-    } finally {
-      clearTimeout(timer);
-      child.off("exit", onExit);
-    }
-  }
 }

@@ -1,21 +1,10 @@
-import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { markdownTable, replaceSection } from "../support/markdown.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { type Moment, moments } from "./fault.ts";
 import type { Completed } from "./pool.ts";
-import type { RunResult } from "./run.ts";
+import { hasUnanswered, isLeaking, leavesNetwork, type MatrixReport } from "./results.ts";
 import { parseScenario } from "./scenario.ts";
-
-/** What all runs of all contenders found. */
-export interface MatrixReport {
-  /** Which runs these were, so that they can be made again. */
-  readonly selection: string;
-  readonly contenders: {
-    readonly name: string;
-    readonly completed: readonly Completed[];
-    readonly leaking: readonly Completed[];
-  }[];
-}
 
 /** One run on a line, with what it left below it. */
 export function describeRun(contender: string, { scenario, result }: Completed): string {
@@ -29,11 +18,12 @@ export function describeRun(contender: string, { scenario, result }: Completed):
 /** The figures of all contenders, for the terminal. */
 export function formatSummary({ selection, contenders }: MatrixReport): string {
   return contenders
-    .map(({ name, completed, leaking }) => {
+    .map(({ name, completed }) => {
       const count = completed.length;
+      const leaking = completed.filter(isLeaking);
       const reached = completed.filter((c) => c.result.happened.some((each) => each)).length;
       const mean = completed.reduce((sum, c) => sum + c.result.milliseconds, 0) / (count || 1);
-      const unanswered = completed.filter(({ result }) => hasUnanswered(result)).length;
+      const unanswered = completed.filter(hasUnanswered).length;
       const lines = leaking.map(({ scenario }) => `  make chaos SCENARIO="${scenario}"`);
       const head = `${name}: ${selection}: ${leaking.length} of ${count} runs left something`;
       return [
@@ -42,11 +32,6 @@ export function formatSummary({ selection, contenders }: MatrixReport): string {
       ].join("\n");
     })
     .join("\n");
-}
-
-/** Whether the runtime had to give up on a call that no fault had stopped. */
-function hasUnanswered({ add, dels }: RunResult): boolean {
-  return [add, ...dels].includes("no answer");
 }
 
 interface Cell {
@@ -76,7 +61,7 @@ function matrixTable(completed: readonly Completed[]): string {
       name,
       ...columns.map((c) => cellText(cells.get(`${c.operation} ${c.moment}`))),
     ]);
-  return markdown(head, body);
+  return markdownTable(head, body);
 }
 
 /** Faults against contenders: `runs / leaking`. */
@@ -91,16 +76,21 @@ function contenderTable(report: MatrixReport): string {
     }
   }
   const names = report.contenders.map((c) => c.name);
-  const total = report.contenders.map((c) => `${c.completed.length} / ${c.leaking.length}`);
+  const row = (
+    name: string,
+    count: (completed: readonly Completed[]) => number | string,
+  ): string[] => [name, ...report.contenders.map(({ completed }) => `${count(completed)}`)];
   const body = [...rows]
     .toSorted()
     .map(([fault, cells]) => [fault, ...names.map((name) => pair(cells.get(name)))]);
-  const unanswered = report.contenders.map(
-    (c) => `${c.completed.filter(({ result }) => hasUnanswered(result)).length}`,
-  );
-  return markdown(
+  return markdownTable(
     ["fault", ...names],
-    [...body, ["all runs", ...total], ["runs with a call that was never answered", ...unanswered]],
+    [
+      ...body,
+      row("all runs", (all) => `${all.length} / ${all.filter(isLeaking).length}`),
+      row("runs that left more than its own files", (all) => all.filter(leavesNetwork).length),
+      row("runs with a call that was never answered", (all) => all.filter(hasUnanswered).length),
+    ],
   );
 }
 
@@ -117,21 +107,16 @@ export async function writeReport(report: MatrixReport): Promise<void> {
     "",
     matrixTable(own?.completed ?? []),
   ].join("\n");
-  const text = await readFile(path, "utf8");
-  const between = /(<!-- matrix -->)[\s\S]*(<!-- end of matrix -->)/;
-  await writeFile(
-    path,
-    text.replace(between, (_, from, to) => `${from}\n\n${tables}\n\n${to}`),
-  );
+  await replaceSection(path, "matrix", tables);
 }
 
 function faultsThatHappened(
   completed: readonly Completed[],
 ): { fault: ReturnType<typeof parseScenario>["faults"][number]; leaking: boolean }[] {
-  return completed.flatMap(({ scenario, result }) =>
-    parseScenario(scenario)
-      .faults.filter((_, n) => result.happened[n])
-      .map((fault) => ({ fault, leaking: result.leaks.length > 0 })),
+  return completed.flatMap((run) =>
+    parseScenario(run.scenario)
+      .faults.filter((_, n) => run.result.happened[n])
+      .map((fault) => ({ fault, leaking: isLeaking(run) })),
   );
 }
 
@@ -156,11 +141,4 @@ function getOr<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const known = map.get(key) ?? make();
   map.set(key, known);
   return known;
-}
-
-function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
-  return [line(head), line(head.map((_, n) => (n === 0 ? "---" : "---:"))), ...rows.map(line)].join(
-    "\n",
-  );
 }

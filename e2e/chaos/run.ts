@@ -28,6 +28,8 @@ const callLimitMs = 6000;
 const faultlessLimitMs = 60_000;
 const delLimit = 6;
 const settleMs = 1500;
+/** Enough when nothing runs any more, unless a namespace was removed just now: the kernel empties it later. */
+const quietMs = 200;
 /** A daemon that was stopped goes on with what it was at: nothing may come of that any more. */
 const resumedMs = 150;
 
@@ -49,6 +51,7 @@ export async function carryOut(
     await sleep(25 * 2 ** n);
     dels.push(await run.call("DEL", []));
   }
+  if (!node.contender.emptiesNetns) await run.removeNetns();
   const leaks = await run.leaks();
   if (dels.at(-1)?.exitCode !== 0) leaks.unshift(`DEL never succeeded in ${delLimit} attempts`);
   await run.cleanUp();
@@ -63,23 +66,29 @@ export async function carryOut(
   };
 }
 
-class Run {
+/** The pod of that number. */
+export function sandboxOf(number: number): Sandbox {
+  return {
+    podName: `pod-${number}`,
+    podUid: `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`,
+    containerId: `chaos${number}`,
+    netns: `/run/netns/pod-${number}`,
+  };
+}
+
+/** One pod, and the calls that a scenario makes for it. */
+export class Run {
   readonly happened: boolean[];
-  readonly #scenario: Scenario;
+  readonly scenario: Scenario;
   readonly #node: Parts & { readonly reference: HostState };
   readonly #sandbox: Sandbox;
   #hasNetns = true;
 
   constructor(scenario: Scenario, number: number, node: Parts & { readonly reference: HostState }) {
-    this.#scenario = scenario;
+    this.scenario = scenario;
     this.#node = node;
     this.happened = scenario.faults.map(() => false);
-    this.#sandbox = {
-      podName: `pod-${number}`,
-      podUid: `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`,
-      containerId: `chaos${number}`,
-      netns: `/run/netns/pod-${number}`,
-    };
+    this.#sandbox = sandboxOf(number);
   }
 
   async prepare(): Promise<void> {
@@ -102,7 +111,7 @@ class Run {
   }
 
   /** One call with the scenario's fault for it; later DELs have none. */
-  async call(operation: Operation, faults = this.#scenario.faults): Promise<CallOutcome> {
+  async call(operation: Operation, faults = this.scenario.faults): Promise<CallOutcome> {
     const { contender } = this.#node;
     const fault = faults.find((f) => f.operation === operation);
     const injector = fault && new Injector(fault, this.#node, this.#sandbox);
@@ -110,7 +119,7 @@ class Run {
     const command = contender.command(operation, this.#sandbox, this.#options(fault));
     const call = startCall(
       command,
-      this.#scenario.faults.length > 0 ? callLimitMs : faultlessLimitMs,
+      this.scenario.faults.length > 0 ? callLimitMs : faultlessLimitMs,
     );
     const [outcome, isDone] = await Promise.all([
       call.outcome,
@@ -125,15 +134,26 @@ class Run {
     this.#hasNetns = false;
   }
 
-  /** What is there that was not before; what is about to end gets a moment to do so. */
+  /** What is left. Nothing counts that a daemon only holds on to, as Multus's does with namespaces. */
   async leaks(): Promise<string[]> {
+    const found = await this.#differences();
+    const { daemon, emptiesNetns } = this.#node.contender;
+    if (found.length === 0 || emptiesNetns || daemon === undefined) return found;
+    await daemon.kill();
+    await daemon.start();
+    return await this.#differences();
+  }
+
+  /** What is there that was not before; what is about to end gets a moment to do so. */
+  async #differences(): Promise<string[]> {
     const { place, contender, reference } = this.#node;
     const own = `namespace ${this.#sandbox.podName}`;
-    const wasStopped = this.#scenario.faults.some(
+    const wasStopped = this.scenario.faults.some(
       ({ target, action }) => target === "plexusd" && action === "stop",
     );
     if (wasStopped) await sleep(resumedMs);
-    const deadline = performance.now() + settleMs;
+    const now = performance.now();
+    const [deadline, quiet] = [now + settleMs, now + (contender.emptiesNetns ? quietMs : settleMs)];
     for (;;) {
       const known = [contender.daemon?.pid ?? 0];
       const { [own]: inNetns = [], ...state } = await readHostState(place, known);
@@ -142,8 +162,7 @@ class Run {
         ...compareHostStates(reference, state),
       ];
       const isOver = processes().every(({ pid }) => known.includes(pid));
-      if (found.length === 0 || (isOver && performance.now() > deadline - settleMs + 200))
-        return found;
+      if (found.length === 0 || (isOver && performance.now() > quiet)) return found;
       if (performance.now() > deadline) return found;
       await sleep(20);
     }
@@ -159,12 +178,12 @@ class Run {
     return {
       cniPath: [this.#node.gates.dir],
       previousRelease: fault?.action === "previous-release",
-      standalone: this.#scenario.faults.some((f) => f.target === "standalone"),
+      standalone: this.scenario.faults.some((f) => f.target === "standalone"),
     };
   }
 
   #markHappened(fault: Fault | undefined): void {
-    this.#scenario.faults.forEach((each, n) => {
+    this.scenario.faults.forEach((each, n) => {
       if (each === fault) this.happened[n] = true;
     });
   }

@@ -17,10 +17,11 @@ test("CHECK is for what is attached: not before ADD, not after DEL [R-0.4-24]", 
   expect(await plugins.order()).toEqual([]);
 });
 
-test("CHECK runs every network's plugins but those of disableCheck and of versions without CHECK [R-0.4-23] [R-0.4-24] [R-0.4-32] [R-1.0-25]", async ({
+test("CHECK with checkDelegates all runs every network's plugins but those of disableCheck and of versions without CHECK [R-0.4-23] [R-0.4-24] [R-0.4-32] [R-1.0-25]", async ({
   node,
   plugins,
 }) => {
+  const conf = node.conf({ checkDelegates: "all" });
   await node.nad("unchecked", {
     ...list("net-unchecked", { type: "gamma" }),
     disableCheck: "true",
@@ -30,7 +31,7 @@ test("CHECK runs every network's plugins but those of disableCheck and of versio
   await checked.mustAdd();
   for (const name of ["eth0", "net1"]) await checked.addLink(name);
   await plugins.clear();
-  expect(await checked.check()).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(await checked.check({ conf })).toMatchObject({ exitCode: 0, stdout: "" });
   expect(await plugins.order()).toEqual([
     "CHECK default-first/eth0",
     "CHECK default-second/eth0",
@@ -39,6 +40,20 @@ test("CHECK runs every network's plugins but those of disableCheck and of versio
   for (const { stdin } of await plugins.executions())
     expect(JSON.parse(stdin ?? "")).toHaveProperty("prevResult.interfaces");
   await checked.mustDel();
+});
+
+test("CHECK of a further network verifies its record and interface, and runs no plugin of it", async ({
+  plugins,
+  pod,
+}) => {
+  await pod.mustAdd();
+  for (const name of ["eth0", "net1", "net2"]) await pod.addLink(name);
+  await plugins.clear();
+  await pod.mustCheck();
+  expect(await plugins.order()).toEqual(["CHECK default-first/eth0", "CHECK default-second/eth0"]);
+  await pod.run("ip", "link", "del", "net2");
+  expect(specifiedError(await pod.check()).msg).toMatch("beta (net2): interface net2 is gone");
+  await pod.mustDel();
 });
 
 test("CHECK uses the runtime's prevResult where later plugins have changed ours [R-0.4-20] [R-0.4-30] [R-1.0-16]", async ({

@@ -41,6 +41,22 @@ test("comma form: own namespace, another one, with and without an interface name
   expect(await names(pod)).toEqual([]);
 });
 
+test("the annotations that the runtime hands over are the pod's, whatever is known elsewhere", async ({
+  node,
+}) => {
+  const pod = await node.pod("described", { uid: "uid-described", networks: "bridge" });
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "macvlan,ptp" };
+  const runtimeConfig = { "io.kubernetes.cri.pod-annotations": annotations };
+  await pod.mustAdd({ runtimeConfig });
+  expect(await statusNames(pod)).toEqual([
+    ["default", "eth0", true],
+    ["default/macvlan", "net1", false],
+    ["default/ptp", "net2", false],
+  ]);
+  await pod.mustDel({ runtimeConfig });
+  expect(await names(pod)).toEqual([]);
+});
+
 test("JSON form: namespace and interface keys; foreign keys are no error [N-4.1.2a] [N-4.1.2.1a] [N-4.1.2.1.1] [N-4.1.2.1.2] [N-4.1.2.1.5a] [N-4.1.2.1.5.1]", async ({
   node,
 }) => {

@@ -176,3 +176,19 @@ test("traffic takes the chosen route", async ({ node }) => {
   await pod.ping("198.51.100.1");
   await pod.mustDel();
 });
+
+test("one network has the IPv4 default route and another the IPv6 one (multus.md §2.8)", async ({
+  node,
+}) => {
+  const networks = [
+    { name: "plain", "default-route": ["10.71.0.1"] },
+    { name: "routed", "default-route": ["fd00:72::1"] },
+  ];
+  const pod = await node.pod("two-families", { networks });
+  await pod.mustAdd();
+  expect(await routesOf(pod)).toEqual({
+    v4: ["via 10.71.0.1 dev net1"],
+    v6: ["via fd00:72::1 dev net2"],
+  });
+  await pod.mustDel();
+});

@@ -148,6 +148,10 @@ test("requests become runtimeConfig of the plugins that declare the capability [
     bandwidth: { ingressRate: 2048, ingressBurst: 1600 },
   };
   const pod = await node.pod("requests", { networks: [request] });
+  const link = { name: "net1", mac: request.mac, sandbox: `/run/netns/${pod.netns}` };
+  const ips = request.ips.map((address) => ({ address, interface: 0 }));
+  const served = { cniVersion: "1.0.0", interfaces: [link], ips };
+  await plugins.script("beta", "ADD", { stdout: JSON.stringify(served) });
   await pod.mustAdd();
   const [alpha, beta] = (await plugins.executions()).filter((e) => e.ifName === "net1");
   expect(confOf(alpha).runtimeConfig).toEqual({

@@ -1,9 +1,8 @@
-import { existsSync } from "node:fs";
 import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Result } from "execa";
 import { expect } from "vitest";
-import { formatRecord, parseRecord } from "#records/record-file.ts";
+import { formatRecord, parsePlan, parseRecord } from "#records/record-file.ts";
 import { errorOf } from "../support/cni-call.ts";
 import { Daemon } from "../support/daemon.ts";
 import { distPath, nodeBinary } from "../support/paths.ts";
@@ -37,7 +36,7 @@ test("a DEL that failed and is never repeated is shown, and the next pod's DEL c
   expect(await plugins.order("c-never-repeated"), "an ADD does not wait for it").toEqual([]);
   await next.mustDel();
   expect(await plugins.order("c-never-repeated")).toEqual(["DEL alpha/net1"]);
-  expect(left.keptFiles()).toEqual([]);
+  expect(left.isRecorded).toBe(false);
   expect(await orphans(node)).not.toContain("default/never-repeated");
   expect(await status(node)).toContain("leftovers: 0");
 });
@@ -59,7 +58,7 @@ test("what an ADD could not undo is completed in the same way", async ({
   await endBackoff(node, pod);
   await addAndDel(node, "after-it");
   expect(await plugins.order(pod.containerId)).toEqual(["DEL alpha/net1"]);
-  expect(pod.keptFiles()).toEqual([]);
+  expect(pod.isRecorded).toBe(false);
 });
 
 test("a connected `plexus agent` completes it as soon as it is due, without any call", async ({
@@ -76,7 +75,7 @@ test("a connected `plexus agent` completes it as soon as it is due, without any 
     logFile: join(node.lab.dir, "agent.log"),
   });
   try {
-    await waitUntil("the leftover is detached", () => left.keptFiles().length === 0);
+    await waitUntil("the leftover is detached", () => !left.isRecorded);
   } finally {
     await agent.stop("SIGTERM");
   }
@@ -105,7 +104,7 @@ test("plexusctl gc tries all that is left at once, and says what became of each"
       .map(({ name, containerId }) => `default/${name} (${containerId}@eth0): detached`)
       .join("\n"),
   });
-  for (const left of lefts) expect(left.keptFiles()).toEqual([]);
+  for (const left of lefts) expect(left.isRecorded).toBe(false);
   expect(await gc(node, plugins)).toMatchObject({ exitCode: 0, stdout: "nothing is left over" });
 });
 
@@ -130,16 +129,14 @@ async function endBackoff(
   node: PlexusNode,
   { containerId, recordPath: path }: TestPod,
 ): Promise<void> {
-  await waitUntil("the last update is durable", () => !existsSync(`${path}.latest`));
   await node.stopDaemon();
-  const record = parseRecord(await readFile(path, "utf8"), {
-    path,
-    key: { containerId, ifName: "eth0" },
-  });
+  const place = { path, key: { containerId, ifName: "eth0" } };
+  const file = await readFile(path);
+  const record = parseRecord(file, place);
   const failedAt = new Date(Date.now() - 3_600_000).toISOString();
   const first = { firstFailedAt: failedAt, attempts: 1, lastError: "" };
   const teardown = { ...first, ...record.teardown, failedAt };
-  await writeFile(path, formatRecord({ ...record, teardown }));
+  await writeFile(path, formatRecord({ ...record, teardown }, parsePlan(file, place)));
   await node.startDaemon("--http", http);
 }
 

@@ -13,6 +13,7 @@ import { test } from "../support/test.ts";
 import type { PodOptions, TestPod } from "../support/test-pod.ts";
 
 test.beforeAll(async ({ node }) => {
+  node.confExtra = { checkDelegates: "all" };
   await node.lab.addUplink("up0");
 });
 

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { errorOf } from "../support/cni-call.ts";
 import { hostKinds } from "../support/host-state.ts";
-import { bridge, list, macvlan, ptp } from "../support/networks.ts";
+import { bridge, hostLocal, list, macvlan, ptp } from "../support/networks.ts";
 import { test } from "../support/test.ts";
 
 test.beforeAll(async ({ node }) => {
@@ -114,5 +114,41 @@ test("requests for the default network come with its annotation", async ({ node 
   const result = await pod.mustAdd();
   expect(result.ips).toMatchObject([{ address: "10.97.0.2/24" }]);
   expect((await pod.links()).eth0?.address).toBe("02:cc:00:00:00:02");
+  await pod.mustDel();
+});
+
+test("undeclared requests reach plugins that read CNI_ARGS, and fail the ADD of those that do not", async ({
+  node,
+}) => {
+  const requests = { ips: ["10.44.9.9/24"], mac: "02:dd:00:00:00:09" };
+  const networks = [{ name: "bridge-args", ...requests }];
+  const refused = await node.pod("undeclared", { networks });
+  expect(errorOf(await refused.add()).msg).toMatch(/capability "ips", "mac"/);
+  node.confExtra = { undeclaredRequests: "cniArgs" };
+  const served = await node.pod("cni-args", { networks });
+  await served.mustAdd();
+  expect(await served.addresses("net1")).toEqual(requests.ips);
+  expect((await served.links()).net1?.address).toBe(requests.mac);
+  await served.mustDel();
+  await node.nad("ptp", ptp("ptp", 47));
+  const ignored = await node.pod("ignored", { networks: [{ name: "ptp", mac: requests.mac }] });
+  const before = await node.hostState();
+  expect(errorOf(await ignored.add()).msg).toMatch(
+    /network default\/ptp \(net1\): plugin ptp ignored the key "mac": the pod asks for 02:dd:00:00:00:09, the result has /,
+  );
+  expect(await node.changesSince(before)).toEqual([]);
+  node.confExtra = {};
+});
+
+test("host-local leases an address of each family although it reads CNI_ARGS, too", async ({
+  node,
+}) => {
+  const capabilities = { ips: true };
+  const ipam = hostLocal(46, { v6: true });
+  await node.nad("dual", bridge("dual", 46, { ipam, capabilities }));
+  const ips = ["10.46.0.77/24", "fd00:46::77/64"];
+  const pod = await node.pod("dual", { networks: [{ name: "dual", ips }] });
+  await pod.mustAdd();
+  expect(await pod.addresses("net1")).toEqual(ips);
   await pod.mustDel();
 });

@@ -117,7 +117,7 @@ test("DEL without a daemon and without a plan is success where everything was de
   expect(await plugins.order()).toEqual([]);
 });
 
-test("without a daemon ADD fails after its wait, CHECK and GC at once with code 11, STATUS with code 50", async ({
+test("without a daemon ADD and CHECK fail after their wait with code 11, GC at once, STATUS with code 50", async ({
   node,
 }) => {
   const pod = await node.pod("waits");
@@ -127,9 +127,12 @@ test("without a daemon ADD fails after its wait, CHECK and GC at once with code 
     code: 11,
     msg: expect.stringContaining("plexusd"),
   });
-  expect(errorOf(await pod.check()).code).toBe(11);
+  expect(errorOf(await pod.check({ env: soon }))).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("after 100 ms"),
+  });
   expect(errorOf(await node.call({ command: "GC", conf })).code).toBe(11);
-  expect(errorOf(await node.call({ command: "STATUS", conf })).code).toBe(50);
+  expect(errorOf(await node.call({ command: "STATUS", conf, env: soon })).code).toBe(50);
   expect((await node.call({ command: "VERSION", conf })).exitCode).toBe(0);
   await node.startDaemon();
 });

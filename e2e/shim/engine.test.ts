@@ -38,7 +38,7 @@ function plan(bench: Bench, ifName = "eth0"): string {
   const mark = join(bench.dir, "detached");
   bench.plugin("mark", `echo "$CNI_COMMAND" >>${mark}`);
   const steps = [{ type: "mark", path: bench.bin, env: ["CNI_COMMAND=DEL"] }];
-  const file = join(bench.state, `c1@${ifName}.teardown`);
+  const file = join(bench.state, `c1@${ifName}.record`);
   writeFileSync(file, encodePlan({ containerId: "c1", ifName, steps }), { mode: 0o600 });
   return mark;
 }
@@ -283,7 +283,7 @@ eachBuild("a connection that is lost in the middle", (bench) => {
       "plexusd went away during the call; what was attached has been detached again",
     );
     expect(existsSync(mark)).toBe(true);
-    expect(existsSync(join(bench().state, "c1@eth0.teardown"))).toBe(false);
+    expect(existsSync(join(bench().state, "c1@eth0.record"))).toBe(false);
   });
 
   test("ADD says what could not be detached", async () => {

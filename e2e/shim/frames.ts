@@ -14,6 +14,9 @@ export const FrameType = {
   planEnd: 8,
   find: 9,
   findResult: 10,
+  record: 11,
+  forget: 12,
+  forgetResult: 13,
 } as const;
 
 export type FieldValue = string | number | Uint8Array;
@@ -78,14 +81,15 @@ export interface PlanParts {
 /** This boot's id, as the kernel has it. */
 export const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 
-/** The bytes of a teardown plan, of version 1 where neither boot nor attempts are given. */
+/** The bytes of a teardown plan, of version 1 where neither boot nor attempts are given, else with its record. */
 export function encodePlan(parts: PlanParts): Buffer {
   const { containerId, ifName, attempted, steps } = parts;
   const isFirst = attempted === undefined && parts.bootId === undefined;
-  const { version = isFirst ? "1" : "2" } = parts;
+  const { version = isFirst ? "1" : "3" } = parts;
   const tail = isFirst ? [] : [parts.bootId ?? bootId, attempted ?? 1];
   const head = encodeFrame(FrameType.plan, [version, containerId, ifName, ...tail]);
-  const body = Buffer.concat([head, ...steps.map(encodeExec)]);
+  const record = version === "3" ? [encodeFrame(FrameType.record, ["2", "{}"])] : [];
+  const body = Buffer.concat([head, ...steps.map(encodeExec), ...record]);
   const sum = crc32(body).toString(16).padStart(8, "0");
   return Buffer.concat([body, encodeFrame(FrameType.planEnd, [steps.length, sum])]);
 }

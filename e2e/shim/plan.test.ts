@@ -20,19 +20,14 @@ import { expect, test } from "vitest";
 import { bootId, type ExecOrder, encodeFrame, encodePlan, FrameType } from "./frames.ts";
 import { type Answer, type Bench, cniError, eachBuild } from "./harness.ts";
 
-/** A plan on disk, with a record beside it, whose steps note their name and environment. */
+/** A plan on disk, whose steps note their name and environment. */
 class Plan {
   readonly file: string;
-  /** An update that is not durable yet. */
-  readonly latest: string;
-  readonly record: string;
   readonly #bench: Bench;
 
   constructor(bench: Bench) {
     this.#bench = bench;
-    this.file = join(bench.state, "c1@eth0.teardown");
-    this.latest = `${this.file}.latest`;
-    this.record = join(bench.state, "c1@eth0.json");
+    this.file = join(bench.state, "c1@eth0.record");
     for (const name of ["a", "b", "c", "d"]) this.step(name, "");
   }
 
@@ -57,7 +52,6 @@ class Plan {
 
   writeRaw(bytes: Uint8Array): void {
     writeFileSync(this.file, bytes, { mode: 0o600 });
-    writeFileSync(this.record, "{}");
   }
 
   replay(env: Record<string, string> = {}): Promise<Answer> {
@@ -76,7 +70,7 @@ class Plan {
 }
 
 eachBuild("DEL from the plan", (bench) => {
-  test("runs every step in order, removes plan and record, and leaves a tombstone", async () => {
+  test("runs every step in order, removes the plan, and leaves a tombstone", async () => {
     const plan = new Plan(bench());
     plan.write([
       { type: "c", group: "net2" },
@@ -112,13 +106,6 @@ eachBuild("DEL from the plan", (bench) => {
     plan.write([]);
     expect(await plan.replay()).toMatchObject({ code: 0, stdout: "" });
     expect(existsSync(plan.file)).toBe(false);
-  });
-
-  test("a plan without its record is done just the same", async () => {
-    const plan = new Plan(bench());
-    plan.writeRaw(plan.write([{}]));
-    writeFileSync(plan.record, "");
-    expect(await plan.replay()).toMatchObject({ code: 0 });
   });
 
   test("uses today's CNI_NETNS where it is a network namespace", async () => {
@@ -158,11 +145,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(error.msg).toBe('could not detach: b: { "code": 7,  "msg": "still busy" } ');
     expect(plan.ran.map((line) => line[0])).toEqual(["c", "b", "d"]);
     expect(readFileSync(plan.file)).toEqual(written);
-    expect(readdirSync(bench().state).sort()).toEqual([
-      ".gc.lock",
-      "c1@eth0.json",
-      "c1@eth0.teardown",
-    ]);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.record"]);
 
     plan.step("b", "");
     expect(await plan.replay()).toMatchObject({ code: 0 });
@@ -245,7 +228,7 @@ eachBuild("DEL from the plan", (bench) => {
   test("the longest names still make a file name", async () => {
     const [containerId, ifName] = ["c".repeat(200), "e".repeat(15)];
     const bytes = encodePlan({ containerId, ifName, steps: [] });
-    const file = join(bench().state, `${containerId}@${ifName}.teardown.latest`);
+    const file = join(bench().state, `${containerId}@${ifName}.record`);
     writeFileSync(file, bytes, { mode: 0o600 });
     const env = { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName };
     expect(await new Plan(bench()).replay(env)).toMatchObject({ code: 0 });
@@ -295,7 +278,7 @@ eachBuild("DEL from the plan", (bench) => {
   });
 });
 
-eachBuild("a plan of version 2", (bench) => {
+eachBuild("a plan that knows its progress", (bench) => {
   const steps = [
     { type: "c", group: "2" },
     { type: "b", group: "1" },
@@ -325,66 +308,107 @@ eachBuild("a plan of version 2", (bench) => {
     },
   );
 
+  /** Writes plans one after the other into the file, as updates are. */
+  const writeAll = (plan: Plan, ...updates: Buffer[]): void =>
+    plan.writeRaw(Buffer.concat(updates));
+
   test("counts by its newest update", async () => {
     const plan = new Plan(bench());
-    plan.write(steps, { attempted: 2 });
-    renameSync(plan.file, plan.latest);
-    plan.write(steps, { attempted: 0 });
-    writeFileSync(`${plan.record}.latest`, "{}");
+    const first = plan.write(steps, { attempted: 0 });
+    writeAll(plan, first, plan.write([], { attempted: 3 }), plan.write(steps, { attempted: 2 }));
     expect(await plan.replay()).toMatchObject({ code: 0 });
     expect(plan.names).toEqual(["b", "a"]);
     expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
   });
 
-  test.each<[string, (plan: Plan) => void]>([
-    ["damaged", (plan) => writeFileSync(plan.latest, "", { mode: 0o600 })],
+  test.each<[string, (update: Buffer) => Buffer]>([
+    ["cut short", (update) => update.subarray(0, -1)],
+    ["cut short in its first frame", (update) => update.subarray(0, 7)],
+    ["altered", (update) => update.fill(1, 60, 62)],
+    ["zeroed", (update) => update.fill(0)],
     [
-      "a link",
-      (plan) => {
-        renameSync(plan.latest, `${plan.latest}.real`);
-        symlinkSync(`${plan.latest}.real`, plan.latest);
-      },
+      "of another attachment",
+      (update) => Buffer.from(update.toString("latin1").replaceAll("c1", "c2"), "latin1"),
     ],
-  ])("whose update is %s is replayed whole: nobody knows what was tried", async (_, spoil) => {
-    const plan = new Plan(bench());
-    plan.write([], { attempted: 2 });
-    renameSync(plan.file, plan.latest);
-    plan.write(steps, { attempted: 0 });
-    spoil(plan);
-    expect(await plan.replay()).toMatchObject({ code: 0 });
-    expect(plan.names).toEqual(["c", "b", "a"]);
-    expect(existsSync(plan.latest)).toBe(false);
-  });
+  ])(
+    "whose newest update is %s is replayed whole: nobody knows what was tried",
+    async (_, spoil) => {
+      const plan = new Plan(bench());
+      const first = plan.write(steps, { attempted: 0 });
+      writeAll(plan, first, spoil(plan.write([], { attempted: 2 })));
+      expect(await plan.replay()).toMatchObject({ code: 0 });
+      expect(plan.names).toEqual(["c", "b", "a"]);
+      expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
+    },
+  );
 
-  test("of which only the update is left is replayed, and becomes the tombstone", async () => {
+  test("with an altered update between whole ones counts by the newest", async () => {
     const plan = new Plan(bench());
-    plan.write(steps, { attempted: 1 });
-    renameSync(plan.file, plan.latest);
+    const altered = plan.write(steps, { attempted: 3 }).fill(1, 60, 62);
+    const first = plan.write(steps, { attempted: 0 });
+    writeAll(plan, first, altered, plan.write(steps, { attempted: 1 }));
     expect(await plan.replay()).toMatchObject({ code: 0 });
     expect(plan.names).toEqual(["a"]);
-    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
   });
 
-  test("of which a step failed is kept with its update", async () => {
+  test("of which a step failed is kept with its updates", async () => {
     const plan = new Plan(bench());
     plan.step("a", "exit 1");
-    plan.write(steps, { attempted: 1 });
-    renameSync(plan.file, plan.latest);
-    plan.write(steps, { attempted: 0 });
+    const both = Buffer.concat([
+      plan.write(steps, { attempted: 0 }),
+      plan.write(steps, { attempted: 1 }),
+    ]);
+    plan.writeRaw(both);
     expect(cniError(await plan.replay()).code).toBe(102);
-    expect(existsSync(plan.latest) && existsSync(plan.file)).toBe(true);
+    expect(readFileSync(plan.file)).toEqual(both);
   });
 
   test.each([
     ["a group that is no number", [{ group: "net1" }], {}],
     ["attempts that are no number", [], { attempted: "all" }],
     ["the version of the first", [], { version: "1" }],
-    ["a version to come", [], { version: "3" }],
+    ["a version to come", [], { version: "4" }],
   ])("with %s is damaged", async (_, odd, parts) => {
     const plan = new Plan(bench());
     plan.write(odd, { attempted: 1, ...parts });
     expect(cniError(await plan.replay()).code).toBe(6);
     expect([plan.ran, existsSync(plan.file)]).toEqual([[], true]);
+  });
+});
+
+eachBuild("a plan of an earlier release", (bench) => {
+  const steps = [
+    { type: "b", group: "1" },
+    { type: "a", group: "0" },
+  ];
+  /** Puts the plan where earlier releases had it, with the record and perhaps updates beside it. */
+  const writeOld = (plan: Plan, parts: object, besides: readonly string[]): void => {
+    plan.write(steps, parts);
+    renameSync(plan.file, join(bench().state, "c1@eth0.teardown"));
+    for (const suffix of besides) writeFileSync(join(bench().state, `c1@eth0.${suffix}`), "{}");
+  };
+
+  test.each([
+    [{}, [], ["b", "a"]],
+    [{ attempted: 1, version: "2" }, ["json"], ["a"]],
+    [{ attempted: 1, version: "2", bootId: "" }, ["json"], ["b", "a"]],
+    [{ attempted: 1, version: "2" }, ["json", "json.latest", "teardown.latest"], ["b", "a"]],
+  ])("%j with %j beside it is replayed, and all are removed", async (parts, besides, names) => {
+    const plan = new Plan(bench());
+    writeOld(plan, parts, besides);
+    expect(await plan.replay()).toMatchObject({ code: 0 });
+    expect(plan.names).toEqual(names);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
+    expect(statSync(join(bench().state, "c1@eth0.detached"))).toMatchObject({ size: 0 });
+  });
+
+  test("counts for nothing beside a record of this one", async () => {
+    const plan = new Plan(bench());
+    writeOld(plan, {}, ["json"]);
+    plan.write([{ type: "c", group: "0" }], { attempted: 1 });
+    expect(await plan.replay()).toMatchObject({ code: 0 });
+    expect(plan.names).toEqual(["c"]);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
   });
 });
 
@@ -429,13 +453,13 @@ eachBuild("a plan that somebody else may have written", (bench) => {
 });
 
 eachBuild("a damaged plan", (bench) => {
-  const expectKept = async (plan: Plan, bytes: Uint8Array, why: string): Promise<void> => {
+  const expectKept = async (plan: Plan, bytes: Uint8Array): Promise<void> => {
     plan.writeRaw(bytes);
     const error = cniError(await plan.replay());
     expect(error.code).toBe(6);
     expect(error.msg).toBe(
-      `could not detach: teardown plan ${plan.file} is damaged: ${why}; it was kept: ` +
-        "start plexusd to detach from the record, or detach by hand",
+      `could not detach: teardown plan ${plan.file} is damaged: it is cut short, altered, or of another ` +
+        "attachment or release; it was kept: start plexusd to detach from the record, or detach by hand",
     );
     expect(plan.ran).toEqual([]);
     expect(readFileSync(plan.file)).toEqual(Buffer.from(bytes));
@@ -444,14 +468,8 @@ eachBuild("a damaged plan", (bench) => {
   test("cut anywhere: nothing is run, the plan is kept", async () => {
     const plan = new Plan(bench());
     const bytes = plan.write([{}, { type: "b" }]);
-    const head = 5 + 6 + 7 + 9;
-    for (let length = 0; length < bytes.length; length += 7) {
-      const why =
-        length < head
-          ? "it is no plan of a version known here for this attachment"
-          : "it is cut short or altered";
-      await expectKept(plan, bytes.subarray(0, length), why);
-    }
+    for (let length = 0; length < bytes.length; length += 7)
+      await expectKept(plan, bytes.subarray(0, length));
   });
 
   test("a flipped bit anywhere: nothing is run, the plan is kept", async () => {
@@ -467,15 +485,14 @@ eachBuild("a damaged plan", (bench) => {
   });
 
   test.each([
-    ["something after its end", "it is cut short or altered"],
-    ["another container", "it is no plan of a version known here for this attachment"],
-    ["another interface", "it is no plan of a version known here for this attachment"],
-    ["another version", "it is no plan of a version known here for this attachment"],
-    ["a wrong count", "it is cut short or altered"],
-    ["a malformed step", "it is cut short or altered"],
-    ["a netlink step", "it is cut short or altered"],
-    ["no plan frame", "it is no plan of a version known here for this attachment"],
-  ])("%s", async (defect, why) => {
+    "another container",
+    "another interface",
+    "another version",
+    "a wrong count",
+    "a malformed step",
+    "a netlink step",
+    "no plan frame",
+  ])("%s", async (defect) => {
     const plan = new Plan(bench());
     const good = plan.write([{}]);
     const body = good.subarray(
@@ -488,7 +505,6 @@ eachBuild("a damaged plan", (bench) => {
       return Buffer.concat([bytes, encodeFrame(FrameType.planEnd, [2, sum(bytes)])]);
     };
     const plans: Record<string, () => Buffer> = {
-      "something after its end": () => Buffer.concat([good, Buffer.of(0)]),
       "another container": () => plan.write([{}], { containerId: "c2" }),
       "another interface": () => plan.write([{}], { ifName: "eth1" }),
       "another version": () => plan.write([{}], { version: "2" }),
@@ -497,7 +513,7 @@ eachBuild("a damaged plan", (bench) => {
       "a netlink step": () => odd(encodeFrame(FrameType.netlink, ["", ""])),
       "no plan frame": () => good.subarray(27),
     };
-    await expectKept(plan, plans[defect]!(), why);
+    await expectKept(plan, plans[defect]!());
   });
 });
 

@@ -25,7 +25,7 @@ function victim(bench: Bench): { readonly path: string; isUnchanged(): boolean }
   return { path, isUnchanged: () => readFileSync(path, "utf8") === "root:*:::::::\n" };
 }
 
-const planFile = (bench: Bench): string => join(bench.state, "c1@eth0.teardown");
+const planFile = (bench: Bench): string => join(bench.state, "c1@eth0.record");
 
 function plan(bench: Bench, step: Partial<ExecOrder>): Buffer {
   const steps = [{ type: "noop", path: bench.bin, env: ["CNI_COMMAND=DEL"], ...step }];
@@ -116,8 +116,8 @@ eachBuild("a stolen plexusd that plants symbolic links", (bench) => {
   test("has no file of the host emptied in place of a plan [S-106]", async () => {
     const { path, isUnchanged } = victim(bench());
     bench().plugin("noop", "");
-    symlinkSync(path, planFile(bench()));
-    writeFileSync(`${planFile(bench())}.latest`, plan(bench(), {}), { mode: 0o600 });
+    writeFileSync(join(bench().state, "c1@eth0.teardown"), plan(bench(), {}), { mode: 0o600 });
+    symlinkSync(path, join(bench().state, "c1@eth0.detached"));
     const error = cniError(await bench().run({ env: { CNI_COMMAND: "DEL" } }));
     expect(error).toMatchObject({
       code: 5,

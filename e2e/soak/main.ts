@@ -43,8 +43,7 @@ async function reExecute(): Promise<number> {
 
 async function prepare(gate: string): Promise<Parts> {
   const place = await preparePlace(gate);
-  const api = new KubeApi();
-  await api.listen();
+  const api = await KubeApi.start(join(place.root, "etc"));
   soakNetworks.forEach(({ nad }, n) => {
     const ipam = { type: "host-local", ranges: [[{ subnet: `10.${80 + n}.0.0/16` }]] };
     const plugin = { type: "macvlan", master: "up0", mode: "bridge", ipam };

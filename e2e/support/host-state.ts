@@ -103,20 +103,12 @@ export async function readHostState(
       .map((section) => section.split("\n"))
       .map(([kind, ...lines]) => [
         kind,
-        withUpdates(lines.map((line) => line.trim()).filter(Boolean)).sort(),
+        lines
+          .map((line) => line.trim())
+          .filter(Boolean)
+          .sort(),
       ]),
   );
-}
-
-/**
- * Records with the content that counts: an update is kept beside the file, as `*.latest`, until it is
- * durable and replaces the file.
- */
-function withUpdates(lines: readonly string[]): string[] {
-  const isUpdate = (line: string): boolean => /\.latest(?: |$)/.test(line);
-  const updated = lines.filter(isUpdate).map((line) => line.replace(".latest", ""));
-  const names = new Set(updated.map((line) => line.split(" ")[0]));
-  return [...lines.filter((l) => !isUpdate(l) && !names.has(l.split(" ")[0])), ...updated];
 }
 
 /**

@@ -3,6 +3,12 @@
 import { Daemon } from "./daemon.ts";
 import { distPath, nodeBinary } from "./paths.ts";
 
+/** What keeps plexusd small, as deploy/base/daemonset.yaml has it: flags of Node, and a variable of glibc. */
+export const smallMemory = {
+  flags: ["--max-semi-space-size=1", "--optimize-for-size"],
+  env: { MALLOC_ARENA_MAX: "2" },
+};
+
 /** Where a plexusd without a cluster keeps what it works with. */
 export interface PlexusdPaths {
   readonly socket: string;

@@ -131,19 +131,14 @@ export class TestPod {
     must(await this.del(changes), "DEL");
   }
 
-  /** Path of the attachment record of `eth0`. */
+  /** Path of the attachment record of `eth0`, which has the teardown plan, too. */
   get recordPath(): string {
-    return join(this.#node.stateDir, `${this.containerId}@eth0.json`);
+    return join(this.#node.stateDir, `${this.containerId}@eth0.record`);
   }
 
-  /** Path of the teardown plan of `eth0`. */
-  get planPath(): string {
-    return join(this.#node.stateDir, `${this.containerId}@eth0.teardown`);
-  }
-
-  /** Those of the record and the teardown plan that exist. */
-  keptFiles(): string[] {
-    return [this.recordPath, this.planPath].filter((path) => existsSync(path));
+  /** Whether `eth0` has its record. */
+  get isRecorded(): boolean {
+    return existsSync(this.recordPath);
   }
 
   /** Whether a call holds the lock of this pod's sandbox, or waits for it. */

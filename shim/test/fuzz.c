@@ -51,21 +51,42 @@ static void walk(const struct plan *plan)
 	assert(plan->attempted >= 0 && is_text(plan->boot_id));
 }
 
-/* Wraps the steps in a plan of either version, and parses that. */
-static void parse_wrapped(const uint8_t *data, size_t len, int64_t count, bool second)
+/* Appends a plan of that version with these steps. */
+static void wrap(struct buf *b, const char *version, const uint8_t *data, size_t len, int64_t count)
 {
-	struct field name[] = { text(second ? PROTOCOL_VERSION : PLAN_VERSION_1), text("c1"), text("eth0"),
-				text("boot"), text("3") };
-	static struct plan plan;
+	struct field name[] = { text(version), text("c1"), text("eth0"), text("boot"), text("3") };
 	char sum[9], digits[NUMBER_SIZE];
+	size_t start = b->len;
+
+	frame_write(b, FRAME_PLAN, name, strcmp(version, PLAN_VERSION_1) ? 5 : 3);
+	buf_add(b, data, len);
+	if (!strcmp(version, PLAN_VERSION))
+		frame_write(b, FRAME_RECORD, (struct field[]){ text("2"), text("{}") }, 2);
+	snprintf(sum, sizeof sum, "%08x", crc(b->data + start, b->len - start));
+	frame_write(b, FRAME_PLAN_END, (struct field[]){ number(digits, count), text(sum) }, 2);
+}
+
+/* Wraps the steps in a plan of that version, and parses that: alone, updated, and with an update cut short. */
+static void parse_wrapped(const uint8_t *data, size_t len, int64_t count, const char *version)
+{
+	static struct plan plan;
+	bool is_plan;
+	int steps;
 
 	plan.bytes.len = 0;
-	frame_write(&plan.bytes, FRAME_PLAN, name, second ? 5 : 3);
-	buf_add(&plan.bytes, data, len);
-	snprintf(sum, sizeof sum, "%08x", crc(plan.bytes.data, plan.bytes.len));
-	frame_write(&plan.bytes, FRAME_PLAN_END, (struct field[]){ number(digits, count), text(sum) }, 2);
-	if (!plan_parse(&plan, "c1", "eth0"))
+	wrap(&plan.bytes, version, data, len, count);
+	is_plan = plan_parse(&plan, "c1", "eth0");
+	if (is_plan)
 		walk(&plan);
+	steps = plan.steps;
+	buf_add(&plan.bytes, data, len);
+	wrap(&plan.bytes, PLAN_VERSION, NULL, 0, 0);
+	assert(plan_parse(&plan, "c1", "eth0"));
+	walk(&plan);
+	plan.bytes.len--;
+	assert(plan_parse(&plan, "c1", "eth0") == is_plan || plan.steps != steps);
+	if (is_plan)
+		assert(plan.attempted == INT_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -76,13 +97,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	size_t at = 0;
 
 	memcpy(raw.bytes.data, data, len);
-	if (!plan_parse(&raw, "c1", "eth0"))
+	if (plan_parse(&raw, "c1", "eth0"))
 		walk(&raw);
 	for (ssize_t n; (n = frame_parse(raw.bytes.data + at, len - at, &f)) > 0; at += (size_t)n)
 		count++;
 	free(raw.bytes.data);
-	parse_wrapped(data, len, count, false);
-	parse_wrapped(data, len, count, true);
+	parse_wrapped(data, len, count, PLAN_VERSION_1);
+	parse_wrapped(data, len, count, PLAN_VERSION_2);
+	parse_wrapped(data, len, count, PLAN_VERSION);
 	return 0;
 }
 #else

@@ -1,4 +1,15 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,8 +22,10 @@ import { FakeKubelet, listedPod } from "#devices/testing/fake-kubelet.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
+import { viewOf, wholeHost } from "#host/host-view.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { runCli } from "./cli.ts";
+import { findPrimaryAfterUninstall } from "./uninstall-checks.ts";
 
 async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = [];
@@ -51,7 +64,15 @@ async function makeNode() {
   const socket = ["--socket", at("run/plexus.sock")];
   const uninstall = (...flags: string[]): ReturnType<typeof run> =>
     run("uninstall", ...dirs, ...socket, ...list, ...flags);
-  return { at, install, uninstall };
+  const paths = {
+    cniConfDir: at("net.d"),
+    primaryDir: at("net.d"),
+    binDir: at("bin"),
+    stateDir: at("state"),
+    socket: at("run/plexus.sock"),
+    pluginDirsFile: at("etc/plexus/plugin-dirs"),
+  };
+  return { at, paths, install, uninstall };
 }
 
 const emptyPlan = { bootId: "b1", attempted: 0, steps: [] };
@@ -109,6 +130,52 @@ test("config check reports every problem with its line, or that there is none", 
   await writeFile(file, "logLevel: debug\n");
   expect(await run("config", "check", file)).toEqual({ code: 0, out: `${file}: ok`, err: "" });
   expect((await run("config", "check", node.at("none"))).code).toBe(1);
+});
+
+test.each([
+  ["readinessindicatorfile: /run/flannel/subnet.env", "/run/flannel"],
+  ["clusterNetwork: /srv/net.d/10-x.conflist", "/srv/net.d"],
+  ["defaultNetworks: [storage, /srv/net.d/20-y.conf]", "/srv/net.d"],
+  ["confDir: /etc/cni/multus/net.d", "/etc/cni/multus/net.d"],
+  ["binDir: /usr/libexec/cni", "/usr/libexec/cni"],
+  ["cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]", "/usr/libexec/cni"],
+  ["primary: { dir: /etc/cni/primary.d }", "/etc/cni/primary.d"],
+])("config check warns that plexusd will not see %j", async (text, mount) => {
+  const node = await makeNode();
+  const file = node.at("config.yaml");
+  await writeFile(file, text);
+  const { code, out, err } = await run("config", "check", file);
+  expect([code, out]).toEqual([0, `${file}: ok`]);
+  expect(err).toMatch(new RegExp(`^${file}: warning: [^:]+: \\S+ is not mounted into plexusd's`));
+  expect(err.split("\n")).toEqual([
+    expect.stringContaining(`add a hostPath volume of ${mount} with the same path`),
+  ]);
+});
+
+test("config check takes what the manifests mount for seen", async () => {
+  const node = await makeNode();
+  const file = node.at("config.yaml");
+  const lines = [
+    "cniConfDir: /var/lib/rancher/k3s/agent/etc/cni/net.d",
+    "cniBinDir: /var/lib/rancher/k3s/data/cni",
+    "clusterNetwork: /var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conflist",
+    "confDir: /etc/cni/plexus/net.d",
+  ];
+  await writeFile(file, lines.join("\n"));
+  expect(await run("config", "check", file)).toEqual({ code: 0, out: `${file}: ok`, err: "" });
+});
+
+test("install installs where the configuration says", async () => {
+  const node = await makeNode();
+  const file = node.at("config.yaml");
+  await writeFile(file, `cniBinDir: [${node.at("first")}, ${node.at("second")}]\n`);
+  const list = ["--plugin-dirs-file", node.at("plugin-dirs")];
+  expect(await run("install", "--from", node.at("image"), "--config", file, ...list)).toMatchObject(
+    {
+      code: 0,
+      out: `${node.at("first")}/plexus: installed`,
+    },
+  );
 });
 
 test("install installs the shim, the standalone engine only when asked for or already there", async () => {
@@ -396,6 +463,30 @@ test("gc says so when there is no shim", async () => {
   expect(err).toContain("/nowhere/plexus");
   const container = await run("gc", "--mount-namespace", "/proc/1/ns/mnt");
   expect(container.err).toContain("/plexus/plexus");
+});
+
+test("uninstall takes plugins for installed that it cannot see, as those of k3s, and says so", async () => {
+  const node = await makeNode();
+  await rm(node.at("bin/flannel"));
+  await symlink("/var/lib/rancher/k3s/data/1234/bin/cni", node.at("bin/flannel"));
+  expect(await findPrimaryAfterUninstall(node.paths, viewOf([node.at("")]))).toEqual({
+    kind: "usable",
+    file: "10-flannel.conflist",
+    warning: expect.stringContaining("cannot see whether these plugins are there: flannel"),
+  });
+  expect(await findPrimaryAfterUninstall(node.paths, wholeHost)).toMatchObject({
+    kind: "unusable",
+  });
+});
+
+test("uninstall looks for the primary's plugins in the listed directories, too", async () => {
+  const node = await makeNode();
+  const dir = node.at("more");
+  await mkdir(dir);
+  await rename(node.at("bin/flannel"), join(dir, "flannel"));
+  expect((await node.uninstall()).err).toContain("flannel not found in");
+  await node.install("--plugin-dir", dir);
+  expect(await node.uninstall()).toMatchObject({ code: 0, err: "" });
 });
 
 test("sandboxes prints what the container runtime knows", async () => {

@@ -3,6 +3,8 @@ import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
 import { devicesCommand } from "./devices.ts";
+import { doctorCommand } from "./doctor/doctor.ts";
+import { explainCommand } from "./explain/explain.ts";
 import { gcCommand } from "./gc.ts";
 import { installCommand } from "./install.ts";
 import { migrateCommand } from "./migrate/migrate.ts";
@@ -12,6 +14,8 @@ import { statusCommand } from "./status.ts";
 import { uninstallCommand } from "./uninstall.ts";
 
 const commands: readonly Command[] = [
+  explainCommand,
+  doctorCommand,
   statusCommand,
   recordsCommand,
   devicesCommand,

@@ -1,6 +1,8 @@
 import { mkdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { type DaemonConfig, defaultConfig } from "#daemon/config/config.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import {
   type CliOutput,
@@ -26,14 +28,15 @@ The shim executes plugins from the directories that the container runtime names,
 that a file on the host lists: the configuration's binDir, and what --plugin-dir names.
 
   --from DIR               where the files are (default ${defaultPaths.imageDir})
-  --bin-dir DIR            the node's plugin directory (default ${defaultPaths.cniBinDir})
+  --bin-dir DIR            the node's plugin directory (default: the first of the configuration's
+                           cniBinDir, else ${defaultPaths.cniBinDir})
   --standalone             also install plexus-standalone: attaches pods while plexusd is away
-  --config FILE            the configuration of plexusd, for its binDir
+  --config FILE            the configuration of plexusd, for its cniBinDir and binDir
   --plugin-dir DIR         another directory of plugins, writable by root alone; may be repeated
   --plugin-dirs-file FILE  the list (default ${defaultPaths.pluginDirsFile})`,
   flags: {
     from: { type: "string", default: defaultPaths.imageDir },
-    "bin-dir": { type: "string", default: defaultPaths.cniBinDir },
+    "bin-dir": { type: "string" },
     standalone: { type: "boolean", default: false },
     config: { type: "string" },
     "plugin-dir": { type: "string", multiple: true },
@@ -45,7 +48,8 @@ that a file on the host lists: the configuration's binDir, and what --plugin-dir
 
 async function install(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
   const from = stringFlag(args, "from");
-  const binDir = stringFlag(args, "bin-dir");
+  const config = await configuration(args);
+  const binDir = stringFlag(args, "bin-dir") || config.nodeConf.shimDir;
   await mkdir(binDir, { recursive: true });
   const { shim, standalone } = executableNames;
   const names: string[] = [shim];
@@ -54,22 +58,35 @@ async function install(args: CommandArguments, output: CliOutput): Promise<ExitC
     names.unshift(standalone);
   }
   for (const name of names) {
-    const result = await installFile(join(from, name), join(binDir, name));
+    const result = await installFile(join(from, name), join(binDir, name)).catch((error) =>
+      explainRefusal(binDir, error),
+    );
     output.out(`${join(binDir, name)}: ${result}`);
   }
-  const dirs = new Set([...(await configuredBinDir(args)), ...listFlag(args, "plugin-dir")]);
+  const configured = config.engine.binDir === undefined ? [] : [config.engine.binDir];
+  const dirs = new Set([...configured, ...listFlag(args, "plugin-dir")]);
   // The container runtime names this one itself.
   dirs.delete(binDir);
   await listPluginDirs(stringFlag(args, "plugin-dirs-file"), { dirs: [...dirs], output });
   return ExitCode.Done;
 }
 
-/** The plugin directory that the configuration adds to the container runtime's. */
-async function configuredBinDir(args: CommandArguments): Promise<string[]> {
+/** plexusd's configuration, as far as it is given; otherwise the default one. */
+async function configuration(args: CommandArguments): Promise<DaemonConfig> {
   const path = stringFlag(args, "config");
-  if (path === "") return [];
-  const { binDir } = parseConfig(await readFile(path, "utf8"), path).engine;
-  return binDir === undefined ? [] : [binDir];
+  return path === "" ? defaultConfig : parseConfig(await readFile(path, "utf8"), path);
+}
+
+/**
+ * Root without capabilities, as in the init container, may write in root's directories only.
+ * @throws the error, with what can be done about it
+ */
+async function explainRefusal(dir: string, error: unknown): Promise<never> {
+  const { code } = error as NodeJS.ErrnoException;
+  const owner = (await stat(dir).catch(() => undefined))?.uid ?? 0;
+  if (code !== "EACCES" || owner === 0) throw error;
+  const message = `${dir} belongs to user ${owner}, and without the capability DAC_OVERRIDE root cannot write there: see deploy/overlays/kubespray`;
+  throw new Error(`${errorMessage(error)}: ${message}`, { cause: error });
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -36,6 +36,12 @@ export async function listPluginDirs(
   for (const dir of dirs) await reportOpenDir(dir, output);
 }
 
+/** The directories that the file lists, whoever wrote it; none without it. */
+export async function listedPluginDirs(path: string): Promise<string[]> {
+  const text = await readFile(path, "utf8").catch(() => "");
+  return text.split("\n").filter((line) => line.startsWith("/"));
+}
+
 /** Removes the file if it is ours, and its directory if nothing else is in it. */
 export async function removePluginDirs(path: string, output: CliOutput): Promise<void> {
   const text = await readFile(path, "utf8").catch(() => undefined);

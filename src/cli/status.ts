@@ -25,6 +25,7 @@ Exit code 1: it is not ready, or does not answer.`,
 const shownMetrics: readonly (readonly [name: string, label: string])[] = [
   ["plexus_attachments", "attachments"],
   ["plexus_leftover_records", "leftovers"],
+  ["plexus_pods_not_attached", "pods not attached"],
   ["plexus_inflight_requests", "calls being served"],
 ];
 

@@ -5,7 +5,10 @@ import { findCandidates } from "#daemon/node-conf/candidates.ts";
 import { PreviousPrimary } from "#daemon/node-conf/previous-primary.ts";
 import { sandboxName } from "#engine/record.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
+import type { HostView } from "#host/host-view.ts";
 import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { listedPluginDirs } from "./plugin-dirs.ts";
 import { readRecords } from "./read-records.ts";
 import type { UninstallPaths } from "./uninstall-steps.ts";
 
@@ -40,7 +43,7 @@ export async function attachmentProblems(
 
 /** What the container runtime will use once our file is gone. */
 export type PrimaryAfterUninstall =
-  | { readonly kind: "usable"; readonly file: string }
+  | { readonly kind: "usable"; readonly file: string; readonly warning?: string }
   | { readonly kind: "unusable"; readonly problem: string }
   /** Uninstalled before, or never installed: there is nothing to give back. */
   | { readonly kind: "not-installed" };
@@ -48,16 +51,20 @@ export type PrimaryAfterUninstall =
 /** Looks for the configuration that the node is given back to: the previous primary, else the first usable one. */
 export async function findPrimaryAfterUninstall(
   paths: UninstallPaths,
+  view: HostView,
 ): Promise<PrimaryAfterUninstall> {
-  const { primaryDir, binDir } = paths;
+  const { primaryDir, binDir, pluginDirsFile } = paths;
   const own = await readFile(join(paths.cniConfDir, plexusConfName), "utf8").catch(() => undefined);
   const previous = new PreviousPrimary(paths.stateDir);
   await previous.load(own);
-  const files = new HostConfFiles();
-  const candidates = await findCandidates({ dir: primaryDir, binDirs: [binDir], files });
+  const files = new HostConfFiles(view);
+  const binDirs = [binDir, ...(await listedPluginDirs(pluginDirsFile))];
+  const candidates = await findCandidates({ dir: primaryDir, binDirs, files });
   const known = candidates.find((each) => each.file === previous.file);
   const usable = [known, ...candidates].find((each) => each?.kind === "usable");
-  if (usable !== undefined) return { kind: "usable", file: usable.file };
+  if (usable?.kind === "usable") {
+    return omitUndefined({ kind: "usable" as const, file: usable.file, warning: usable.warning });
+  }
   if (own === undefined && !(await exists(join(binDir, executableNames.shim)))) {
     return { kind: "not-installed" };
   }

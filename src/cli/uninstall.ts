@@ -1,3 +1,4 @@
+import { readHostView } from "#host/host-view.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import {
   type CliOutput,
@@ -60,8 +61,11 @@ async function uninstall(args: CommandArguments, output: CliOutput): Promise<Exi
   }
   const allowDefaultOnly = args.flags["allow-default-only"] === true;
   const problems = await attachmentProblems(paths.stateDir, { allowDefaultOnly });
-  const primary = await findPrimaryAfterUninstall(paths);
+  const primary = await findPrimaryAfterUninstall(paths, await readHostView());
   if (primary.kind === "unusable") problems.push(primary.problem);
+  if (primary.kind === "usable" && primary.warning !== undefined) {
+    output.err(`warning: ${primary.file}: ${primary.warning}`);
+  }
   for (const problem of problems) output.err(problem);
   if (problems.length > 0 && args.flags.force !== true) {
     output.err("nothing was changed; --force uninstalls nevertheless");

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { formatCniArgs, mergeCniArgs, parseCniArgs } from "./args.ts";
+import { formatCniArgs, mergeCniArgs, parseCniArgs, parseCniArgsOfDel } from "./args.ts";
 
 test.each([
   ["", []],
@@ -13,17 +13,21 @@ test.each([
     ],
   ],
   ["K=V;", [["K", "V"]]],
-  [
-    "K=;L",
-    [
-      ["K", ""],
-      ["L", ""],
-    ],
-  ],
-  ["=V;;", []],
-])("parseCniArgs(%j) is lenient [R-0.1-03]", (text, pairs) => {
+  ["K=;;", [["K", ""]]],
+])("parseCniArgs(%j) reads pairs, with values that hold = or nothing [R-0.1-03]", (text, pairs) => {
   expect(parseCniArgs(text)).toEqual(pairs);
+  expect(parseCniArgsOfDel(text)).toEqual(pairs);
 });
+
+test.each(["L", "=V", "K=V;K8S_POD_NAME", "IgnoreUnknown=1;=;", " "])(
+  "parseCniArgs(%j) refuses a part that is no pair, and a DEL leaves it out",
+  (text) => {
+    const refused = text.split(";").find((part) => !/^[^=]+=/.test(part)) ?? "";
+    const message = `invalid CNI_ARGS: ${JSON.stringify(refused)} is not KEY=VALUE`;
+    expect(() => parseCniArgs(text)).toThrow(expect.objectContaining({ code: 4, message }));
+    expect(parseCniArgsOfDel(text).flat()).not.toContain(refused);
+  },
+);
 
 test.each([
   [["K", "a;IP=1.2.3.4"], 'CNI_ARGS K: value "a;IP=1.2.3.4" contains ; or NUL'],

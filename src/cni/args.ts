@@ -1,3 +1,4 @@
+import { quoteValue } from "#lib/json.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 
 /** CNI_ARGS as key-value pairs, in order. */
@@ -7,17 +8,35 @@ export type CniArgs = readonly (readonly [string, string])[];
 const ignoreUnknown = "IgnoreUnknown";
 
 /**
- * Reads `K=V;K2=V2` (CNI 1.1.0 §2 "CNI_ARGS"). Lenient: a value may hold `=`, a key without one has
- * an empty value, and parts without a key are passed over.
+ * Reads `K=V;K2=V2` (CNI 1.1.0 §2 "CNI_ARGS"). A value may hold `=`, and a `;` may be at the end.
+ * @throws CniError 4 when a part is no pair: it may be what names the pod
  */
 export function parseCniArgs(text: string): [string, string][] {
-  const pairs: [string, string][] = [];
-  for (const part of text.split(";")) {
-    const split = part.indexOf("=");
-    const key = split < 0 ? part : part.slice(0, split);
-    if (key !== "") pairs.push([key, split < 0 ? "" : part.slice(split + 1)]);
-  }
-  return pairs;
+  return partsOf(text).map((part) => {
+    const pair = pairOf(part);
+    if (pair !== undefined) return pair;
+    throw new CniError(
+      CniErrorCode.InvalidEnvironmentVariables,
+      `invalid CNI_ARGS: ${quoteValue(part)} is not KEY=VALUE`,
+    );
+  });
+}
+
+/** The same for a DEL, which must go through whatever it brings: parts that are no pairs are left out. */
+export function parseCniArgsOfDel(text: string): [string, string][] {
+  return partsOf(text).flatMap((part) => {
+    const pair = pairOf(part);
+    return pair === undefined ? [] : [pair];
+  });
+}
+
+function partsOf(text: string): string[] {
+  return text.split(";").filter((part) => part !== "");
+}
+
+function pairOf(part: string): [string, string] | undefined {
+  const split = part.indexOf("=");
+  return split < 1 ? undefined : [part.slice(0, split), part.slice(split + 1)];
 }
 
 /**

@@ -37,9 +37,11 @@ export const limits = {
   },
   cniArgs: { max: 32 * kibibyte, unit: "bytes", description: "`CNI_ARGS` of a call" },
   stdin: {
-    max: mebibyte,
+    // A pod has up to 256 KiB of annotations, of which Go's JSON can make six times as much.
+    max: 2 * mebibyte,
     unit: "bytes",
-    description: "configuration that the container runtime hands over on stdin",
+    description:
+      "configuration that the container runtime hands over on stdin, with the pod's annotations",
   },
   result: { max: 256 * kibibyte, unit: "bytes", description: "result of one delegate" },
   record: {

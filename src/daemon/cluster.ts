@@ -12,6 +12,8 @@ export interface Cluster {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  /** This node's pods and its Node; absent where there are none of them, as with a directory of manifests. */
+  readonly node?: Pick<KubeAdapter, "nodePods" | "removeTaint">;
   /** Records an event on the Node when a change of its CNI configuration deserves one. */
   nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;
   /** Records an event on the Node: the configuration file has changed and cannot be used. */
@@ -53,6 +55,7 @@ export async function openApiCluster(options: ApiClusterOptions): Promise<Cluste
     source: kube.source,
     publisher: kube.publisher,
     events: kube.events,
+    node: kube,
     accessReview: kube.accessReview,
     nodeConfChanged(status, before) {
       const event = nodeConfEvent(status, before);
@@ -78,7 +81,8 @@ function nodeConfEvent(status: NodeConfStatus, before: NodeConfStatus): NodeEven
   if (reason !== undefined) return { type: "Warning", reason, message: status.reason };
   if (status.state !== "active") return undefined;
   if (before.state !== "active") {
-    return { type: "Normal", reason: "PlexusConfActive", message: status.reason };
+    const message = [status.reason, status.warning ?? []].flat().join("; ");
+    return { type: "Normal", reason: "PlexusConfActive", message };
   }
   if (status.primary === before.primary) return undefined;
   return { type: "Normal", reason: "PrimaryNetworkChanged", message: status.reason };

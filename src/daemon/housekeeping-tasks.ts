@@ -1,5 +1,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
+import type { StartupTaint } from "#daemon/node/startup-taint.ts";
+import type { UnattachedPods } from "#daemon/node/unattached-pods.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
@@ -19,6 +21,8 @@ const standaloneFilesMs = 30_000;
 const socketMs = 5000;
 const pendingStatusMs = 60_000;
 const sweepMs = 600_000;
+const unattachedPodsMs = 15_000;
+const startupTaintMs = 2000;
 /** Far above the kubelet's four minutes. */
 const longestCallMs = 600_000;
 
@@ -30,6 +34,9 @@ export interface HousekeepingOptions {
   readonly engine: Engine;
   readonly records: RecordStore;
   readonly server: Pick<CallServer, "ensureReachable">;
+  /** Absent where there are no nodes. */
+  readonly unattachedPods?: UnattachedPods;
+  readonly startupTaint?: StartupTaint;
   readonly logger: Logger;
 }
 
@@ -78,6 +85,31 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
       everyMs: sweepMs,
       run: () => sweepSockets(flags.socket),
     },
+    ...nodeTasks(options),
+  ];
+}
+
+/** What is done about this node's pods and its Node. */
+function nodeTasks({ unattachedPods, startupTaint }: HousekeepingOptions): HousekeepingTask[] {
+  return [
+    ...(unattachedPods === undefined
+      ? []
+      : [
+          {
+            name: "the search for pods that were not attached",
+            everyMs: unattachedPodsMs,
+            run: () => unattachedPods.check(),
+          },
+        ]),
+    ...(startupTaint === undefined
+      ? []
+      : [
+          {
+            name: "the removal of the start-up taint",
+            everyMs: startupTaintMs,
+            run: () => startupTaint.removeWhenServed(),
+          },
+        ]),
   ];
 }
 

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { isNetworkName } from "#cni/names.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
@@ -29,6 +30,8 @@ export const networkKeyDefaults = {
   confDir: defaultPaths.confDir as string,
   invalidAnnotation: "ignore" as "ignore" | "fail",
   missingDevice: "fail" as "fail" | "warn",
+  undeclaredRequests: "fail" as "fail" | "cniArgs",
+  checkDelegates: "defaultNetwork" as "defaultNetwork" | "all",
 };
 
 const confObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
@@ -48,11 +51,10 @@ export const networkKeys = {
     .exactOptional(),
   delegates: z
     .array(confObject)
-    .min(1, { error: "must not be empty" })
     .readonly()
     .meta({
       description:
-        "CNI configurations inline instead of `clusterNetwork`: the first is the default network, all are attached to every pod.",
+        "CNI configurations inline instead of `clusterNetwork`: the first is the default network, all are attached to every pod. An empty list is the same as none.",
     })
     .exactOptional(),
   defaultNetworks: z
@@ -131,6 +133,30 @@ export const networkKeys = {
       default: networkKeyDefaults.missingDevice,
     })
     .exactOptional(),
+  undeclaredRequests: z
+    .enum(["fail", "cniArgs"])
+    .meta({
+      description:
+        "What becomes of a `mac` or `ips` that a pod asks for and no plugin of the network declares as a capability: `fail` is the standard's answer, `cniArgs` passes it as `MAC` and `IP` in `CNI_ARGS` alone, which some plugins read. Either way the ADD fails when the result shows another address than the pod asked for. Requests that have no place in `CNI_ARGS` always fail.",
+      default: networkKeyDefaults.undeclaredRequests,
+    })
+    .exactOptional(),
+  auxiliaryCNIChainName: z
+    .string()
+    .refine(isNetworkName, { error: "must be the name of a network, and of a directory" })
+    .meta({
+      description:
+        "One more network for every pod, of this name, whose plugins are the `*.conf` files in the directory of this name beside the file that `clusterNetwork` is; without such files there is none. Needs a `clusterNetwork` that is a path.",
+    })
+    .exactOptional(),
+  checkDelegates: z
+    .enum(["defaultNetwork", "all"])
+    .meta({
+      description:
+        "Whose plugins a CHECK asks, besides what Plexus verifies of every attachment: its record, its interfaces and their addresses. A plugin that finds fault fails the CHECK, and with it, under CRI-O, the start of the pod.",
+      default: networkKeyDefaults.checkDelegates,
+    })
+    .exactOptional(),
 };
 
 /** Values of {@link networkKeys} as one side gives them. */
@@ -148,8 +174,13 @@ export function refuseExclusiveKeys(
   context: z.core.$RefinementCtx<NetworkKeyValues>,
 ): void {
   for (const [key, other] of exclusiveKeys) {
-    if (values[key] === undefined || values[other] === undefined) continue;
+    if (!isGiven(values[key]) || !isGiven(values[other])) continue;
     const message = `${other} and ${key} exclude each other: give one of them`;
     context.addIssue({ code: "custom", path: [other], message });
   }
+}
+
+/** Whether a key says anything: an empty list of `delegates` does not, as Multus writes it beside `clusterNetwork`. */
+function isGiven(value: string | readonly JsonObject[] | undefined): boolean {
+  return value !== undefined && value.length > 0;
 }

@@ -42,6 +42,26 @@ test.each([
   );
 });
 
+test("configForCall() takes clusterNetwork with an empty list of delegates (multus.md §1.1)", () => {
+  const config = configForCall({}, { clusterNetwork: "flannel", delegates: [] });
+  expect(config).toEqual({ ...defaultEngineConfig, clusterNetwork: "flannel" });
+  expect(configForCall({}, { delegates: [inline], clusterNetwork: "" }).delegates).toEqual([
+    inline,
+  ]);
+});
+
+test.each([
+  "clusterNetwork",
+  "delegates",
+  "defaultNetworks",
+  "confDir",
+  "binDir",
+  "readinessindicatorfile",
+])("configForCall() takes %s = null and an empty text for absent, as Go does", (key) => {
+  for (const value of [null, ""])
+    expect(configForCall({}, { [key]: value })).toEqual(defaultEngineConfig);
+});
+
 test("configForCall() takes globalNamespaces as a list or as one text", () => {
   expect(configForCall({}, { globalNamespaces: ["a", "b"] }).globalNamespaces).toEqual(["a", "b"]);
   expect(configForCall({}, { globalNamespaces: "a,, b ," }).globalNamespaces).toEqual(["a", "b"]);
@@ -63,8 +83,6 @@ test.each([
 
 test.each([
   ["clusterNetwork", 7],
-  ["clusterNetwork", ""],
-  ["delegates", []],
   ["delegates", ["flannel"]],
   ["defaultNetworks", "storage"],
   ["systemNamespaces", {}],
@@ -74,6 +92,8 @@ test.each([
   ["binDir", "bin"],
   ["readinessindicatorfile", "ready"],
   ["invalidAnnotation", "panic"],
+  ["undeclaredRequests", "maybe"],
+  ["auxiliaryCNIChainName", "../chain"],
 ])("configForCall() refuses %s = %j and names the key", (key, value) => {
   expect(() => configForCall({}, { [key]: value })).toThrow(
     expect.objectContaining({ code: 7, message: expect.stringContaining(key) }),

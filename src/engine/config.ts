@@ -51,19 +51,22 @@ export function configForCall(daemon: Partial<EngineConfig>, conf: JsonObject): 
 /** The engine's view of the keys that one side gives; other keys of `values` are left out. */
 export function engineConfigFromKeys(values: NetworkKeyValues): Partial<EngineConfig> {
   const own = Object.entries(values).filter(([key]) => key in networkKeys);
-  const { multusNamespace, globalNamespaces, ...keys } = Object.fromEntries(
+  const { multusNamespace, globalNamespaces, delegates, ...keys } = Object.fromEntries(
     own,
   ) as NetworkKeyValues;
   return omitUndefined({
     plexusNamespace: multusNamespace,
+    delegates: delegates?.length === 0 ? undefined : delegates,
     globalNamespaces:
       typeof globalNamespaces === "string" ? splitAtCommas(globalNamespaces) : globalNamespaces,
     ...keys,
   });
 }
 
+/** In Go, and so in Multus, null and "" are the same as an absent key. */
 function parseConf(conf: JsonObject): Partial<EngineConfig> {
-  const parsed = confSchema.safeParse(conf);
+  const given = Object.entries(conf).filter(([, value]) => value !== null && value !== "");
+  const parsed = confSchema.safeParse(Object.fromEntries(given));
   if (parsed.success) return engineConfigFromKeys(parsed.data);
   const problems = parsed.error.issues.map((i) => `${i.path.join(".")}: ${i.message}`);
   throw new CniError(

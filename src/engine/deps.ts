@@ -9,6 +9,7 @@ import type {
   DeviceSource,
   EventRecorder,
   Logger,
+  MultusFiles,
   NetnsState,
   RuntimeSandboxes,
   StatusPublisher,
@@ -25,6 +26,7 @@ export interface EngineDeps {
   readonly events: EventRecorder;
   readonly records: RecordStore;
   readonly confFiles: ConfFiles;
+  readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
   /**
    * Who knows which devices pods were allocated. Without any, as where pods come from a directory, the pod's

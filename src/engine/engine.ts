@@ -13,6 +13,9 @@ import type { Trace } from "#engine/call/trace.ts";
 import { gc } from "#engine/collect/gc.ts";
 import { type LeftoverOutcome, Leftovers, type RetryOptions } from "#engine/collect/leftovers.ts";
 import { del } from "#engine/detach/del.ts";
+import { CallHistory } from "#engine/explain/call-history.ts";
+import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
+import type { Explanation } from "#engine/explain/explanation.ts";
 import { check } from "#engine/verify/check.ts";
 import { status } from "#engine/verify/status.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
@@ -35,6 +38,7 @@ export class Engine {
   /** Shared by the operations on sandboxes, exclusive to GC (CNI 1.1.0 §4 "GC"). */
   readonly #collection = new SharedLock();
   readonly #leftovers: Leftovers;
+  readonly #history = new CallHistory();
 
   constructor(deps: EngineDeps) {
     this.#deps = deps;
@@ -61,11 +65,18 @@ export class Engine {
     traceConnection(call, trace);
     const outcome = await this.#serve(call, tools);
     const finished = { call, outcome, delegates, trace, milliseconds: clock() - startedAt };
-    reportCall(finished, this.#deps);
+    // Nobody waits for the log: the answer goes first.
+    setImmediate(() => reportCall(finished, this.#deps));
+    this.#history.note(call, outcome, this.#deps.now());
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
       throw outcome.error.cause;
     }
     return answerCall(finished);
+  }
+
+  /** Everything that is known of a pod's networks, for people. @throws CniError when the records cannot be read */
+  explain(pod: PodName, options: ExplainOptions): Promise<Explanation> {
+    return explainPod({ ...this.#deps, history: this.#history }, pod, options);
   }
 
   /**

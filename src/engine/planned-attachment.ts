@@ -16,6 +16,11 @@ export interface ResolvedNetwork {
   /** Capability arguments before the per-plugin filter. */
   readonly capabilityArgs: JsonObject;
   readonly selection?: NetworkSelection;
+  /**
+   * Its plugins are to be chained although there is nothing before them: the first gets an empty result.
+   * @default false
+   */
+  readonly isAuxiliary?: boolean;
   /** Device-plugin resource of the definition, where it names one. */
   readonly resourceName?: string;
   /** The device that it is attached by; already in its plugins' configurations. */

@@ -1,5 +1,6 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 
@@ -28,6 +29,12 @@ export interface DelegateHost {
    *   for another reason, or the kernel cannot be reached; HostGoneError as above
    */
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array>;
+  /**
+   * Removes the file in which Multus keeps the networks of a container, and these of its cached results, by their
+   * names. None need exist.
+   * @throws CniError 5 when they cannot be removed; HostGoneError as above
+   */
+  forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void>;
 }
 
 /** Whether a plugin's executable is there and may be executed; `message` says why not. */
@@ -129,7 +136,9 @@ export interface StatusPublisher {
 /** The reasons of the events that are recorded for pods. */
 export type EventReason =
   | "LeftoverAttachment"
+  | "NotAttached"
   | "PluginMissing"
+  | "DetachedByAnnotation"
   | "AddedInterface"
   | "NoNetworkFound"
   | "InvalidNetworkAnnotation"
@@ -168,6 +177,21 @@ export interface ConfFiles {
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
+  /** Whether this process sees that place of the host: plexusd sees only what is mounted into its container. */
+  sees(path: string): boolean;
+}
+
+/**
+ * What Multus keeps of the sandboxes that it attached, on a node that it served before: read only, as the
+ * engine's process need not be able to write there. {@link DelegateHost.forgetMultus} removes it.
+ */
+export interface MultusFiles {
+  /** The containers of which there is something, in no order. @throws CniError 5 */
+  containers(): Promise<string[]>;
+  /** The text of the file with a container's networks; undefined when there is none. @throws CniError 5, 6 */
+  networks(containerId: string): Promise<string | undefined>;
+  /** The text of libcni's cache about one of its attachments; undefined when there is none. @throws CniError 5, 6 */
+  cachedAdd(key: CachedAddKey): Promise<string | undefined>;
 }
 
 /** A device that a pod was allocated. */

@@ -6,19 +6,25 @@ export interface DamagedRecord extends RecordKey {
   readonly reason: string;
 }
 
+/** A record that has been created. */
+export interface CreatedRecord {
+  /** Resolves when no power loss can take it away. Rejects with CniError 5 when that cannot be achieved. */
+  readonly durable: Promise<void>;
+}
+
 /**
  * The attachment records of the node, each with its teardown plan, by container ID and interface
  * name. Every process on the node sees what a resolved method has written.
  *
  * What survives a power loss depends on the method, because durability costs milliseconds:
  *
- * - {@link create} comes before the first delegate of an ADD and is durable. Whatever happens from
- *   then on, the record and the plan name every attachment that may have to be detached.
+ * - {@link create} comes before the first delegate of an ADD. From then on whoever tears the sandbox
+ *   down finds every attachment that may have to be detached. It becomes durable while the delegates
+ *   run, and the runtime is answered only when it is.
  * - {@link update} follows with what is known only later: the results of the delegates, or what a
  *   rollback could not detach. It becomes durable shortly afterwards. A power loss before that
- *   leaves, of each file, the content before the update or the new one. (On a file system that
- *   commits a rename before the data, as XFS does, a file may also be cut short; it then counts as
- *   damaged.) The content before the update still detaches everything, without `prevResult`.
+ *   leaves the content before the update or the new one. The content before the update still detaches
+ *   everything, without `prevResult`.
  * - {@link finish} is not made durable. A record that returns after a power loss is detached again
  *   by the next DEL or GC, which delegates answer with success (CNI 1.1.0 §4 "DEL").
  *
@@ -33,16 +39,16 @@ export interface RecordStore {
    */
   loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
   /**
-   * Writes the record and plan of a sandbox interface that is about to be attached; durable when it
-   * resolves. Replaces whatever is stored under the key, such as a plan whose record was lost: ADD
+   * Writes the record and plan of a sandbox interface that is about to be attached, and begins to make
+   * them durable. Replaces whatever is stored under the key, such as a plan whose record was lost: ADD
    * has refused a recorded interface before.
-   * @throws CniError 5 when either cannot be written; the other one may have been
+   * @throws CniError 5 when they cannot be written
    */
-  create(record: AttachmentRecord, plan: TeardownPlan): Promise<void>;
+  create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord>;
   /**
    * Replaces the record and plan of a created sandbox interface, any number of times. When it
    * resolves, other processes see both; they are durable shortly afterwards, or after {@link flush}.
-   * @throws CniError 5 when either cannot be written; the other one may have been
+   * @throws CniError 5 when they cannot be written, or another process has finished the interface
    */
   update(record: AttachmentRecord, plan: TeardownPlan): Promise<void>;
   /** Makes every update durable, as far as that is possible; to be called before the process ends. */

@@ -22,7 +22,6 @@ test("in the boot of the ADD, only what was attempted has to be detached, by rec
     plan: stepsToReplay(plan, bootId).map(({ call }) => `${call.type} ${call.env.CNI_IFNAME}`),
   }));
   expect(owed).toEqual([
-    { record: [], plan: [] },
     { record: ["eth0"], plan: ["ptp eth0"] },
     { record: ["eth0", "net1"], plan: ["tuning net1", "bridge net1", "ptp eth0"] },
   ]);

@@ -1,8 +1,19 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import type { ConfFiles } from "#engine/ports.ts";
+import { type HostView, wholeHost } from "./host-view.ts";
 
 /** The CNI configuration files of the host. */
 export class HostConfFiles implements ConfFiles {
+  readonly #view: HostView;
+
+  constructor(view: HostView = wholeHost) {
+    this.#view = view;
+  }
+
+  sees(path: string): boolean {
+    return this.#view.sees(path);
+  }
+
   async list(dir: string): Promise<string[]> {
     try {
       const entries = await readdir(dir, { withFileTypes: true });

@@ -9,13 +9,16 @@ import {
   type DoneMessage,
   decodeExecResult,
   decodeFindResult,
+  decodeForgetResult,
   decodeNetlinkResult,
   decodeRequest,
   encodeDone,
   encodeExec,
   encodeFind,
+  encodeForget,
   encodeNetlink,
   findTypesMax,
+  forgetNamesMax,
   ProtocolVersionError,
   type RequestMessage,
 } from "#protocol/messages.ts";
@@ -45,16 +48,16 @@ export class ShimSession implements DelegateHost {
   /** The request, if it arrives before {@link request} is called. */
   #early: Frame | undefined;
   #isStarted = false;
+  /** The answer is on its way: the shim may go. */
+  #isDone = false;
   #failure: Error | undefined;
 
   constructor(stream: Duplex) {
     this.#stream = stream;
     stream.on("data", (chunk: Buffer) => this.#onData(chunk));
-    stream.on("error", (error) =>
-      this.#fail(new HostGoneError("the shim's connection broke", { cause: error })),
-    );
-    stream.on("close", () => this.#fail(new HostGoneError("the shim has gone")));
-    stream.on("end", () => this.#fail(new HostGoneError("the shim has gone")));
+    stream.on("error", (error) => this.#lose("the shim's connection broke", { cause: error }));
+    stream.on("close", () => this.#lose("the shim has gone"));
+    stream.on("end", () => this.#lose("the shim has gone"));
   }
 
   /** Aborted when the shim has gone. */
@@ -114,9 +117,22 @@ export class ShimSession implements DelegateHost {
     throw new CniError(CniErrorCode.IoFailure, result.message);
   }
 
+  /** See {@link DelegateHost.forgetMultus}. */
+  async forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void> {
+    const some = [...chunks(cachedAdds, forgetNamesMax)];
+    for (const names of some.length === 0 ? [[]] : some) {
+      const order = encodeForget(containerId, names);
+      const { errno, message } = decodeForgetResult(await this.#order(order));
+      if (errno === 0) continue;
+      const reason = `cannot remove Multus's files of container ${containerId}: ${message}`;
+      throw new CniError(CniErrorCode.IoFailure, reason);
+    }
+  }
+
   /** Ends the call: the shim prints the message and exits. Resolves when the kernel has accepted it. */
   async done(message: DoneMessage): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
+    this.#isDone = true;
     await new Promise<void>((resolve) => this.#stream.end(encodeDone(message), () => resolve()));
   }
 
@@ -154,6 +170,11 @@ export class ShimSession implements DelegateHost {
     else if (!this.#isStarted) this.#early = frame;
     else throw new ProtocolError(`unexpected frame of type ${frame.type}`);
     this.#isStarted = true;
+  }
+
+  /** The connection has ended, which is an error unless the call has. */
+  #lose(message: string, options?: ErrorOptions): void {
+    if (!this.#isDone) this.#fail(new HostGoneError(message, options));
   }
 
   #fail(error: Error): void {

@@ -2,7 +2,6 @@ import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from 
 import { ApiClient } from "#kube/api/client.ts";
 import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { withValue } from "#lib/document-error.ts";
@@ -12,6 +11,8 @@ import { type AccessReview, accessReview } from "./access-review.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
 import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
+import { type NodePods, nodePods } from "./node-pods.ts";
+import { removeTaint } from "./node-taint.ts";
 import { keyOfObject, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import type { RestartReason } from "./restart-reason.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
@@ -47,6 +48,7 @@ export interface KubeAdapter {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  readonly nodePods: NodePods;
   /** Asks the API server whose token it is. */
   readonly accessReview: AccessReview;
   /** Records an event about this node's configuration on the Node. Never waits, never throws. */
@@ -55,6 +57,8 @@ export interface KubeAdapter {
     reason: NodeEventReason;
     message: string;
   }): void;
+  /** Removes the taints with this key from this node's Node. @throws ApiError */
+  removeTaint(key: string): Promise<boolean>;
   /** Whether pods and definitions have been listed. */
   synced(): boolean;
   /** Resolves when they have been; rejects with the signal's reason. */
@@ -94,8 +98,10 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     source: new ApiClusterSource({ pods, nads, live }),
     publisher,
     events,
+    nodePods: nodePods(pods, live),
     accessReview: accessReview(client, options.apiTimeoutMs),
     recordOnNode: (event) => events.recordOnNode(event),
+    removeTaint: (key) => removeTaint(client, { nodeName: options.nodeName, key }),
     synced: () => pods.synced && nads.synced,
     whenSynced: async (signal) => {
       await untilAborted(Promise.all([pods.whenSynced(), nads.whenSynced()]), signal);
@@ -110,7 +116,10 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
 }
 
 async function credentialsFor(options: KubeOptions): Promise<Credentials> {
-  if (options.kubeconfig !== undefined) return kubeconfigCredentials(options.kubeconfig);
+  if (options.kubeconfig !== undefined) {
+    const { kubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
+    return kubeconfigCredentials(options.kubeconfig);
+  }
   if (options.inCluster !== undefined) return inClusterCredentials(options.inCluster);
   throw new Error(
     "no way to the API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is given",

@@ -4,7 +4,7 @@ import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { Pod } from "#engine/ports.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
-import { describeObject, readObjectMeta } from "#npwg/object-meta.ts";
+import { describeObject, isStaticPod, readObjectMeta } from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Asks for an object's metadata only: a pod's spec and status, most of its bytes, are not used. */
@@ -47,12 +47,6 @@ export function podOf(object: unknown): Pod {
     const isStatic = isStaticPod(annotations);
     return { namespace, name, uid, annotations: usedAnnotations(annotations), isStatic };
   });
-}
-
-function isStaticPod(annotations: Readonly<Record<string, string>>): boolean {
-  const source = annotations["kubernetes.io/config.source"];
-  const isMirror = annotations["kubernetes.io/config.mirror"] !== undefined;
-  return isMirror || (source !== undefined && source !== "api");
 }
 
 /**

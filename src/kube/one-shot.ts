@@ -1,6 +1,5 @@
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
-import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
 import { ApiEventRecorder } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
@@ -27,6 +26,7 @@ export async function openKubeOnce(options: {
   readonly logger: Logger;
 }): Promise<OneShotKube> {
   const { logger, nodeName } = options;
+  const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
   const client = new ApiClient(await plainKubeconfigCredentials(options.kubeconfig));
   const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
   const events = new ApiEventRecorder({ client, logger, nodeName });

@@ -75,6 +75,11 @@ export class WatchCache<T> {
     return this.#objects.get(key);
   }
 
+  /** Every object that is known now. */
+  values(): Iterable<T> {
+    return this.#objects.values();
+  }
+
   get size(): number {
     return this.#objects.size;
   }

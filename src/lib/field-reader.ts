@@ -5,8 +5,6 @@ import { isJsonObject, type JsonObject } from "./json.ts";
 export interface ReadingRules {
   /** Find keys whatever their case, the last spelling winning, as Go's encoding/json does. */
   readonly foldCase?: boolean;
-  /** Take null for a value, of a wrong type always. @default false: it is the same as absent, as in Go */
-  readonly strictNull?: boolean;
 }
 
 /** Why a text will not do, in words such as `must not be empty`; undefined when it will. */
@@ -54,10 +52,9 @@ export class FieldReader {
     return this.#options.path === "" ? key : `${this.#options.path}.${key}`;
   }
 
-  /** The member as it is; undefined for null as well, unless that is a value. */
+  /** The member as it is; undefined for null as well, which is the same as absent, as in Go. */
   value(key: string): unknown {
-    const value = this.#members.get(this.#fold(key));
-    return value === null && this.#options.strictNull !== true ? undefined : value;
+    return this.#members.get(this.#fold(key)) ?? undefined;
   }
 
   /** Whether the member is there, even as null. */

@@ -33,3 +33,13 @@ export function describeObject(kind: string, object: unknown): string {
   const parts = [namespace, name].filter((part) => typeof part === "string" && part !== "");
   return parts.length === 0 ? kind : `${kind} ${quoteValue(parts.join("/"))}`;
 }
+
+/**
+ * Whether annotations are those of a static pod, as the kubelet or its mirror in the API has them: the
+ * mirror's UID differs from the one that the kubelet and its runtime know.
+ */
+export function isStaticPod(annotations: Readonly<Record<string, string>>): boolean {
+  const source = annotations["kubernetes.io/config.source"];
+  const isMirror = annotations["kubernetes.io/config.mirror"] !== undefined;
+  return isMirror || (source !== undefined && source !== "api");
+}

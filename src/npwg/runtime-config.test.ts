@@ -1,8 +1,14 @@
 import { describe, expect, test } from "vitest";
+import type { CniArgs } from "#cni/args.ts";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { parseNetworkSelections } from "#npwg/selection/selection.ts";
-import { checkCapabilities, requestedCapabilities, withCniArgs } from "./runtime-config.ts";
+import {
+  checkCapabilities,
+  requestedCapabilities,
+  requestedCniArgs,
+  withCniArgs,
+} from "./runtime-config.ts";
 
 function requested(keys: object): JsonObject {
   const [selection] = parseNetworkSelections(JSON.stringify([{ name: "a", ...keys }]), {
@@ -80,11 +86,13 @@ describe("checkCapabilities()", () => {
     (key, keys) => {
       const can = { type: "b", capabilities: { [key]: true } };
       expect(() =>
-        checkCapabilities(network({ type: "a" }, can), requested(keys), "ns/net"),
+        checkCapabilities(network({ type: "a" }, can), requested(keys), { display: "ns/net" }),
       ).not.toThrow();
       for (const capabilities of [{ [key]: false }, { other: true }]) {
         expect(() =>
-          checkCapabilities(network({ type: "a", capabilities }), requested(keys), "ns/net"),
+          checkCapabilities(network({ type: "a", capabilities }), requested(keys), {
+            display: "ns/net",
+          }),
         ).toThrow(
           expect.objectContaining({
             code: 100,
@@ -97,14 +105,52 @@ describe("checkCapabilities()", () => {
     },
   );
 
+  test("takes for served what is in CNI_ARGS, where that suffices", () => {
+    const options = { display: "n", cniArgsSuffice: true };
+    const list = network({ type: "a" });
+    const keys = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"] };
+    expect(() => checkCapabilities(list, requested(keys), options)).not.toThrow();
+    const more = { ...keys, bandwidth: { ingressRate: 1 } };
+    expect(() => checkCapabilities(list, requested(more), options)).toThrow(
+      'the capability "bandwidth" that',
+    );
+  });
+
   test("names every key and leaves deviceID to the plugins", () => {
     const keys = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"], deviceID: "x" };
-    expect(() => checkCapabilities(network({ type: "a" }), requested(keys), "n")).toThrow(
-      'the capability "ips", "mac" that',
-    );
     expect(() =>
-      checkCapabilities(network({ type: "a" }), requested({ deviceID: "x" }), "n"),
+      checkCapabilities(network({ type: "a" }), requested(keys), { display: "n" }),
+    ).toThrow('the capability "ips", "mac" that');
+    expect(() =>
+      checkCapabilities(network({ type: "a" }), requested({ deviceID: "x" }), { display: "n" }),
     ).not.toThrow();
+  });
+});
+
+describe("requestedCniArgs()", () => {
+  const argsOf = (keys: object, ...capabilities: string[]): CniArgs => {
+    const declared = Object.fromEntries(capabilities.map((key) => [key, true]));
+    const list = network({ type: "a", capabilities: declared });
+    const text = JSON.stringify([{ name: "a", ...keys }]);
+    const [selection] = parseNetworkSelections(text, { podNamespace: "ns" });
+    return selection === undefined ? [] : requestedCniArgs(selection, list);
+  };
+
+  test("gives mac and ips, whether they are declared or not (multus.md §1.5, §2.1 8d)", () => {
+    const keys = { mac: "02:00:00:00:00:0A", ips: ["10.0.0.1/24"] };
+    const wanted = [
+      ["MAC", "02:00:00:00:00:0a"],
+      ["IP", "10.0.0.1/24"],
+    ];
+    expect(argsOf(keys)).toEqual(wanted);
+    expect(argsOf(keys, "ips", "mac")).toEqual(wanted);
+    expect(argsOf({ deviceID: "x" })).toEqual([]);
+  });
+
+  test("gives several ips with commas, except to a network that takes them as a capability", () => {
+    const keys = { ips: ["10.0.0.1/24", "fd00::1/64"] };
+    expect(argsOf(keys)).toEqual([["IP", "10.0.0.1/24,fd00::1/64"]]);
+    expect(argsOf(keys, "ips")).toEqual([]);
   });
 });
 

@@ -1,3 +1,4 @@
+import type { CniArgs } from "#cni/args.ts";
 import { enabledCapabilities, type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
@@ -19,6 +20,19 @@ export function requestedCapabilities(selection: NetworkSelection): JsonObject {
     infinibandGUID: infinibandGuid,
     deviceID: deviceId,
   });
+}
+
+/**
+ * The CNI_ARGS that an element asks for, which Multus passes besides the capabilities and some plugins read
+ * instead of them. Several addresses are one list with commas, which `static` reads and `host-local` refuses: they
+ * are left out where a plugin takes them as the capability `ips`.
+ */
+export function requestedCniArgs({ ips, mac }: NetworkSelection, list: NetConfList): CniArgs {
+  const isRead = ips?.length === 1 || !enabledCapabilities(list).has("ips");
+  return [
+    ...(mac === undefined ? [] : [["MAC", mac] as const]),
+    ...(ips === undefined || !isRead ? [] : [["IP", ips.join(",")] as const]),
+  ];
 }
 
 function withBursts(bandwidth: Bandwidth): JsonObject {
@@ -54,16 +68,27 @@ function defaultBurst(rate: number | undefined): number | undefined {
  */
 const mandatoryCapabilities = ["ips", "mac", "portMappings", "bandwidth", "infinibandGUID"];
 
+/** Capabilities that have a key of {@link requestedCniArgs}, too. */
+const cniArgsCapabilities = ["ips", "mac"];
+
 /**
  * Refuses a request that no plugin of the network would serve (§4.1.2.1.3.2, .4.2, .7.2, .8.2).
- * `display` names the network in the message.
  *
+ * @param options `display` names the network in the message; `cniArgsSuffice`: what is in CNI_ARGS need
+ *   not be declared
  * @throws CniError 100 naming every such key.
  */
-export function checkCapabilities(list: NetConfList, requested: JsonObject, display: string): void {
+export function checkCapabilities(
+  list: NetConfList,
+  requested: JsonObject,
+  { display, cniArgsSuffice = false }: { display: string; cniArgsSuffice?: boolean },
+): void {
   const enabled = enabledCapabilities(list);
   const unserved = mandatoryCapabilities.filter(
-    (key) => requested[key] !== undefined && !enabled.has(key),
+    (key) =>
+      requested[key] !== undefined &&
+      !enabled.has(key) &&
+      !(cniArgsSuffice && cniArgsCapabilities.includes(key)),
   );
   if (unserved.length === 0) return;
   const keys = unserved.map((key) => `"${key}"`).join(", ");

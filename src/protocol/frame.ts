@@ -10,9 +10,12 @@ export const FrameType = {
   PlanEnd: 8,
   Find: 9,
   FindResult: 10,
+  Record: 11,
+  Forget: 12,
+  ForgetResult: 13,
 } as const;
 
-/** The protocol's version, first field of `REQUEST` and `PLAN`. */
+/** The protocol's version, first field of `REQUEST`. */
 export const protocolVersion = "2";
 
 /** The largest length of a frame, type and fields together, in bytes. @internal */
@@ -42,21 +45,44 @@ export class ProtocolError extends Error {
  */
 export function encodeFrame(type: number, fields: readonly (string | Uint8Array)[]): Buffer {
   checkFieldCount(fields.length);
-  const bytes = fields.map((f) => (typeof f === "string" ? Buffer.from(f) : f));
-  const length = bytes.reduce((sum, field) => sum + field.length + 5, 1);
+  const lengths = fields.map((f) => (typeof f === "string" ? Buffer.byteLength(f) : f.length));
+  const length = lengths.reduce((sum, each) => sum + each + 5, 1);
   if (length > frameMax) {
     throw new ProtocolError(`a frame of ${length} bytes exceeds the limit of ${frameMax}`);
   }
-  const frame = Buffer.alloc(4 + length);
+  const frame = Buffer.allocUnsafe(4 + length);
   frame.writeUInt32BE(length, 0);
   frame.writeUInt8(type, 4);
   let offset = 5;
-  for (const field of bytes) {
-    frame.writeUInt32BE(field.length, offset);
-    frame.set(field, offset + 4);
-    offset += field.length + 5;
+  for (const [i, field] of fields.entries()) {
+    const size = lengths[i] as number;
+    frame.writeUInt32BE(size, offset);
+    if (typeof field === "string") frame.write(field, offset + 4);
+    else frame.set(field, offset + 4);
+    frame.writeUInt8(0, offset + 4 + size);
+    offset += size + 5;
   }
   return frame;
+}
+
+/** Where the frame at an offset ends, and its type; undefined when the bytes hold no whole one there. */
+export function frameAt(
+  bytes: Buffer,
+  offset: number,
+): { readonly type: number; readonly end: number } | undefined {
+  if (bytes.length - offset < 5) return undefined;
+  const length = bytes.readUInt32BE(offset);
+  const end = offset + 4 + length;
+  if (length < 1 || length > frameMax || end > bytes.length) return undefined;
+  return { type: bytes.readUInt8(offset + 4), end };
+}
+
+/** The frames that bytes consist of. @throws ProtocolError when the last one is not whole, or one is malformed */
+export function decodeFrames(bytes: Buffer): Frame[] {
+  const reader = new FrameReader();
+  const frames = reader.push(bytes);
+  if (reader.pendingBytes > 0) throw new ProtocolError("the last frame is cut short");
+  return frames;
 }
 
 /** Splits a byte stream into frames. */

@@ -1,51 +1,50 @@
-import { mkdir, readdir, rename } from "node:fs/promises";
+import { closeSync, constants, open } from "node:fs";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
-import type { DamagedRecord, RecordStore } from "#engine/record-store.ts";
+import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record-store.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
-import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { syncDirectory } from "#lib/files/atomic-write.ts";
+import { damagedFileName, recordFileName, tombstoneFileName } from "#lib/files/state-files.ts";
 import {
-  damagedFileName,
-  latestFileName,
-  planFileName,
-  recordFileName,
-  tombstoneFileName,
-} from "#lib/files/state-files.ts";
-import { DelayedSync } from "./delayed-sync.ts";
-import { readLatest } from "./latest.ts";
-import { formatPlan, parsePlan } from "./plan-file.ts";
+  hasOldFiles,
+  loadOldPlan,
+  loadOldRecord,
+  oldRecordMissing,
+  putOldFilesAside,
+  removeOldFiles,
+} from "./old-files.ts";
+import { OpenFiles } from "./open-files.ts";
 import { PodIndex } from "./pod-index.ts";
-import { formatRecord, parseRecord } from "./record-file.ts";
+import { formatRecord, parsePlan, parseRecord } from "./record-file.ts";
 import { sandboxInterfaces } from "./sandbox-interfaces.ts";
 import {
-  ignoreAbsent,
+  isPresent,
   makeEmpty,
+  readIfPresent,
   removeIfPresent,
   renameIfPresent,
-  replaceFiles,
-  statIfPresent,
 } from "./state-file.ts";
 import { sweepStateDirectory } from "./sweep.ts";
 
 /**
- * Records and teardown plans as files of one directory: `<containerID>@<ifName>.json` and
- * `.teardown`, each with an update beside it (`.latest`) until that is durable, and a tombstone
- * (`.detached`) in the end. The key can be read back from the name, as `@` cannot occur in a container ID.
+ * Records with their teardown plans as files of one directory: `<containerID>@<ifName>.record`, to which
+ * updates are appended, and in the end a tombstone (`.detached`). The key can be read back from the name, as
+ * `@` cannot occur in a container ID. Where there is no such file, those of an earlier release count.
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;
-  /** By the record's name: nobody replaces files of a sandbox interface while they are made durable. */
-  readonly #writing = new KeyedMutex();
-  readonly #delayedSync: DelayedSync;
+  readonly #open: OpenFiles;
+  /** Tombstones that are being emptied. */
+  readonly #emptying = new Set<Promise<unknown>>();
   /** Read from the files when it is first needed. */
   #pods: PodIndex | undefined;
 
   private constructor(dir: string) {
     this.#dir = dir;
-    this.#delayedSync = new DelayedSync({ dir, writing: this.#writing });
+    this.#open = new OpenFiles(dir);
   }
 
   /** Opens the state directory, and creates it (mode 0700) where it does not exist. */
@@ -55,66 +54,61 @@ export class FileRecordStore implements RecordStore {
   }
 
   async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
-    return readLatest(this.#path(recordFileName(key)), {
-      description: "attachment record",
-      parse: (bytes, path) => parseRecord(bytes.toString(), { path, key }),
-    });
+    const path = this.#path(recordFileName(key));
+    const bytes = readIfPresent(path, "attachment record");
+    return bytes === undefined ? loadOldRecord(this.#dir, key) : parseRecord(bytes, { path, key });
   }
 
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
-    return readLatest(this.#path(planFileName(key)), {
-      description: "teardown plan",
-      parse: (bytes, path) => parsePlan(bytes, { path, key }),
-    });
+    const path = this.#path(recordFileName(key));
+    const bytes = readIfPresent(path, "teardown plan");
+    return bytes === undefined ? loadOldPlan(this.#dir, key) : parsePlan(bytes, { path, key });
   }
 
-  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
-    const [recordName, planName] = [recordFileName(record), planFileName(record)];
-    const outdated = [recordName, planName].map(latestFileName);
-    await this.#change(record, "write", async () => {
-      await this.#remove([...outdated, tombstoneFileName(record)]);
-      await using files = new AsyncDisposableStack();
-      const handles = await replaceFiles([
-        { path: this.#path(recordName), content: formatRecord(record) },
-        { path: this.#path(planName), content: formatPlan(record, plan) },
-      ]);
-      for (const handle of handles) files.use(handle);
-      await Promise.all([...handles.map((handle) => handle.sync()), syncDirectory(this.#dir)]);
+  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord> {
+    const { synced } = await this.#attempt("write", async () => {
+      removeIfPresent(this.#path(tombstoneFileName(record)));
+      const put = this.#putRecord(record, formatRecord(record, plan));
+      removeOldFiles(this.#dir, record);
+      return put;
     });
     this.#pods?.add(record);
+    const durable = this.#attempt("write", () => synced);
+    // Whoever does not wait for it need not handle its failure.
+    durable.catch(() => undefined);
+    return { durable };
   }
 
   async update(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
-    const [recordName, planName] = [recordFileName(record), planFileName(record)];
-    await this.#change(record, "write", async () => {
-      const handles = await replaceFiles([
-        { path: this.#path(latestFileName(recordName)), content: formatRecord(record) },
-        { path: this.#path(latestFileName(planName)), content: formatPlan(record, plan) },
-      ]);
-      await Promise.all(handles.map((handle) => handle.close()));
-      if (!(await this.hasTombstone(record))) return;
-      await this.#remove([recordName, planName].map(latestFileName));
-      throw new Error("the sandbox was detached meanwhile");
+    const path = this.#path(recordFileName(record));
+    await this.#attempt("write", async () => {
+      const content = formatRecord(record, plan);
+      if (isPresent(path)) return this.#open.append(path, content);
+      if (!hasOldFiles(this.#dir, record)) throw new Error("the sandbox was detached meanwhile");
+      await this.#putRecord(record, content).synced;
+      removeOldFiles(this.#dir, record);
     });
-    this.#delayedSync.schedule(record);
   }
 
   async flush(): Promise<void> {
-    await this.#delayedSync.flush();
+    await Promise.all([this.#open.flush(), ...this.#emptying]);
   }
 
   async finish(key: RecordKey): Promise<void> {
-    const [recordName, planName] = [recordFileName(key), planFileName(key)];
-    await this.#change(key, "remove", async () => {
-      // As long as the plan is there, whoever finds it tears down again what is left.
-      await this.#remove([latestFileName(recordName), recordName, latestFileName(planName)]);
-      await this.#bury(planName, tombstoneFileName(key));
+    const record = this.#path(recordFileName(key));
+    const tombstone = this.#path(tombstoneFileName(key));
+    this.#open.release(record);
+    await this.#attempt("remove", async () => {
+      // As long as a plan is there, whoever finds it tears down again what is left.
+      if (renameIfPresent(record, tombstone)) this.#emptyLater(tombstone);
+      else makeEmpty(tombstone);
+      removeOldFiles(this.#dir, key);
     });
     this.#pods?.remove(key);
   }
 
   async hasTombstone(key: RecordKey): Promise<boolean> {
-    return (await statIfPresent(this.#path(tombstoneFileName(key)))) !== undefined;
+    return isPresent(this.#path(tombstoneFileName(key)));
   }
 
   async sweep(): Promise<void> {
@@ -122,12 +116,11 @@ export class FileRecordStore implements RecordStore {
   }
 
   async quarantine(key: RecordKey): Promise<void> {
-    using _turn = await this.#writing.acquire(recordFileName(key));
+    const record = this.#path(recordFileName(key));
     this.#pods?.remove(key);
-    const names = [planFileName(key), recordFileName(key)];
-    for (const name of [...names.map(latestFileName), ...names]) {
-      await renameIfPresent(this.#path(name), this.#path(damagedFileName(name)));
-    }
+    this.#open.release(record);
+    putOldFilesAside(this.#dir, key);
+    renameIfPresent(record, damagedFileName(record));
   }
 
   async hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean> {
@@ -139,10 +132,12 @@ export class FileRecordStore implements RecordStore {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
     for (const [key, hasRecord] of sandboxInterfaces(await readdir(this.#dir))) {
+      // A node has hundreds of them: calls come in between.
+      await nextTurn();
       try {
         const record = await this.load(key);
         if (record !== undefined) records.push(record);
-        else if (!hasRecord) damaged.push(this.#recordMissing(key));
+        else if (!hasRecord) damaged.push({ ...key, reason: oldRecordMissing(this.#dir, key) });
       } catch (error) {
         damaged.push({ ...key, reason: errorMessage(error) });
       }
@@ -150,15 +145,26 @@ export class FileRecordStore implements RecordStore {
     return { records, damaged };
   }
 
+  #putRecord(key: RecordKey, content: Uint8Array): { synced: Promise<void> } {
+    return this.#open.put(this.#path(recordFileName(key)), content);
+  }
+
+  /** The blocks of the content are freed behind the call: a disk that discards them takes milliseconds for it. */
+  #emptyLater(path: string): void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#emptying.add(promise);
+    const { O_WRONLY, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
+    open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, (error, fd) => {
+      if (error === null) closeSync(fd);
+      this.#emptying.delete(promise);
+      resolve();
+    });
+  }
+
   /** @throws CniError 5 when the step fails */
-  async #change(
-    key: RecordKey,
-    verb: "write" | "remove",
-    step: () => Promise<void>,
-  ): Promise<void> {
-    using _turn = await this.#writing.acquire(recordFileName(key));
+  async #attempt<T>(verb: "write" | "remove", step: () => Promise<T>): Promise<T> {
     try {
-      await step();
+      return await step();
     } catch (error) {
       throw new CniError(
         CniErrorCode.IoFailure,
@@ -166,23 +172,6 @@ export class FileRecordStore implements RecordStore {
         { cause: error },
       );
     }
-  }
-
-  /** Makes the plan a tombstone; one that cannot be made where there was no plan is not needed. */
-  async #bury(planName: string, tombstoneName: string): Promise<void> {
-    const tombstone = this.#path(tombstoneName);
-    const hadPlan = await rename(this.#path(planName), tombstone).then(() => true, ignoreAbsent);
-    const emptied = makeEmpty(tombstone);
-    await (hadPlan === true ? emptied : emptied.catch(() => undefined));
-  }
-
-  async #remove(names: readonly string[]): Promise<void> {
-    await Promise.all(names.map((name) => removeIfPresent(this.#path(name))));
-  }
-
-  #recordMissing(key: RecordKey): DamagedRecord {
-    const path = this.#path(planFileName(key));
-    return { ...key, reason: `teardown plan ${path} has no attachment record beside it` };
   }
 
   #path(name: string): string {

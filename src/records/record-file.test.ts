@@ -1,9 +1,11 @@
-import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import type { AttachmentRecord } from "#engine/record.ts";
-import { formatRecord, parseRecord } from "./record-file.ts";
+import type { TeardownPlan } from "#engine/teardown-plan.ts";
+import { encodePlan } from "#protocol/plan.ts";
+import { formatRecord, parsePlan, parseRecord } from "./record-file.ts";
 
-const where = { path: "/state/c1@eth0.json", key: { containerId: "c1", ifName: "eth0" } };
+const key = { containerId: "c1", ifName: "eth0" };
+const where = { path: "/state/c1@eth0.record", key };
 
 const attachment = {
   displayName: "default/a",
@@ -15,27 +17,26 @@ const attachment = {
   searchPath: ["/opt/cni/bin"],
 };
 const sandbox = {
-  ...where.key,
+  ...key,
   netns: "/run/netns/x",
   cniVersion: "1.0.0",
   createdAt: "2026-01-01T00:00:00Z",
 };
-const result = { cniVersion: "1.0.0" };
+const plan: TeardownPlan = { bootId: "b1", attempted: 2, steps: [] };
 
-/** A record's file of any schema. */
-function fileOf(schema: number, record: object): string {
-  const body = JSON.stringify(record);
-  const sum = createHash("sha256").update(body).digest("hex");
-  return `{"schema":${schema},"sha256":"${sum}","record":${body}}\n`;
+/** A file with a record of any schema. */
+function fileOf(schema: string, record: object): Buffer {
+  const head = { ...key, bootId: "b1", attempted: 0, calls: [] };
+  return encodePlan(head, { schema, text: JSON.stringify(record) });
 }
 
-test("formatRecord() and parseRecord() keep everything that a record can have", () => {
+test("formatRecord(), parseRecord() and parsePlan() keep everything that a record can have", () => {
   const record: AttachmentRecord = {
     ...sandbox,
     pod: { namespace: "default", name: "web", uid: "u" },
     bootId: "b1",
     attachments: [
-      { ...attachment, state: "attached", result },
+      { ...attachment, state: "attached", result: { cniVersion: "1.0.0" } },
       { ...attachment, state: "attempted", defaultRoute: ["10.0.0.1"] },
       { ...attachment, state: "planned" },
     ],
@@ -47,35 +48,35 @@ test("formatRecord() and parseRecord() keep everything that a record can have", 
       lastError: "busy",
     },
   };
-  expect(parseRecord(formatRecord(record), where)).toEqual(record);
+  const file = formatRecord(record, plan);
+  expect(parseRecord(file, where)).toEqual(record);
+  expect(parsePlan(file, where)).toEqual(plan);
 });
 
-test("parseRecord() reads the first schema: its boot is not known, and everything may have been attempted", () => {
-  const attachments = [{ ...attachment, result }, attachment];
-  expect(parseRecord(fileOf(1, { ...sandbox, attachments }), where)).toEqual({
-    ...sandbox,
-    bootId: "",
-    attachments: [
-      { ...attachment, result, state: "attached" },
-      { ...attachment, state: "attempted" },
-    ],
-  });
+test("a record of a newer schema cannot be used, its plan can", () => {
+  const file = fileOf("3", sandbox);
+  expect(() => parseRecord(file, where)).toThrow(/it has schema 3, this version reads 1 and 2/);
+  expect(parsePlan(file, where)).toEqual({ bootId: "b1", attempted: 0, steps: [] });
 });
 
 test.each([
-  ["a newer schema", fileOf(3, sandbox), /it has schema 3, this version reads 1 and 2/],
-  [
-    "a field of the second schema in the first",
-    fileOf(1, { ...sandbox, attachments: [], bootId: "" }),
-    /bootId/,
-  ],
-  ["no boot in the second schema", fileOf(2, { ...sandbox, attachments: [] }), /bootId/],
+  ["no boot", fileOf("2", { ...sandbox, attachments: [] }), /bootId/],
   [
     "an unknown state",
-    fileOf(2, { ...sandbox, bootId: "", attachments: [{ ...attachment, state: "x" }] }),
+    fileOf("2", { ...sandbox, bootId: "", attachments: [{ ...attachment, state: "x" }] }),
     /state/,
   ],
-])("parseRecord() refuses %s", (_, text, message) => {
-  expect(() => parseRecord(text, where)).toThrow(expect.objectContaining({ code: 6 }));
-  expect(() => parseRecord(text, where)).toThrow(message);
+  [
+    "another owner",
+    fileOf("2", { ...sandbox, ifName: "eth1", bootId: "", attachments: [] }),
+    /belongs to interface eth1 of container c1/,
+  ],
+  [
+    "text that is no JSON",
+    encodePlan({ ...key, bootId: "", attempted: 0, calls: [] }, { schema: "2", text: "{" }),
+    /JSON/,
+  ],
+])("parseRecord() refuses a record with %s", (_, file, message) => {
+  expect(() => parseRecord(file, where)).toThrow(expect.objectContaining({ code: 6 }));
+  expect(() => parseRecord(file, where)).toThrow(message);
 });

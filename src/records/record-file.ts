@@ -1,8 +1,10 @@
-import { createHash } from "node:crypto";
 import * as z from "zod";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
+import type { TeardownPlan } from "#engine/teardown-plan.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
+import { ProtocolError } from "#protocol/frame.ts";
+import { decodePlan, decodeRecord, encodePlan } from "#protocol/plan.ts";
 
 /** The schema that this version writes. It reads the first one as well. */
 const recordSchemaVersion = 2;
@@ -66,55 +68,87 @@ const upgradedRecordSchema = firstRecordSchema.transform(
   }),
 );
 
-const schemas: Readonly<Record<number, z.ZodType<AttachmentRecord>>> = {
+const schemas: Readonly<Record<string, z.ZodType<AttachmentRecord>>> = {
   1: upgradedRecordSchema,
   [recordSchemaVersion]: recordSchema,
 };
 
-const headPattern = /^\{"schema":(\d+),"sha256":"([0-9a-f]{64})","record":/;
-
-/** The text of a record's file: JSON, with a checksum of the bytes of the member `record`. */
-export function formatRecord(record: AttachmentRecord): string {
-  const body = JSON.stringify(record);
-  return `{"schema":${recordSchemaVersion},"sha256":"${sha256(body)}","record":${body}}\n`;
+/** Where a record or plan was read. */
+export interface RecordPlace {
+  readonly path: string;
+  /** The sandbox that it must belong to. */
+  readonly key: RecordKey;
 }
 
-/**
- * The record in a file's text.
- * @throws CniError 6 naming the file when it is cut short, altered, has another schema, or belongs
- *   to another sandbox
- */
-export function parseRecord(
-  text: string,
-  { path, key }: { readonly path: string; readonly key: RecordKey },
-): AttachmentRecord {
-  const head = headPattern.exec(text);
-  if (head === null || !text.endsWith("}\n")) {
-    throw damaged(path, "it is not an attachment record, or it is cut short");
-  }
-  const schema = schemas[Number(head[1])];
-  if (schema === undefined) {
-    const known = Object.keys(schemas).join(" and ");
-    throw damaged(path, `it has schema ${head[1]}, this version reads ${known}`);
-  }
-  const body = text.slice(head[0].length, -2);
-  if (sha256(body) !== head[2]) throw damaged(path, "its checksum does not match");
-  const parsed = schema.safeParse(JSON.parse(body));
-  if (!parsed.success) throw damaged(path, z.prettifyError(parsed.error).replaceAll("\n", " "));
-  const { containerId, ifName } = parsed.data;
-  if (containerId !== key.containerId || ifName !== key.ifName) {
-    throw damaged(path, `it belongs to interface ${ifName} of container ${containerId}`);
-  }
-  return parsed.data;
-}
-
-function damaged(path: string, reason: string): CniError {
-  return new CniError(
-    CniErrorCode.DecodingFailure,
-    `attachment record ${path} is unusable: ${reason}`,
+/** A record and its plan as bytes of their file, in which the newest counts (shim/protocol.h). */
+export function formatRecord(record: AttachmentRecord, plan: TeardownPlan): Buffer {
+  const { containerId, ifName } = record;
+  const { bootId, attempted, steps } = plan;
+  const calls = steps.map(({ group, call }) => ({ group, ...call }));
+  const text = JSON.stringify(record);
+  return encodePlan(
+    { containerId, ifName, bootId, attempted, calls },
+    { schema: String(recordSchemaVersion), text },
   );
 }
 
-function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+/**
+ * The newest record in its file's bytes. One with an update that was cut short may be older than what was
+ * done since: its boot is then not known, so that everything in it has to be detached.
+ * @throws CniError 6 naming the file when there is none that is whole, or it has another schema, or
+ *   belongs to another sandbox
+ */
+export function parseRecord(bytes: Buffer, place: RecordPlace): AttachmentRecord {
+  const { schema, text, isOutdated } = usable("attachment record", place, () =>
+    decodeRecord(bytes),
+  );
+  const record = validRecord(schema, text, place);
+  return isOutdated ? { ...record, bootId: "" } : record;
+}
+
+/**
+ * The newest teardown plan in the bytes of a record's file, or in a plan's file of an earlier release.
+ * @throws CniError 6 naming the file when there is none that is whole, or it belongs to another sandbox
+ */
+export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
+  return usable("teardown plan", place, () => {
+    const { containerId, ifName, bootId, attempted, calls } = decodePlan(bytes);
+    checkOwner({ containerId, ifName }, place.key);
+    return { bootId, attempted, steps: calls.map(({ group, ...call }) => ({ group, call })) };
+  });
+}
+
+/** A record in the text that its checksum has proved to be whole. @throws CniError 6 naming the file */
+export function validRecord(schema: string, text: string, place: RecordPlace): AttachmentRecord {
+  return usable("attachment record", place, () => {
+    const known = schemas[schema];
+    if (known === undefined) {
+      const versions = Object.keys(schemas).join(" and ");
+      throw new ProtocolError(`it has schema ${schema}, this version reads ${versions}`);
+    }
+    const parsed = known.safeParse(JSON.parse(text));
+    if (!parsed.success)
+      throw new ProtocolError(z.prettifyError(parsed.error).replaceAll("\n", " "));
+    checkOwner(parsed.data, place.key);
+    return parsed.data;
+  });
+}
+
+function checkOwner({ containerId, ifName }: RecordKey, key: RecordKey): void {
+  if (containerId === key.containerId && ifName === key.ifName) return;
+  throw new ProtocolError(`it belongs to interface ${ifName} of container ${containerId}`);
+}
+
+/** Runs a step that finds out whether a file can be used. @throws CniError 6 naming it when it cannot */
+export function usable<T>(description: string, { path }: RecordPlace, step: () => T): T {
+  try {
+    return step();
+  } catch (error) {
+    if (!(error instanceof ProtocolError || error instanceof SyntaxError)) throw error;
+    throw new CniError(
+      CniErrorCode.DecodingFailure,
+      `${description} ${path} is unusable: ${error.message}`,
+      { cause: error },
+    );
+  }
 }

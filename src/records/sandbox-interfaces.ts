@@ -1,7 +1,12 @@
 import type { RecordKey } from "#engine/record.ts";
 import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
 
-/** The sandbox interfaces that have a record or a plan among these files, sorted, and whether they have a record. */
+const recordKinds: ReadonlySet<string> = new Set(["record", "old-record", "old-latest-record"]);
+
+/**
+ * The sandbox interfaces that have a record among these files, sorted, and whether they do: of an earlier
+ * release there may be a plan alone.
+ */
 export function sandboxInterfaces(names: readonly string[]): [RecordKey, boolean][] {
   const found = new Map<string, [RecordKey, boolean]>();
   for (const name of names) {
@@ -9,7 +14,7 @@ export function sandboxInterfaces(names: readonly string[]): [RecordKey, boolean
     if (file === undefined || !("ifName" in file)) continue;
     if (file.kind === "damaged" || file.kind === "tombstone") continue;
     const { containerId, ifName } = file;
-    const isRecord = file.kind === "record" || file.kind === "latest-record";
+    const isRecord = recordKinds.has(file.kind);
     const hasRecord = isRecord || found.get(recordFileName(file))?.[1] === true;
     found.set(recordFileName(file), [{ containerId, ifName }, hasRecord]);
   }

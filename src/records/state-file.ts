@@ -1,16 +1,29 @@
-import { constants, type Stats } from "node:fs";
-import { type FileHandle, open, readFile, rename, stat, unlink } from "node:fs/promises";
+import {
+  closeSync,
+  constants,
+  fsync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { writeTemporary } from "#lib/files/atomic-write.ts";
-import { freeLater } from "#lib/files/free-later.ts";
+import { temporaryName } from "#lib/files/temporary-name.ts";
+
+/*
+ * The state directory's files are a few KB in the page cache, for which a system call takes microseconds
+ * and the way through the thread pool many times that. Only what waits for the disk is asynchronous.
+ */
 
 /** The content of a file; undefined when it does not exist. @throws CniError 5 naming the file */
-export async function readIfPresent(
-  path: string,
-  description: string,
-): Promise<Buffer | undefined> {
+export function readIfPresent(path: string, description: string): Buffer | undefined {
   try {
-    return await readFile(path);
+    // An error that is thrown costs more than a look before.
+    return isPresent(path) ? readFileSync(path) : undefined;
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw new CniError(CniErrorCode.IoFailure, `cannot read the ${description} ${path}`, {
@@ -19,28 +32,33 @@ export async function readIfPresent(
   }
 }
 
-/** A file's new content. */
-export interface NewContent {
-  readonly path: string;
-  readonly content: string | Uint8Array;
+/** Whether there is a file, whatever its kind. */
+export function isPresent(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+/** Writes all of the bytes at a place of an open file. @throws Error as of node:fs, with a part of it written */
+export function writeAt(fd: number, bytes: Uint8Array, position: number): void {
+  for (let done = 0; done < bytes.length; ) {
+    done += writeSync(fd, bytes, done, bytes.length - done, position + done);
+  }
 }
 
 /**
- * Replaces files, visible to every process at once, after the content of all of them is written: a disk
- * that is full leaves all as they were, and nothing else behind. The caller syncs and closes them.
+ * Puts a new file (mode 0600) in the place of what is there, with all of its content at once for every
+ * other process. Nothing is left of it when this fails.
+ * @returns its descriptor, which is the caller's
  */
-export async function replaceFiles(files: readonly NewContent[]): Promise<FileHandle[]> {
-  const writing = files.map(({ path, content }) => writeTemporary(path, content));
-  const settled = await Promise.allSettled(writing);
-  const written = settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+export function putFile(path: string, content: Uint8Array): number {
+  const temporary = join(dirname(path), temporaryName(basename(path)));
+  const fd = openSync(temporary, "wx+", 0o600);
   try {
-    const temporaries = await Promise.all(writing);
-    await Promise.all(
-      temporaries.map((file, i) => freeLater(files[i]?.path ?? "", () => file.commit())),
-    );
-    return temporaries.map(({ handle }) => handle);
+    writeAt(fd, content, 0);
+    renameSync(temporary, path);
+    return fd;
   } catch (error) {
-    await Promise.all(written.map((file) => file.discard()));
+    closeSync(fd);
+    removeIfPresent(temporary);
     throw error;
   }
 }
@@ -50,31 +68,43 @@ export async function replaceFiles(files: readonly NewContent[]): Promise<FileHa
  * (ELOOP): plexusd writes to the state directory, and plexus-standalone, which runs on the host itself,
  * must not be led out of it.
  */
-export async function makeEmpty(path: string): Promise<void> {
+export function makeEmpty(path: string): void {
   const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
-  const handle = await open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0o600);
-  await handle.close();
+  closeSync(openSync(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0o600));
+}
+
+/** Makes an open file durable. */
+export const syncFile: (fd: number) => Promise<void> = (fd) => promisify(fsync)(fd);
+
+/** Makes creations, renames and removals in a directory durable. */
+export async function syncDirectory(path: string): Promise<void> {
+  const fd = openSync(path, "r");
+  try {
+    await syncFile(fd);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /** Removes a file, which need not exist. */
-export async function removeIfPresent(path: string): Promise<void> {
-  await unlink(path).catch(ignoreAbsent);
+export function removeIfPresent(path: string): void {
+  if (isPresent(path)) ignoringAbsent(() => unlinkSync(path));
 }
 
-/** Renames a file, which need not exist. */
-export async function renameIfPresent(path: string, newPath: string): Promise<void> {
-  await rename(path, newPath).catch(ignoreAbsent);
+/** Renames a file, which need not exist. @returns whether it did */
+export function renameIfPresent(path: string, newPath: string): boolean {
+  if (!isPresent(path)) return false;
+  return ignoringAbsent(() => renameSync(path, newPath));
 }
 
-/** What `stat` says of a file; undefined when it does not exist. */
-export async function statIfPresent(path: string): Promise<Stats | undefined> {
-  return stat(path).catch(ignoreAbsent);
-}
-
-/** For a step that may find its file absent. @throws any other error */
-export function ignoreAbsent(error: unknown): undefined {
-  if (!isAbsent(error)) throw error;
-  return undefined;
+function ignoringAbsent(step: () => void): boolean {
+  try {
+    step();
+    return true;
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+    return false;
+  }
 }
 
 function isAbsent(error: unknown): boolean {

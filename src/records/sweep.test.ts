@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -27,10 +27,10 @@ async function put(ageMs: number, ...names: string[]): Promise<void> {
 }
 
 test("what a crash left half-written is removed, but not what is being written", async () => {
-  await put(60 * minuteMs, ".c9@eth0.json.0a1b.tmp", ".c9@eth0.teardown.latest.0a1b.tmp");
-  await put(minuteMs, ".c8@eth0.json.ff.tmp");
+  await put(60 * minuteMs, ".c9@eth0.record.0a1b.tmp", ".c9@eth0.teardown.latest.0a1b.tmp");
+  await put(minuteMs, ".c8@eth0.record.ff.tmp");
   await sweepStateDirectory(dir);
-  expect(await readdir(dir)).toEqual([".c8@eth0.json.ff.tmp"]);
+  expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp"]);
 });
 
 test("records, plans, their updates, what was put aside and foreign files stay, however old", async () => {
@@ -38,6 +38,7 @@ test("records, plans, their updates, what was put aside and foreign files stay, 
     ".gc.lock",
     "c1@eth0.json",
     "c1@eth0.json.latest",
+    "c1@eth0.record",
     "c1@eth0.teardown",
     "c1@eth0.teardown.latest",
     "c2@eth0.json.damaged",
@@ -54,6 +55,15 @@ test("tombstones are kept for six hours", async () => {
   await put(7 * 60 * minuteMs, "c2@eth0.detached");
   await sweepStateDirectory(dir);
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
+});
+
+test("a tombstone whose content a crash left is emptied, and counts from then on", async () => {
+  await put(7 * 60 * minuteMs, "c1@eth0.detached");
+  await writeFile(join(dir, "c1@eth0.detached"), "content");
+  await put(7 * 60 * minuteMs, "c2@eth0.detached");
+  await sweepStateDirectory(dir);
+  expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
+  expect(await readFile(join(dir, "c1@eth0.detached"), "utf8")).toBe("");
 });
 
 test("of more tombstones than the limit the oldest are removed", async () => {

@@ -1,7 +1,7 @@
-import { readdir, readFile } from "node:fs/promises";
+import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseStateFileName, type StateFile } from "#lib/files/state-files.ts";
-import { removeIfPresent, statIfPresent } from "./state-file.ts";
+import { makeEmpty, removeIfPresent } from "./state-file.ts";
 
 /** The age from which a temporary or lock file no longer belongs to the process that made it. */
 const abandonedAfterMs = 600_000;
@@ -20,12 +20,13 @@ interface FoundFile {
   readonly file: StateFile;
   readonly ageMs: number;
   readonly inode: number;
+  readonly isEmpty: boolean;
 }
 
 /**
  * Removes from a state directory what no process has a use for: tombstones that are old or too many,
  * temporary files that a crash left, and locks of sandboxes that have no record and that nobody holds.
- * Records, plans and what was put aside stay. A file that cannot be removed is left for the next time.
+ * A tombstone whose content a crash left is emptied. Records and what was put aside stay. A file that cannot be removed is left for the next time.
  */
 export async function sweepStateDirectory(
   dir: string,
@@ -35,23 +36,29 @@ export async function sweepStateDirectory(
   const files = (await Promise.all(names.map((name) => found(dir, name)))).flatMap((each) =>
     each === undefined ? [] : [each],
   );
+  const tombstones = files.filter(({ file }) => file.kind === "tombstone");
   const removable = [
     ...files.filter(({ file, ageMs }) => file.kind === "temporary" && ageMs > abandonedAfterMs),
     ...oldTombstones(
-      files.filter(({ file }) => file.kind === "tombstone"),
+      tombstones.filter(({ isEmpty }) => isEmpty),
       tombstonesMax,
     ),
     ...(await abandonedLocks(files)),
   ];
-  await Promise.allSettled(removable.map(({ path }) => removeIfPresent(path)));
+  const crashed = tombstones.filter(({ isEmpty }) => !isEmpty);
+  await Promise.allSettled([
+    ...removable.map(async ({ path }) => removeIfPresent(path)),
+    ...crashed.map(async ({ path }) => makeEmpty(path)),
+  ]);
 }
 
 async function found(dir: string, name: string): Promise<FoundFile | undefined> {
   const file = parseStateFileName(name);
   const path = join(dir, name);
-  const status = file === undefined ? undefined : await statIfPresent(path).catch(() => undefined);
+  const status = file === undefined ? undefined : await lstat(path).catch(() => undefined);
   if (file === undefined || status === undefined) return undefined;
-  return { path, file, ageMs: Date.now() - status.mtimeMs, inode: status.ino };
+  const { mtimeMs, ino, size } = status;
+  return { path, file, ageMs: Date.now() - mtimeMs, inode: ino, isEmpty: size === 0 };
 }
 
 function oldTombstones(tombstones: readonly FoundFile[], max: number): FoundFile[] {

@@ -91,8 +91,9 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
 }
 
+/** What it does not write stays in the record, for plexusd. */
 const noPublisher: StatusPublisher = {
-  publish: async () => "settled",
+  publish: async () => "pending",
   withdraw: async () => undefined,
 };
 

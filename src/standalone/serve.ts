@@ -11,7 +11,9 @@ import type {
 } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
+import { HostMultusFiles } from "#host/multus-files.ts";
 import { ShimSession } from "#host/shim-session.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
@@ -62,6 +64,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       events: cluster.events,
       records,
       confFiles: new HostConfFiles(),
+      multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
       deviceInfo: new HostDeviceInfoFiles(),
       deviceSources: cluster.deviceSources,
       logger: options.logger,

@@ -1,4 +1,4 @@
-import type { FaultKind } from "../fault.ts";
+import type { Fault } from "../fault.ts";
 import type { Contender, ContenderParts } from "./contender.ts";
 import { multusPaths, multusThick, multusThin, thickCanHave, thinCanHave } from "./multus.ts";
 import { plexus } from "./plexus.ts";
@@ -7,7 +7,7 @@ import { plexus } from "./plexus.ts";
 export const contenders: readonly {
   readonly name: string;
   isGiven(): boolean;
-  canHave(kind: FaultKind): boolean;
+  canHave(fault: Fault): boolean;
   make(parts: ContenderParts): Contender;
 }[] = [
   { name: "Plexus", isGiven: () => true, canHave: () => true, make: plexus },

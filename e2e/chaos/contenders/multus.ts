@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { FaultKind } from "../fault.ts";
+import type { Fault } from "../fault.ts";
 import { Daemon } from "../lab/daemon.ts";
 import { confList, networks } from "../lab/topology.ts";
 import {
@@ -19,13 +19,16 @@ export const multusPaths = {
   daemon: process.env.MULTUS_DAEMON,
 };
 
+/** Where client-go looks for a container's token; /run is the worker's own file system. */
+const serviceAccount = "/run/secrets/kubernetes.io/serviceaccount";
+
 /** What has no counterpart in Multus cannot happen to it; thin Multus has no daemon either. */
-export function thinCanHave(kind: FaultKind): boolean {
-  return kind.target !== "plexusd" && thickCanHave(kind);
+export function thinCanHave(fault: Fault): boolean {
+  return fault.target !== "plexusd" && thickCanHave(fault);
 }
 
 /** See {@link thinCanHave}. */
-export function thickCanHave({ target, action }: FaultKind): boolean {
+export function thickCanHave({ target, action }: Fault): boolean {
   return target !== "standalone" && action !== "previous-release";
 }
 
@@ -45,6 +48,7 @@ export function multusThin(parts: ContenderParts): Contender {
   };
   return {
     name: "Multus thin",
+    emptiesNetns: false,
     command: (operation, sandbox, options) => ({
       program: multusPaths.thin ?? "",
       stdin: JSON.stringify({ ...conf, binDir: options.cniPath[0] }),
@@ -53,10 +57,14 @@ export function multusThin(parts: ContenderParts): Contender {
   };
 }
 
-/** Multus with its daemon. */
+/**
+ * Multus with its daemon. The default network is not a file, as the daemon generates it: Multus 4.3.0
+ * forgets the address ranges of a file's list before its DEL, in every run
+ * (k8snetworkplumbingwg/multus-cni#1449).
+ */
 export function multusThick(parts: ContenderParts): Contender {
   const { root } = parts.place;
-  const { kubeconfig, cniDir, primary } = files(parts);
+  const { cniDir, primary } = files(parts);
   const [socketDir, confDir] = [join(root, "run/multus"), join(root, "etc/net.d")];
   mkdirSync(confDir);
   const daemonConfig = join(root, "etc/daemon.json");
@@ -67,7 +75,7 @@ export function multusThick(parts: ContenderParts): Contender {
       socketDir,
       cniConfigDir: confDir,
       multusAutoconfigDir: join(primary, ".."),
-      kubeconfig,
+      multusConfigFile: "auto",
       cniDir,
       retryDeleteOnError: true,
       logToStderr: true,
@@ -76,7 +84,12 @@ export function multusThick(parts: ContenderParts): Contender {
   );
   const daemon = new Daemon({
     command: [multusPaths.daemon ?? "", "--config", daemonConfig],
-    env: { PATH: process.env.PATH ?? "", MULTUS_NODE_NAME: "chaos", TMPDIR: join(root, "tmp") },
+    env: {
+      PATH: process.env.PATH ?? "",
+      MULTUS_NODE_NAME: "chaos",
+      TMPDIR: join(root, "tmp"),
+      ...parts.api.serviceAccount(serviceAccount),
+    },
     ready: { file: join(confDir, "00-multus.conf") },
   });
   const conf = (options: CallOptions): object => ({
@@ -84,13 +97,14 @@ export function multusThick(parts: ContenderParts): Contender {
     name: "multus-cni-network",
     type: "multus-shim",
     daemonSocketDir: socketDir,
-    clusterNetwork: primary,
+    delegates: [confList(networks[0])],
     binDir: options.cniPath[0],
     capabilities: { portMappings: true },
     runtimeConfig,
   });
   return {
     name: "Multus thick",
+    emptiesNetns: false,
     daemon,
     command: (operation, sandbox: Sandbox, options) => ({
       program: multusPaths.shim ?? "",

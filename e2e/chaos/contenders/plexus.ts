@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { distPath, nodeBinary } from "../../support/paths.ts";
+import { smallMemory } from "../../support/plexusd.ts";
 import { Daemon } from "../lab/daemon.ts";
 import { confList, networks } from "../lab/topology.ts";
 import {
@@ -55,10 +56,9 @@ export function plexus(
   const files = ["--config", config, "--kubeconfig", kubeconfig, "--socket", socket];
   const rest = ["--state-dir", place.stateDir, "--cni-conf-dir", join(place.root, "etc")];
   const flags = [...files, ...rest, "--http", http, "--node", "chaos"];
-  // Node's flag is the deployment's.
   const daemon = new Daemon({
-    command: [nodeBinary(), "--max-semi-space-size=2", distPath("plexusd.js"), ...flags],
-    env: { PATH: process.env.PATH ?? "", TMPDIR: join(place.root, "tmp") },
+    command: [nodeBinary(), ...smallMemory.flags, distPath("plexusd.js"), ...flags],
+    env: { ...smallMemory.env, PATH: process.env.PATH ?? "", TMPDIR: join(place.root, "tmp") },
     ready: { log: "plexusd serves" },
   });
   const conf = {
@@ -71,6 +71,7 @@ export function plexus(
   };
   return {
     name: "Plexus",
+    emptiesNetns: true,
     daemon,
     hasRequested: ({ containerId }) => existsSync(join(place.stateDir, `${containerId}.lock`)),
     command: (operation, sandbox, call) => ({

@@ -1,5 +1,10 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import { join } from "node:path";
+import { execa } from "execa";
+import { statusAnnotation } from "../../support/status-annotation.ts";
 
 /** A Kubernetes object; only what is looked at here is typed. */
 export interface KubeObject {
@@ -23,6 +28,10 @@ interface Target {
   readonly name: string | undefined;
 }
 
+const statusKey = "k8s.v1.cni.cncf.io/network-status";
+/** Anything is taken for a token, but Multus's daemon wants one. */
+const token = "chaos";
+
 /**
  * An API server of pods and NetworkAttachmentDefinitions, as much of one as plexusd and Multus ask
  * for, that can fail: `500` answers everything so, `hang` never answers, `gone` does not listen.
@@ -33,18 +42,34 @@ export class KubeApi {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #watches = new Set<Watch>();
+  readonly #certificate: string;
   #version = 1000;
   #port = 0;
 
-  constructor() {
-    this.#server = createServer((request, response) => {
+  private constructor(certificate: string, key: string) {
+    this.#certificate = certificate;
+    this.#server = createServer({ cert: certificate, key }, (request, response) => {
       this.#serve(request, response).catch(() => response.destroy());
     });
     this.#server.keepAliveTimeout = 60_000;
-    this.#server.on("connection", (socket) => {
+    this.#server.on("connection", (stream) => {
+      const socket = stream as Socket;
       this.#sockets.add(socket);
       socket.on("close", () => this.#sockets.delete(socket));
     });
+  }
+
+  /** Makes a certificate in the directory and listens on the loopback interface. */
+  static async start(dir: string): Promise<KubeApi> {
+    const [certificate, key] = [join(dir, "api.crt"), join(dir, "api.key")];
+    await execa("openssl", [
+      ...["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"],
+      ...["-days", "2", "-subj", "/CN=plexus-chaos", "-addext", "subjectAltName=IP:127.0.0.1"],
+      ...["-keyout", key, "-out", certificate],
+    ]);
+    const api = new KubeApi(readFileSync(certificate, "utf8"), readFileSync(key, "utf8"));
+    await api.listen();
+    return api;
   }
 
   /** Listens, on the port of before when there was one. */
@@ -76,15 +101,26 @@ export class KubeApi {
 
   /** A kubeconfig for it. */
   kubeconfig(): object {
-    const server = `http://127.0.0.1:${this.#port}`;
+    const cluster = {
+      server: `https://127.0.0.1:${this.#port}`,
+      "certificate-authority-data": Buffer.from(this.#certificate).toString("base64"),
+    };
     return {
       apiVersion: "v1",
       kind: "Config",
       "current-context": "chaos",
-      clusters: [{ name: "chaos", cluster: { server } }],
-      users: [{ name: "chaos", user: {} }],
+      clusters: [{ name: "chaos", cluster }],
+      users: [{ name: "chaos", user: { token } }],
       contexts: [{ name: "chaos", context: { cluster: "chaos", user: "chaos" } }],
     };
+  }
+
+  /** Writes what the kubelet puts into a container, and returns the variables that go with it. */
+  serviceAccount(dir: string): Record<string, string> {
+    mkdirSync(dir, { recursive: true });
+    writeFileSync(join(dir, "token"), token);
+    writeFileSync(join(dir, "ca.crt"), this.#certificate);
+    return { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: `${this.#port}` };
   }
 
   put(collection: string, object: KubeObject): void {
@@ -119,7 +155,7 @@ export class KubeApi {
     if (this.#mode === "hang") return;
     const url = new URL(request.url ?? "/", "http://chaos");
     const target = targetOf(url.pathname);
-    const body = Buffer.concat(chunks).toString();
+    const body = Buffer.concat(chunks);
     if (this.#mode === "500") fail(response, 500, "InternalError");
     else if (request.method === "GET") this.#read(url.searchParams, target, response);
     else this.#write(request.method ?? "", target, { body, response });
@@ -156,17 +192,21 @@ export class KubeApi {
   #write(
     method: string,
     { collection, namespace, name }: Target,
-    call: { body: string; response: ServerResponse },
+    call: { body: Buffer; response: ServerResponse },
   ): void {
-    const sent = JSON.parse(call.body) as KubeObject;
     const object = this.#objects.get(`${collection}/${namespace}/${name}`);
-    if (method === "POST") send(call.response, 201, sent);
-    else sendFound(call.response, object && this.#annotate(collection, object, sent));
+    // Events are all that is created.
+    if (method === "POST") send(call.response, 201, { kind: "Event", apiVersion: "v1" });
+    else sendFound(call.response, object && this.#annotate(collection, object, call.body));
   }
 
-  /** PATCH and PUT alike: annotations are all that is written. */
-  #annotate(collection: string, object: KubeObject, sent: KubeObject): KubeObject {
-    const annotations = { ...annotationsOf(object), ...annotationsOf(sent) };
+  /** PATCH and PUT alike: the network status is all that is written. */
+  #annotate(collection: string, object: KubeObject, body: Buffer): KubeObject {
+    const status = statusAnnotation(body);
+    const annotations = {
+      ...annotationsOf(object),
+      ...(status !== undefined && { [statusKey]: status }),
+    };
     const metadata = { ...object.metadata, annotations };
     const stored = this.#store(collection, { ...object, metadata });
     this.#broadcast(collection, "MODIFIED", stored);

@@ -156,11 +156,11 @@ describe("a cluster", () => {
     });
   });
 
-  test("keeps its pods over a restart of the kubelet and of containerd", async () => {
+  test("keeps its pods over a restart of the kubelet and of the container runtime", async () => {
     const { status } = await cluster.get<Pod>("pod", "first");
     await cluster.node.stopKubelet();
-    await cluster.node.stopContainerd("SIGKILL");
-    await cluster.node.startContainerd();
+    await cluster.node.stopRuntime("SIGKILL");
+    await cluster.node.startRuntime();
     await cluster.node.startKubelet();
     const show = ["exec", "first", "--", "ip", "-4", "address"];
     const own = `inet ${status.podIP}/24`;

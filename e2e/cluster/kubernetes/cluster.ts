@@ -3,13 +3,17 @@
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { Crio } from "../../crio/crio.ts";
+import { prepareCrioTools } from "../../crio/tools.ts";
 import { waitUntil } from "../../support/wait.ts";
 import { writeBusyboxImage, writePauseImage } from "../machine/images.ts";
 import { Reaper } from "../machine/reaper.ts";
 import { type Command, type RunOptions, type RunResult, run, tryRun } from "../machine/run.ts";
+import { Containerd } from "./containerd.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { ClusterNode } from "./node.ts";
 import { CertificateAuthority } from "./pki.ts";
+import type { NodeRuntime } from "./runtime.ts";
 import { prepareTools, type Tools } from "./tools.ts";
 
 interface ClusterParts {
@@ -136,6 +140,14 @@ export async function waitForServiceAccount(
 export interface ClusterOptions {
   /** The directory for its logs, which then stay. @default $PLEXUS_E2E_LOGS, else in the cluster's directory */
   readonly logs?: string;
+  /** The node's container runtime. @default $PLEXUS_E2E_RUNTIME, else containerd */
+  readonly runtime?: string;
+}
+
+async function nodeRuntime(name: string, tools: Tools): Promise<NodeRuntime> {
+  if (name === "containerd") return new Containerd(tools);
+  if (name === "crio") return new Crio(await prepareCrioTools());
+  throw new Error(`no such container runtime: ${name}; there are containerd and crio`);
 }
 
 /**
@@ -144,6 +156,7 @@ export interface ClusterOptions {
  */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const tools = await prepareTools();
+  const { runtime = process.env.PLEXUS_E2E_RUNTIME ?? "containerd" } = options;
   const directory = await mkdtemp(join(tmpdir(), "plexus-e2e-"));
   const cgroup = basename(directory);
   const reaper = new Reaper({ directory, cgroup });
@@ -155,6 +168,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     hosts.defer(() => controlPlane.host.kill());
     const node = await ClusterNode.create({
       tools,
+      runtime: await nodeRuntime(runtime, tools),
       name: "node-1",
       root: join(directory, "node"),
       logs,

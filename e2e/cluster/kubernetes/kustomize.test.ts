@@ -2,15 +2,19 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import { beforeAll, expect, test } from "vitest";
+import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import {
   byKind,
+  type Container,
   hostPathOf,
   loadManifests,
   type Manifest,
   mountOf,
+  type PodSpec,
   root,
 } from "#daemon/config/testing/manifests.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { prepareTools } from "./tools.ts";
 
 let kubectl: string;
@@ -19,8 +23,16 @@ beforeAll(async () => {
   kubectl = join((await prepareTools()).kubernetes, "kubectl");
 });
 
-/** What a kustomization makes, by kubectl. */
-async function kustomize(dir: string): Promise<Manifest[]> {
+const made = new Map<string, Promise<Manifest[]>>();
+
+/** What a kustomization makes, by kubectl; each is made once. */
+function kustomize(dir: string): Promise<Manifest[]> {
+  const known = made.get(dir) ?? make(dir);
+  made.set(dir, known);
+  return known;
+}
+
+async function make(dir: string): Promise<Manifest[]> {
   return loadManifests((await execa(kubectl, ["kustomize", `${root}deploy/${dir}`])).stdout);
 }
 
@@ -33,23 +45,38 @@ test("kustomize makes deploy/install.yaml of deploy/base", async () => {
 });
 
 /** They come beside any overlay that installs Plexus itself. */
-const additions = ["agent", "sandboxes"];
+const additions = ["agent", "metrics", "sandboxes"];
 const distributions = readdirSync(`${root}deploy/overlays`).filter(
   (name) => !additions.includes(name),
 );
 
+/** The node's configuration that an overlay brings. */
+function nodeConfOf(name: string, all: readonly Manifest[]): NodeConfSpec {
+  const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
+  return parseConfig(text, name).nodeConf;
+}
+
+/** Every host directory that a container mounts has the same name on both sides. */
+function expectSameNames(spec: PodSpec): void {
+  const mounts = [...spec.initContainers, ...spec.containers].flatMap((c) => c.volumeMounts ?? []);
+  for (const { name, mountPath } of mounts) {
+    const path = hostPathOf(spec, name);
+    if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
+  }
+}
+
 test.each(distributions)("overlay %s keeps its paths together", async (name) => {
   const all = await kustomize(`overlays/${name}`);
-  const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
-  const { nodeConf } = parseConfig(text, name);
+  const { cniConfDir, shimDir } = nodeConfOf(name, all);
   const { spec } = byKind("DaemonSet", all).spec.template;
+  expectSameNames(spec);
   const [plexusd] = spec.containers;
   const [installer] = spec.initContainers;
-  const confDirs = [hostPathOf(spec, "cni-conf"), mountOf(plexusd, "cni-conf")?.mountPath];
-  expect(new Set(confDirs)).toEqual(new Set([nodeConf.cniConfDir]));
-  const binMounts = [plexusd, installer].map((each) => mountOf(each, "cni-bin")?.mountPath);
-  const binDirs = [hostPathOf(spec, "cni-bin"), ...binMounts, installer.command[4]];
-  expect(new Set(binDirs)).toEqual(new Set(nodeConf.binDirs));
+  expect(hostPathOf(spec, "cni-conf")).toBe(cniConfDir);
+  expect(hostPathOf(spec, "cni-bin")).toBe(shimDir);
+  expect(mountOf(plexusd, "cni-conf")?.mountPath).toBe(cniConfDir);
+  expect(mountOf(plexusd, "cni-bin")).toMatchObject({ mountPath: shimDir, readOnly: true });
+  expect(mountOf(installer, "cni-bin")).toEqual({ name: "cni-bin", mountPath: shimDir });
 });
 
 test("component metrics gives plexusd the rights and the port that the PodMonitor reads from", async () => {
@@ -70,27 +97,87 @@ test("component metrics gives plexusd the rights and the port that the PodMonito
   expect(secrets).toEqual(["plexus-metrics-reader"]);
 });
 
-test("overlay talos leaves the host's /etc/plexus alone, which is read-only there", async () => {
-  for (const dir of ["overlays/talos", "overlays/talos/uninstall"]) {
-    const { spec } = byKind("DaemonSet", await kustomize(dir)).spec.template;
-    expect(spec.volumes.map((volume) => volume.name)).not.toContain("host-config");
-    expect(mountOf(spec.initContainers[0], "host-config")).toBeUndefined();
-  }
+test.each(distributions)("overlay %s uninstalls where it installs", async (name) => {
+  const installed = await kustomize(`overlays/${name}`);
+  const { cniConfDir, shimDir } = nodeConfOf(name, installed);
+  const all = await kustomize(`overlays/${name}/uninstall`);
+  const uninstaller = byKind("DaemonSet", all);
+  const { spec } = uninstaller.spec.template;
+  expectSameNames(spec);
+  const [container] = spec.initContainers;
+  const flags = (container.args ?? []).map((arg) => arg.split("="));
+  expect(Object.fromEntries([...defaultFlags, ...flags])).toEqual({
+    "--cni-conf-dir": cniConfDir,
+    "--bin-dir": shimDir,
+  });
+  expect(mountOf(container, "cni-conf")?.mountPath).toBe(cniConfDir);
+  expect(mountOf(container, "cni-bin")?.mountPath).toBe(shimDir);
+  const { namespace } = byKind("DaemonSet", installed).metadata;
+  expect(uninstaller.metadata.namespace).toBe(namespace);
 });
 
-test.each(["k3s", "openshift"])("overlay %s uninstalls where it installs", async (name) => {
-  const text = byKind("ConfigMap", await kustomize(`overlays/${name}`)).data["config.yaml"] ?? "";
-  const { nodeConf } = parseConfig(text, name);
-  const uninstaller = await kustomize(`overlays/${name}/uninstall`);
-  const { spec } = byKind("DaemonSet", uninstaller).spec.template;
-  const [container] = spec.initContainers;
-  expect(container.command.slice(3)).toEqual([
-    `--cni-conf-dir=${nodeConf.cniConfDir}`,
-    `--bin-dir=${nodeConf.binDirs[0]}`,
+const defaultFlags = [
+  ["--cni-conf-dir", defaultPaths.cniConfDir],
+  ["--bin-dir", defaultPaths.cniBinDir],
+];
+
+test.each(distributions)(
+  "overlay %s gives no capability but the one that it is for",
+  async (name) => {
+    for (const dir of [`overlays/${name}`, `overlays/${name}/uninstall`]) {
+      const { spec } = byKind("DaemonSet", await kustomize(dir)).spec.template;
+      const added = name === "kubespray" ? { add: ["DAC_OVERRIDE"] } : {};
+      const [container] = spec.initContainers;
+      for (const { securityContext } of [container, ...spec.containers.filter(isPlexusd)]) {
+        expect(securityContext).toMatchObject({
+          privileged: false,
+          allowPrivilegeEscalation: false,
+          seLinuxOptions: { type: "spc_t" },
+          capabilities: { drop: ["ALL"], ...added },
+        });
+        expect(JSON.stringify(securityContext).includes("add")).toBe(name === "kubespray");
+      }
+    }
+  },
+);
+
+/** The uninstaller has another container, which does nothing. */
+function isPlexusd({ args }: Container): boolean {
+  return args?.includes("--config") === true;
+}
+
+test.each(["talos", "bottlerocket"])(
+  "overlay %s leaves the host's /etc/plexus alone, which cannot be written there",
+  async (name) => {
+    for (const dir of [`overlays/${name}`, `overlays/${name}/uninstall`]) {
+      const { spec } = byKind("DaemonSet", await kustomize(dir)).spec.template;
+      expect(spec.volumes.map((volume) => volume.name)).not.toContain("host-config");
+      expect(mountOf(spec.initContainers[0], "host-config")).toBeUndefined();
+    }
+  },
+);
+
+test("overlay openshift has everything in a namespace of its own, the account of the policy too", async () => {
+  const all = await kustomize("overlays/openshift");
+  const text = JSON.stringify(all);
+  expect(text).not.toContain("kube-system:plexusd");
+  const clusterWide = all.filter(({ metadata }) => metadata.namespace === undefined);
+  expect(clusterWide.map(({ kind }) => kind).toSorted()).toEqual([
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Namespace",
+    "SecurityContextConstraints",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicyBinding",
   ]);
-  for (const mount of container.volumeMounts ?? []) {
-    expect(hostPathOf(spec, mount.name)).toBe(mount.mountPath);
+  const account = "system:serviceaccount:plexus:plexusd";
+  for (const { spec } of all.filter(({ kind }) => kind === "ValidatingAdmissionPolicy")) {
+    expect(spec.matchConditions[0].expression).toContain(`'${account}'`);
   }
+  expect(byKind("SecurityContextConstraints", all)).toMatchObject({ users: [account] });
+  expect(byKind("ClusterRoleBinding", all).subjects).toMatchObject([{ namespace: "plexus" }]);
 });
 
 test("overlay agent adds to what is installed, and has the plugin directories of every distribution", async () => {
@@ -102,8 +189,7 @@ test("overlay agent adds to what is installed, and has the plugin directories of
   const { spec } = byKind("DaemonSet", agent).spec.template;
   const path = spec.containers[0].env?.find(({ name }) => name === "CNI_PATH")?.value;
   for (const name of distributions) {
-    const all = await kustomize(`overlays/${name}`);
-    const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
-    expect(path?.split(":")).toContain(parseConfig(text, name).nodeConf.binDirs[0]);
+    const { binDirs } = nodeConfOf(name, await kustomize(`overlays/${name}`));
+    expect(path?.split(":")).toEqual(expect.arrayContaining([...binDirs]));
   }
 });

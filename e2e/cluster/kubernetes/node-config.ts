@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { join } from "node:path";
-import { pauseImage } from "../machine/images.ts";
 import { addresses } from "./addresses.ts";
-import type { Tools } from "./tools.ts";
-
-/** Where containerd listens, on the node. */
-export const containerdSocket = "/run/containerd/containerd.sock";
+import type { NodeRuntime } from "./runtime.ts";
 
 /**
  * The cluster's primary network, made of the reference plugins. Addresses are translated by nftables: the
@@ -42,44 +37,12 @@ export const serviceRules = `table ip kubernetes {
 }
 `;
 
-/**
- * Where a machine gives root no CAP_SYS_RESOURCE, no process may lower its OOM score: hence
- * restrict_oom_score_adj, and the kubelet's oomScoreAdj of 0.
- */
-export function containerdConfig(tools: Tools): string {
-  return `version = 3
-root = "/var/lib/containerd"
-state = "/run/containerd"
-
-[grpc]
-  address = "${containerdSocket}"
-
-[plugins.'io.containerd.cri.v1.images'.pinned_images]
-  sandbox = "${pauseImage}"
-
-[plugins.'io.containerd.cri.v1.runtime']
-  restrict_oom_score_adj = true
-  disable_apparmor = true
-
-[plugins.'io.containerd.cri.v1.runtime'.cni]
-  bin_dirs = ["/opt/cni/bin"]
-  conf_dir = "/etc/cni/net.d"
-
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-  runtime_type = "io.containerd.runc.v2"
-
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-  BinaryName = "${join(tools.debian, "usr/sbin/runc")}"
-  SystemdCgroup = false
-`;
-}
-
 /** The kubelet's configuration, which lies with its certificates in /var/lib/kubelet. */
-export function kubeletConfig(cgroup: string): string {
+export function kubeletConfig(cgroup: string, runtime: NodeRuntime): string {
   const config = {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
     kind: "KubeletConfiguration",
-    containerRuntimeEndpoint: `unix://${containerdSocket}`,
+    containerRuntimeEndpoint: `unix://${runtime.socket}`,
     authentication: { x509: { clientCAFile: "/var/lib/kubelet/ca.crt" } },
     tlsCertFile: "/var/lib/kubelet/server.crt",
     tlsPrivateKeyFile: "/var/lib/kubelet/server.key",

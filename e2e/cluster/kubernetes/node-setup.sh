@@ -20,8 +20,8 @@ done
 : >/etc/resolv.conf
 cp "$1/machine-id" /etc/machine-id
 
-for place in /etc/cni /etc/plexus /opt/cni /var/lib/cni /var/lib/containerd /var/lib/kubelet /var/lib/plexus \
-	/var/log/pods; do
+for place in /etc/cni /etc/plexus /opt/cni /var/lib/cni /var/lib/containerd /var/lib/containers /var/lib/kubelet \
+	/var/lib/plexus /var/log/pods; do
 	mkdir -p "$1$place" "$place"
 	mount --bind "$1$place" "$place"
 done

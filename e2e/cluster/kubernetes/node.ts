@@ -6,21 +6,17 @@ import { join } from "node:path";
 import type { Daemon } from "../../support/daemon.ts";
 import { clearCgroups, makeCgroups } from "../machine/cgroups.ts";
 import { Host } from "../machine/host.ts";
-import { type Command, type RunResult, run } from "../machine/run.ts";
+import { type Command, run } from "../machine/run.ts";
 import { addresses, apiServerUrl, controlPlaneBridge, nodeInterface } from "./addresses.ts";
-import {
-  containerdConfig,
-  containerdSocket,
-  kubeletConfig,
-  primaryNetwork,
-  serviceRules,
-} from "./node-config.ts";
+import { kubeletConfig, primaryNetwork, serviceRules } from "./node-config.ts";
 import type { CertificateAuthority } from "./pki.ts";
-import type { Tools } from "./tools.ts";
+import type { NodeRuntime } from "./runtime.ts";
+import { programPath, type Tools } from "./tools.ts";
 
 /** What a node is made from. */
 export interface NodeOptions {
   readonly tools: Tools;
+  readonly runtime: NodeRuntime;
   readonly name: string;
   /** The directory that keeps what a reboot leaves. */
   readonly root: string;
@@ -36,7 +32,7 @@ export interface NodeOptions {
 
 const kubeletHealth = "http://127.0.0.1:10248/healthz";
 
-/** containerd and kubelet, on a host of their own that can be killed and started again. */
+/** A container runtime and the kubelet, on a host of their own that can be killed and started again. */
 export class ClusterNode {
   readonly name: string;
   /** What a reboot keeps, seen from outside: the node's /etc/cni is `${root}/etc/cni`, and so on. */
@@ -44,7 +40,6 @@ export class ClusterNode {
   readonly #options: NodeOptions;
   #host: Host | undefined;
   #kubelet: Daemon | undefined;
-  #containerd: Daemon | undefined;
   #bootId = "";
 
   private constructor(options: NodeOptions) {
@@ -60,7 +55,7 @@ export class ClusterNode {
     await cp(options.tools.cniPlugins, node.cniBinDir, { recursive: true });
     await writeFile(join(node.cniConfDir, "10-primary.conflist"), primaryNetwork());
     await writeFile(join(node.root, "machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
-    await writeFile(join(node.root, "containerd.toml"), containerdConfig(options.tools));
+    await options.runtime.writeFiles(node.root);
     await node.#writeKubeletFiles(join(node.root, "var/lib/kubelet"));
     await makeCgroups(options.cgroup);
     return node;
@@ -94,7 +89,7 @@ export class ClusterNode {
     this.#host = await this.#startHost();
     try {
       await this.#connect(this.#host);
-      await this.startContainerd();
+      await this.startRuntime();
       for (const archive of this.#options.images) {
         await this.loadImage(archive);
       }
@@ -113,32 +108,27 @@ export class ClusterNode {
     await this.#host.kill();
     this.#host = undefined;
     this.#kubelet = undefined;
-    this.#containerd = undefined;
+    await this.stopRuntime();
     await clearCgroups(this.#options.cgroup);
     // The kernel takes the link away too, but in its own time.
     await this.#options.controlPlane.tryRun(["ip", "link", "delete", this.name]);
   }
 
-  /** Starts containerd, which must not be running, and waits until it answers. */
-  async startContainerd(): Promise<void> {
-    const config = join(this.root, "containerd.toml");
-    const command: Command = [...this.#environment(), "containerd", `--config=${config}`];
-    const daemon = await this.host.startDaemon("containerd", command);
-    this.#containerd = daemon;
-    const ready = async (): Promise<boolean> => (await this.#tryCtr("version")).exitCode === 0;
-    await daemon.waitUntil("containerd answers", ready, { timeoutMs: 20_000 });
+  /** Starts the container runtime, which must not be running, and waits until it answers. */
+  async startRuntime(): Promise<void> {
+    await this.#options.runtime.start(this.host);
   }
 
-  /** Stops containerd. Pods go on running, as their shims do. */
-  async stopContainerd(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
-    await this.#containerd?.stop(signal);
-    this.#containerd = undefined;
+  /** Stops the container runtime. Pods go on running. */
+  async stopRuntime(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    await this.#options.runtime.stop(signal);
   }
 
   /** Starts the kubelet, which must not be running, and waits until it is healthy. */
   async startKubelet(): Promise<void> {
     const daemon = await this.host.startDaemon("kubelet", [
-      ...this.#environment(),
+      "env",
+      `PATH=${programPath(this.#options.tools)}`,
       "kubelet",
       "--config=/var/lib/kubelet/config.json",
       "--kubeconfig=/var/lib/kubelet/kubeconfig",
@@ -157,33 +147,14 @@ export class ClusterNode {
     this.#kubelet = undefined;
   }
 
-  /** Makes the image in an archive known to containerd, for pods. */
+  /** Makes the images in an archive known to the container runtime, for pods. */
   async loadImage(archive: string): Promise<void> {
-    const { exitCode, stderr } = await this.#tryCtr("images", "import", archive);
-    if (exitCode !== 0) {
-      throw new Error(`cannot import image ${archive}: ${stderr}`);
-    }
+    await this.host.run([...this.importCommand(), archive]);
   }
 
   /** The command that imports the image archives it is given. To be run on the node. */
   importCommand(): Command {
-    return this.#ctrCommand("images", "import");
-  }
-
-  async #tryCtr(...args: string[]): Promise<RunResult> {
-    return this.host.tryRun(this.#ctrCommand(...args));
-  }
-
-  #ctrCommand(...args: string[]): Command {
-    const ctr = join(this.#options.tools.debian, "usr/bin/ctr");
-    return [ctr, `--address=${containerdSocket}`, "--namespace=k8s.io", ...args];
-  }
-
-  /** containerd looks for its shims, and CNI plugins for nft, in the PATH. */
-  #environment(): Command {
-    const { debian, kubernetes } = this.#options.tools;
-    const path = [kubernetes, join(debian, "usr/bin"), join(debian, "usr/sbin"), process.env.PATH];
-    return ["env", `PATH=${path.join(":")}`];
+    return this.#options.runtime.importCommand();
   }
 
   async #startHost(): Promise<Host> {
@@ -213,7 +184,7 @@ export class ClusterNode {
   }
 
   async #writeKubeletFiles(directory: string): Promise<void> {
-    const { authority } = this.#options;
+    const { authority, cgroup, runtime } = this.#options;
     const identity = { commonName: `system:node:${this.name}`, organization: "system:nodes" };
     await mkdir(directory, { recursive: true });
     await authority.kubeconfig(join(directory, "kubeconfig"), apiServerUrl, identity);
@@ -224,6 +195,6 @@ export class ClusterNode {
     await copyFile(server.certificate, join(directory, "server.crt"));
     await copyFile(server.key, join(directory, "server.key"));
     await copyFile(authority.certificate, join(directory, "ca.crt"));
-    await writeFile(join(directory, "config.json"), kubeletConfig(this.#options.cgroup));
+    await writeFile(join(directory, "config.json"), kubeletConfig(cgroup, runtime));
   }
 }

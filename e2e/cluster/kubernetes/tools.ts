@@ -112,7 +112,14 @@ async function buildKubernetes(source: string, directory: string): Promise<void>
   await run([join(directory, "kubectl"), "version", "--client"]);
 }
 
-async function initProgram(): Promise<string> {
+/** The PATH of a node's daemons: containerd looks for its shims in it, and CNI plugins for nft. */
+export function programPath({ debian, kubernetes }: Tools): string {
+  const own = [kubernetes, join(debian, "usr/bin"), join(debian, "usr/sbin")];
+  return [...own, process.env.PATH].join(":");
+}
+
+/** Returns the path of a static init, which is built when it is not in the cache yet: see machine/init.c. */
+export async function initProgram(): Promise<string> {
   const source = join(import.meta.dirname, "../machine/init.c");
   const build = async (directory: string): Promise<void> => {
     const flags = ["-static", "-Os", "-s", "-Wall", "-Wextra", "-Werror"];

@@ -5,36 +5,66 @@ import { join } from "node:path";
 import { cachedDirectory } from "./cache.ts";
 import { type Command, run } from "./run.ts";
 
+/** Debian packages that are unpacked below one root; none of them is installed on the machine. */
+interface PackageSet {
+  /** Names the root in the cache. */
+  readonly name: string;
+  readonly fromUnstable: readonly string[];
+  /** From the machine's own release. */
+  readonly fromRelease: readonly string[];
+  /** Proof that the unpacked programs run on this machine's C library. */
+  readonly trials: readonly Command[];
+}
+
 /**
  * Debian's stable releases have containerd, etcd and the CNI plugins too old; unstable's builds of them ask for
  * no newer C library than Debian 12's. Its runc does, so runc comes from the machine's own release.
  */
-const fromUnstable = ["containerd", "containernetworking-plugins", "etcd-server", "busybox-static"];
-const fromRelease = ["runc"];
+const clusterPackages: PackageSet = {
+  name: "debian",
+  fromUnstable: ["containerd", "containernetworking-plugins", "etcd-server", "busybox-static"],
+  fromRelease: ["runc"],
+  trials: [
+    ["usr/bin/containerd", "--version"],
+    ["usr/bin/ctr", "--version"],
+    ["usr/bin/containerd-shim-runc-v2", "-v"],
+    ["usr/sbin/runc", "--version"],
+    ["usr/bin/etcd", "--version"],
+    ["usr/bin/busybox", "true"],
+  ],
+};
 
-/** Proof that the unpacked programs run on this machine's C library. */
-const trials: readonly Command[] = [
-  ["usr/bin/containerd", "--version"],
-  ["usr/bin/ctr", "--version"],
-  ["usr/bin/containerd-shim-runc-v2", "-v"],
-  ["usr/sbin/runc", "--version"],
-  ["usr/bin/etcd", "--version"],
-  ["usr/bin/busybox", "true"],
-];
+/** What CRI-O needs besides. */
+const crioPackages: PackageSet = {
+  name: "debian-crio",
+  fromUnstable: [],
+  fromRelease: ["conmon", "libglib2.0-0"],
+  trials: [],
+};
 
-/** Returns the root that the Debian packages are unpacked below; none is installed on the machine. */
+/** Returns the root of the Debian packages of a cluster. */
 export async function debianRoot(): Promise<string> {
-  return cachedDirectory("debian", [...fromUnstable, "release:", ...fromRelease], unpackAll);
+  return unpacked(clusterPackages);
 }
 
-async function unpackAll(root: string): Promise<void> {
+/** Returns the root of the Debian packages that CRI-O needs besides runc. */
+export async function crioDebianRoot(): Promise<string> {
+  return unpacked(crioPackages);
+}
+
+async function unpacked(set: PackageSet): Promise<string> {
+  const inputs = [...set.fromUnstable, "release:", ...set.fromRelease];
+  return cachedDirectory(set.name, inputs, (root) => unpackAll(set, root));
+}
+
+async function unpackAll(set: PackageSet, root: string): Promise<void> {
   const apt = join(root, "apt");
   const release = await releaseName();
   const env = { APT_CONFIG: await writeAptConfig(apt, ["sid", release]) };
   await run(["apt-get", "update"], { env });
   const wanted = [
-    ...fromUnstable.map((name) => `${name}/sid`),
-    ...fromRelease.map((name) => `${name}/${release}`),
+    ...set.fromUnstable.map((name) => `${name}/sid`),
+    ...set.fromRelease.map((name) => `${name}/${release}`),
   ];
   await run(["apt-get", "download", ...wanted], { env, cwd: apt });
   for (const name of await readdir(apt)) {
@@ -42,7 +72,7 @@ async function unpackAll(root: string): Promise<void> {
       await run(["dpkg-deb", "--extract", join(apt, name), root]);
     }
   }
-  for (const [file, ...args] of trials) {
+  for (const [file, ...args] of set.trials) {
     await run([join(root, file), ...args]);
   }
   await rm(apt, { recursive: true });

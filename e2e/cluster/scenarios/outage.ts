@@ -83,6 +83,51 @@ export function outageScenarios(scene: () => Scene): void {
       await scene().startPod("after-both", both);
     });
 
+    test("of the API server: pods are given new sandboxes, by what the runtime says of them", {
+      timeout,
+    }, async () => {
+      const { target } = scene();
+      const markers = { networks: "86404", plain: "86405" };
+      await scene().startPod("networks", { ...both, container: sleeping(markers.networks) });
+      await scene().startPod("plain", { container: sleeping(markers.plain) });
+      await ownCluster(scene()).controlPlane.stopApiServer("SIGKILL");
+      onTestFinished(async () => restartApiServer(scene()));
+      await replaceSandbox(scene(), markers.networks);
+      const leases = (await scene().added("address leases")).filter((path) =>
+        path.includes("/red/"),
+      );
+      expect(leases).toHaveLength(1);
+      const pid = await plexusdPid(target);
+      await target.inNode(["kill", "-KILL", pid]);
+      await waitUntil(
+        "plexusd runs again, and knows no pod",
+        async () => {
+          const [another] = await pidsWithArgument(target, "/plexus/plexusd.js");
+          return another !== undefined && another !== pid;
+        },
+        { timeoutMs: 120_000, intervalMs: 500 },
+      );
+      await replaceSandbox(scene(), markers.plain);
+      await restartApiServer(scene());
+      await waitForPlexus(target);
+      for (const [name, count] of [
+        ["networks", 3],
+        ["plain", 1],
+      ] as const) {
+        const status = networkStatus(await scene().waitForPod(name));
+        expect(Object.keys(await scene().interfaces(name))).toHaveLength(count + 1);
+        expect(status).toHaveLength(count);
+        await waitUntil(
+          `the network-status of ${name} is that of its new sandbox`,
+          async () => {
+            const [eth0] = networkStatus(await scene().pod(name));
+            return (await scene().interfaces(name)).eth0 === `${eth0?.ips?.[0]}/24`;
+          },
+          { timeoutMs: 120_000, intervalMs: 1_000 },
+        );
+      }
+    });
+
     test("of plexusd: pods wait for it, and the node stays ready", { timeout }, async () => {
       const { target } = scene();
       await scene().startPod("before", both);
@@ -179,6 +224,30 @@ async function restartApiServer(scene: Scene): Promise<void> {
   if (exitCode !== 0) {
     await ownCluster(scene).controlPlane.startApiServer();
   }
+}
+
+/** A container that never ends, and can be told by its argument. */
+function sleeping(marker: string): object {
+  return { command: ["sleep", marker] };
+}
+
+/** Kills the sandbox of the one pod that sleeps so long, and waits until it sleeps in another one. */
+async function replaceSandbox({ target }: Scene, marker: string): Promise<void> {
+  const namespaceOf = async (pid: string): Promise<string> =>
+    target.inNode(["readlink", `/proc/${pid}/ns/net`]);
+  const [sleeper = ""] = await pidsWithArgument(target, marker);
+  const old = await namespaceOf(sleeper);
+  for (const pid of await pidsWithArgument(target, "/pause")) {
+    if ((await namespaceOf(pid)) === old) await target.inNode(["kill", "-KILL", pid]);
+  }
+  await waitUntil(
+    `the pod that sleeps ${marker} s has another sandbox`,
+    async () => {
+      const [pid] = await pidsWithArgument(target, marker);
+      return pid !== undefined && (await namespaceOf(pid).catch(() => old)) !== old;
+    },
+    { timeoutMs: 180_000, intervalMs: 500 },
+  );
 }
 
 async function nodeReady({ target }: Scene): Promise<string> {

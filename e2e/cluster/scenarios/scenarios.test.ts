@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
 import { deviceScenarios } from "./devices.ts";
+import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
@@ -26,7 +27,12 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
 
   beforeAll(async () => {
     target = isGiven ? await GivenTarget.start() : await OwnTarget.start();
-    await installPlexus(target);
+    try {
+      await installPlexus(target);
+    } catch (error) {
+      console.error(await plexusLogs(target));
+      throw error;
+    }
     const prepared = new Scene(target);
     await prepared.prepare();
     current = prepared;
@@ -54,6 +60,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);
+  freshNodeScenarios(scene);
   uninstallScenarios(scene);
 });
 

@@ -14,12 +14,13 @@ interface Answer {
   readonly status: number;
   readonly body: {
     readonly message?: string;
+    readonly metadata?: { readonly name?: string };
     readonly status?: { readonly allowed?: boolean; readonly userInfo?: object };
   };
 }
 
 /** One request to the API server. */
-interface Request {
+export interface Request {
   readonly method: "POST" | "PATCH" | "PUT";
   readonly path: string;
   readonly body: object;
@@ -121,6 +122,28 @@ export function securityScenarios(scene: () => Scene): void {
       ]);
     });
 
+    test("writes events in its own name, and in nobody else's [S-206]", async () => {
+      const { target } = scene();
+      const own = await ask(target, createEvent("own", {}));
+      const name = own.body.metadata?.name ?? "";
+      expect([own.status, (await ask(target, patchEvent(name, { count: 2 }))).status]).toEqual([
+        201, 200,
+      ]);
+      const kubelet = { reportingComponent: "kubelet", source: { component: "kubelet" } };
+      const theirs = await createForeignEvent(scene());
+      const bad: readonly (readonly [Request, RegExp])[] = [
+        [createEvent("whole", kubelet), /in its own name only/],
+        [createEvent("half", { source: kubelet.source }), /in its own name only/],
+        [createEvent("other", { reportingComponent: "kubelet" }), /in its own name only/],
+        [patchEvent(name, kubelet), /in its own name only/],
+        [patchEvent(theirs, ownEvent), /its own events only/],
+      ];
+      for (const [request, reason] of bad) {
+        const { status, body } = await ask(target, request);
+        expect([status, body.message]).toEqual([403, expect.stringMatching(reason)]);
+      }
+    });
+
     test("that is bound to no node writes nothing at all [S-203]", async () => {
       const { target } = scene();
       await scene().startPod("any");
@@ -130,6 +153,11 @@ export function securityScenarios(scene: () => Scene): void {
       expect([status, body.message]).toEqual([
         403,
         expect.stringContaining('plexusd of node "" may not write on a pod of node'),
+      ]);
+      const event = await ask(target, { ...createEvent("unbound", {}), token });
+      expect([event.status, event.body.message]).toEqual([
+        403,
+        expect.stringContaining("plexusd of no node may write no event"),
       ]);
     });
   });
@@ -141,6 +169,34 @@ function annotation(key: string, value: string): object {
 
 function patchStatus(pod: string, body: object): Request {
   return { method: "PATCH", path: `/api/v1/namespaces/${home}/pods/${pod}/status`, body };
+}
+
+const ownEvent = { reportingComponent: "plexus", source: { component: "plexus" } };
+
+function createEvent(suffix: string, changes: object): Request {
+  const involvedObject = { apiVersion: "v1", kind: "Pod", namespace: home, name: "any" };
+  const metadata = { name: `any.${suffix}.${Date.now()}`, namespace: home };
+  const body = {
+    apiVersion: "v1",
+    kind: "Event",
+    metadata,
+    involvedObject,
+    ...ownEvent,
+    ...changes,
+  };
+  return { method: "POST", path: `/api/v1/namespaces/${home}/events`, body };
+}
+
+function patchEvent(name: string, body: object): Request {
+  return { method: "PATCH", path: `/api/v1/namespaces/${home}/events/${name}`, body };
+}
+
+/** An event of the kubelet's; its name. */
+async function createForeignEvent({ target }: Scene): Promise<string> {
+  const kubelet = { reportingComponent: "kubelet", source: { component: "kubelet" } };
+  const { body } = createEvent("theirs", kubelet);
+  await target.apply(body);
+  return (body as { metadata: { name: string } }).metadata.name;
 }
 
 function review(kind: string, group: string, spec?: object): Request {
@@ -178,7 +234,7 @@ require("node:https").request(options, async (response) => {
 `;
 
 /** Sends a request from plexusd's container. kubectl would read what it patches, which plexusd may not. */
-async function ask(target: Target, request: Request): Promise<Answer> {
+export async function ask(target: Target, request: Request): Promise<Answer> {
   const { name } = (await plexusPod(target)).metadata;
   const exec = ["exec", name, "--namespace=kube-system", "--container=plexusd", "--"];
   const command = ["/plexus/node", "--eval", program, "--", JSON.stringify(request)];

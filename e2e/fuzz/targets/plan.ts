@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
-import { decodePlan, encodePlan } from "#protocol/plan.ts";
+import { decodePlan, decodeRecord, encodePlan } from "#protocol/plan.ts";
 import { must, refusing, type Target } from "../target.ts";
 import { isProtocolError, protocolTokens } from "./frame.ts";
 
@@ -24,18 +24,20 @@ const plans = fc
       { maxLength: 4 },
     ),
   })
-  .map((plan) => encodePlan(plan).toString("latin1"));
+  .map((plan) => encodePlan(plan, { schema: "2", text: "{}" }).toString("latin1"));
 
-/** The file of a teardown plan, which may be cut short or altered. */
+/** The file of a record with its plan, and updates after it, which may be cut short or altered. */
 export const plan: Target = {
   maxLength: 200_000,
-  inputs: plans,
-  tokens: [...protocolTokens(), "\0\0\0\x012\0", "\0\0\0\x011\0"],
+  inputs: fc.array(plans, { minLength: 1, maxLength: 3 }).map((all) => all.join("")),
+  tokens: [...protocolTokens(), "\0\0\0\x013\0", "\0\0\0\x012\0", "\0\0\0\x011\0"],
   read(input) {
     const bytes = Buffer.from(input, "latin1");
     const decoded = refusing(() => decodePlan(bytes), isProtocolError);
     if (decoded === undefined) return;
-    const again = decodePlan(encodePlan(decoded));
+    const record = refusing(() => decodeRecord(bytes), isProtocolError) ?? { schema: "", text: "" };
+    const written = encodePlan(decoded, record);
+    const again = decodePlan(Buffer.concat([written, written.subarray(0, -1), written]));
     must(isDeepStrictEqual(again, decoded), "a plan that is not the same when it is read again");
   },
 };

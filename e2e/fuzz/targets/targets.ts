@@ -4,6 +4,7 @@ import { conf } from "./conf.ts";
 import { configuration } from "./configuration.ts";
 import { frame } from "./frame.ts";
 import { message } from "./message.ts";
+import { multus } from "./multus.ts";
 import { nad } from "./nad.ts";
 import { plan } from "./plan.ts";
 import { result } from "./result.ts";
@@ -12,6 +13,7 @@ import { result } from "./result.ts";
 export const targets: Readonly<Record<string, Target>> = {
   annotation,
   nad,
+  multus,
   conf,
   result,
   configuration,

@@ -44,7 +44,14 @@ test.each(["ADD", "DEL", "CHECK"] as const)(
         ["K8S_POD_NAME", "p"],
       ],
       path: ["/a", "/b"],
-      conf: { name: "n", cniVersion: "1.1.0", type: "plexus", capabilities: { ips: true }, raw },
+      conf: {
+        name: "n",
+        cniVersion: "1.1.0",
+        type: "plexus",
+        capabilities: { ips: true },
+        runtimeConfig: {},
+        raw,
+      },
       prevResult: { ips: [] },
       netnsOverride: false,
     });
@@ -52,13 +59,37 @@ test.each(["ADD", "DEL", "CHECK"] as const)(
 );
 
 test("parsePluginRequest() reads STATUS and GC without an attachment [R-1.1-23] [R-1.1-30]", () => {
-  const confOnly = { conf: { ...conf, capabilities: {}, raw: conf } };
+  const confOnly = { conf: { ...conf, capabilities: {}, runtimeConfig: {}, raw: conf } };
   expect(parse({ CNI_COMMAND: "STATUS" })).toEqual({ command: "STATUS", path: [], ...confOnly });
   expect(parse({ CNI_COMMAND: "GC", CNI_PATH: "/a", CNI_CONTAINERID: "../ignored" })).toEqual({
     command: "GC",
     path: ["/a"],
     validAttachments: { kind: "absent" },
     ...confOnly,
+  });
+});
+
+test("parsePluginRequest() refuses a runtimeConfig that is no object, but not of a DEL", () => {
+  for (const runtimeConfig of ["x", [], 1]) {
+    const raw = { ...conf, runtimeConfig };
+    expect(errorOf(() => parse(env, raw))).toMatchObject({
+      code: 7,
+      msg: expect.stringContaining("runtimeConfig: must be an object, got "),
+    });
+    expect(parse({ ...env, CNI_COMMAND: "DEL" }, raw).conf.runtimeConfig).toEqual({});
+  }
+  expect(parse(env, { ...conf, runtimeConfig: null }).conf.runtimeConfig).toEqual({});
+  expect(parse(env, { ...conf, runtimeConfig: { a: 1 } }).conf.runtimeConfig).toEqual({ a: 1 });
+});
+
+test("parsePluginRequest() refuses malformed CNI_ARGS, but not of a DEL (multus.md §2.1)", () => {
+  const variables = { ...env, CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAME" };
+  expect(errorOf(() => parse(variables))).toMatchObject({
+    code: 4,
+    msg: 'invalid CNI_ARGS: "K8S_POD_NAME" is not KEY=VALUE',
+  });
+  expect(parse({ ...variables, CNI_COMMAND: "DEL" })).toMatchObject({
+    cniArgs: [["IgnoreUnknown", "1"]],
   });
 });
 

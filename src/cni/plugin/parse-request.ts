@@ -1,4 +1,4 @@
-import { parseCniArgs } from "#cni/args.ts";
+import { parseCniArgs, parseCniArgsOfDel } from "#cni/args.ts";
 import { checkWellKnownKeys, readCapabilities } from "#cni/conf/plugin-conf.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
@@ -6,7 +6,7 @@ import { checkTextLimit, limits } from "#cni/limits.ts";
 import { validateNetworkName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import type { FieldReader } from "#lib/field-reader.ts";
-import type { Json, JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type Command, checkVariables, checkVersion, type Env, isCommand } from "./commands.ts";
 import type { PluginRequest, RequestConf, ValidAttachments } from "./request.ts";
@@ -31,7 +31,7 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
     throw new CniError(CniErrorCode.InvalidEnvironmentVariables, `unknown CNI_COMMAND: ${name}`);
   }
   checkVersion(command, known.cniVersion);
-  return assemble(command, env, readRest(conf, known));
+  return assemble(command, env, readRest(conf, known, command));
 }
 
 /** Before anything is parsed; a DEL must go through whatever it brings. */
@@ -66,19 +66,31 @@ interface RequestBody {
 }
 
 /** @throws CniError 7 naming every field that is wrong */
-function readRest(conf: Json, known: Pick<RequestConf, "name" | "cniVersion">): RequestBody {
+function readRest(
+  conf: Json,
+  known: Pick<RequestConf, "name" | "cniVersion">,
+  command: Command,
+): RequestBody {
   const subject = "invalid network configuration on stdin";
   const options = { subject, code: CniErrorCode.InvalidNetworkConfig };
   return readDocument(conf, options, (fields) => {
     checkWellKnownKeys(fields);
     const type = fields.string("type") ?? "";
     const { raw } = fields;
+    const runtimeConfig = readRuntimeConfig(fields, command);
     return {
-      conf: { ...known, type, capabilities: readCapabilities(fields), raw },
+      conf: { ...known, type, capabilities: readCapabilities(fields), raw, runtimeConfig },
       prevResult: fields.object("prevResult")?.raw,
       validAttachments: readValidAttachments(fields),
     };
   });
+}
+
+/** A DEL goes through whatever it brings, as the ADD that brought the same was refused and left nothing. */
+function readRuntimeConfig(fields: FieldReader, command: Command): JsonObject {
+  const { runtimeConfig } = fields.raw;
+  if (command === "DEL") return isJsonObject(runtimeConfig) ? runtimeConfig : {};
+  return fields.object("runtimeConfig")?.raw ?? {};
 }
 
 /**
@@ -98,6 +110,7 @@ function readValidAttachments(fields: FieldReader): ValidAttachments {
 function assemble(command: Command, env: Env, body: RequestBody): PluginRequest {
   const path = (env.CNI_PATH ?? "").split(":").filter((dir) => dir !== "");
   const { conf, prevResult, validAttachments } = body;
+  const parseArgs = command === "DEL" ? parseCniArgsOfDel : parseCniArgs;
   if (command === "STATUS") return { command, conf, path };
   if (command === "GC") return { command, conf, path, validAttachments };
   return omitUndefined({
@@ -107,7 +120,7 @@ function assemble(command: Command, env: Env, body: RequestBody): PluginRequest 
     containerId: env.CNI_CONTAINERID ?? "",
     netns: env.CNI_NETNS ?? "",
     ifName: env.CNI_IFNAME ?? "",
-    cniArgs: parseCniArgs(env.CNI_ARGS ?? ""),
+    cniArgs: parseArgs(env.CNI_ARGS ?? ""),
     prevResult,
     netnsOverride: /^(true|1)$/i.test(env.CNI_NETNS_OVERRIDE ?? ""),
   });

@@ -8,6 +8,8 @@ export interface RequestConf extends PluginConf {
   readonly name: string;
   /** As given; "" means 0.1.0. */
   readonly cniVersion: string;
+  /** The runtime's values of the capabilities that its conf declares; empty when it sends none. */
+  readonly runtimeConfig: JsonObject;
 }
 
 interface Request {

@@ -44,7 +44,7 @@ export async function addNetwork(
   validateNetworkName(list.name);
   validateIfName(rt.ifName);
   requireSupportedVersion(list.cniVersion);
-  let raw: JsonObject | undefined;
+  let raw = rt.prevResult;
   for (const plugin of list.plugins) {
     const call = attachmentCall({ list, plugin, rt }, "ADD", raw);
     const context = { call, network: list.name };

@@ -20,6 +20,8 @@ export interface RuntimeConf {
   readonly searchPath: readonly string[];
   /** The limit of each single execution. */
   readonly timeoutMs: number;
+  /** What the first plugin of an ADD gets, as if another one had been before it. @default nothing */
+  readonly prevResult?: JsonObject;
 }
 
 /** Where delegates are and how long each may take, for commands that concern no attachment. */

@@ -26,12 +26,16 @@ export interface DaemonConfig {
   readonly metricsAddress: MetricsAddress | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly nodeConf: NodeConfSpec;
+  /** The key of the taint that keeps pods away until the node is served; undefined = none. */
+  readonly startupTaint: string | undefined;
 }
 
 /** How the node's CNI configuration is to be. */
 export interface NodeConfSpec {
   /** Where the container runtime looks for networks. */
   readonly cniConfDir: string;
+  /** The container runtime's plugin directory that the shim is installed in. */
+  readonly shimDir: string;
   /** Where the primary CNI's plugins must be, in order. */
   readonly binDirs: readonly string[];
   /** Where the primary CNI writes its configuration. */
@@ -64,22 +68,26 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     metricsAddress: parseMetricsAddress(file.metricsAddress),
     logLevel,
     nodeConf: nodeConfSpec(file),
+    startupTaint: file.startupTaint,
   };
 }
 
 function nodeConfSpec(file: ConfigFile): NodeConfSpec {
-  const { cniConfDir, clusterNetwork, delegates, binDir, primary } = file;
+  const { cniConfDir, clusterNetwork, delegates = [], binDir, primary } = file;
   // A default network that is given as a file is the primary CNI's, wherever it is.
   const path =
     clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
-  const isConfigured = clusterNetwork !== undefined || delegates !== undefined;
+  const isConfigured = clusterNetwork !== undefined || delegates.length > 0;
+  const { cniBinDir } = file;
+  const [shimDir, ...otherDirs] = typeof cniBinDir === "string" ? [cniBinDir] : cniBinDir;
   return {
     cniConfDir,
-    binDirs: [...(binDir === undefined ? [] : [binDir]), file.cniBinDir],
+    shimDir,
+    binDirs: [...(binDir === undefined ? [] : [binDir]), shimDir, ...otherDirs],
     primaryDir: path === undefined ? (primary.dir ?? cniConfDir) : dirname(path),
     primaryConf: path === undefined ? primary.conf : basename(path),
     withoutPrimary: isConfigured && path === undefined,
-    delegates: delegates ?? [],
+    delegates,
     settleMs: primary.settleMs,
     readinessFile: file.readinessindicatorfile === "" ? undefined : file.readinessindicatorfile,
     capabilities: file.capabilities,

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sandboxListPath } from "#cri/sandbox-list-file.ts";
@@ -57,13 +57,11 @@ test("the manifests have the default paths and the default port", () => {
     networks: defaultPaths.confDir,
   });
   expect(container.args).toEqual(["--config", defaultPaths.configFile]);
-  const { imageDir, cniBinDir } = defaultPaths;
+  const { imageDir } = defaultPaths;
   expect(installSpec.initContainers[0].command).toEqual([
     `${imageDir}/node`,
     `${imageDir}/plexusctl.js`,
     "install",
-    "--bin-dir",
-    cniBinDir,
     "--config",
     "/config/config.yaml",
   ]);
@@ -86,13 +84,20 @@ test("plexusd may read pods and definitions, patch pods' status and record event
   ]);
 });
 
-test("the admission policy is about plexusd's own account", () => {
+test("the admission policies are about plexusd's own account, and in force", () => {
   const { name, namespace } = byKind("ServiceAccount", install).metadata;
-  const policy = byKind("ValidatingAdmissionPolicy", install);
-  const condition = policy.spec.matchConditions[0].expression;
-  expect(condition).toContain(`'system:serviceaccount:${namespace}:${name}'`);
-  expect(byKind("ValidatingAdmissionPolicyBinding", install).spec.policyName).toBe(
-    policy.metadata.name,
+  const policies = install.filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
+  for (const { spec } of policies) {
+    const [condition] = spec.matchConditions;
+    expect(condition.expression).toContain(`'system:serviceaccount:${namespace}:${name}'`);
+  }
+  const bindings = install.filter(({ kind }) => kind === "ValidatingAdmissionPolicyBinding");
+  expect(bindings.map(({ spec }) => spec.policyName)).toEqual([
+    "plexusd-own-pods",
+    "plexusd-own-events",
+  ]);
+  expect(policies.map(({ metadata }) => metadata.name)).toEqual(
+    bindings.map(({ spec }) => spec.policyName),
   );
   expect(byKind("ClusterRoleBinding", install).subjects).toEqual([
     { kind: "ServiceAccount", name, namespace },
@@ -126,6 +131,7 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
         privileged: false,
         allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true,
+        seLinuxOptions: { type: "spc_t" },
         capabilities: { drop: ["ALL"] },
         seccompProfile: { type: "RuntimeDefault" },
       });
@@ -140,10 +146,18 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     const hostPaths = spec.volumes.flatMap((volume) => volume.hostPath?.path ?? []);
     const { socket, stateDir, cniConfDir, confDir, cniBinDir, pluginDirsFile } = defaultPaths;
     const deviceInfoDir = "/run/k8s.cni.cncf.io";
+    const { cniStateDir } = defaultPaths;
     const deviceDirs = [deviceInfoDir, `${deviceInfoDir}/devinfo/cni`, podResourcesDir];
-    const dirs = [stateDir, cniConfDir, confDir, cniBinDir, ...deviceDirs];
+    const dirs = [stateDir, cniConfDir, confDir, cniBinDir, cniStateDir, ...deviceDirs];
     const allowed = [dirname(socket), dirname(pluginDirsFile), ...dirs];
     expect(hostPaths.filter((path) => !allowed.includes(path))).toEqual([]);
+  });
+
+  test("only read what CNI plugins and Multus keep [S-116]", () => {
+    const mounts = containers.flatMap((each) => each.volumeMounts ?? []);
+    const isStateOfCni = (path: string): boolean => `${path}/`.startsWith("/var/lib/cni/");
+    for (const { name, readOnly } of mounts)
+      if (isStateOfCni(hostPathOf(spec, name) ?? "")) expect(readOnly).toBe(true);
   });
 
   test("run on every node, first and last, with requests and no memory limit", () => {
@@ -199,6 +213,16 @@ test("the agent runs the image's shim where the container runtime runs it", () =
   ]);
   const path = container.env?.find(({ name }) => name === "CNI_PATH")?.value;
   expect(path?.split(":")).toContain(defaultPaths.cniBinDir);
+});
+
+test("patches of the overlays name what they change: no position in a list", () => {
+  const files = readdirSync(`${root}deploy`, { recursive: true, encoding: "utf8" });
+  const kustomizations = files.filter((file) => file.endsWith("kustomization.yaml"));
+  expect(kustomizations.length).toBeGreaterThan(15);
+  for (const file of kustomizations) {
+    const text = readFileSync(`${root}deploy/${file}`, "utf8");
+    expect(text, file).not.toMatch(/path: *["']?\/\S*\/(\d+|-)(\/|["']?\s|["']?,|$)/m);
+  }
 });
 
 test("the runtime's socket is mounted where its list is written, never into plexusd or with a token [S-115]", () => {

@@ -69,6 +69,7 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
     logLevel: "debug",
     nodeConf: {
       cniConfDir: "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+      shimDir: "/var/lib/rancher/k3s/data/cni",
       binDirs: ["/var/lib/rancher/k3s/data/cni"],
       primaryDir: "/etc/cni/primary",
       primaryConf: "10-flannel.conflist",
@@ -78,6 +79,7 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
       readinessFile: undefined,
       capabilities: {},
     },
+    startupTaint: undefined,
   });
 });
 
@@ -89,6 +91,17 @@ test.each([
 ])("parseConfig(%j) says where the primary is", (text, expected) => {
   const config = parseConfig(text, "config.yaml");
   expect(config.nodeConf).toMatchObject(expected);
+});
+
+test("parseConfig() takes several plugin directories, the shim's first", () => {
+  const { nodeConf } = parseConfig(
+    "cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]\nbinDir: /srv/bin",
+    "config.yaml",
+  );
+  expect(nodeConf).toMatchObject({
+    shimDir: "/var/lib/cni/bin",
+    binDirs: ["/srv/bin", "/var/lib/cni/bin", "/usr/libexec/cni"],
+  });
 });
 
 test("parseConfig() takes http: off", () => {
@@ -107,10 +120,16 @@ test.each([
   ["delegateTimeoutMs: 1.5", /^config.yaml:1: delegateTimeoutMs: /],
   ["delegateTimeoutMs: 300000", /kubelet/],
   ["invalidAnnotation: warn", /^config.yaml:1: invalidAnnotation: /],
+  [
+    "startupTaint: plexus.dev/not ready",
+    /^config.yaml:1: startupTaint: must be the key of a taint/,
+  ],
+  ["cniBinDir: []", /^config.yaml:1: cniBinDir: /],
+  ["cniBinDir: [bin]", /^config.yaml:1: cniBinDir/],
   ["http: localhost:80", /^config.yaml:1: http: must be "off"/],
   ["http: 127.0.0.1:99999", /^config.yaml:1: http: /],
   ["primary: {conf: a/b}", /^config.yaml:1: primary.conf: must be a file name/],
-  ["delegates: []", "config.yaml:1: delegates: must not be empty"],
+  ["delegates: [x]", /^config.yaml:1: delegates\[0\]: /],
   ["capabilities: {ips: 1}", /^config.yaml:1: capabilities.ips: expected boolean/],
   ["globalNamespaces: 3", /^config.yaml:1: globalNamespaces: expected a list/],
   [

@@ -14,6 +14,16 @@ const fileName = nonEmptyText.refine((file) => !file.includes("/"), {
 });
 const milliseconds = z.int().min(1, { error: "must be at least 1" });
 
+/** A qualified name, as the API server takes for keys of taints. */
+const taintKey = z.string().regex(/^([a-z0-9][a-z0-9.-]{0,252}\/)?[A-Za-z0-9][\w.-]{0,62}$/, {
+  error: "must be the key of a taint: plexus.dev/not-ready",
+});
+
+/** One directory, or a list of them. */
+const directories = z.union([absolutePath, z.tuple([absolutePath], absolutePath)], {
+  error: "must be an absolute path, or a list of them",
+});
+
 const listenAddress = z.string().refine((text) => text === "off" || isListenAddress(text), {
   error: 'must be "off", or an IP address and a port: 127.0.0.1:19500, [::1]:19500',
 });
@@ -113,10 +123,16 @@ export const configSchema = z
       description: `The container runtime's configuration directory, in which \`${plexusConfName}\` is written. The same path on the host and in the container.`,
       restart: true,
     }),
-    cniBinDir: absolutePath.default(defaultPaths.cniBinDir).meta({
+    cniBinDir: directories.default(defaultPaths.cniBinDir).meta({
       description:
-        "The container runtime's plugin directory, in which the shim and the primary CNI's plugins must be: before that the node's configuration is not written. Its owner and mode do not matter: the container runtime's choice is trusted.",
+        "The container runtime's plugin directory, or a list of them: the shim is installed in the first, and the primary CNI's plugins must be in one of them, or the node's configuration is not written. Their owner and mode do not matter: the container runtime's choice is trusted.",
     }),
+    startupTaint: taintKey
+      .meta({
+        description:
+          "Key of a taint that this node's Node loses once pods are attached through Plexus, so that none starts before: docs/fresh-nodes.md. plexusd may do that only with the permissions of `deploy/components/startup-taint`.",
+      })
+      .exactOptional(),
     primary: primarySchema
       .prefault({})
       .meta({ description: "How the primary CNI's configuration is found." }),

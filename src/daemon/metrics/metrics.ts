@@ -24,6 +24,8 @@ export interface MetricsOptions {
   readonly attachments?: () => Promise<number>;
   /** How many records are leftovers; called when /metrics is requested. */
   readonly leftovers?: () => Promise<number>;
+  /** How many pods of this node lack networks; called when /metrics is requested. */
+  readonly notAttached?: () => Promise<number>;
   /** Event loop, memory and CPU of the process. @default true */
   readonly processMetrics?: boolean;
 }
@@ -46,6 +48,11 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     name: "plexus_leftover_records",
     help: "Recorded sandboxes that no longer exist and are still to be detached.",
     count: options.leftovers,
+  });
+  countGauge(registry, {
+    name: "plexus_pods_not_attached",
+    help: "Running pods of this node without networks that they ask for, as they were not attached through Plexus.",
+    count: options.notAttached,
   });
   const confReads = new Counter({
     name: "plexus_config_reads_total",

@@ -6,6 +6,8 @@ import type { PrimaryCandidate } from "./candidates.ts";
 export interface Primary {
   readonly file: string;
   readonly list: NetConfList;
+  /** What plexusd cannot see of its plugins, one sentence. */
+  readonly warning?: string;
 }
 
 /** What {@link choosePrimary} decides from. */

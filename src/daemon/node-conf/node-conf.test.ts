@@ -1,26 +1,12 @@
-import {
-  chmod,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  unlink,
-  writeFile,
-} from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import type { Logger } from "#engine/ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
+import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
-import { type NodeConf, startNodeConf } from "./node-conf.ts";
-import type { NodeConfState } from "./status.ts";
-import type { NodeConfTimings } from "./timings.ts";
-
-const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+import { startNodeConf } from "./node-conf.ts";
+import { makeNode, type Node, quick, silent } from "./testing/node.ts";
 
 const calico = JSON.stringify({
   cniVersion: "0.3.1",
@@ -36,81 +22,26 @@ const flannel = JSON.stringify({
   plugins: [{ type: "flannel" }],
 });
 
-const quick: Partial<NodeConfTimings> = {
-  pollMs: 30_000,
-  waitingPollMs: 20,
-  debounceMs: 5,
-  goneMs: 150,
-  restore: { initialMs: 10, maxMs: 40, factor: 4, jitter: 0 },
-};
-
-/** A node's directories, with the reference plugins "installed". */
-async function makeNode() {
-  const root = await mkdtemp(join(tmpdir(), "plexus-node-"));
-  const dirs = { conf: join(root, "net.d"), bin: join(root, "bin"), state: join(root, "state") };
-  for (const dir of Object.values(dirs)) await mkdir(dir);
-  onTestFinished(() => rm(root, { recursive: true }));
-  const config: NodeConfSpec = {
-    cniConfDir: dirs.conf,
-    binDirs: [dirs.bin],
-    primaryDir: dirs.conf,
-    primaryConf: undefined,
-    withoutPrimary: false,
-    delegates: [],
-    settleMs: 0,
-    readinessFile: undefined,
-    capabilities: {},
-  };
-  const node = {
-    ...dirs,
-    config,
-    put: (name: string, text: string) => writeFile(join(dirs.conf, name), text),
-    install: async (...types: string[]): Promise<void> => {
-      for (const type of types) await writeFile(join(dirs.bin, type), "", { mode: 0o755 });
-    },
-    own: async (): Promise<Record<string, unknown> | undefined> => {
-      const text = await readFile(join(dirs.conf, plexusConfName), "utf8").catch(() => undefined);
-      return text === undefined ? undefined : JSON.parse(text);
-    },
-    start: async (
-      change: Partial<NodeConfSpec> = {},
-      timings: Partial<NodeConfTimings> = {},
-    ): Promise<NodeConf & { states: NodeConfState[] }> => {
-      const states: NodeConfState[] = [];
-      const conf = await startNodeConf({
-        spec: () => ({ ...config, ...change }),
-        stateDir: dirs.state,
-        files: new HostConfFiles(),
-        logger: silent,
-        onChange: (status) => states.push(status.state),
-        timings: { ...quick, ...timings },
-      });
-      onTestFinished(() => conf.stop());
-      return Object.assign(conf, { states });
-    },
-  };
-  await node.install("plexus", "calico", "portmap", "flannel");
-  return node;
-}
-
-type Node = Awaited<ReturnType<typeof makeNode>>;
-
 function delegatesTo(node: Node, file: string): object {
   return { plugins: [expect.objectContaining({ clusterNetwork: join(node.conf, file) })] };
 }
 
-test("writes a configuration of the primary's version with the union of its capabilities", async () => {
+test("writes a configuration of the primary's name and version with the union of its capabilities", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
   const conf = await node.start();
   expect(await node.own()).toEqual({
     cniVersion: "0.3.1",
-    name: "plexus",
+    name: "k8s-pod-network",
     plugins: [
       {
         type: "plexus",
         clusterNetwork: join(node.conf, "10-calico.conflist"),
-        capabilities: { bandwidth: true, portMappings: true },
+        capabilities: {
+          bandwidth: true,
+          "io.kubernetes.cri.pod-annotations": true,
+          portMappings: true,
+        },
       },
     ],
   });
@@ -118,12 +49,15 @@ test("writes a configuration of the primary's version with the union of its capa
   expect(conf.notReadyReason()).toBeUndefined();
 });
 
-test("adds and leaves out capabilities as configured", async () => {
+test("adds and leaves out capabilities as configured, that of the pod's annotations as well", async () => {
   const node = await makeNode();
   await node.put("10-calico.conflist", calico);
-  await node.start({ capabilities: { ips: true, bandwidth: false } });
-  expect(await node.own()).toMatchObject({
-    plugins: [{ capabilities: { ips: true, portMappings: true } }],
+  const annotations = "io.kubernetes.cri.pod-annotations";
+  await node.start({ capabilities: { ips: true, bandwidth: false, [annotations]: false } });
+  expect(await node.own()).toEqual({
+    cniVersion: "0.3.1",
+    name: "k8s-pod-network",
+    plugins: [expect.objectContaining({ capabilities: { ips: true, portMappings: true } })],
   });
 });
 
@@ -221,6 +155,8 @@ test("follows the primary's changes", async () => {
   const conf = await node.start();
   await node.put("10-calico.conflist", calico.replace("0.3.1", "1.1.0"));
   await vi.waitFor(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.1.0" }));
+  await node.put("10-calico.conflist", calico.replace("k8s-pod-network", "renamed"));
+  await vi.waitFor(async () => expect(await node.own()).toMatchObject({ name: "renamed" }));
   expect(conf.states).toEqual(["active"]);
 });
 
@@ -383,6 +319,18 @@ test("makes the runtime's directory when the primary has one of its own", async 
   await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
 });
 
+test("waits for a primary with a directory within the runtime's, which need not be there yet", async () => {
+  const node = await makeNode();
+  const primaryDir = join(node.conf, "primary.d");
+  const conf = await node.start({ primaryDir });
+  expect([conf.status().state, await node.own()]).toEqual(["waiting", undefined]);
+  await mkdir(primaryDir);
+  await writeFile(join(primaryDir, "10-calico.conflist"), calico);
+  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  const clusterNetwork = join(primaryDir, "10-calico.conflist");
+  expect(await node.own()).toMatchObject({ plugins: [{ clusterNetwork }] });
+});
+
 test("writes at once without a primary where the default network is configured by name", async () => {
   const node = await makeNode();
   const conf = await node.start({ withoutPrimary: true, capabilities: { portMappings: true } });
@@ -390,8 +338,33 @@ test("writes at once without a primary where the default network is configured b
   expect(await node.own()).toEqual({
     cniVersion: "1.0.0",
     name: "plexus",
-    plugins: [{ type: "plexus", capabilities: { portMappings: true } }],
+    plugins: [
+      {
+        type: "plexus",
+        capabilities: { "io.kubernetes.cri.pod-annotations": true, portMappings: true },
+      },
+    ],
   });
+});
+
+test("gives its file the primary's name where an earlier release has called the network plexus", async () => {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  await (await node.start()).stop();
+  await node.put(plexusConfName, JSON.stringify({ ...(await node.own()), name: "plexus" }));
+  const conf = await node.start();
+  expect(await node.own()).toMatchObject({ name: "k8s-pod-network" });
+  expect(conf.states).toEqual(["active"]);
+});
+
+test("has the name of the default network that is configured inline", async () => {
+  const node = await makeNode();
+  const delegates = [
+    { cniVersion: "1.0.0", name: "cbr0", plugins: [{ type: "flannel" }] },
+    { cniVersion: "1.0.0", name: "storage", plugins: [{ type: "flannel" }] },
+  ];
+  await node.start({ withoutPrimary: true, delegates });
+  expect(await node.own()).toMatchObject({ name: "cbr0", cniVersion: "1.0.0" });
 });
 
 test("reconcileNow() applies a changed configuration at once", async () => {
@@ -462,13 +435,32 @@ test("does not take a node over on which a plugin of the configured delegates is
   await vi.waitFor(() => expect(conf.status().state).toBe("active"));
 });
 
-test("says of a plugin directory that plexusd does not see why nothing is found there", async () => {
-  const node = await makeNode();
+test("a plugin in a directory that plexusd does not see is a warning: it may be there", async () => {
+  const node = await makeNode({ view: (root) => viewOf([root]) });
   await node.put("10-calico.conflist", calico.replace("portmap", "other"));
-  const conf = await node.start({ binDirs: ["/nowhere/bin", node.bin] });
-  expect(conf.notReadyReason()).toContain(
-    `other not found in /nowhere/bin (absent, or not mounted into plexusd's container), ${node.bin}`,
-  );
+  const conf = await node.start({ binDirs: ["/usr/libexec/cni", node.bin] });
+  expect(conf.status()).toEqual({
+    state: "active",
+    reason: "delegating to 10-calico.conflist",
+    primary: "10-calico.conflist",
+    warning:
+      "plexusd cannot see whether these plugins are there: other (/usr/libexec/cni is not mounted into its container)",
+  });
+});
+
+test.each(["/run/flannel/subnet.env", "/srv/net.d"])(
+  "says of %s, which is not mounted, that nothing can be found there",
+  async (path) => {
+    const node = await makeNode({ view: (root) => viewOf([root]) });
+    const conf = await node.start({ readinessFile: path });
+    expect(conf.notReadyReason()).toContain(`${path} does not exist in plexusd's container`);
+  },
+);
+
+test("says so of the primary's directory, too", async () => {
+  const node = await makeNode({ view: (root) => viewOf([root]) });
+  const conf = await node.start({ primaryDir: "/srv/net.d" });
+  expect(conf.notReadyReason()).toContain("/srv/net.d does not exist in plexusd's container");
 });
 
 test("keeps its file, and is not ready, while the node it has taken over cannot attach a pod", async () => {

@@ -107,7 +107,8 @@ class NodeConfLoop implements NodeConf {
     const before = this.#status;
     if (isSameStatus(before, status)) return;
     this.#status = status;
-    const level = status.state === "active" ? "info" : "warn";
+    const isWell = status.state === "active" && status.warning === undefined;
+    const level = isWell ? "info" : "warn";
     this.#options.logger[level]({ ...status }, "node configuration state");
     this.#options.onChange?.(status, before);
   }

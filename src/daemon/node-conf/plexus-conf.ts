@@ -2,6 +2,8 @@ import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
+import type { NodeConfSpec } from "#daemon/config/config.ts";
+import { podAnnotationsCapability } from "#engine/plan/runtime-pod.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
@@ -15,12 +17,21 @@ const oldestListVersion = "0.3.1";
 /** Without a primary of its own: what every runtime of today asks for. */
 const defaultVersion = "1.0.0";
 
-/** Our file's text. There is no `primary` where the daemon's configuration names the default network. */
-export function plexusConfText(options: {
+/** Where the default network's own name is not known: it is configured by a reference. */
+const defaultName = "plexus";
+
+/** What {@link plexusConfText} is made from. */
+interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilities" | "delegates"> {
+  /** Absent where the daemon's configuration names the default network. */
   readonly primary: Primary | undefined;
-  readonly primaryDir: string;
-  readonly capabilities: Readonly<Record<string, boolean>>;
-}): string {
+}
+
+/**
+ * Our file's text. The list has the default network's own name: runtimes keep what they know of an
+ * attachment under its network's name (libcni's cache, CRI-O's valid attachments), so that pods that
+ * were attached before Plexus are still found under that name, and after Plexus as well.
+ */
+export function plexusConfText(options: PlexusConfParts): string {
   const { primary } = options;
   const plugin = {
     type: "plexus",
@@ -28,16 +39,26 @@ export function plexusConfText(options: {
     clusterNetwork: primary && join(options.primaryDir, primary.file),
     capabilities: capabilitiesOf(primary, options.capabilities),
   };
-  const conf = { cniVersion: versionOf(primary), name: "plexus", plugins: [plugin] };
+  const conf = { cniVersion: versionOf(primary), name: nameOf(options), plugins: [plugin] };
   return `${JSON.stringify(conf, undefined, 2)}\n`;
 }
 
-/** The runtime passes on only what the outermost plugin says that it is capable of. */
+/** Delegates that are configured inline have been validated before (takeover-checks.ts). */
+function nameOf({ primary, delegates }: PlexusConfParts): string {
+  const inline = delegates[0]?.name;
+  return primary?.list.name ?? (typeof inline === "string" ? inline : defaultName);
+}
+
+/**
+ * The runtime passes on only what the outermost plugin says that it is capable of. With the pod's annotations,
+ * which no primary CNI needs to declare, pods are attached without asking the API about them.
+ */
 function capabilitiesOf(
   primary: Primary | undefined,
   configured: Readonly<Record<string, boolean>>,
 ): Record<string, true> {
   const names = new Set(primary === undefined ? [] : enabledCapabilities(primary.list));
+  names.add(podAnnotationsCapability);
   for (const [name, wanted] of Object.entries(configured)) {
     if (wanted) names.add(name);
     else names.delete(name);

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import { unseenPathHint } from "#engine/plan/unseen-path.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { findCandidates, type PrimaryCandidate } from "./candidates.ts";
 import { choosePrimary, type PrimaryChoice } from "./choose-primary.ts";
@@ -31,15 +32,34 @@ export class PrimaryChooser {
     const { files, goneMs } = this.#options;
     const { readinessFile, primaryDir, primaryConf, settleMs } = spec;
     if (isFirst && readinessFile !== undefined && (await files.kind(readinessFile)) === "absent") {
-      const reason = `the readiness file ${readinessFile} does not exist yet`;
-      return { kind: "waiting", reason };
+      const hint = unseenPathHint(files, readinessFile);
+      const when = hint === "" ? " yet" : hint;
+      return {
+        kind: "waiting",
+        reason: `the readiness file ${readinessFile} does not exist${when}`,
+      };
     }
     if (spec.withoutPrimary) return { kind: "not-needed" };
     const candidates = await findCandidates({ dir: primaryDir, binDirs: spec.binDirs, files });
     const unchangedMs = this.#settleTimer.unchangedMs(candidates);
     const configured = primaryConf;
-    return choosePrimary({ candidates, configured, previous, unchangedMs, settleMs, goneMs });
+    const choice = choosePrimary({
+      candidates,
+      configured,
+      previous,
+      unchangedMs,
+      settleMs,
+      goneMs,
+    });
+    if (choice.kind !== "waiting") return choice;
+    return { ...choice, reason: `${choice.reason}${whereHint(files, primaryDir)}` };
   }
+}
+
+/** Why there is nothing in the directory, where that is because it is not mounted. */
+function whereHint(files: ConfFiles, dir: string): string {
+  const hint = unseenPathHint(files, dir);
+  return hint === "" ? "" : `: ${dir} does not exist${hint}`;
 }
 
 /** Measures since when the candidates are what they are. */

@@ -14,7 +14,7 @@ import {
 import { PreviousPrimary } from "./previous-primary.ts";
 import { PrimaryChooser } from "./primary-chooser.ts";
 import { type NodeConfStatus, statusWhenChangedByOthers, statusWhenUpToDate } from "./status.ts";
-import { takeoverProblem } from "./takeover-checks.ts";
+import { examineTakeover } from "./takeover-checks.ts";
 import type { NodeConfTimings } from "./timings.ts";
 
 /** Options of a {@link NodeConfReconciler}. */
@@ -40,6 +40,8 @@ export class NodeConfReconciler {
   /** What our file says, or is to say once it is restored; undefined = it has never been there. */
   #text: string | undefined;
   #spec: NodeConfSpec;
+  /** What plexusd cannot see of what every ADD needs. */
+  #warning: string | undefined;
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
@@ -90,8 +92,10 @@ export class NodeConfReconciler {
   }
 
   async #choice(): Promise<PrimaryChoice> {
-    const problem = await takeoverProblem(this.#spec, this.#options.stateDir);
+    const { stateDir, files } = this.#options;
+    const { problem, warning } = await examineTakeover({ spec: this.#spec, stateDir, files });
     if (problem !== undefined) return { kind: "waiting", reason: problem };
+    this.#warning = warning;
     const isFirst = this.#text === undefined;
     return this.#chooser.choose(this.#spec, { previous: this.#previous.file, isFirst });
   }
@@ -137,7 +141,10 @@ export class NodeConfReconciler {
     return this.#waitWith(statusWhenUpToDate(choice, dir), choice);
   }
 
-  #waitWith(status: NodeConfStatus, choice: PrimaryChoice): WaitPhase {
+  #waitWith(found: NodeConfStatus, choice: PrimaryChoice): WaitPhase {
+    const unseen = choice.kind === "primary" ? choice.primary.warning : undefined;
+    const warning = [this.#warning, unseen].filter((each) => each !== undefined).join("; ");
+    const status = warning === "" ? found : { ...found, warning };
     const { pollMs, waitingPollMs } = this.#options.timings;
     const dueMs = status.state === "active" ? pollMs : waitingPollMs;
     const reconsiderMs = choice.kind === "not-needed" ? undefined : choice.reconsiderMs;

@@ -27,6 +27,8 @@ export interface NodeConfStatus {
   readonly reason: string;
   /** The file that the default network is delegated to. */
   readonly primary?: string;
+  /** What plexusd cannot see, and therefore takes for right, one sentence. */
+  readonly warning?: string;
 }
 
 /** The status when our file is as it should be. */
@@ -73,7 +75,8 @@ export function statusWhenChangedByOthers(
 
 /** Whether nothing of the status has changed. */
 export function isSameStatus(one: NodeConfStatus, other: NodeConfStatus): boolean {
-  return one.state === other.state && one.reason === other.reason && one.primary === other.primary;
+  const keys = ["state", "reason", "primary", "warning"] as const;
+  return keys.every((key) => one[key] === other[key]);
 }
 
 function primaryFileOf(choice: PrimaryChoice): { primary?: string } {

@@ -2,36 +2,49 @@ import { mkdir, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { parseNetConfList } from "#cni/conf/conf.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import type { ConfFiles } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { primaryConfName } from "#lib/files/state-files.ts";
 import { temporaryName } from "#lib/files/temporary-name.ts";
-import type { JsonObject } from "#lib/json.ts";
-import { isInstalled, missingPlugins } from "./candidates.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { examinePlugins, lookUpPlugin, type PluginFindings } from "./plugin-lookup.ts";
 
 /** More than the record and the teardown plan of a usual pod. */
 const probeBytes = 64 * 1024;
 
+/** What {@link examineTakeover} looks at. */
+export interface TakeoverOptions {
+  readonly spec: NodeConfSpec;
+  readonly stateDir: string;
+  readonly files: Pick<ConfFiles, "sees">;
+}
+
 /**
- * Why no pod could be attached if the container runtime called Plexus now, one sentence; undefined
- * when nothing is known. Whether the primary CNI's plugins are there is examined with its configuration.
+ * Why no pod could be attached if the container runtime called Plexus now, and what of that cannot be
+ * seen. Whether the primary CNI's plugins are there is examined with its configuration.
  */
-export async function takeoverProblem(
-  spec: NodeConfSpec,
-  stateDir: string,
-): Promise<string | undefined> {
-  return (
-    (await shimProblem(spec)) ??
-    (await stateDirProblem(stateDir)) ??
-    (await delegatesProblem(spec.delegates, spec.binDirs))
-  );
+export async function examineTakeover(options: TakeoverOptions): Promise<PluginFindings> {
+  const shim = await examineShim(options);
+  if (shim.problem !== undefined) return shim;
+  const problem = await stateDirProblem(options.stateDir);
+  if (problem !== undefined) return { problem };
+  const delegates = await examineDelegates(options);
+  return { ...shim, ...delegates };
 }
 
 /** Absent where `cniBinDir` is not the directory that the executables were installed into. */
-async function shimProblem({ binDirs }: NodeConfSpec): Promise<string | undefined> {
-  const cniBinDir = binDirs.slice(-1);
-  if (await isInstalled(executableNames.shim, cniBinDir)) return undefined;
-  return `${executableNames.shim} is not installed in ${cniBinDir.join()}`;
+async function examineShim({ spec, files }: TakeoverOptions): Promise<PluginFindings> {
+  const { shimDir } = spec;
+  const found = await lookUpPlugin(executableNames.shim, { binDirs: [shimDir], files });
+  switch (found.kind) {
+    case "there":
+      return {};
+    case "missing":
+      return { problem: `${executableNames.shim} is not installed in ${shimDir}` };
+    case "unseen":
+      return { warning: `plexusd cannot see whether its shim is installed: ${found.why}` };
+  }
 }
 
 /** Every ADD begins with a record: a file system that is full or read-only lets none through. */
@@ -50,18 +63,22 @@ async function stateDirProblem(stateDir: string): Promise<string | undefined> {
   }
 }
 
-async function delegatesProblem(
-  delegates: readonly JsonObject[],
-  binDirs: readonly string[],
-): Promise<string | undefined> {
+async function examineDelegates({ spec, files }: TakeoverOptions): Promise<PluginFindings> {
+  const { delegates, binDirs } = spec;
+  let warning: string | undefined;
   for (const [index, conf] of delegates.entries()) {
     const source = `delegates[${index}]`;
     try {
-      const problem = await missingPlugins(parseNetConfList(conf, { source }), binDirs);
-      if (problem !== undefined) return `${source} cannot be used: ${problem}`;
+      const { plugins } = parseNetConfList(conf, { source });
+      const types = plugins.map((plugin) => plugin.type);
+      const findings = await examinePlugins(types, { binDirs, files });
+      if (findings.problem !== undefined) {
+        return { problem: `${source} cannot be used: ${findings.problem}` };
+      }
+      if (findings.warning !== undefined) warning ??= `${source}: ${findings.warning}`;
     } catch (error) {
-      return errorMessage(error);
+      return { problem: errorMessage(error) };
     }
   }
-  return undefined;
+  return omitUndefined({ warning });
 }

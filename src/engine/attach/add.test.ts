@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
@@ -48,12 +48,11 @@ test("add() answers with the default network's result alone, in the version of t
   });
 });
 
-test("add() makes record and plan durable before the first delegate runs, and again with each network's progress", async () => {
+test("add() writes record and plan before the first delegate runs, and again with each network's progress", async () => {
   const lab = podWith("a");
   await lab.add(web);
   expect(lab.journal).toEqual([
     "create c1@eth0",
-    "update c1@eth0",
     "ptp ADD eth0",
     "update c1@eth0",
     "bridge ADD net1",
@@ -66,16 +65,39 @@ test("add() makes record and plan durable before the first delegate runs, and ag
     attempted: plan.attempted,
   }));
   expect(progress).toEqual([
-    { states: "planned,planned", results: [false, false], attempted: 0 },
     { states: "attempted,planned", results: [false, false], attempted: 1 },
     { states: "attached,attempted", results: [true, false], attempted: 2 },
     { states: "attached,attached", results: [true, true], attempted: 2 },
   ]);
 });
 
+test("add() runs the delegates while the record becomes durable, and answers only when it is", async () => {
+  const lab = podWith("a");
+  const disk = Promise.withResolvers<void>();
+  lab.records.becomesDurable = () => disk.promise;
+  let isAnswered = false;
+  const answer = lab.add(web).finally(() => {
+    isAnswered = true;
+  });
+  await vi.waitFor(() => expect(lab.publisher.published.size).toBe(1));
+  for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+  expect(isAnswered).toBe(false);
+  disk.resolve();
+  expect(await answer).toMatchObject({ exitCode: 0 });
+});
+
+test("add() undoes everything, the published status included, when the record does not become durable", async () => {
+  const lab = podWith("a");
+  lab.records.becomesDurable = () => Promise.reject(new Error("input/output error"));
+  const { json } = await lab.add(web);
+  expect(json).toMatchObject({ msg: "input/output error" });
+  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect([lab.records.keys, lab.publisher.published.size]).toEqual([[], 0]);
+});
+
 test("add() does not start a network whose attempt cannot be recorded, and undoes the ones before", async () => {
   const lab = podWith("a");
-  lab.records.failWrite = { nth: 3, error: new Error("disk full") };
+  lab.records.failWrite = { nth: 2, error: new Error("disk full") };
   expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { msg: "disk full" } });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0"]);
   expect(lab.records.keys).toEqual([]);
@@ -202,7 +224,6 @@ test("add() plans DELs without prevResult before anything has run, with it after
   );
   expect(prevResults).toEqual([
     [undefined, undefined],
-    [undefined, undefined],
     [undefined, "10.0.0.1/24"],
     ["10.0.0.2/24", "10.0.0.1/24"],
   ]);
@@ -226,12 +247,15 @@ test("add() writes the status of a pod that asks for nothing as well", async () 
   ]);
 });
 
-test("add() emits an event for each interface", async () => {
+test("add() emits one event for all interfaces", async () => {
   const lab = podWith("a");
   await lab.add(web);
   expect(lab.events.recorded.map(({ type, reason, message }) => [type, reason, message])).toEqual([
-    ["Normal", "AddedInterface", "Add eth0 [10.0.0.1/24] from default-net"],
-    ["Normal", "AddedInterface", "Add net1 [10.0.0.2/24] from default/a"],
+    [
+      "Normal",
+      "AddedInterface",
+      "Add eth0 [10.0.0.1/24] from default-net, net1 [10.0.0.2/24] from default/a",
+    ],
   ]);
 });
 

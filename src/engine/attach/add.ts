@@ -2,7 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
-import { podIdentity, resolvePod } from "#engine/plan/pod.ts";
+import { resolvePod } from "#engine/plan/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { teardownPlan } from "#engine/teardown-plan.ts";
@@ -15,8 +15,8 @@ import { rollBack } from "./roll-back.ts";
 
 /**
  * ADD: attaches the default network, then each requested one (ARCHITECTURE.md, "Life of one ADD").
- * The record is durable before the first delegate is executed; after the first failure, whatever
- * was attempted is detached again.
+ * Every process sees the record before the first delegate is executed, and it is durable before the
+ * runtime is answered; after the first failure, whatever was attempted is detached again.
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError with the failing delegate's code, naming its network
  */
@@ -25,16 +25,17 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   if (request.prevResult !== undefined) throw notFirstPlugin();
   await checkReadinessFile(ctx);
   if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
-  const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, podIdentity(request.cniArgs)));
+  const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
   const { attachments, size, annotationError } = await plan(ctx, request, pod);
   const record = newRecord(ctx, request, { pod, attachments });
-  await ctx.trace.phase("record", () =>
+  const { durable } = await ctx.trace.phase("record", () =>
     records.create(record, teardownPlan(record, ctx.config.delegateTimeoutMs)),
   );
   const outcome = await attachNetworks(ctx, record, { attachments, size });
   try {
     if (outcome.status === "failed") throw outcome.error;
-    return await finishAdd(ctx, { record, pod, attached: outcome.attached, annotationError });
+    const { attached } = outcome;
+    return await finishAdd(ctx, { record, durable, pod, attached, annotationError });
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
     if (!(error instanceof HostGoneError)) await rollBack(ctx, record, outcome);

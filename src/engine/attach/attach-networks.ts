@@ -1,3 +1,4 @@
+import { formatResult } from "#cni/result/format.ts";
 import { addNetwork } from "#cni/runtime/chain.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/deps.ts";
@@ -12,6 +13,8 @@ import {
 import type { AttachmentRecord } from "#engine/record.ts";
 import type { RecordSize } from "#engine/record-size.ts";
 import { updateRecord } from "#engine/update-record.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { checkRequestsServed } from "#npwg/served-requests.ts";
 import { type AttachProgress, withProgress } from "./attachment-record.ts";
 
 /**
@@ -24,9 +27,9 @@ export type AttachOutcome =
 
 /**
  * Attaches the networks in order, up to the first that fails. What is attached stays: the caller rolls
- * back. Before each network the record says that it is attempted, so that whoever has to tear the
- * sandbox down after a crash leaves alone what never ran. A network with whose result the record
- * becomes too long has failed.
+ * back. Before each network the record says that it is attempted, as it does of the first from the
+ * beginning, so that whoever has to tear the sandbox down after a crash leaves alone what never ran. A
+ * network with whose result the record becomes too long has failed.
  */
 export async function attachNetworks(
   ctx: CallContext,
@@ -59,7 +62,7 @@ async function attachNext(
 ): Promise<NetworkOutcome> {
   try {
     const progress = withProgress(record, { attached, attempted: attached.length + 1 });
-    await ctx.trace.phase("record", () => updateRecord(ctx, progress));
+    if (attached.length > 0) await ctx.trace.phase("record", () => updateRecord(ctx, progress));
   } catch (error) {
     return { status: "failed", wasExecuted: false, error };
   }
@@ -76,16 +79,23 @@ async function attachNetwork(
   { next: planned, size }: Omit<AttachStep, "attached">,
 ): Promise<NetworkOutcome> {
   const executions = new ExecutionCounter(ctx.delegateRunner(planned.displayName));
-  const rt = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
+  const { list, ifName, selection, isAuxiliary = false } = planned;
+  const conf = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
+  const rt = isAuxiliary ? { ...conf, prevResult: emptyResult(list.cniVersion) } : conf;
   await provideDeviceInfo(ctx, record.containerId, planned);
   try {
-    const { raw, result } = await addNetwork(planned.list, rt, executions.run);
+    const { raw, result } = await addNetwork(list, rt, executions.run);
+    if (selection !== undefined) checkRequestsServed(selection, { list, ifName, result });
     size.addResult(planned, raw);
     return { status: "attached", attached: { planned, raw, result } };
   } catch (error) {
     const wasExecuted = executions.count > 0;
     return { status: "failed", wasExecuted, error: withNetworkContext(error, planned) };
   }
+}
+
+function emptyResult(cniVersion: string): JsonObject {
+  return formatResult({ cniVersion, interfaces: [], ips: [], routes: [] }, cniVersion);
 }
 
 /** Runs delegates, and counts those that were found and executed. */

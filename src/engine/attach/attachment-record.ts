@@ -6,7 +6,7 @@ import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** The record of an ADD before any of its networks is attached. */
+/** The record of an ADD whose first network is about to be attached. */
 export function newRecord(
   ctx: CallContext,
   request: AddRequest,
@@ -21,7 +21,9 @@ export function newRecord(
     pod: pod && { namespace: pod.namespace, name: pod.name, uid: pod.uid },
     createdAt: ctx.deps.now(),
     bootId: ctx.deps.bootId(),
-    attachments: attachments.map(recordedAttachment),
+    attachments: attachments.map((planned, i) =>
+      recordedAttachment(planned, i === 0 ? "attempted" : "planned"),
+    ),
   });
 }
 
@@ -46,12 +48,15 @@ export function withProgress(
   return { ...record, attachments };
 }
 
-function recordedAttachment(planned: PlannedAttachment): RecordedAttachment {
+function recordedAttachment(
+  planned: PlannedAttachment,
+  state: "planned" | "attempted",
+): RecordedAttachment {
   return omitUndefined({
     displayName: planned.displayName,
     isDefault: planned.isDefault,
     ifName: planned.ifName,
-    state: "planned" as const,
+    state,
     conf: toJson(planned.list),
     cniArgs: planned.cniArgs,
     capabilityArgs: planned.capabilityArgs,

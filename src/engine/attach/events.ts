@@ -7,18 +7,27 @@ import { errorMessage } from "#lib/error-message.ts";
 /** The longest message about a failure of plugins, which may be long; the error object of the call has all of it. */
 const messageMax = 300;
 
-/** Emits an event for each interface that the pod got, worded as Multus words it. */
+/** Whether an attachment is to be shown: plugins that only change what others made have none of their own. */
+export function isVisible({ planned, result }: Attached): boolean {
+  return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
+}
+
+/**
+ * Emits the one event that says which interfaces the pod got, in Multus's words. One for each of them would be
+ * as many requests for every pod that starts.
+ */
 export function emitAddedInterfaces(
   ctx: CallContext,
   pod: Pod | undefined,
   attached: readonly Attached[],
 ): void {
   if (pod === undefined) return;
-  for (const { planned, result } of attached) {
+  const interfaces = attached.filter(isVisible).map(({ planned, result }) => {
     const addresses = result.ips.map((ip) => ip.address).join(" ");
-    const message = `Add ${planned.ifName} [${addresses}] from ${planned.displayName}`;
-    ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });
-  }
+    return `${planned.ifName} [${addresses}] from ${planned.displayName}`;
+  });
+  const message = `Add ${interfaces.join(", ")}`;
+  ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });
 }
 
 /** Emits the one event saying why the pod could not be attached; none when only its shim has gone. */

@@ -10,13 +10,19 @@ import { emitAddedInterfaces } from "./events.ts";
 import { recordPendingStatus } from "./pending-status.ts";
 import { type AttachedSandbox, publishStatus } from "./publish-status.ts";
 
+/** The networks of an ADD, all attached. */
+interface SandboxToFinish extends AttachedSandbox {
+  /** Resolves when no power loss can take the record away. */
+  readonly durable: Promise<void>;
+}
+
 /**
  * Finishes an ADD whose networks are all attached: sets the default route, records the results,
  * and publishes network-status.
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError when one of these steps fails; nothing is published then
  */
-export async function finishAdd(ctx: CallContext, sandbox: AttachedSandbox): Promise<JsonObject> {
+export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Promise<JsonObject> {
   const attached = await ctx.trace.phase("route", () =>
     applyDefaultRoutes(ctx, sandbox.record.netns, sandbox.attached),
   );
@@ -27,16 +33,17 @@ export async function finishAdd(ctx: CallContext, sandbox: AttachedSandbox): Pro
 }
 
 /**
- * Updates the record while the status is published: neither has to wait for the other. When one
- * fails, the other has ended as well before the rollback starts. A status that could not be written
+ * Updates the record while the status is published and what was created becomes durable: none has to wait
+ * for the others. When one fails, all have ended before the rollback starts. A status that could not be written
  * goes into the record.
  */
-async function recordAndPublish(ctx: CallContext, sandbox: AttachedSandbox): Promise<void> {
+async function recordAndPublish(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
   const { attached } = sandbox;
   const record = withProgress(sandbox.record, { attached, attempted: attached.length });
   const updated = ctx.trace.phase("record", () => updateRecord(ctx, record));
   const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));
-  const ended = await Promise.allSettled([updated, published]);
+  const durable = ctx.trace.phase("sync", () => sandbox.durable);
+  const ended = await Promise.allSettled([updated, published, durable]);
   const failed = ended.find((each) => each.status === "rejected");
   if (failed === undefined) return recordPendingStatus(ctx, record, await published);
   if (sandbox.pod !== undefined) await ctx.deps.publisher.withdraw(sandbox.pod);

@@ -9,6 +9,7 @@ import {
   type NetworkStatus,
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import { isVisible } from "./events.ts";
 import type { PendingStatus } from "./pending-status.ts";
 
 /** A sandbox whose networks are all attached. */
@@ -31,7 +32,7 @@ export async function publishStatus(
 ): Promise<PendingStatus | undefined> {
   if (pod === undefined) return undefined;
   const statuses: NetworkStatus[] = [];
-  for (const attachment of attached) {
+  for (const attachment of attached.filter(isVisible)) {
     statuses.push(...(await networkStatus(ctx, record.containerId, attachment)));
   }
   const value = formatNetworkStatus(withAnnotationError(statuses, annotationError));

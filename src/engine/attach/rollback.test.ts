@@ -131,7 +131,7 @@ test("add() undoes everything, the published status included, when the results c
   const gate = Promise.withResolvers<void>();
   lab.publisher.gate = gate.promise;
   setTimeout(gate.resolve, 20);
-  lab.records.failWrite = { nth: 5, error: new Error("disk full") };
+  lab.records.failWrite = { nth: 4, error: new Error("disk full") };
   expect((await lab.add(web)).json).toMatchObject({ msg: "disk full" });
   expect(lab.plugins.log("DEL")).toHaveLength(4);
   expect(lab.records.keys).toEqual([]);

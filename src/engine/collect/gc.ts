@@ -12,6 +12,7 @@ import { defaultNetwork } from "#engine/plan/default-network.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { DamagedRecord } from "#engine/record-store.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
+import { addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
 
 /** What a sandbox gets at least to be detached, however many there are: plugins are slow, but seldom slower. */
@@ -51,6 +52,11 @@ export async function gc(ctx: CallContext, request: GcRequest): Promise<void> {
     ...(await addRecorded(ctx, networks, inventory)),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
+  await addMultusSandboxes(
+    ctx,
+    networks,
+    (containerId) => fromRuntime === undefined || containers.has(containerId),
+  );
   const gcErrors = await collectNetworks(ctx, networks.complete(fromRuntime));
   const errors = [...detachErrors, ...addErrors, ...gcErrors];
   if (errors.length === 0) return;
@@ -82,7 +88,9 @@ async function detachDamaged(
   request: GcRequest,
   { containerId, ifName, reason }: DamagedRecord,
 ): Promise<void> {
-  const sandbox = { containerId, ifName, netns: "", path: request.path, cniArgs: [] };
+  const { path, conf } = request;
+  const { cniVersion } = conf;
+  const sandbox = { containerId, ifName, netns: "", path, cniArgs: [], cniVersion };
   const error = new CniError(CniErrorCode.DecodingFailure, reason);
   await detachUnrecorded(ctx, sandbox, { state: "unusable", error });
 }

@@ -50,6 +50,11 @@ export class NetworksToCollect {
     }
   }
 
+  /** Adds an attachment that somebody else made to those that must stay. */
+  addAttachment(network: string, attachment: ValidAttachment): void {
+    this.#keep(network, attachment.containerID, attachment.ifname);
+  }
+
   /** An attachment that must stay is unknown, so no network may be collected. */
   markIncomplete(): void {
     this.#isComplete = false;

@@ -27,10 +27,10 @@ test("del() detaches what was attached in reverse order, then forgets it [R-0.3-
   expect(lab.journal).toEqual([
     "tuning DEL net2",
     "macvlan DEL net2",
-    "update c1@eth0",
     "bridge DEL net1",
     "update c1@eth0",
     "ptp DEL eth0",
+    "update c1@eth0",
     "finish c1@eth0",
   ]);
   expect(lab.kernel.linkNames(netns)).toEqual([]);
@@ -141,8 +141,9 @@ test("del() twice succeeds; the second calls the default network only [R-1.0-15]
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
 
-test("del() without a record calls the present default network, never the pod's other networks", async () => {
+test("del() without a record calls the present default network alone where no other interface is there", async () => {
   const lab = await attached();
+  for (const name of ["net1", "net2"]) lab.kernel.removeLink(netns, name);
   const env = { CNI_CONTAINERID: "from-before" };
   expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
@@ -155,6 +156,31 @@ test("del() without a record calls the present default network, never the pod's 
   expect(lab.plugins.calls[0]?.env.CNI_ARGS).toContain("K8S_POD_NAME=web");
   expect(lab.source.asked).toEqual([]);
   expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() without a record hands on the runtime's prevResult and runtimeConfig, as it would without Plexus", async () => {
+  const plugin = { type: "portmap", capabilities: { portMappings: true } };
+  const list = { cniVersion: "0.4.0", name: "main", plugins: [{ type: "ptp" }, plugin] };
+  const lab = new EngineLab({ conf: { delegates: [list] } });
+  const prevResult = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.7/24" }] };
+  const portMappings = [{ hostPort: 80, containerPort: 8080, protocol: "tcp" }];
+  await lab.del({ conf: { prevResult, runtimeConfig: { portMappings, ips: ["10.9.9.9"] } } });
+  const ips = [{ version: "4", address: "10.0.0.7/24" }];
+  expect(lab.plugins.calls.map(({ type, conf }) => ({ ...conf, type }))).toMatchObject([
+    {
+      type: "portmap",
+      prevResult: { cniVersion: "0.4.0", ips },
+      runtimeConfig: { portMappings },
+    },
+    { type: "ptp", prevResult: { cniVersion: "0.4.0", ips } },
+  ]);
+});
+
+test("del() without a record goes on without a prevResult that cannot be used", async () => {
+  const lab = new EngineLab();
+  const prevResult = { cniVersion: "1.0.0", ips: [{ address: "not one" }] };
+  expect(await lab.del({ conf: { prevResult } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.calls.map(({ conf }) => conf.prevResult)).toEqual([undefined]);
 });
 
 test("del() without a record returns the default network's failure", async () => {

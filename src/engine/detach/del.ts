@@ -17,8 +17,12 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<void> 
   );
   const { path } = request;
   const netns = netnsForDel(ctx, request.netns);
+  const { runtimeConfig } = request.conf;
   if (record.state === "usable") await detachRecord(ctx, record.value, { netns, path });
-  else await detachUnrecorded(ctx, { ...request, netns }, record);
+  else {
+    const { cniVersion } = request.conf;
+    await detachUnrecorded(ctx, { ...request, netns, cniVersion, runtimeConfig }, record);
+  }
   const recordedPod = record.state === "usable" ? record.value.pod : undefined;
   await withdrawStatus(ctx, recordedPod ?? podIdentity(request.cniArgs));
 }

@@ -31,8 +31,7 @@ export async function detachRecord(
   const { withoutLock = false, ...sandbox } = options;
   const owed = attachmentsToDetach(record, ctx.deps.bootId());
   const progress = new TeardownProgress(ctx, { record, owed, withoutLock });
-  const onDetached = (attachment: RecordedAttachment): Promise<void> =>
-    progress.detached(attachment);
+  const onDetached = (attachment: RecordedAttachment): void => progress.detached(attachment);
   const awaitsPlugins = !graceIsOver(ctx, record);
   const failures = await detachAll(ctx, { ...record, ...sandbox, awaitsPlugins, onDetached }, owed);
   if (failures.length === 0) return progress.finish();

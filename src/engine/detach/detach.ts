@@ -21,8 +21,8 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   readonly budget?: TimeBudget;
   /** Whether missing plugins are waited for. @default false */
   readonly awaitsPlugins?: boolean;
-  /** Awaited after each attachment that was detached. Never rejects. */
-  readonly onDetached?: (attachment: RecordedAttachment) => Promise<void>;
+  /** Called after each attachment that was detached. */
+  readonly onDetached?: (attachment: RecordedAttachment) => void;
 }
 
 /**
@@ -46,7 +46,7 @@ export async function detachAll(
       throw withNetworkContext(error, attachment);
     }
     await removeDeviceInfo(ctx, sandbox.containerId, attachment);
-    await sandbox.onDetached?.(attachment);
+    sandbox.onDetached?.(attachment);
   });
 }
 

@@ -90,7 +90,7 @@ test("del() by the teardown plan whose shim goes keeps both files", async () => 
 });
 
 test.each([["both"], ["record and no plan"], ["plan and no record"]])(
-  "del() puts damaged files aside (%s), logs it, and calls the default network only",
+  "del() puts damaged files aside (%s), logs it, and without a pod calls the default network only",
   async (state) => {
     const lab = await attached();
     lab.records.damage(
@@ -99,11 +99,12 @@ test.each([["both"], ["record and no plan"], ["plan and no record"]])(
     );
     if (state === "record and no plan") lab.records.lose(sandbox, "plan");
     if (state === "plan and no record") lab.records.lose(sandbox, "record");
+    lab.source.removePod("default/web");
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
     expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
     expect(lab.records.quarantined).toEqual(["c1@eth0"]);
     const logged = lab.logger.lines.find((line) => line.level === "error")!;
-    expect(logged.message).toMatch(/put aside.*only the default network/);
+    expect(logged.message).toMatch(/put aside.*may keep addresses/);
     expect((logged.fields.err as AggregateError).errors).not.toHaveLength(0);
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   },

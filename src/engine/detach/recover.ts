@@ -17,21 +17,18 @@ import { type ChainToDetach, detachChain } from "./chain-teardown.ts";
 import { delBudget } from "./detach.ts";
 import { notDetached } from "./detach-record.ts";
 import { loadStored, type Stored, type Unusable } from "./stored.ts";
-
-/** A sandbox to detach without its record. */
-interface UnrecordedSandbox extends RecordKey {
-  /** CNI_NETNS for the delegates; "" when the namespace is gone. */
-  readonly netns: string;
-  /** CNI_PATH of the call. */
-  readonly path: readonly string[];
-  readonly cniArgs: readonly (readonly [string, string])[];
-}
+import type { ForeignSandbox } from "./takeover/foreign-sandbox.ts";
+import { detachByAnnotation, takeOverFromMultus } from "./takeover/take-over.ts";
 
 /**
- * Detaches a sandbox whose record is absent or unusable: by its teardown plan, which is complete.
- * Without a plan, only the default network gets a DEL, with its present configuration. A pod that
- * was attached before Plexus was installed has neither record nor plan, and its address must not
- * leak; plugins answer a DEL for an attachment that they do not know with success (CNI 1.1.0 §4 "DEL").
+ * Detaches a sandbox whose record is absent or unusable: by its teardown plan, which is complete. Without a
+ * plan, by the files of Multus, which may have attached it; else, where something says that there are
+ * further networks, by its pod's annotation. Otherwise only the default network gets a DEL, with its present
+ * configuration and what the
+ * runtime hands over. A pod that was attached before Plexus was installed has neither record nor plan, and its
+ * address must not leak; plugins answer a DEL for an attachment that they do not know with success
+ * (CNI 1.1.0 §4 "DEL"). As our list has the primary network's name, libcni gives us the result that it has
+ * cached of such a pod.
  *
  * Damaged files are put aside, as otherwise the sandbox could never be deleted. Files that cannot
  * be read now may be readable later: that is an error.
@@ -39,7 +36,7 @@ interface UnrecordedSandbox extends RecordKey {
  */
 export async function detachUnrecorded(
   ctx: CallContext,
-  sandbox: UnrecordedSandbox,
+  sandbox: ForeignSandbox,
   record: Exclude<Stored<AttachmentRecord>, { state: "usable" }>,
 ): Promise<void> {
   const plan = await loadStored(() => ctx.deps.records.loadPlan(sandbox));
@@ -51,7 +48,10 @@ export async function detachUnrecorded(
     return;
   }
   const unusable = [record, plan].filter((each) => each.state === "unusable");
-  if (unusable.length > 0) await putAside(ctx, sandbox, unusable);
+  const wasDamaged = unusable.length > 0;
+  if (wasDamaged) await putAside(ctx, sandbox, unusable);
+  if (await takeOverFromMultus(ctx, sandbox)) return;
+  if (await detachByAnnotation(ctx, sandbox, { wasDamaged })) return;
   await delDefaultNetwork(ctx, sandbox);
 }
 
@@ -66,15 +66,15 @@ async function putAside(
   if (unreadable !== undefined) throw unreadable;
   await ctx.deps.records.quarantine(key);
   const message =
-    "record and teardown plan are unusable and were put aside: only the default network gets a DEL, " +
-    "other networks may keep addresses allocated";
+    "record and teardown plan are unusable and were put aside: networks that cannot be found otherwise " +
+    "may keep addresses allocated";
   ctx.logger.error({ err: new AggregateError(errors, message) }, message);
 }
 
 /** Executes the DELs of a plan; the attachments get equal shares of the time. */
 async function replay(
   ctx: CallContext,
-  sandbox: UnrecordedSandbox,
+  sandbox: ForeignSandbox,
   plan: TeardownPlan,
 ): Promise<void> {
   const steps = stepsToReplay(plan, ctx.deps.bootId());
@@ -91,7 +91,7 @@ async function replay(
 /** Detaches the attachment that planned calls are about. */
 async function detachCalls(
   ctx: CallContext,
-  { netns }: UnrecordedSandbox,
+  { netns }: ForeignSandbox,
   { calls, budget }: Pick<ChainToDetach, "calls" | "budget">,
 ): Promise<void> {
   const [first] = calls;
@@ -110,7 +110,7 @@ function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
   return { ...call, searchPath, env: { ...call.env, CNI_PATH: searchPath.join(":") } };
 }
 
-async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): Promise<void> {
+async function delDefaultNetwork(ctx: CallContext, sandbox: ForeignSandbox): Promise<void> {
   const network = await configuredDefaultNetwork(ctx, sandbox);
   if (network === undefined) return;
   const attachment = {
@@ -121,7 +121,7 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
   };
   const { ifName, netns } = sandbox;
   const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
-  const calls = delCalls(network.list, rt);
+  const calls = delCalls(network.list, rt, sandbox.prevResult);
   const chain = { network: network.displayName, ifName, netns, calls, budget: delBudget(ctx) };
   await detachChain(ctx, chain);
 }
@@ -133,10 +133,11 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
  */
 async function configuredDefaultNetwork(
   ctx: CallContext,
-  key: RecordKey,
+  key: ForeignSandbox,
 ): Promise<ResolvedNetwork | undefined> {
+  const { runtimeConfig = {} } = key;
   try {
-    return await defaultNetwork(ctx, { unlimited: true });
+    return await defaultNetwork(ctx, { unlimited: true, runtimeConfig });
   } catch (error) {
     const isUnknown = !(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater;
     if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
@@ -22,6 +23,8 @@ export class TeardownProgress {
   readonly #firstFailedAt: string;
   #record: AttachmentRecord;
   #remaining: readonly RecordedAttachment[];
+  /** The writes that are under way, or about to begin. */
+  #writing: Promise<void> = Promise.resolve();
 
   constructor(
     ctx: CallContext,
@@ -41,25 +44,35 @@ export class TeardownProgress {
     this.#attempts = (options.record.teardown?.attempts ?? 0) + 1;
   }
 
-  /** Takes an attachment out of the record, unless it is the last one: then the record is finished. */
-  async detached(attachment: RecordedAttachment): Promise<void> {
+  /**
+   * Takes an attachment out of the record, while the next one is being detached: a DEL that is repeated does
+   * no harm. After the last one the record is finished.
+   */
+  detached(attachment: RecordedAttachment): void {
     this.#remaining = this.#remaining.filter((each) => each !== attachment);
-    if (this.#remaining.length > 0) await this.#write(interrupted);
+    if (this.#remaining.length > 0) this.#writing = this.#writing.then(() => this.#writeSoon());
   }
 
   /** Records why the attachments that remain could not be detached, and emits an event. */
   async fail(error: CniError): Promise<void> {
+    await this.#writing;
     await this.#write(error.message.slice(0, lastErrorMax));
     reportLeftover(this.#ctx, this.#record, error.message);
   }
 
   /** Forgets the record: everything is detached. @throws CniError 11 when another process changed it */
   async finish(): Promise<void> {
+    await this.#writing;
     await this.#checkUnchanged();
     await this.#ctx.deps.records.finish(this.#record);
   }
 
-  /** A failure is logged only: a DEL that is repeated for what was detached already does no harm. */
+  async #writeSoon(): Promise<void> {
+    await nextTurn();
+    if (this.#remaining.length > 0) await this.#write(interrupted);
+  }
+
+  /** Never rejects: what was detached already is then detached again. */
   async #write(lastError: string): Promise<void> {
     const { deps, logger } = this.#ctx;
     const teardown = {

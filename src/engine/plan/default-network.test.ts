@@ -217,3 +217,22 @@ test("the runtime's runtimeConfig reaches the default network's plugins by capab
   ]);
   expect(lab.records.writes[0]?.record.attachments[0]?.capabilityArgs).toEqual(runtimeConfig);
 });
+
+test.each([
+  ["clusterNetwork", { clusterNetwork: "/srv/net.d/10-x.conflist" }, "/srv/net.d/10-x.conflist"],
+  ["confDir", { clusterNetwork: "flannel", confDir: "/srv/net.d" }, "/srv/net.d"],
+  [
+    "readinessindicatorfile",
+    { readinessindicatorfile: "/run/flannel/subnet.env" },
+    "/run/flannel/subnet.env",
+  ],
+])(
+  "%s in a place that is not mounted: the error says that nothing can be found there",
+  async (_key, conf, path) => {
+    const lab = labWith({ clusterNetwork: "main", ...conf });
+    lab.files.unseen.add(path);
+    const { stdout } = await lab.add(web);
+    expect(stdout).toContain(`${path}`);
+    expect(stdout).toContain("is not mounted: add a hostPath volume with the same path");
+  },
+);

@@ -11,6 +11,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
+import { unseenPathHint } from "./unseen-path.ts";
 
 /**
  * The networks that every pod gets by configuration: the default network first, then the further
@@ -123,7 +124,7 @@ async function listAtPath(
   if (kind === "directory") return loadFirstNetwork(path, { ...options, accept: isDelegable });
   throw new CniError(
     CniErrorCode.InvalidNetworkConfig,
-    `the network configuration ${join(path)} does not exist`,
+    `the network configuration ${join(path)} does not exist${unseenPathHint(files, path)}`,
   );
 }
 
@@ -132,8 +133,17 @@ function isDelegable(list: NetConfList): boolean {
   return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
 }
 
-function listByName(ctx: CallContext, name: string, lookup: LookupOptions): Promise<NetConfList> {
+async function listByName(
+  ctx: CallContext,
+  name: string,
+  lookup: LookupOptions,
+): Promise<NetConfList> {
   const [files, dir] = [ctx.deps.confFiles, ctx.config.confDir];
+  const hint = unseenPathHint(files, dir);
+  if (hint !== "") {
+    const message = `no net configuration with name "${name}" in ${dir}, which does not exist${hint}`;
+    throw new CniError(CniErrorCode.InvalidNetworkConfig, message);
+  }
   return loadNetworkByName({ dir, name, files, onWarning: warning(ctx), ...lookup });
 }
 

@@ -87,7 +87,7 @@ test("arguments that each plugin of a list would get are counted for each of the
 
 test.each([
   ["CNI_ARGS", { env: { CNI_ARGS: `A=${"x".repeat(32_767)}` } }, 32_769],
-  ["the network configuration on stdin", { stdin: `{${" ".repeat(1_048_576)}}` }, 1_048_578],
+  ["the network configuration on stdin", { stdin: `{${" ".repeat(2_097_152)}}` }, 2_097_154],
 ])("%s that is too long is refused, but not to a DEL [S-304]", async (field, options, bytes) => {
   const lab = asking("");
   const msg = expect.stringContaining(`${field} has ${bytes} bytes, more than the limit of`);

@@ -1,4 +1,4 @@
-import { mergeCniArgs } from "#cni/args.ts";
+import { type CniArgs, mergeCniArgs } from "#cni/args.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
@@ -8,14 +8,16 @@ import type { Pod } from "#engine/ports.ts";
 import { RecordSize } from "#engine/record-size.ts";
 import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
-import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { requestedCniArgs } from "#npwg/runtime-config.ts";
 import { assignDevices } from "./assign-devices.ts";
+import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
+import { withoutUnusedAnnotations } from "./runtime-pod.ts";
 
 /** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {
@@ -33,9 +35,11 @@ export async function planAttachments(
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
-  checkLimit(limits.networks, selected.length, "the pod");
-  checkRepeatedNetworks(selected);
-  const networks = await assignDevices(ctx, pod, selected);
+  const auxiliary = await auxiliaryNetwork(ctx, request.conf.cniVersion);
+  const all = auxiliary === undefined ? selected : [...selected, auxiliary];
+  checkLimit(limits.networks, all.length, "the pod");
+  checkRepeatedNetworks(all);
+  const networks = await assignDevices(ctx, pod, all);
   const searchPath = delegateSearchPath(ctx.config, request.path);
   // One round trip to the shim, as neither waits for the other's answer.
   const [existing] = await Promise.all([
@@ -45,9 +49,14 @@ export async function planAttachments(
   const names = assignInterfaceNames(networks, { runtimeIfName: request.ifName, existing });
   const attachments = networks.map((network, i) => {
     const ifName = names[i] as string;
-    const cniArgs = delegateArgs(request.cniArgs, network.isDefault);
-    const capabilityArgs = withDeviceInfoFile(network, { ...request, ifName });
-    return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
+    const args = withDeviceInfoFile(network, { ...request, ifName });
+    return {
+      ...network,
+      capabilityArgs: withoutUnusedAnnotations(args, network.list),
+      ifName,
+      cniArgs: delegateArgs(request.cniArgs, network),
+      searchPath,
+    };
   });
   const size = new RecordSize(attachments);
   return omitUndefined({ attachments, size, annotationError });
@@ -58,9 +67,8 @@ async function selectNetworks(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
-  const runtimeConfig = request.conf.raw.runtimeConfig;
   const configured = await configuredNetworks(ctx, {
-    runtimeConfig: isJsonObject(runtimeConfig) ? runtimeConfig : {},
+    runtimeConfig: request.conf.runtimeConfig,
     podNamespace: pod?.namespace,
   });
   if (pod === undefined) return { networks: configured };
@@ -78,12 +86,9 @@ async function selectNetworks(
 /** CNI_ARGS that name an address apply to the interface that the runtime requests, the default network's. */
 const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
 
-function delegateArgs(
-  args: readonly (readonly [string, string])[],
-  isDefault: boolean,
-): readonly (readonly [string, string])[] {
+function delegateArgs(args: CniArgs, { isDefault, selection, list }: ResolvedNetwork): CniArgs {
   const own = isDefault ? args : args.filter(([key]) => !addressArgs.has(key));
-  return mergeCniArgs(own);
+  return mergeCniArgs(own, selection === undefined ? [] : requestedCniArgs(selection, list));
 }
 
 async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<string>> {

@@ -1,12 +1,15 @@
+import type { CniArgs } from "#cni/args.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Pod, PodIdentity } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { runtimePod } from "./runtime-pod.ts";
+
+const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
 
 /** The pod that CNI_ARGS name with their K8S_* keys; undefined for sandboxes that are not pods (podman). */
-export function podIdentity(
-  cniArgs: readonly (readonly [string, string])[],
-): PodIdentity | undefined {
+export function podIdentity(cniArgs: CniArgs): PodIdentity | undefined {
   const args = new Map(cniArgs);
   const namespace = args.get("K8S_POD_NAMESPACE");
   const name = args.get("K8S_POD_NAME");
@@ -18,16 +21,31 @@ export function podIdentity(
 }
 
 /**
- * The pod to attach; undefined if the sandbox is not a pod.
- * @throws CniError 11 when there is no such pod, or nothing that knows pods: the runtime may still
+ * The same for an ADD, which must not take a pod that is named wrongly for a sandbox that is none.
+ * @throws CniError 4 when there are K8S_* keys that do not name a pod
+ */
+function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
+  const identity = podIdentity(cniArgs);
+  const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];
+  if (identity !== undefined || key === undefined) return identity;
+  throw new CniError(
+    CniErrorCode.InvalidEnvironmentVariables,
+    `invalid CNI_ARGS: there is ${key}, but K8S_POD_NAMESPACE and K8S_POD_NAME do not name a pod`,
+  );
+}
+
+/**
+ * The pod to attach; undefined if the sandbox is not a pod. It is looked up only where the runtime does not
+ * describe it.
+ * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that knows pods: the runtime may still
  *   want it, and an invented result would start it without its networks
  */
-export async function resolvePod(
-  ctx: CallContext,
-  identity: PodIdentity | undefined,
-): Promise<Pod | undefined> {
+export async function resolvePod(ctx: CallContext, request: AddRequest): Promise<Pod | undefined> {
   const { source } = ctx.deps;
+  const identity = podToAttach(request.cniArgs);
   if (identity === undefined) return undefined;
+  const described = runtimePod(request.conf, identity);
+  if (described !== undefined) return described;
   if (source === undefined) throw noSource(identity);
   const pod = await source.getPod(identity, { signal: ctx.signal });
   if (pod !== undefined) return pod;
@@ -38,7 +56,8 @@ export async function resolvePod(
   );
 }
 
-function noSource({ namespace, name }: PodIdentity): CniError {
+/** The error for a pod of which something has to be looked up where nothing is known. */
+export function noSource({ namespace, name }: PodIdentity): CniError {
   return new CniError(
     CniErrorCode.TryAgainLater,
     `cannot look up the networks of pod ${namespace}/${name}: plexusd is away and has left no access to the ` +

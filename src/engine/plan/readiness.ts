@@ -1,5 +1,6 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { unseenPathHint } from "./unseen-path.ts";
 
 /**
  * Refuses the call while the default network's readiness file is missing (`readinessindicatorfile`).
@@ -15,5 +16,6 @@ export async function readinessFileProblem(ctx: CallContext): Promise<string | u
   const path = ctx.config.readinessindicatorfile;
   if (path === undefined || path === "") return undefined;
   if ((await ctx.deps.confFiles.kind(path)) !== "absent") return undefined;
-  return `the default network is not ready: its readiness file ${path} does not exist`;
+  const hint = unseenPathHint(ctx.deps.confFiles, path);
+  return `the default network is not ready: its readiness file ${path} does not exist${hint}`;
 }

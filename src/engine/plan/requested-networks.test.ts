@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 
@@ -266,4 +267,67 @@ test("an interface that is wanted twice, or is there already, fails the pod befo
     msg: expect.stringContaining("already exists"),
   });
   expect([lab.journal, other.journal]).toEqual([[], []]);
+});
+
+const fixed = '[{"name":"a","mac":"02:00:00:00:00:0a","ips":["10.1.1.1/24"]}]';
+
+test("mac and ips are in CNI_ARGS besides runtimeConfig, on DEL as well (multus.md §2.1 8d)", async () => {
+  const lab = asking(fixed);
+  lab.source.addNad("default/a", capable("net-a", "bridge", "ips", "mac"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  await lab.del(web);
+  for (const command of ["ADD", "DEL"]) {
+    const [call] = lab.plugins.of("bridge", command);
+    expect(call?.env.CNI_ARGS).toMatch(/;MAC=02:00:00:00:00:0a;IP=10\.1\.1\.1\/24$/);
+    expect(call?.conf.runtimeConfig).toEqual({ mac: "02:00:00:00:00:0a", ips: ["10.1.1.1/24"] });
+    expect(lab.plugins.of("ptp", command)[0]?.env.CNI_ARGS).not.toMatch(/MAC|IP=/);
+  }
+});
+
+test("undeclared mac and ips fail the pod, or are in CNI_ARGS alone where undeclaredRequests says so", async () => {
+  const lab = asking(fixed);
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  expect((await lab.add(web)).json).toMatchObject({ code: 100 });
+  lab.conf = { ...lab.conf, undeclaredRequests: "cniArgs" };
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const [call] = lab.plugins.of("bridge", "ADD");
+  expect(call?.env.CNI_ARGS).toMatch(/;MAC=02:00:00:00:00:0a;IP=10\.1\.1\.1\/24$/);
+  expect(call?.conf).not.toHaveProperty("runtimeConfig");
+});
+
+test.each([
+  ["declares it", "fail", capable("net-a", "bridge", "ips", "mac")],
+  ["does not declare it", "cniArgs", network("net-a", "bridge")],
+])(
+  "a plugin that %s and ignores the request fails the ADD, which is rolled back",
+  async (_, undeclaredRequests, conf) => {
+    const lab = asking(fixed, { undeclaredRequests });
+    lab.source.addNad("default/a", conf);
+    lab.plugins.script("bridge ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
+    expect((await lab.add(web)).json).toMatchObject({
+      code: 100,
+      msg: expect.stringMatching(
+        /network default\/a \(net1\): plugin bridge ignored the key "ips": the pod asks for 10\.1\.1\.1\/24, the result has 10\.1\.1\.9\/24; plugin bridge ignored the key "mac"/,
+      ),
+    });
+    expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+    expect(lab.records.keys).toEqual([]);
+    expect(lab.events.reasons).toEqual(["AttachFailed"]);
+  },
+);
+
+test.each([
+  ["K8S_POD_NAMESPACE=default"],
+  ["K8S_POD_NAME=web"],
+  ["K8S_POD_NAMESPACE=;K8S_POD_NAME=web"],
+  ["K8S_POD_UID=1"],
+])("CNI_ARGS that name half a pod (%s) are an error, not a sandbox without a pod", async (args) => {
+  const lab = asking("a");
+  const env = { CNI_ARGS: `IgnoreUnknown=1;${args}` };
+  expect((await lab.add({ env })).json).toMatchObject({
+    code: 4,
+    msg: expect.stringContaining("do not name a pod"),
+  });
+  expect(lab.journal).toEqual([]);
+  expect(await lab.del({ env })).toMatchObject({ exitCode: 0 });
 });

@@ -1,3 +1,4 @@
+import type { ConfOptions } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
@@ -14,6 +15,7 @@ import {
 } from "#npwg/selection/selection.ts";
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
+import { noSource } from "./pod.ts";
 import { RefusedRequest } from "./refused-request.ts";
 
 /** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
@@ -45,8 +47,31 @@ export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<Pod
     return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
   }
   const secondaries: ResolvedNetwork[] = [];
-  for (const selection of selections) secondaries.push(await resolve(ctx, pod, selection));
+  for (const selection of selections) secondaries.push(await resolveSelection(ctx, pod, selection));
   return omitUndefined({ secondaries, defaultNetwork });
+}
+
+/**
+ * The same for the DEL of a sandbox of which nothing else is known: networks that cannot be resolved any more are left
+ * out, with a warning, and nothing that is not right is refused.
+ */
+export async function requestedNetworksForDel(
+  ctx: CallContext,
+  pod: Pod,
+): Promise<ResolvedNetwork[]> {
+  const { namespace: podNamespace, annotations } = pod;
+  const networks: ResolvedNetwork[] = [];
+  for (const selection of parseNetworkSelections(annotations[networksAnnotation] ?? "", {
+    podNamespace,
+  })) {
+    try {
+      networks.push(await lookUp(ctx, selection, { unlimited: true }));
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error;
+      ctx.logger.warn({ err: error }, "a network of the pod cannot be resolved any more");
+    }
+  }
+  return networks;
 }
 
 /** An invalid annotation may be ignored (§4.1.2.1), but never silently. */
@@ -62,33 +87,50 @@ function invalidAnnotation(error: SelectionError): RefusedRequest {
   return new RefusedRequest("InvalidNetworkAnnotation", error);
 }
 
-async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
+/**
+ * The network that the pod has instead of the cluster default network, if its annotation names one.
+ * @throws CniError as {@link requestedNetworks}
+ */
+export async function defaultOverride(
+  ctx: CallContext,
+  pod: Pod,
+): Promise<ResolvedNetwork | undefined> {
   const annotation = pod.annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
   const defaultNamespace = ctx.config.plexusNamespace;
   try {
     const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
-    return { ...(await resolve(ctx, pod, selection)), isDefault: true };
+    return { ...(await resolveSelection(ctx, pod, selection)), isDefault: true };
   } catch (error) {
     throw error instanceof SelectionError ? invalidAnnotation(error) : error;
   }
 }
 
-async function resolve(
+/** The network of one selection. @throws CniError as {@link requestedNetworks} */
+export async function resolveSelection(
   ctx: CallContext,
   pod: Pod,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
-  const displayName = `${selection.namespace}/${selection.name}`;
   checkAccess(ctx, pod, selection);
+  if (ctx.deps.source === undefined) throw noSource(pod);
+  const network = await lookUp(ctx, selection);
+  const { list, displayName: display, capabilityArgs } = network;
+  const cniArgsSuffice = ctx.config.undeclaredRequests === "cniArgs";
+  checkCapabilities(list, capabilityArgs, { display, cniArgsSuffice });
+  return network;
+}
+
+async function lookUp(
+  ctx: CallContext,
+  selection: NetworkSelection,
+  options: Pick<ConfOptions, "unlimited"> = {},
+): Promise<ResolvedNetwork> {
   const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
-  if (nad === undefined) throw noSuchNetwork(displayName);
-  const network = await networkFromNad(ctx, nad);
-  const requested = requestedCapabilities(selection);
-  checkCapabilities(network.list, requested, displayName);
-  const list =
-    selection.cniArgs === undefined ? network.list : withCniArgs(network.list, selection.cniArgs);
-  return { ...network, list, capabilityArgs: requested, selection };
+  if (nad === undefined) throw noSuchNetwork(`${selection.namespace}/${selection.name}`);
+  const network = await networkFromNad(ctx, nad, options);
+  const list = withCniArgs(network.list, selection.cniArgs);
+  return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
 }
 
 function checkAccess(ctx: CallContext, pod: Pod, selection: NetworkSelection): void {

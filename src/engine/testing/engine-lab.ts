@@ -4,7 +4,7 @@ import type { EngineMetrics } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { FakeConfFiles, FakeDeviceInfoFiles } from "./fake-files.ts";
+import { FakeConfFiles, FakeDeviceInfoFiles, FakeMultusFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";
 import { FakeKernel } from "./fake-kernel.ts";
 import { FakeLogger } from "./fake-logger.ts";
@@ -68,6 +68,7 @@ export class EngineLab {
   readonly publisher = new FakePublisher(this.journal);
   readonly events = new FakeEvents();
   readonly files = new FakeConfFiles();
+  readonly multusFiles = new FakeMultusFiles();
   readonly deviceInfo = new FakeDeviceInfoFiles();
   readonly runtimeSandboxes = new FakeRuntimeSandboxes();
   readonly logger = new FakeLogger();
@@ -93,6 +94,7 @@ export class EngineLab {
       events,
       records,
       confFiles,
+      multusFiles: this.multusFiles,
       deviceInfo,
       deviceSources: options.deviceSources ?? [],
       runtimeSandboxes: this.runtimeSandboxes,
@@ -114,7 +116,11 @@ export class EngineLab {
     const env = { ...this.#env(command, options), ...options.env };
     const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus", ...this.conf };
     const stdin = options.stdin ?? JSON.stringify({ ...conf, ...options.conf });
-    const answer = await this.engine.handle({ env, stdin }, options.host ?? this.host());
+    const serving = this.engine.handle({ env, stdin }, options.host ?? this.host());
+    await Promise.allSettled([serving]);
+    // A call is reported after its answer.
+    await new Promise(setImmediate);
+    const answer = await serving;
     return { ...answer, json: answer.stdout === "" ? {} : JSON.parse(answer.stdout) };
   }
 

@@ -1,9 +1,16 @@
-import type { ConfFiles, DeviceInfoFiles } from "#engine/ports.ts";
+import type { ConfFiles, DeviceInfoFiles, MultusFiles } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";
 
 /** Files in memory, by path; a directory is there as soon as a file is in it. */
 export class FakeConfFiles implements ConfFiles {
   readonly #files = new Map<string, string>();
+  /** Places that the process does not see. */
+  readonly unseen = new Set<string>();
+
+  sees(path: string): boolean {
+    return !this.unseen.has(path);
+  }
 
   write(path: string, content: string | JsonObject): void {
     this.#files.set(path, typeof content === "string" ? content : JSON.stringify(content));
@@ -56,5 +63,35 @@ export class FakeDeviceInfoFiles implements DeviceInfoFiles {
   async remove(path: string): Promise<void> {
     if (this.failure !== undefined) throw this.failure;
     this.files.delete(path);
+  }
+}
+
+/** What Multus has left, in memory: by container ID, and by the name of the cache's file. */
+export class FakeMultusFiles implements MultusFiles {
+  readonly sandboxes = new Map<string, string>();
+  readonly cached = new Map<string, string>();
+  /** What every reading fails with. */
+  failure: Error | undefined;
+  /** What removing something fails with. */
+  removalFailure: Error | undefined;
+
+  remove(containerId: string, cachedAdds: readonly string[]): void {
+    if (this.removalFailure !== undefined) throw this.removalFailure;
+    this.sandboxes.delete(containerId);
+    for (const name of cachedAdds) this.cached.delete(name);
+  }
+
+  async containers(): Promise<string[]> {
+    if (this.failure !== undefined) throw this.failure;
+    return [...this.sandboxes.keys()];
+  }
+
+  async networks(containerId: string): Promise<string | undefined> {
+    if (this.failure !== undefined) throw this.failure;
+    return this.sandboxes.get(containerId);
+  }
+
+  async cachedAdd(key: CachedAddKey): Promise<string | undefined> {
+    return this.cached.get(cachedAddFileName(key));
   }
 }

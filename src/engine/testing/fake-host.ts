@@ -1,19 +1,26 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { CallHost } from "#engine/call/call.ts";
 import { HostGoneError, type PluginLookup } from "#engine/ports.ts";
+import type { FakeMultusFiles } from "./fake-files.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import type { FakePlugins } from "./fake-plugins.ts";
 
+interface World {
+  readonly plugins: FakePlugins;
+  readonly kernel: FakeKernel;
+  readonly multusFiles: FakeMultusFiles;
+}
+
 /** The shim of one call: executes fake plugins and reaches a fake kernel, until it goes. */
 export class FakeHost implements CallHost {
-  readonly #world: { readonly plugins: FakePlugins; readonly kernel: FakeKernel };
+  readonly #world: World;
   readonly #gone = new AbortController();
   /** How many orders it has carried out. */
   orders = 0;
   /** The host goes instead of carrying out this order (counted from 0). */
   goesAt = Number.POSITIVE_INFINITY;
 
-  constructor(world: { plugins: FakePlugins; kernel: FakeKernel }) {
+  constructor(world: World) {
     this.#world = world;
   }
 
@@ -23,7 +30,10 @@ export class FakeHost implements CallHost {
 
   async exec(call: DelegateCall): Promise<DelegateOutcome> {
     this.#order();
-    return this.#world.plugins.run(call);
+    const outcome = await this.#world.plugins.run(call);
+    // A delegate that runs leaves time for other work.
+    await new Promise(setImmediate);
+    return outcome;
   }
 
   async find(
@@ -37,6 +47,11 @@ export class FakeHost implements CallHost {
   async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
     this.#order();
     return this.#world.kernel.transport(netnsPath, messages);
+  }
+
+  async forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void> {
+    this.#order();
+    this.#world.multusFiles.remove(containerId, cachedAdds);
   }
 
   #order(): void {

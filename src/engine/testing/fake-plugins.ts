@@ -1,6 +1,8 @@
+import { parseCniArgs } from "#cni/args.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { PluginLookup } from "#engine/ports.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 
 /** What a scripted plugin does when it is executed; undefined = what every fake plugin does. */
@@ -34,7 +36,7 @@ export function ended(outcome: DelegateOutcome["outcome"], message = ""): Delega
 }
 
 /**
- * The plugins of a node. Unless scripted, an ADD makes the interface with one address and a chained
+ * The plugins of a node. Unless scripted, an ADD makes the interface with the addresses that are asked for, else one, and a chained
  * one passes its `prevResult` on; the DEL of the one that made the interface removes it;
  * everything else succeeds.
  */
@@ -109,20 +111,38 @@ export class FakePlugins {
     }
     if (command !== "ADD") return exited(0);
     if (isJsonObject(call.conf.prevResult)) return exited(0, call.conf.prevResult);
-    const address = `10.0.0.${++this.#addressed}/24`;
-    this.#kernel.addLink(netns, ifName, [address]);
+    const asked = requestsOf(call);
+    const addresses = asked.ips ?? [`10.0.0.${++this.#addressed}/24`];
+    this.#kernel.addLink(netns, ifName, addresses);
     this.#madeBy.set(link, call.type);
-    return exited(0, interfaceResult(call, address));
+    return exited(0, interfaceResult(call, addresses, asked.mac));
   }
 }
 
-/** The result of an ADD that made one interface with one address. */
-export function interfaceResult(call: FakePluginCall, address: string): JsonObject {
+/** The result of an ADD that made one interface. */
+export function interfaceResult(
+  call: FakePluginCall,
+  addresses: string | readonly string[],
+  mac = "02:00:00:00:00:02",
+): JsonObject {
+  const gateway = "10.0.0.254";
   return {
     cniVersion: call.conf.cniVersion ?? "",
-    interfaces: [{ name: call.ifName, mac: "02:00:00:00:00:02", sandbox: call.netns }],
-    ips: [{ address, gateway: "10.0.0.254", interface: 0 }],
+    interfaces: [{ name: call.ifName, mac, sandbox: call.netns }],
+    ips: [addresses].flat().map((address) => ({ address, gateway, interface: 0 })),
   };
+}
+
+/** What the call asks for, in its runtimeConfig or else in CNI_ARGS. */
+function requestsOf({ conf, env }: FakePluginCall): { ips?: string[]; mac?: string } {
+  const args = new Map(parseCniArgs(env.CNI_ARGS ?? ""));
+  const own = isJsonObject(conf.runtimeConfig) ? conf.runtimeConfig : {};
+  const ips = Array.isArray(own.ips) ? own.ips.map(String) : args.get("IP")?.split(",");
+  const mac = typeof own.mac === "string" ? own.mac : args.get("MAC");
+  return omitUndefined({
+    mac,
+    ips: ips?.map((ip) => (ip.includes("/") ? ip : `${ip}/24`)),
+  });
 }
 
 function asSeen(order: DelegateCall): FakePluginCall {

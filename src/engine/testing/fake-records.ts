@@ -1,6 +1,6 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
-import type { DamagedRecord, RecordStore } from "#engine/record-store.ts";
+import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record-store.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
 
 interface Entry {
@@ -22,6 +22,8 @@ export class FakeRecords implements RecordStore {
   readonly quarantined: string[] = [];
   /** Thrown by the n-th write (from 1), when set. */
   failWrite: { nth: number; error: Error } | undefined;
+  /** What a created record waits for until it is durable. */
+  becomesDurable: () => Promise<void> = async () => undefined;
   /** Thrown by every {@link finish}, when set. */
   failFinish: Error | undefined;
   /** Thrown by every load and every loadPlan, when set. */
@@ -43,10 +45,13 @@ export class FakeRecords implements RecordStore {
     return structuredClone(this.#entries.get(name(key))?.plan);
   }
 
-  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
+  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord> {
     this.#write(record, plan);
     this.#tombstones.delete(name(record));
     this.#journal.push(`create ${name(record)}`);
+    const durable = this.becomesDurable();
+    durable.catch(() => undefined);
+    return { durable };
   }
 
   async update(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {

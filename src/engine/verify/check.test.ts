@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
 import { exited, failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -9,8 +9,9 @@ const web = { pod: "default/web" };
 /** A pod that is attached to ptp on eth0, and to bridge and tuning on net1. */
 async function attached(
   conf: JsonObject = network("net-a", "bridge", "tuning"),
+  config: LabOptions["config"] = {},
 ): Promise<EngineLab> {
-  const lab = new EngineLab();
+  const lab = new EngineLab({ config });
   lab.source.addNad("default/a", conf);
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a" } });
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
@@ -19,15 +20,27 @@ async function attached(
   return lab;
 }
 
-test("check() asks every plugin of every attachment, in order, right after ADD [R-0.4-23] [R-1.0-31] [R-0.4-22]", async () => {
+/** The same, with all plugins asked. */
+function attachedAskingAll(conf?: JsonObject): Promise<EngineLab> {
+  return attached(conf, { checkDelegates: "all" });
+}
+
+test("check() asks the default network's plugins, and none of a further network", async () => {
   const lab = await attached();
+  lab.plugins.script("bridge CHECK", failed(120, "Mac doesn't match"));
+  expect(await lab.check(web)).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(lab.plugins.log()).toEqual(["ptp CHECK eth0"]);
+});
+
+test("check() with checkDelegates all asks every plugin of every attachment, in order, right after ADD [R-0.4-23] [R-1.0-31] [R-0.4-22]", async () => {
+  const lab = await attachedAskingAll();
   expect(await lab.check(web)).toMatchObject({ exitCode: 0, stdout: "" });
   expect(lab.plugins.log()).toEqual(["ptp CHECK eth0", "bridge CHECK net1", "tuning CHECK net1"]);
   expect(lab.source.asked).toEqual([]);
 });
 
 test("check() gives plugins the final result and the ADD's parameters [R-0.4-24] [R-1.0-25]", async () => {
-  const lab = await attached();
+  const lab = await attachedAskingAll();
   const added = lab.records.writes.at(-1)!.record.attachments[1]!.result;
   await lab.check(web);
   for (const call of lab.plugins.calls.filter((each) => each.ifName === "net1")) {
@@ -40,7 +53,7 @@ test("check() gives plugins the final result and the ADD's parameters [R-0.4-24]
 });
 
 test("check() stops at the first plugin that fails and returns its error, naming the network [R-0.4-24]", async () => {
-  const lab = await attached();
+  const lab = await attachedAskingAll();
   lab.plugins.script("bridge CHECK", failed(120, "no bridge"));
   expect((await lab.check(web)).json).toMatchObject({
     code: 120,
@@ -97,7 +110,7 @@ test.each([
   ["with disableCheck", { ...network("net-a", "bridge"), disableCheck: true }],
   ["of CNI 0.3.1", { ...network("net-a", "bridge"), cniVersion: "0.3.1" }],
 ])("check() passes over a network %s, its interface included [R-1.0-25]", async (_, conf) => {
-  const lab = await attached(conf);
+  const lab = await attachedAskingAll(conf);
   lab.kernel.removeLink(netns, "net1");
   expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp CHECK eth0"]);

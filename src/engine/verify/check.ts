@@ -26,9 +26,12 @@ interface AttachmentCheck {
 }
 
 /**
- * CHECK: runs every recorded attachment's plugins, after verifying that its interfaces exist and
- * have their addresses. Networks that cannot be checked (older than 0.4.0, or `disableCheck`) are
- * passed over. Stops at the first problem.
+ * CHECK: verifies of every recorded attachment that its interfaces exist and have their addresses, and
+ * asks the default network's plugins. Those of further networks are asked where `checkDelegates` says
+ * so: what they find may be none of the pod's business (a bridge's MAC address changes with its ports,
+ * which fails the `bridge` plugin's CHECK), and CRI-O, which calls CHECK right after ADD, ends the pod
+ * for it. Networks that cannot be checked (older than 0.4.0, or `disableCheck`) are passed over. Stops
+ * at the first problem.
  * @throws CniError 3 when nothing is recorded for the sandbox, 999 when only a part of it still is
  */
 export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {
@@ -60,6 +63,7 @@ async function checkAttachment(
     : attachment.result;
   const result = parseResult(prevResult, { fallbackVersion: list.cniVersion });
   checkOwnState(attachment, result, state);
+  if (!attachment.isDefault && ctx.config.checkDelegates !== "all") return;
   const rt = runtimeConf(request, attachment, ctx.config.delegateTimeoutMs);
   const run = ctx.delegateRunner(attachment.displayName);
   try {

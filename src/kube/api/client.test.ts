@@ -1,8 +1,43 @@
-import { expect, test } from "vitest";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { gzipSync } from "node:zlib";
+import { expect, onTestFinished, test } from "vitest";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { ApiClient } from "./client.ts";
+import { RereadCredentials } from "./credentials.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
+
+const pods = "/api/v1/pods";
+
+/** A client of an HTTP server that answers as the test says. */
+async function clientOf(
+  answer: (request: IncomingMessage, response: ServerResponse) => void,
+): Promise<ApiClient> {
+  const server = createServer(answer);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const credentials = new RereadCredentials({
+    source: "the test",
+    server: new URL(`http://127.0.0.1:${port}`),
+    read: async () => ({ tls: {}, headers: {} }),
+  });
+  const client = new ApiClient(credentials);
+  onTestFinished(() => {
+    client.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  return client;
+}
+
+/** Answers with a body that is compressed already. */
+function sendCompressed(response: ServerResponse, body: Uint8Array): void {
+  response.writeHead(200, { "content-encoding": "gzip" });
+  response.end(body);
+}
 
 test("json() reads no answer of more than 16 MiB, and names what was asked for", async () => {
   await using api = await FakeApiServer.start();
@@ -16,4 +51,104 @@ test("json() reads no answer of more than 16 MiB, and names what was asked for",
     transient: true,
   });
   client.close();
+});
+
+test("json() asks for compressed answers, reads them, and uses the connection again", async () => {
+  const sockets = new Set<Socket>();
+  const client = await clientOf((request, response) => {
+    sockets.add(request.socket);
+    if (request.headers["accept-encoding"] !== "gzip") return response.writeHead(400).end();
+    return sendCompressed(response, gzipSync(JSON.stringify({ items: ["a"] })));
+  });
+  for (const _ of [1, 2]) {
+    expect(await client.json({ path: pods, timeoutMs: 5000 })).toEqual({ items: ["a"] });
+  }
+  expect(sockets.size).toBe(1);
+});
+
+test("json() cuts a compressed answer where it would cut it uncompressed", async () => {
+  const bomb = gzipSync(Buffer.alloc(40_000_000, " "));
+  const client = await clientOf((_request, response) => sendCompressed(response, bomb));
+  await expect(client.json({ path: pods, timeoutMs: 30_000 })).rejects.toMatchObject({
+    reason: "AnswerTooLong",
+  });
+});
+
+test.each([
+  ["is cut off", (body: Buffer) => body.subarray(0, -10)],
+  ["is not compressed", () => Buffer.from("{}")],
+])("json() fails when a compressed answer %s", async (_name, change) => {
+  const body = change(gzipSync(JSON.stringify({ items: ["a".repeat(1000)] })));
+  const client = await clientOf((_request, response) => sendCompressed(response, body));
+  const answer = client.json({ path: pods, timeoutMs: 5000 });
+  await expect(answer).rejects.toMatchObject({ name: "ApiError", status: 0 });
+});
+
+test("a failure that comes compressed keeps its message", async () => {
+  const body = gzipSync(JSON.stringify({ message: "not you" }));
+  const client = await clientOf((_request, response) => {
+    response.writeHead(403, { "content-encoding": "gzip" });
+    response.end(body);
+  });
+  await expect(client.json({ path: pods, timeoutMs: 5000 })).rejects.toThrow("HTTP 403: not you");
+});
+
+test("lines() are not asked for compressed: the server would hold them back", async () => {
+  const client = await clientOf((request, response) => {
+    response.end(`${JSON.stringify(request.headers["accept-encoding"] ?? "none")}\n`);
+  });
+  const lines = client.lines({ path: pods, timeoutMs: 5000 }, { idleMs: 5000 });
+  expect(await Array.fromAsync(lines)).toEqual(['"none"']);
+});
+
+/** A server behind which every connection of before can be made a dead one: nothing comes back on it. */
+async function withDeadConnections(): Promise<{
+  client: ApiClient;
+  /** Opens some connections, and leaves them idle in the pool. */
+  open(count: number): Promise<void>;
+  cutOff(): void;
+}> {
+  const known = new Set<Socket>();
+  const dead = new Set<Socket>();
+  let held: ServerResponse[] = [];
+  let wanted = 0;
+  const client = await clientOf((request, response) => {
+    known.add(request.socket);
+    if (request.url?.startsWith("/watch") === true) return response.flushHeaders();
+    if (dead.has(request.socket)) return;
+    held.push(response);
+    if (held.length < wanted) return;
+    for (const each of held) each.end("{}");
+    held = [];
+  });
+  return {
+    client,
+    async open(count) {
+      wanted = count;
+      const all = Array.from({ length: count }, () => client.json({ path: pods, timeoutMs: 5000 }));
+      await Promise.all(all);
+      wanted = 0;
+    },
+    cutOff: () => {
+      for (const socket of known) dead.add(socket);
+    },
+  };
+}
+
+test("a request without an answer takes the idle connections with it: no later one waits on them", async () => {
+  const { client, open, cutOff } = await withDeadConnections();
+  await open(4);
+  cutOff();
+  const lost = client.json({ path: pods, timeoutMs: 200 });
+  await expect(lost).rejects.toThrow("no answer within 200 ms");
+  expect(await client.json({ path: pods, timeoutMs: 5000 })).toEqual({});
+});
+
+test("a watch on which nothing arrives takes the idle connections with it", async () => {
+  const { client, open, cutOff } = await withDeadConnections();
+  await open(3);
+  const watch = client.lines({ path: "/watch", timeoutMs: 5000 }, { idleMs: 200 });
+  cutOff();
+  await expect(Array.fromAsync(watch)).rejects.toThrow();
+  expect(await client.json({ path: pods, timeoutMs: 5000 })).toEqual({});
 });

@@ -2,7 +2,8 @@ import { request as httpRequest, type IncomingMessage, type RequestOptions } fro
 import { request as httpsRequest } from "node:https";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import type { Json } from "#lib/json.ts";
-import { ApiError, answerTooLong, apiErrorOf, asApiError } from "./api-error.ts";
+import { failureOf, isSuccess, textOf } from "./answer.ts";
+import { type ApiError, asApiError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
 import { linesOf } from "./lines.ts";
 
@@ -29,11 +30,11 @@ interface StreamOptions {
   readonly idleMs: number;
 }
 
-/**
- * The longest answer that is read, in bytes: an object can have some 10 MiB at most (1.5 MiB in etcd, JSON
- * escapes), and parsing takes a multiple of an answer's length in memory.
- */
-const maxAnswerBytes = 16 * 1024 * 1024;
+/** How one request is sent. */
+interface SendOptions {
+  readonly signal: AbortSignal;
+  readonly headers?: Readonly<Record<string, string>>;
+}
 
 /**
  * LIST, GET, WATCH, POST and PATCH over node:https. The generated API classes of the client library
@@ -54,16 +55,17 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request and returns the parsed answer.
-   * @throws ApiError also for an answer of more than 16 MiB, with the reason {@link answerTooLong}
+   * Sends a request and returns the parsed answer, which the server may compress.
+   * @throws ApiError also for an answer of more than 16 MiB, with the reason `AnswerTooLong`
    */
   async json(request: ApiRequest): Promise<Json> {
     using limit = deadline(request.timeoutMs, request.signal);
-    const response = await this.#send(request, limit.signal);
+    const headers = { "accept-encoding": "gzip" };
+    const response = await this.#send(request, { signal: limit.signal, headers });
     try {
       return JSON.parse(await textOf(response, nameOf(request))) as Json;
     } catch (error) {
-      throw asApiError(limit.signal.aborted ? limit.signal.reason : error, nameOf(request));
+      throw this.#failed(request, { error, signal: limit.signal });
     }
   }
 
@@ -76,7 +78,7 @@ export class ApiClient {
     options: StreamOptions,
   ): AsyncGenerator<string, void, undefined> {
     using limit = deadline(request.timeoutMs, request.signal);
-    const response = await this.#send(request, limit.signal);
+    const response = await this.#send(request, { signal: limit.signal });
     limit[Symbol.dispose]();
     const onAbort = (): void => {
       response.destroy();
@@ -84,6 +86,7 @@ export class ApiClient {
     request.signal?.addEventListener("abort", onAbort, { once: true });
     const { socket } = response;
     const onIdle = (): void => {
+      this.#credentials.dropIdleConnections();
       response.destroy(new Error(`nothing received for ${options.idleMs} ms`));
     };
     socket.setTimeout(options.idleMs, onIdle);
@@ -104,31 +107,31 @@ export class ApiClient {
   }
 
   /** The answer to a request, its headers only. A refused token is read again, once. */
-  async #send(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
-    const response = await this.#sendFresh(request, signal);
+  async #send(request: ApiRequest, options: SendOptions): Promise<IncomingMessage> {
+    const response = await this.#sendFresh(request, options);
     if (isSuccess(response)) return response;
     const failure = await failureOf(response, nameOf(request));
     if (failure.status !== 401) throw failure;
     this.#credentials.invalidate();
-    const second = await this.#sendFresh(request, signal);
+    const second = await this.#sendFresh(request, options);
     if (isSuccess(second)) return second;
     throw await failureOf(second, nameOf(request));
   }
 
   /** Sends, and sends again when a pooled connection turned out to be closed by the server. */
-  async #sendFresh(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  async #sendFresh(request: ApiRequest, options: SendOptions): Promise<IncomingMessage> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#sendOnce(request, signal);
+        return await this.#sendOnce(request, options);
       } catch (error) {
         if (attempt < 3 && isStaleConnection(error)) continue;
-        throw asApiError(signal.aborted ? signal.reason : error, nameOf(request));
+        throw this.#failed(request, { error, signal: options.signal });
       }
     }
   }
 
-  async #sendOnce(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
-    const { agent, headers } = await this.#credentials.prepare();
+  async #sendOnce(request: ApiRequest, { signal, headers }: SendOptions): Promise<IncomingMessage> {
+    const { agent, headers: credentials } = await this.#credentials.prepare();
     const url = this.#urlOf(request);
     const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body));
     const options: RequestOptions = {
@@ -136,6 +139,7 @@ export class ApiClient {
       agent,
       signal,
       headers: {
+        ...credentials,
         ...headers,
         "user-agent": this.#userAgent,
         accept: request.accept ?? "application/json",
@@ -153,6 +157,19 @@ export class ApiClient {
     });
   }
 
+  /**
+   * The error of a request. Where no answer came in time, the idle connections to the same server are no
+   * better than the one that has just been given up: no later request is to wait on one of them.
+   */
+  #failed(
+    request: ApiRequest,
+    { error, signal }: { error: unknown; signal: AbortSignal },
+  ): ApiError {
+    if (!signal.aborted) return asApiError(error, nameOf(request));
+    if (isTimeout(signal.reason)) this.#credentials.dropIdleConnections();
+    return asApiError(signal.reason, nameOf(request));
+  }
+
   #urlOf(request: ApiRequest): URL {
     const base = this.#credentials.server;
     const url = new URL(base.pathname.replace(/\/$/, "") + request.path, base);
@@ -163,13 +180,13 @@ export class ApiClient {
   }
 }
 
-function isSuccess(response: IncomingMessage): boolean {
-  const status = response.statusCode ?? 0;
-  return status >= 200 && status < 300;
-}
-
 function nameOf(request: ApiRequest): string {
   return `${request.method ?? "GET"} ${request.path}`;
+}
+
+/** Whether it is a deadline that ended a request, and not its caller. */
+function isTimeout(reason: unknown): boolean {
+  return reason instanceof Error && reason.name === "TimeoutError";
 }
 
 /** The server closed a pooled connection just as it was used again: nothing has been processed. */
@@ -183,32 +200,4 @@ function markStale(error: NodeJS.ErrnoException, reused: boolean): Error {
 
 function isStaleConnection(error: unknown): boolean {
   return error instanceof Error && staleConnections.has(error);
-}
-
-async function failureOf(response: IncomingMessage, name: string): Promise<ApiError> {
-  let body: unknown;
-  try {
-    const text = await textOf(response, name);
-    body = { message: text.slice(0, 200) };
-    body = JSON.parse(text);
-  } catch {
-    // Not a Status object: a proxy's page, or cut off. What is known of it is in `body`.
-  }
-  const retryAfter = response.headers["retry-after"];
-  return apiErrorOf(name, { status: response.statusCode ?? 0, body, retryAfter });
-}
-
-/** Ends the connection when the answer is too long. @throws ApiError */
-async function textOf(response: IncomingMessage, name: string): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response) {
-    bytes += (chunk as Buffer).length;
-    if (bytes > maxAnswerBytes) {
-      const message = `${name}: the answer is longer than the limit of ${maxAnswerBytes} bytes`;
-      throw new ApiError(message, { status: 0, reason: answerTooLong });
-    }
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }

@@ -1,10 +1,9 @@
-import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:https";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { type SeenClient, tlsServer, writeCertificate } from "#kube/testing/certificates.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { ApiClient } from "./client.ts";
 import { inClusterCredentials } from "./in-cluster.ts";
@@ -89,10 +88,9 @@ test("credential plugins and basic authentication are left to the client library
   const credential = { apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential" };
   const answer = JSON.stringify({ ...credential, status: { token: "from-plugin" } });
   await writeFile(plugin, `#!/bin/sh\necho '${answer}'\n`, { mode: 0o755 });
-  const cluster = { "insecure-skip-tls-verify": true };
   const exec = { apiVersion: credential.apiVersion, command: plugin, interactiveMode: "Never" };
   for (const user of [{ exec }, { username: "u", password: "p" }]) {
-    const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig(user, cluster)));
+    const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig(user)));
     await client.json(version);
     client.close();
   }
@@ -102,47 +100,143 @@ test("credential plugins and basic authentication are left to the client library
   ]);
 });
 
-test("the in-cluster credentials verify the server and send the rotated token", async () => {
-  await using dir = await scratch();
-  await mkdir(join(dir.path, "tls"));
-  const [keyFile, certFile] = [join(dir.path, "tls/key.pem"), join(dir.path, "ca.crt")];
-  execFileSync(
-    "openssl",
-    ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
-      .concat(["-subj", "/CN=fake", "-addext", "subjectAltName=IP:127.0.0.1"])
-      .concat(["-keyout", keyFile, "-out", certFile]),
-    { stdio: "ignore" },
-  );
-  const tokens: (string | undefined)[] = [];
-  const tls = { key: await readFile(keyFile), cert: await readFile(certFile) };
-  const server = createServer(tls, (request, response) => {
-    tokens.push(request.headers.authorization);
-    response.end("{}");
+/** A server of the name `server` at an address of this machine, with files for a client to connect to it. */
+async function startTlsServer(): Promise<{
+  dir: string;
+  port: number;
+  ca: string;
+  seen: SeenClient[];
+}> {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-credentials-"));
+  const files = { certFile: join(dir, "ca.crt"), keyFile: join(dir, "server.key") };
+  writeCertificate("server", files);
+  const seen: SeenClient[] = [];
+  const server = await tlsServer(files, seen);
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    server.close();
+    await rm(dir, { recursive: true });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await writeFile(join(dir.path, "token"), "t1");
-  const options = { host: "127.0.0.1", port: `${port}`, serviceAccountDir: dir.path, maxAgeMs: 0 };
+  return { dir, port: (server.address() as AddressInfo).port, ca: files.certFile, seen };
+}
+
+/** A kubeconfig in a file of its own. */
+async function writeKubeconfig(path: string, cluster: object, user: object): Promise<void> {
+  const config = {
+    "current-context": "test",
+    clusters: [{ name: "test", cluster }],
+    users: [{ name: "test", user }],
+    contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
+  };
+  await writeFile(path, JSON.stringify(config));
+}
+
+test("the in-cluster credentials verify the server and send the rotated token", async () => {
+  const { dir, port, seen } = await startTlsServer();
+  await writeFile(join(dir, "token"), "t1");
+  const options = { host: "127.0.0.1", port: `${port}`, serviceAccountDir: dir, maxAgeMs: 0 };
   const client = new ApiClient(inClusterCredentials(options));
   await client.json(version);
-  await writeFile(join(dir.path, "token"), "t2");
+  await writeFile(join(dir, "token"), "t2");
   await client.json(version);
-  expect(tokens).toEqual(["Bearer t1", "Bearer t2"]);
-  await rm(join(dir.path, "token"));
+  expect(seen.map((each) => each.authorization)).toEqual(["Bearer t1", "Bearer t2"]);
+  await rm(join(dir, "token"));
   await client.json(version);
-  expect(tokens.at(-1)).toBe("Bearer t2");
+  expect(seen.at(-1)?.authorization).toBe("Bearer t2");
   client.close();
 
   const other = new ApiClient(inClusterCredentials({ ...options, host: "localhost" }));
   await expect(other.json(version)).rejects.toMatchObject({ status: 0 });
   other.close();
-  server.closeAllConnections();
-  server.close();
+});
+
+test("a client certificate that is renewed in its file, or in the kubeconfig itself, is the one that is shown", async () => {
+  const { dir, port, ca, seen } = await startTlsServer();
+  const client = { certFile: join(dir, "client.crt"), keyFile: join(dir, "client.key") };
+  const cluster = { server: `https://127.0.0.1:${port}`, "certificate-authority": ca };
+  const kubeconfig = join(dir, "kubeconfig");
+  writeCertificate("first", client);
+  const user = { "client-certificate": "client.crt", "client-key": "client.key" };
+  await writeKubeconfig(kubeconfig, cluster, user);
+  const credentials = await kubeconfigCredentials(kubeconfig);
+  const api = new ApiClient(credentials);
+  await api.json(version);
+  writeCertificate("second", client);
+  credentials.invalidate();
+  await api.json(version);
+  writeCertificate("third", client);
+  const [cert, key] = await Promise.all([client.certFile, client.keyFile].map((f) => readFile(f)));
+  await writeKubeconfig(kubeconfig, cluster, {
+    "client-certificate-data": cert?.toString("base64"),
+    "client-key-data": key?.toString("base64"),
+    // kubectl takes the data where there are both.
+    ...user,
+    "client-certificate": "gone.crt",
+  });
+  credentials.invalidate();
+  await api.json(version);
+  expect(seen.map((each) => each.certificate)).toEqual(["first", "second", "third"]);
+  api.close();
+});
+
+test("a certificate that is half written does not take the place of the one in use", async () => {
+  const { dir, port, ca, seen } = await startTlsServer();
+  const client = { certFile: join(dir, "client.crt"), keyFile: join(dir, "client.key") };
+  const kubeconfig = join(dir, "kubeconfig");
+  writeCertificate("whole", client);
+  await writeKubeconfig(
+    kubeconfig,
+    { server: `https://127.0.0.1:${port}`, "certificate-authority": ca },
+    { "client-certificate": client.certFile, "client-key": client.keyFile },
+  );
+  const credentials = await kubeconfigCredentials(kubeconfig);
+  const api = new ApiClient(credentials);
+  await api.json(version);
+  await writeFile(client.certFile, "-----BEGIN CERTIFICATE-----\nMII");
+  credentials.invalidate();
+  await api.json(version);
+  expect(seen.map((each) => each.certificate)).toEqual(["whole", "whole"]);
+  api.close();
+  const late = new ApiClient(await kubeconfigCredentials(kubeconfig));
+  await expect(late.json(version)).rejects.toThrow(
+    `kubeconfig ${kubeconfig}: its certificates or its key cannot be used`,
+  );
 });
 
 test("an IPv6 service address is put in brackets", () => {
   const credentials = inClusterCredentials({ host: "fd00::1", port: "443" });
   expect(credentials.server.origin).toBe("https://[fd00::1]");
+});
+
+test("a kubeconfig that cannot be parsed is named, and none of it is shown", async () => {
+  await using dir = await scratch();
+  const path = join(dir.path, "kubeconfig");
+  for (const text of ["users: [{token: secret}", "secret", "users: secret", "users: [secret]"]) {
+    await writeFile(path, text);
+    const error = await kubeconfigCredentials(path).catch((thrown: Error) => thrown);
+    expect(error).toMatchObject({ message: expect.stringContaining(`kubeconfig ${path}: `) });
+    expect((error as Error).message).not.toContain("secret");
+  }
+});
+
+test("a credential plugin is executed again when the server refuses what it gave, and not before", async () => {
+  await using api = await FakeApiServer.start();
+  await using dir = await scratch();
+  const [plugin, runs] = [join(dir.path, "plugin"), join(dir.path, "runs")];
+  const apiVersion = "client.authentication.k8s.io/v1";
+  const answer = `{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"run-'$(wc -l < ${runs})'"}}`;
+  await writeFile(plugin, `#!/bin/sh\necho >> ${runs}\necho '${answer}'\n`, { mode: 0o755 });
+  const exec = { apiVersion, command: plugin, interactiveMode: "Never" };
+  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig({ exec })));
+  api.token = "run-1";
+  await client.json(version);
+  await client.json(version);
+  api.token = "run-2";
+  await client.json(version);
+  expect(api.seen.map((each) => each.headers.authorization)).toEqual(
+    ["run-1", "run-1", "run-1", "run-2"].map((token) => `Bearer ${token}`),
+  );
+  client.close();
 });
 
 test("a failed request names itself, the status and the server's message", async () => {

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { Agent as HttpAgent } from "node:http";
 import { type AgentOptions, Agent as HttpsAgent } from "node:https";
+import { createSecureContext } from "node:tls";
+import { errorMessage } from "#lib/error-message.ts";
 
 /** Where the API server is and how to be known there. */
 export interface Credentials {
@@ -10,6 +12,8 @@ export interface Credentials {
   prepare(): Promise<{ agent: HttpAgent; headers: Readonly<Record<string, string>> }>;
   /** The server refused a request (401): nothing read before now is to be used again. */
   invalidate(): void;
+  /** The server did not answer in time: what else is open to it and idle is not to be used again. */
+  dropIdleConnections(): void;
   close(): void;
 }
 
@@ -17,13 +21,20 @@ export interface Credentials {
 export interface CredentialMaterial {
   readonly tls: Pick<AgentOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
   readonly headers: Readonly<Record<string, string>>;
+  /** Makes the connection pool, where connections go another way than straight to the server. */
+  readonly newAgent?: () => Promise<HttpAgent>;
 }
 
 /** Options of {@link RereadCredentials}. */
 interface RereadOptions {
+  /** Where they come from, for messages. */
+  readonly source: string;
   readonly server: URL;
-  /** Reads everything anew; called again when what was read is older than `maxAgeMs`. */
-  readonly read: () => Promise<CredentialMaterial>;
+  /**
+   * Reads everything anew; called again when what was read is older than `maxAgeMs`. After a refusal by the
+   * server nothing that was kept from before is to be used.
+   */
+  readonly read: (state: { readonly refused: boolean }) => Promise<CredentialMaterial>;
   /** @default 10000 */
   readonly maxAgeMs?: number;
 }
@@ -39,6 +50,7 @@ export class RereadCredentials implements Credentials {
   #pool: { agent: HttpAgent; fingerprint: string } | undefined;
   #headers: Readonly<Record<string, string>> = {};
   #readAt = Number.NEGATIVE_INFINITY;
+  #refused = false;
   #reading: Promise<void> | undefined;
 
   constructor(options: RereadOptions) {
@@ -46,7 +58,7 @@ export class RereadCredentials implements Credentials {
     this.#options = { maxAgeMs: 10_000, ...options };
   }
 
-  /** @throws Error as of node:fs when a file cannot be read and none was read before. */
+  /** @throws Error when the credentials cannot be read or used, and none were read before */
   async prepare(): Promise<{ agent: HttpAgent; headers: Readonly<Record<string, string>> }> {
     if (performance.now() - this.#readAt > this.#options.maxAgeMs) {
       this.#reading ??= this.#read().finally(() => {
@@ -60,6 +72,11 @@ export class RereadCredentials implements Credentials {
 
   invalidate(): void {
     this.#readAt = Number.NEGATIVE_INFINITY;
+    this.#refused = true;
+  }
+
+  dropIdleConnections(): void {
+    if (this.#pool !== undefined) destroyIdle(this.#pool.agent);
   }
 
   close(): void {
@@ -67,23 +84,40 @@ export class RereadCredentials implements Credentials {
   }
 
   async #read(): Promise<void> {
-    let material: CredentialMaterial;
     try {
-      material = await this.#options.read();
+      const material = await this.#options.read({ refused: this.#refused });
+      await this.#renewPool(material);
+      this.#headers = material.headers;
     } catch (error) {
       // A file that is being replaced: what was read last is the best guess for now.
       if (this.#pool === undefined) throw error;
       return;
     }
     this.#readAt = performance.now();
-    this.#headers = material.headers;
+    this.#refused = false;
+  }
+
+  async #renewPool(material: CredentialMaterial): Promise<void> {
     const fingerprint = fingerprintOf(material.tls);
     if (this.#pool?.fingerprint === fingerprint) return;
-    for (const idle of Object.values(this.#pool?.agent.freeSockets ?? {})) {
-      for (const socket of idle ?? []) socket.destroy();
-    }
-    this.#pool = { agent: newAgent(this.server, material.tls), fingerprint };
+    const agent = (await material.newAgent?.()) ?? this.#newAgent(material.tls);
+    this.dropIdleConnections();
+    this.#pool = { agent, fingerprint };
   }
+
+  #newAgent(tls: CredentialMaterial["tls"]): HttpAgent {
+    try {
+      return newAgent(this.server, tls);
+    } catch (cause) {
+      const message = `${this.#options.source}: its certificates or its key cannot be used`;
+      throw new Error(`${message}: ${errorMessage(cause)}`, { cause });
+    }
+  }
+}
+
+/** Ends the connections of a pool that no request is using. */
+function destroyIdle(agent: HttpAgent): void {
+  for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
 }
 
 function fingerprintOf(tls: CredentialMaterial["tls"]): string {
@@ -92,8 +126,13 @@ function fingerprintOf(tls: CredentialMaterial["tls"]): string {
   return hash.digest("hex");
 }
 
-/** A connection pool for one API server: bounded, with TCP keep-alive so that dead peers are noticed. */
+/**
+ * A connection pool for one API server: bounded, with TCP keep-alive so that dead peers are noticed. The
+ * certificates are parsed once, not for each connection.
+ * @throws Error when they cannot be
+ */
 function newAgent(server: URL, tls: CredentialMaterial["tls"]): HttpAgent {
   const pool = { keepAlive: true, keepAliveMsecs: 15_000, maxSockets: 32, maxFreeSockets: 4 };
-  return server.protocol === "http:" ? new HttpAgent(pool) : new HttpsAgent({ ...pool, ...tls });
+  if (server.protocol === "http:") return new HttpAgent(pool);
+  return new HttpsAgent({ ...pool, ...tls, secureContext: createSecureContext(tls) });
 }

@@ -20,6 +20,7 @@ export interface InClusterOptions {
 export function inClusterCredentials(options: InClusterOptions): Credentials {
   const { maxAgeMs } = options;
   return new RereadCredentials({
+    source: "the service account",
     server: inClusterServer(options),
     ...omitUndefined({ maxAgeMs }),
     read: () => inClusterMaterial(options),

@@ -1,42 +1,48 @@
 import { readFile } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
-import { parse } from "yaml";
-import * as z from "zod";
+import type { Agent } from "node:http";
+import type { RequestOptions } from "node:https";
+import { dirname } from "node:path";
+import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
+import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type CredentialMaterial, type Credentials, RereadCredentials } from "./credentials.ts";
+import { kubeconfigForLibrary } from "./kubeconfig-text.ts";
 
-const clusterSchema = z.looseObject({
-  server: z.url(),
-  "certificate-authority": z.string().optional(),
-  "certificate-authority-data": z.string().optional(),
-  "insecure-skip-tls-verify": z.boolean().optional(),
-  "tls-server-name": z.string().optional(),
-  "proxy-url": z.string().optional(),
-});
+/**
+ * Credentials from a kubeconfig file, as the Kubernetes client library finds them there: certificates,
+ * tokens, credential plugins, OpenID Connect, proxies, basic authentication, impersonation. The file and
+ * those that it names are read again as they change.
+ * @throws Error naming the file and what is wrong with it
+ */
+export async function kubeconfigCredentials(path: string): Promise<Credentials> {
+  return rereadCredentials(path, await KubeconfigFile.open(path));
+}
 
-const userSchema = z.looseObject({
-  "client-certificate": z.string().optional(),
-  "client-certificate-data": z.string().optional(),
-  "client-key": z.string().optional(),
-  "client-key-data": z.string().optional(),
-  token: z.string().optional(),
-  tokenFile: z.string().optional(),
-});
+/**
+ * Credentials from a kubeconfig file that somebody else than the node's administrator may have written:
+ * certificates, and a token in the file itself. Nothing is executed for them, and no other file's content is
+ * sent to the server that the file names.
+ * @throws Error naming the file and what is wrong with it
+ */
+export async function plainKubeconfigCredentials(path: string): Promise<Credentials> {
+  return rereadCredentials(path, await KubeconfigFile.open(path, refuseAllButPlain));
+}
 
-const kubeconfigSchema = z.looseObject({
-  "current-context": z.string().min(1),
-  clusters: z.array(z.object({ name: z.string(), cluster: clusterSchema })),
-  users: z.array(z.looseObject({ name: z.string(), user: userSchema.nullish() })),
-  contexts: z.array(
-    z.object({
-      name: z.string(),
-      context: z.looseObject({ cluster: z.string(), user: z.string() }),
-    }),
-  ),
-});
+/**
+ * What the files that a kubeconfig names say now.
+ * @throws Error when one cannot be read, or the kubeconfig needs a program or a proxy to be used
+ */
+export async function kubeconfigMaterial(
+  path: string,
+): Promise<{ readonly server: URL; readonly material: CredentialMaterial }> {
+  const file = await KubeconfigFile.open(path, refuseUnportable);
+  return { server: file.server, material: await file.read({ refused: false }) };
+}
 
-type Cluster = z.infer<typeof clusterSchema>;
-type User = z.infer<typeof userSchema>;
+function rereadCredentials(path: string, file: KubeconfigFile): Credentials {
+  const source = `kubeconfig ${path}`;
+  return new RereadCredentials({ source, server: file.server, read: (state) => file.read(state) });
+}
 
 /** The cluster and the user of the current context. */
 interface Current {
@@ -44,113 +50,131 @@ interface Current {
   readonly user: User;
 }
 
-/** Keys of a user whose meaning is a program to run, an identity provider or an impersonation. */
-const dynamicUserKeys = ["exec", "auth-provider", "username", "as"];
+/** Throws when credentials are of a kind that is not to be used. */
+type Check = (current: Current) => void;
 
-/**
- * Credentials from a kubeconfig file. Certificates and tokens, which is what a node's components
- * use, are read here; whatever needs more (credential plugins, OpenID Connect, proxies) is left to
- * the Kubernetes client library, whose code is loaded only then: it costs 25 MB and 100 ms.
- * @throws Error naming the file and what is wrong with it.
- */
-export async function kubeconfigCredentials(path: string): Promise<Credentials> {
-  const current = await readCurrent(path);
-  if (needsLibrary(current)) {
-    const { libraryCredentials } = await import("./library-credentials.ts");
-    return libraryCredentials(path);
+const refuseAllButPlain: Check = ({ cluster, user }) => {
+  if (needsMore({ cluster, user }) || user.authProvider) {
+    throw new Error("its credentials are no certificate and no token in the file");
   }
-  return rereadCredentials(path, current);
-}
+};
 
-/**
- * Credentials from a kubeconfig file that somebody else than the node's administrator may have written:
- * certificates, and a token in the file itself. Nothing is executed for them, and no other file's content is
- * sent to the server that the file names.
- * @throws Error naming the file and what is wrong with it.
- */
-export async function plainKubeconfigCredentials(path: string): Promise<Credentials> {
-  return rereadCredentials(path, await readPlain(path), readPlain);
-}
-
-/**
- * What the files that a kubeconfig names say now.
- * @throws Error when one cannot be read, or the kubeconfig needs a program or a library to be used
- */
-export async function kubeconfigMaterial(
-  path: string,
-): Promise<{ readonly server: URL; readonly material: CredentialMaterial }> {
-  const current = await readCurrent(path);
-  if (needsLibrary(current)) {
-    throw new Error(`kubeconfig ${path}: its credentials are no certificate and no token`);
+const refuseUnportable: Check = ({ cluster, user }) => {
+  const hasTokenFile = user.authProvider?.config?.tokenFile !== undefined;
+  if (needsMore({ cluster, user }) || (user.authProvider && !hasTokenFile)) {
+    throw new Error("its credentials are no certificate and no token");
   }
-  const material = await materialOf(current, dirname(path));
-  return { server: new URL(current.cluster.server), material };
+};
+
+/** Whether a program, a proxy, a password or another's identity is needed. */
+function needsMore({ cluster, user }: Current): boolean {
+  const more = [cluster.proxyUrl, user.exec, user.username, user.impersonateUser];
+  return more.some((each) => each !== undefined && each !== null);
 }
 
-function rereadCredentials(
-  path: string,
-  { cluster }: Current,
-  reread: (path: string) => Promise<Current> = readCurrent,
-): Credentials {
-  return new RereadCredentials({
-    server: new URL(cluster.server),
-    read: async () => materialOf(await reread(path), dirname(path)),
-  });
-}
+/** A kubeconfig file that is read again and again. */
+class KubeconfigFile {
+  readonly #path: string;
+  readonly #check: Check;
+  /** What the library made of the text; it keeps what a credential plugin has answered. */
+  #loaded: { readonly text: string; readonly config: KubeConfig; readonly current: Current };
 
-async function readPlain(path: string): Promise<Current> {
-  const current = await readCurrent(path);
-  if (needsLibrary(current) || current.user.tokenFile !== undefined) {
-    throw new Error(
-      `kubeconfig ${path}: its credentials are no certificate and no token in the file`,
-    );
+  private constructor(path: string, check: Check, text: string) {
+    this.#path = path;
+    this.#check = check;
+    this.#loaded = this.#load(text);
   }
-  return current;
-}
 
-function needsLibrary({ cluster, user }: Current): boolean {
-  return (
-    cluster["proxy-url"] !== undefined || dynamicUserKeys.some((key) => user[key] !== undefined)
-  );
-}
-
-async function readCurrent(path: string): Promise<Current> {
-  const parsed = kubeconfigSchema.safeParse(parse(await readFile(path, "utf8")));
-  if (!parsed.success) throw new Error(`kubeconfig ${path}: ${z.prettifyError(parsed.error)}`);
-  const config = parsed.data;
-  const name = config["current-context"];
-  const context = config.contexts.find((entry) => entry.name === name)?.context;
-  const cluster = config.clusters.find((entry) => entry.name === context?.cluster)?.cluster;
-  const user = config.users.find((entry) => entry.name === context?.user);
-  if (cluster === undefined || user === undefined) {
-    throw new Error(`kubeconfig ${path}: context ${name}, its cluster or its user is missing`);
+  /** @throws Error naming the file and what is wrong with it */
+  static async open(path: string, check: Check = () => undefined): Promise<KubeconfigFile> {
+    return named(path, async () => new KubeconfigFile(path, check, await readFile(path, "utf8")));
   }
-  return { cluster, user: user.user ?? {} };
+
+  /** The API server's address when the file was opened. */
+  get server(): URL {
+    return new URL(this.#loaded.current.cluster.server);
+  }
+
+  /**
+   * What the file, and those that it names, say now.
+   * @throws Error naming the file and what is wrong with it
+   */
+  async read({ refused }: { readonly refused: boolean }): Promise<CredentialMaterial> {
+    return named(this.#path, async () => {
+      const text = await readFile(this.#path, "utf8");
+      if (refused || text !== this.#loaded.text) this.#loaded = this.#load(text);
+      const { config, current } = this.#loaded;
+      const options: RequestOptions = {};
+      await config.applyToHTTPSOptions(options);
+      const tls = tlsOf(options);
+      const { cluster } = current;
+      const newAgent = cluster.proxyUrl ? () => proxyAgent(cluster, tls) : undefined;
+      return omitUndefined({ tls, headers: headersOf(options), newAgent });
+    });
+  }
+
+  #load(text: string): { text: string; config: KubeConfig; current: Current } {
+    const config = new KubeConfig();
+    const dir = dirname(this.#path);
+    config.loadFromString(kubeconfigForLibrary(text, dir));
+    config.makePathsAbsolute(dir);
+    const current = currentOf(config);
+    this.#check(current);
+    return { text, config, current };
+  }
 }
 
-async function materialOf(
-  { cluster, user }: Current,
-  baseDir: string,
-): Promise<CredentialMaterial> {
-  const bytes = async (file?: string, data?: string): Promise<Buffer | undefined> => {
-    if (data !== undefined && data !== "") return Buffer.from(data, "base64");
-    return file === undefined || file === "" ? undefined : readFile(resolve(baseDir, file));
-  };
-  const ca = await bytes(cluster["certificate-authority"], cluster["certificate-authority-data"]);
-  const cert = await bytes(user["client-certificate"], user["client-certificate-data"]);
-  const key = await bytes(user["client-key"], user["client-key-data"]);
-  const token =
-    user.tokenFile === undefined
-      ? user.token
-      : (await readFile(resolve(baseDir, user.tokenFile), "utf8")).trim();
-  return {
-    tls: omitUndefined({
-      ca,
-      cert,
-      key,
-      servername: cluster["tls-server-name"],
-      rejectUnauthorized: cluster["insecure-skip-tls-verify"] === true ? false : undefined,
-    }),
-    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
-  };
+/** @throws Error naming the file, for whatever the work throws */
+async function named<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new Error(`kubeconfig ${path}: ${errorMessage(error)}`, { cause: error });
+  }
+}
+
+function currentOf(config: KubeConfig): Current {
+  const context = config.getCurrentContext();
+  const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()];
+  if (!context) throw new Error("current-context is missing");
+  if (cluster === null || user === null) {
+    throw new Error(`context ${context}, its cluster or its user is missing`);
+  }
+  if (!URL.canParse(cluster.server)) {
+    throw new Error(`the server of cluster ${cluster.name} is no URL`);
+  }
+  return { cluster, user };
+}
+
+function tlsOf(options: RequestOptions): CredentialMaterial["tls"] {
+  const { ca, cert, key, servername, rejectUnauthorized } = options;
+  return omitUndefined({ ca, cert, key, servername, rejectUnauthorized });
+}
+
+/** The library leaves a token file's line end on, and gives basic authentication to node:http. */
+function headersOf({ headers = {}, auth }: RequestOptions): Record<string, string> {
+  const trimmed = Object.entries(headers).map(([key, value]) => [
+    key.toLowerCase(),
+    String(value).trim(),
+  ]);
+  const basic =
+    typeof auth === "string"
+      ? { authorization: `Basic ${Buffer.from(auth).toString("base64")}` }
+      : {};
+  return { ...Object.fromEntries(trimmed), ...basic };
+}
+
+/** The library's connections through a proxy, with these certificates: it keeps its first ones otherwise. */
+async function proxyAgent(cluster: Cluster, tls: CredentialMaterial["tls"]): Promise<Agent> {
+  const config = new KubeConfig();
+  const [certData, keyData] = [tls.cert, tls.key].map(base64);
+  config.loadFromClusterAndUser(cluster, omitUndefined({ name: "proxied", certData, keyData }));
+  const options: RequestOptions = {};
+  await config.applyToHTTPSOptions(options);
+  return options.agent as Agent;
+}
+
+function base64(pem: unknown): string | undefined {
+  if (pem === undefined) return undefined;
+  return Buffer.from(pem as string | Uint8Array).toString("base64");
 }

@@ -1,6 +1,5 @@
 import type { CredentialMaterial } from "./credentials.ts";
 import { type InClusterOptions, inClusterMaterial, inClusterServer } from "./in-cluster.ts";
-import { kubeconfigMaterial } from "./kubeconfig.ts";
 
 /** The credentials to write down: those of a kubeconfig file, or of the pod's service account. */
 export type CredentialSource =
@@ -13,13 +12,7 @@ export type CredentialSource =
  * @throws Error when a file cannot be read, or the credentials are such that they cannot be written down
  */
 export async function portableKubeconfig(source: CredentialSource): Promise<string> {
-  const { server, material } =
-    "kubeconfig" in source
-      ? await kubeconfigMaterial(source.kubeconfig)
-      : {
-          server: inClusterServer(source.inCluster),
-          material: await inClusterMaterial(source.inCluster),
-        };
+  const { server, material } = await materialOf(source);
   const name = "plexus";
   const config = {
     apiVersion: "v1",
@@ -30,6 +23,17 @@ export async function portableKubeconfig(source: CredentialSource): Promise<stri
     contexts: [{ name, context: { cluster: name, user: name } }],
   };
   return `${JSON.stringify(config, undefined, 2)}\n`;
+}
+
+async function materialOf(
+  source: CredentialSource,
+): Promise<{ readonly server: URL; readonly material: CredentialMaterial }> {
+  if ("inCluster" in source) {
+    const material = await inClusterMaterial(source.inCluster);
+    return { server: inClusterServer(source.inCluster), material };
+  }
+  const { kubeconfigMaterial } = await import("./kubeconfig.ts");
+  return kubeconfigMaterial(source.kubeconfig);
 }
 
 // JSON has no undefined: what the credentials lack is absent from both.

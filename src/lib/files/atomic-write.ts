@@ -30,53 +30,23 @@ interface SwapInOptions extends AtomicWriteOptions {
 
 /**
  * Replaces a file by temporary file and rename, for content that a machine that stops may take away:
- * processes see the old or the new one.
+ * processes see the old or the new one. Nothing is left of the new one when this fails.
  */
 export async function swapIn(
   path: string,
   content: string | Uint8Array,
-  options: SwapInOptions = {},
+  { mode = 0o600, beforeRename }: SwapInOptions = {},
 ): Promise<void> {
-  const file = await writeTemporary(path, content, options);
-  try {
-    await options.beforeRename?.(file.handle);
-    await file.commit();
-  } finally {
-    await file.discard();
-  }
-}
-
-/** A file that is written under a temporary name, beside the one that it is to replace. */
-export interface TemporaryFile {
-  /** Open until the caller closes it, or {@link discard} does. */
-  readonly handle: FileHandle;
-  /** Replaces the file at the path: processes see the old or the new content. */
-  commit(): Promise<void>;
-  /** Closes and removes it, whatever {@link commit} has come to. Never rejects. */
-  discard(): Promise<void>;
-}
-
-/**
- * Writes what is to replace the file at `path`. For a machine that stops it is durable only after the
- * caller has synced the handle, and after the commit the directory. Nothing is left of it when this fails.
- */
-export async function writeTemporary(
-  path: string,
-  content: string | Uint8Array,
-  { mode = 0o600 }: AtomicWriteOptions = {},
-): Promise<TemporaryFile> {
   const temporary = join(dirname(path), temporaryName(basename(path)));
-  const handle = await open(temporary, "wx", mode);
-  const discard = async (): Promise<void> => {
-    await Promise.allSettled([unlink(temporary), handle.close()]);
-  };
+  await using handle = await open(temporary, "wx", mode);
   try {
     await handle.writeFile(content);
     // The mode that open() got is cut by the umask.
     if (mode !== 0o600) await handle.chmod(mode);
-    return { handle, discard, commit: () => rename(temporary, path) };
+    await beforeRename?.(handle);
+    await rename(temporary, path);
   } catch (error) {
-    await discard();
+    await unlink(temporary).catch(() => undefined);
     throw error;
   }
 }

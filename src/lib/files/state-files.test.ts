@@ -3,9 +3,8 @@ import { expect, test } from "vitest";
 import {
   damagedFileName,
   isSocketFileName,
-  latestFileName,
+  oldFileNames,
   parseStateFileName,
-  planFileName,
   primaryConfName,
   recordFileName,
   temporarySocketPath,
@@ -18,28 +17,32 @@ const keys = [
   { containerId: "0_a.b-C", ifName: "a@b.json" },
   { containerId: "c.lock", ifName: "x.json.damaged" },
   { containerId: "c", ifName: ".tmp" },
+  { containerId: "c", ifName: "x.record" },
 ];
 
 test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifName", (key) => {
-  const [record, plan] = [recordFileName(key), planFileName(key)];
-  const [latestRecord, latestPlan] = [latestFileName(record), latestFileName(plan)];
-  const tombstone = tombstoneFileName(key);
-  expect(parseStateFileName(record)).toEqual({ kind: "record", ...key });
-  expect(parseStateFileName(plan)).toEqual({ kind: "plan", ...key });
-  expect(parseStateFileName(latestRecord)).toEqual({ kind: "latest-record", ...key });
-  expect(parseStateFileName(latestPlan)).toEqual({ kind: "latest-plan", ...key });
-  expect(parseStateFileName(tombstone)).toEqual({ kind: "tombstone", ...key });
-  for (const name of [record, plan, latestRecord, latestPlan, tombstone]) {
+  const [record, tombstone, old] = [recordFileName(key), tombstoneFileName(key), oldFileNames(key)];
+  const kinds = {
+    record,
+    tombstone,
+    "old-record": old.record,
+    "old-plan": old.plan,
+    "old-latest-record": old.latestRecord,
+    "old-latest-plan": old.latestPlan,
+  };
+  for (const [kind, name] of Object.entries(kinds)) {
+    expect(parseStateFileName(name)).toEqual({ kind, ...key });
     expect(parseStateFileName(damagedFileName(name))).toEqual({ kind: "damaged", ...key });
     expect(parseStateFileName(temporaryName(name))).toEqual({ kind: "temporary" });
   }
 });
 
 test.each([
-  ["c-1@eth0.json", { kind: "record", containerId: "c-1", ifName: "eth0" }],
-  ["c-1@eth0.teardown", { kind: "plan", containerId: "c-1", ifName: "eth0" }],
-  ["c-1@eth0.json.latest", { kind: "latest-record", containerId: "c-1", ifName: "eth0" }],
-  ["c-1@eth0.teardown.latest", { kind: "latest-plan", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.record", { kind: "record", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.json", { kind: "old-record", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.teardown", { kind: "old-plan", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.json.latest", { kind: "old-latest-record", containerId: "c-1", ifName: "eth0" }],
+  ["c-1@eth0.teardown.latest", { kind: "old-latest-plan", containerId: "c-1", ifName: "eth0" }],
   ["c-1@eth0.detached", { kind: "tombstone", containerId: "c-1", ifName: "eth0" }],
   [temporaryName(primaryConfName), { kind: "temporary" }],
   ["c-1.lock", { kind: "sandbox-lock", containerId: "c-1" }],
@@ -71,9 +74,7 @@ test.each([
 
 test.each([
   recordFileName({ containerId: "%s", ifName: "%s" }),
-  planFileName({ containerId: "%s", ifName: "%s" }),
-  latestFileName(recordFileName({ containerId: "%s", ifName: "%s" })),
-  latestFileName(planFileName({ containerId: "%s", ifName: "%s" })),
+  ...Object.values(oldFileNames({ containerId: "%s", ifName: "%s" })),
   tombstoneFileName({ containerId: "%s", ifName: "%s" }),
   "%s.lock",
   ".gc.lock",

@@ -4,11 +4,11 @@ import { targetOfTemporaryName } from "./temporary-name.ts";
 /**
  * The names of all files in the state directory, and of the sockets in the directory of plexusd's
  * socket. Whoever writes, sweeps or removes such a file takes its name from here. The shim writes
- * and reads some of them too and has their names in C: plans, the records beside them and tombstones
- * in shim/plan.c, both locks in shim/lock.c.
+ * and reads some of them too and has their names in C: records, those of earlier releases and tombstones
+ * in shim/planfile.c, both locks in shim/lock.c.
  */
 
-/** A sandbox interface: the key of a record and its teardown plan. */
+/** A sandbox interface: the key of a record with its teardown plan. */
 export interface SandboxInterface {
   readonly containerId: string;
   readonly ifName: string;
@@ -16,13 +16,13 @@ export interface SandboxInterface {
 
 /** What a name in the state directory stands for. */
 export type StateFile =
-  /** An attachment record, or the teardown plan beside it: the last durable content. */
-  | ({ readonly kind: "record" | "plan" } & SandboxInterface)
-  /** Newer content of either, which a power loss may damage. */
-  | ({ readonly kind: "latest-record" | "latest-plan" } & SandboxInterface)
-  /** What is left of the plan of a sandbox interface that is completely detached; empty. */
+  /** An attachment record with its teardown plan. */
+  | ({ readonly kind: "record" } & SandboxInterface)
+  /** The same of an earlier release, in two files, each with an update beside it until that was durable. */
+  | ({ readonly kind: OldFileKind } & SandboxInterface)
+  /** What is left of the record of a sandbox interface that is completely detached; empty. */
   | ({ readonly kind: "tombstone" } & SandboxInterface)
-  /** A record or plan that could not be used and was put aside for people to look at. */
+  /** A record that could not be used and was put aside for people to look at. */
   | ({ readonly kind: "damaged" } & SandboxInterface)
   /** A file that a crash left between writing and renaming. */
   | { readonly kind: "temporary" }
@@ -38,28 +38,38 @@ export const primaryConfName = "primary-conf";
 
 const gcLockName = ".gc.lock";
 const damagedSuffix = ".damaged";
-const latestSuffix = ".latest";
-const suffixes = {
-  record: ".json",
-  plan: ".teardown",
-  "latest-record": `.json${latestSuffix}`,
-  "latest-plan": `.teardown${latestSuffix}`,
-  tombstone: ".detached",
+const oldSuffixes = {
+  "old-record": ".json",
+  "old-plan": ".teardown",
+  "old-latest-record": ".json.latest",
+  "old-latest-plan": ".teardown.latest",
 } as const;
+const suffixes = { record: ".record", ...oldSuffixes, tombstone: ".detached" } as const;
 type InterfaceFileKind = keyof typeof suffixes;
+type OldFileKind = keyof typeof oldSuffixes;
 
 /** A container ID begins with a letter or digit (CNI 1.0.0 §2) and holds no `@`. */
 const sandboxInterface = /^([A-Za-z0-9][\w.-]*)@([^/]+)$/s;
 const sandboxLock = /^([A-Za-z0-9][\w.-]*)\.lock$/;
 
-/** `<containerID>@<ifName>.json` */
+/** `<containerID>@<ifName>.record` */
 export function recordFileName(key: SandboxInterface): string {
   return stateFileName(key, "record");
 }
 
-/** `<containerID>@<ifName>.teardown` */
-export function planFileName(key: SandboxInterface): string {
-  return stateFileName(key, "plan");
+/** The names of an earlier release: `<containerID>@<ifName>.json`, `.teardown`, and both with `.latest`. */
+export function oldFileNames(key: SandboxInterface): {
+  readonly record: string;
+  readonly latestRecord: string;
+  readonly plan: string;
+  readonly latestPlan: string;
+} {
+  return {
+    record: stateFileName(key, "old-record"),
+    latestRecord: stateFileName(key, "old-latest-record"),
+    plan: stateFileName(key, "old-plan"),
+    latestPlan: stateFileName(key, "old-latest-plan"),
+  };
 }
 
 /** The shim's lock of one sandbox: `<containerID>.lock`. It is there while a call for it is served. */
@@ -72,12 +82,7 @@ export function tombstoneFileName(key: SandboxInterface): string {
   return stateFileName(key, "tombstone");
 }
 
-/** The name under which newer content of a record or plan is kept until it is durable. */
-export function latestFileName(name: string): string {
-  return `${name}${latestSuffix}`;
-}
-
-/** The name under which a record or plan is put aside. */
+/** The name under which a record is put aside. */
 export function damagedFileName(name: string): string {
   return `${name}${damagedSuffix}`;
 }
@@ -104,9 +109,20 @@ export function temporarySocketPath(socketPath: string): string {
   return `${socketPath}.${randomBytes(3).toString("hex")}`;
 }
 
-/** Whether a name in the socket's directory is the socket's, or one that it was bound under before. */
+/** The name of the socket on which plexusd answers plexusctl, beside the one for calls. */
+export function adminSocketName(socketName: string): string {
+  return `admin-${socketName}`;
+}
+
+/** Whether a name in the socket's directory is one of plexusd's, or one that it was bound under before. */
 export function isSocketFileName(name: string, socketName: string): boolean {
-  if (name === socketName) return true;
+  return [socketName, adminSocketName(socketName)].some(
+    (each) => name === each || isTemporarySocketName(name, each),
+  );
+}
+
+/** Whether a socket was bound under the name, to be renamed at once. */
+export function isTemporarySocketName(name: string, socketName: string): boolean {
   return (
     name.startsWith(`${socketName}.`) && /^[0-9a-f]{6}$/.test(name.slice(socketName.length + 1))
   );

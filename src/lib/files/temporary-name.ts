@@ -1,5 +1,9 @@
 import { randomBytes } from "node:crypto";
 
+/** What no other process has in its names. */
+const own = randomBytes(6).toString("hex");
+let count = 0;
+
 const pattern = /^\.(.+)\.[0-9a-f]+\.tmp$/s;
 
 /**
@@ -7,7 +11,7 @@ const pattern = /^\.(.+)\.[0-9a-f]+\.tmp$/s;
  * so that nobody who reads the directory takes it for the file itself.
  */
 export function temporaryName(target: string): string {
-  return `.${target}.${randomBytes(6).toString("hex")}.tmp`;
+  return `.${target}.${own}${(count++).toString(16)}.tmp`;
 }
 
 /** The file that a temporary file was to become; undefined for names that are not temporary ones. */

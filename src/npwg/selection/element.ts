@@ -43,6 +43,23 @@ const knownKeys = [
 ];
 
 /**
+ * What each key holds when it asks for nothing: Go's clients write it for a value that is not set, and
+ * Multus passes over it. So is null, of any key. An empty `default-route` does ask for something.
+ */
+const emptyValues: Readonly<Record<string, string>> = {
+  namespace: '""',
+  ips: "[]",
+  mac: '""',
+  interface: '""',
+  interfaceRequest: '""',
+  portMappings: "[]",
+  bandwidth: "{}",
+  "infiniband-guid": '""',
+  deviceID: '""',
+  "ipam-claim-reference": '""',
+};
+
+/**
  * Reads one element of the JSON list format (§4.1.2.1). What is wrong goes to the context's
  * problems. Keys without a period are reserved by the specification; unknown ones are passed over,
  * as Multus does, with a warning. Keys with a period are other implementations' own and passed over
@@ -58,13 +75,10 @@ export function parseSelectionElement(
     return undefined;
   }
   const known = withKnownKeys(element, context);
-  const fields = new FieldReader(known, { path: "", problems, foldCase: true, strictNull: true });
-  // Empty means the pod's own (§4.1.2.1.1).
-  const hasNamespace = fields.value("namespace") !== "";
-  const namespace = hasNamespace ? fields.checked("namespace", dnsLabelProblem) : undefined;
+  const fields = new FieldReader(known, { path: "", problems, foldCase: true });
   const ifNameKey = fields.has("interface") ? "interface" : "interfaceRequest";
   return omitUndefined({
-    namespace: namespace ?? context.namespace,
+    namespace: fields.checked("namespace", dnsLabelProblem) ?? context.namespace,
     name: fields.requiredChecked("name", dnsSubdomainProblem),
     ifName: fields.checked(ifNameKey, ifNameProblem),
     ips: readIps(fields),
@@ -74,18 +88,14 @@ export function parseSelectionElement(
     bandwidth: readBandwidth(fields),
     cniArgs: fields.object("cni-args")?.raw,
     defaultRoute: readGateways(fields),
-    deviceId: fields.checked("deviceID", emptyProblem),
-    ipamClaimReference: fields.checked("ipam-claim-reference", emptyProblem),
+    deviceId: fields.string("deviceID"),
+    ipamClaimReference: fields.string("ipam-claim-reference"),
     position,
   });
 }
 
-function emptyProblem(text: string): string | undefined {
-  return text === "" ? "must not be empty" : undefined;
-}
-
 /**
- * The known keys of an element, as the specification spells them. Go's decoder, and so Multus, reads
+ * The known keys of an element that ask for something, as the specification spells them. Go's decoder, and so Multus, reads
  * keys in any case; where a key is not written exactly, it is still read, with a warning, rather than
  * losing what the pod asked for. An exact key wins over others.
  */
@@ -104,5 +114,9 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
       found.set(key, value);
     }
   }
-  return Object.fromEntries(found);
+  return Object.fromEntries([...found].filter(([key, value]) => !asksForNothing(key, value)));
+}
+
+function asksForNothing(key: string, value: Json): boolean {
+  return value === null || emptyValues[key] === JSON.stringify(value);
 }

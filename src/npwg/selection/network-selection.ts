@@ -8,7 +8,7 @@ export interface NetworkSelection {
   readonly ifName?: string;
   /** Addresses with or without a prefix length, as written; at least one. */
   readonly ips?: readonly string[];
-  /** 6 or 20 bytes in lower-case colon form. */
+  /** 6, 8 or 20 bytes in lower-case colon form. */
   readonly mac?: string;
   /** 8 bytes in lower-case colon form. */
   readonly infinibandGuid?: string;

@@ -208,9 +208,8 @@ describe("values", () => {
   });
 
   test("parseNetworkSelections() refuses invalid ips [N-4.1.2.1.3b]", () => {
-    expect(problemsWith({ ips: [] })).toEqual(["ips: must have at least one address"]);
     expect(problemsWith({ ips: "10.0.0.1" })).toEqual(['ips: must be an array, got "10.0.0.1"']);
-    expect(problemsWith({ ips: null })).toEqual(["ips: must be an array, got null"]);
+    expect(problemsWith({ ips: "" })).toEqual(['ips: must be an array, got ""']);
     const bad = [
       "10.0.0.1/33",
       "10.0.0.01",
@@ -227,20 +226,20 @@ describe("values", () => {
     );
   });
 
-  test("parseNetworkSelections() takes a mac of 6 and of 20 bytes in Go's forms [N-4.1.2.1.4a]", () => {
+  test("parseNetworkSelections() takes a mac of 6, of 8 and of 20 bytes in Go's forms [N-4.1.2.1.4a]", () => {
     const infiniband = "80:00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22";
     const mac = (text: string): string | undefined => parseOne({ name: "a", mac: text })?.mac;
     expect(mac("02:00:00:00:00:0A")).toBe("02:00:00:00:00:0a");
     expect(mac("02-00-00-00-00-0a")).toBe("02:00:00:00:00:0a");
     expect(mac("0200.0000.000a")).toBe("02:00:00:00:00:0a");
+    expect(mac("02:00:00:00:00:00:00:0A")).toBe("02:00:00:00:00:00:00:0a");
     expect(mac(infiniband)).toBe(infiniband.toLowerCase());
   });
 
-  test("parseNetworkSelections() refuses invalid macs, such as one of 8 bytes [N-4.1.2.1.4b]", () => {
+  test("parseNetworkSelections() refuses invalid macs, such as one of 5 bytes [N-4.1.2.1.4b]", () => {
     const bad = [
       "zz",
-      "",
-      "02:00:00:00:00:00:00:01",
+      " ",
       "02:00:00:00:00",
       "02:00-00:00:00:01",
       "02000000000a",
@@ -249,7 +248,7 @@ describe("values", () => {
     ];
     for (const mac of bad) {
       expect(problemsWith({ mac })).toEqual([
-        `mac: must be a 6-byte or 20-byte hardware address, got ${JSON.stringify(mac)}`,
+        `mac: must be a 6-byte, 8-byte or 20-byte hardware address, got ${JSON.stringify(mac)}`,
       ]);
     }
     expect(problemsWith({ mac: 1 })).toEqual(["mac: must be a string, got 1"]);
@@ -262,7 +261,6 @@ describe("values", () => {
   });
 
   test.each([
-    "",
     "0123456789abcdef",
     "a b",
     "a/b",
@@ -301,11 +299,11 @@ describe("values", () => {
   });
 
   test.each([
-    [[], "portMappings: must have at least one port mapping"],
     [{}, "portMappings: must be an array, got {}"],
     [[1], "portMappings[0]: must be an object, got 1"],
     [[{ hostPort: 1 }], "portMappings[0].containerPort: is missing"],
     [[{ containerPort: 1 }], "portMappings[0].hostPort: is missing"],
+    [[{ hostPort: null, containerPort: 1 }], "portMappings[0].hostPort: is missing"],
     [
       [{ hostPort: 0, containerPort: 1 }],
       "portMappings[0].hostPort: must be an integer from 1 to 65535, got 0",
@@ -340,12 +338,12 @@ describe("values", () => {
   });
 
   test.each([
-    [{}, "bandwidth: must have at least one of ingressRate, ingressBurst, egressRate, egressBurst"],
     [[], "bandwidth: must be an object, got []"],
     [{ ingressRate: 0 }, "bandwidth.ingressRate: must be a positive integer, got 0"],
     [{ egressRate: -1 }, "bandwidth.egressRate: must be a positive integer, got -1"],
     [{ egressRate: "1M" }, 'bandwidth.egressRate: must be a positive integer, got "1M"'],
     [{ ingressBurst: 5 }, "bandwidth.ingressBurst: needs ingressRate"],
+    [{ ingressBurst: 5, ingressRate: null }, "bandwidth.ingressBurst: needs ingressRate"],
     [{ ingressRate: 5, egressBurst: 6 }, "bandwidth.egressBurst: needs egressRate"],
   ])("parseNetworkSelections() refuses bandwidth %j [N-4.1.2.1.8b]", (bandwidth, problem) => {
     expect(problemsWith({ bandwidth })).toEqual([problem]);
@@ -366,8 +364,62 @@ describe("values", () => {
     const text =
       '[{"name": "a", "default-route": []}, {"name": "b"}, {"name": "c", "default-route": ["10.0.0.1"]}]';
     expect(() => parse(text)).toThrow(
-      'network selection annotation is invalid: element 3, key "default-route": only one element may have this key: element 1 has it already, this one with ["10.0.0.1"]',
+      'network selection annotation is invalid: element 3, key "default-route": only one element may have the default route of a family: element 1 asks for that of IPv4 already, this one with ["10.0.0.1"]',
     );
+    const [v4, v6] = [{ "default-route": ["10.0.0.1"] }, { "default-route": ["fd00::1"] }];
+    const asking = (...elements: object[]): string =>
+      JSON.stringify(elements.map((element) => ({ name: "a", ...element })));
+    expect(problemsOf(asking(v4, v4))).toHaveLength(1);
+    expect(problemsOf(asking(v4, { "default-route": ["10.0.0.2", "fd00::1"] }))).toHaveLength(1);
+    expect(problemsOf(asking(v6, { "default-route": [] }))).toHaveLength(1);
+  });
+
+  test("parseNetworkSelections() takes default-route of IPv4 on one element and of IPv6 on another, as Multus does (multus.md §2.8)", () => {
+    const text =
+      '[{"name": "a", "default-route": ["10.0.0.1"]}, {"name": "b", "default-route": ["fd00::1"]}]';
+    expect(parse(text).map(({ defaultRoute }) => defaultRoute)).toEqual([
+      ["10.0.0.1"],
+      ["fd00::1"],
+    ]);
+  });
+
+  test.each<[string, unknown]>([
+    ["mac", ""],
+    ["interface", ""],
+    ["interfaceRequest", ""],
+    ["infiniband-guid", ""],
+    ["deviceID", ""],
+    ["ipam-claim-reference", ""],
+    ["namespace", ""],
+    ["ips", []],
+    ["portMappings", []],
+    ["bandwidth", {}],
+    ["bandwidth", { ingressRate: null }],
+    ...[
+      "mac",
+      "interface",
+      "ips",
+      "portMappings",
+      "bandwidth",
+      "cni-args",
+      "default-route",
+      "deviceID",
+      "namespace",
+    ].map((key): [string, unknown] => [key, null]),
+  ])(
+    "parseNetworkSelections() takes %s = %j for absent, as Multus does (multus.md §1.5)",
+    (key, value) => {
+      expect(parseOne({ name: "a", [key]: value })).toEqual({
+        namespace: podNamespace,
+        name: "a",
+        position: 1,
+      });
+    },
+  );
+
+  test("parseNetworkSelections() takes interfaceRequest where interface is empty (multus.md §1.5)", () => {
+    const element = { name: "a", interface: "", interfaceRequest: "old0" };
+    expect(parseOne(element)?.ifName).toBe("old0");
   });
 });
 
@@ -380,14 +432,14 @@ describe("the annotation as a whole", () => {
   );
 
   test("parseNetworkSelections() collects all problems and names the first in its message", () => {
-    const text = '[{"name": "ok"}, {"name": "b", "mac": "zz", "ips": []}, 3]';
+    const text = '[{"name": "ok"}, {"name": "b", "mac": "zz", "ips": ["x"]}, 3]';
     expect(problemsOf(text).map(({ position, key }) => [position, key])).toEqual([
-      [2, "ips"],
+      [2, "ips[0]"],
       [2, "mac"],
       [3, ""],
     ]);
     expect(() => parse(text)).toThrow(
-      'network selection annotation is invalid: element 2, key "ips": must have at least one address; element 2, key "mac": must be a 6-byte or 20-byte hardware address, got "zz"; element 3',
+      'network selection annotation is invalid: element 2, key "ips[0]": must be an IPv4 or IPv6 address with an optional prefix length, got "x"; element 2, key "mac": must be a 6-byte, 8-byte or 20-byte hardware address, got "zz"; element 3',
     );
     expect(() => parse(text)).toThrow(
       expect.objectContaining({ name: "SelectionError", code: 100 }),

@@ -1,8 +1,10 @@
 import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
 import { Problems, withValue } from "#lib/document-error.ts";
+import type { IpFamily } from "#lib/ip.ts";
 import { type Json, quoteValue } from "#lib/json.ts";
 import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { defaultRouteFamilies } from "./default-route-families.ts";
 import { parseSelectionElement } from "./element.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 import {
@@ -123,13 +125,22 @@ function parseList(annotation: string, name: string): Json[] {
   }
 }
 
-/** Only one attachment may have the `default-route` key (§4.1.2.1.9). */
+/**
+ * Only one attachment may have the `default-route` key (§4.1.2.1.9). As in Multus that holds for each IP
+ * family by itself; an empty list asks for both.
+ */
 function defaultRouteProblems(selections: readonly NetworkSelection[]): SelectionProblem[] {
-  const [first, ...others] = selections.filter((selection) => selection.defaultRoute !== undefined);
-  const reason = `only one element may have this key: element ${first?.position} has it already`;
-  return others.map(({ position, defaultRoute }) => ({
-    position,
-    key: "default-route",
-    reason: `${reason}, this one with ${quoteValue(defaultRoute)}`,
-  }));
+  const owners = new Map<IpFamily, number>();
+  return selections.flatMap(({ position, defaultRoute }) => {
+    const wanted = defaultRouteFamilies(defaultRoute);
+    const taken = wanted.find((family) => owners.has(family));
+    if (taken === undefined) {
+      for (const family of wanted) owners.set(family, position);
+      return [];
+    }
+    const reason =
+      `only one element may have the default route of a family: element ${owners.get(taken)} asks for ` +
+      `that of IPv${taken} already, this one with ${quoteValue(defaultRoute)}`;
+    return [{ position, key: "default-route", reason }];
+  });
 }

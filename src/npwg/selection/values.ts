@@ -4,14 +4,13 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseHardwareAddress } from "#npwg/hardware-address.ts";
 import type { Bandwidth, PortMapping } from "./network-selection.ts";
 
-/** At least one address, each with or without a prefix length (§4.1.2.1.3). */
+/** Addresses, each with or without a prefix length (§4.1.2.1.3). */
 export function readIps(fields: FieldReader): string[] | undefined {
   const ips = fields.strings("ips", (text) =>
     tryParseIp(text) === undefined && tryParseCidr(text) === undefined
       ? "must be an IPv4 or IPv6 address with an optional prefix length"
       : undefined,
   );
-  refuseEmpty(fields, "ips", "address");
   return fields.has("ips") ? ips : undefined;
 }
 
@@ -21,9 +20,9 @@ export function readGateways(fields: FieldReader): string[] | undefined {
   return fields.has("default-route") ? gateways : undefined;
 }
 
-/** An Ethernet address, or one of IP over InfiniBand (§4.1.2.1.4). */
+/** An Ethernet address, or one of IP over InfiniBand (§4.1.2.1.4); EUI-64 is Multus' addition. */
 export function readMac(fields: FieldReader): string | undefined {
-  const lengths = { bytes: [6, 20], name: "a 6-byte or 20-byte hardware address" };
+  const lengths = { bytes: [6, 8, 20], name: "a 6-byte, 8-byte or 20-byte hardware address" };
   return readHardwareAddress(fields, "mac", lengths);
 }
 
@@ -45,10 +44,9 @@ function readHardwareAddress(
   return address;
 }
 
-/** At least one mapping (§4.1.2.1.7). */
+/** Ports of the host that lead to the pod's (§4.1.2.1.7). */
 export function readPortMappings(fields: FieldReader): PortMapping[] | undefined {
   const mappings = fields.objects("portMappings").map(readPortMapping);
-  refuseEmpty(fields, "portMappings", "port mapping");
   return fields.has("portMappings") ? mappings : undefined;
 }
 
@@ -62,7 +60,7 @@ function readPortMapping(fields: FieldReader): PortMapping {
 }
 
 function readPort(fields: FieldReader, key: string): number {
-  if (!fields.has(key)) fields.problem(key, "is missing");
+  if (fields.value(key) === undefined) fields.problem(key, "is missing");
   return fields.integer(key, { min: 1, max: 65_535 }) ?? 0;
 }
 
@@ -75,27 +73,23 @@ function readProtocol(fields: FieldReader): PortMapping["protocol"] {
 
 const bandwidthKeys = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"] as const;
 
-/** At least one limit; a burst only with its rate (§4.1.2.1.8). */
+/** Limits of the rates; a burst only with its rate (§4.1.2.1.8). */
 export function readBandwidth(fields: FieldReader): Bandwidth | undefined {
   const limits = fields.object("bandwidth");
   if (limits === undefined) return undefined;
-  if (!bandwidthKeys.some((key) => limits.has(key))) {
-    fields.problem("bandwidth", `must have at least one of ${bandwidthKeys.join(", ")}`);
-  }
   for (const direction of ["ingress", "egress"]) {
-    const needsRate = limits.has(`${direction}Burst`) && !limits.has(`${direction}Rate`);
+    const needsRate = isGiven(limits, `${direction}Burst`) && !isGiven(limits, `${direction}Rate`);
     if (needsRate) limits.problem(`${direction}Burst`, `needs ${direction}Rate`);
   }
   const [ingressRate, ingressBurst, egressRate, egressBurst] = bandwidthKeys.map((key) =>
     limits.integer(key, { min: 1 }),
   );
-  return omitUndefined({ ingressRate, ingressBurst, egressRate, egressBurst });
+  const given = omitUndefined({ ingressRate, ingressBurst, egressRate, egressBurst });
+  return Object.keys(given).length === 0 ? undefined : given;
 }
 
-function refuseEmpty(fields: FieldReader, key: string, element: string): void {
-  const value = fields.value(key);
-  const isEmpty = Array.isArray(value) && value.length === 0;
-  if (isEmpty) fields.problem(key, `must have at least one ${element}`);
+function isGiven(fields: FieldReader, key: string): boolean {
+  return fields.value(key) !== undefined;
 }
 
 function ipProblem(text: string): string | undefined {

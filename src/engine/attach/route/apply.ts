@@ -2,7 +2,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { execute, type NetlinkTransport, type Request } from "#netlink/codec.ts";
 import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
 import { addRoute, deleteRoute, type KernelRoute, listRoutes } from "#netlink/routes.ts";
-import { planDefaultRoute, type RouteEdit, selectedAttachment } from "./plan.ts";
+import { planDefaultRoute, type RouteEdit } from "./plan.ts";
 import { RouteError } from "./route-error.ts";
 import type { RoutedAttachment } from "./route-state.ts";
 import { type DefaultRoutesAfter, routesAfter } from "./routes-after.ts";
@@ -16,7 +16,7 @@ export interface DefaultRouteRequest {
 }
 
 /**
- * Gives the pod's default route to the attachment that requests it, as {@link planDefaultRoute}
+ * Gives the pod's default routes to the attachments that request them, as {@link planDefaultRoute}
  * decides, and returns the default routes that each attachment then has in the kernel, by interface
  * name. Without such a request the kernel is not queried. On failure the routes are as before.
  *
@@ -26,8 +26,7 @@ export async function applyDefaultRoute(
   request: DefaultRouteRequest,
 ): Promise<ReadonlyMap<string, DefaultRoutesAfter>> {
   const { netns, attachments, transport } = request;
-  const selected = selectedAttachment(attachments);
-  if (selected === undefined) return new Map();
+  if (attachments.every(({ requested }) => requested === undefined)) return new Map();
   const links = await listLinks(transport, netns);
   const addresses = await listAddresses(transport, netns);
   const routes = await listAllRoutes(transport, netns);

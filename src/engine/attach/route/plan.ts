@@ -7,6 +7,7 @@ import {
   newDefaultRoute,
   withHops,
 } from "#netlink/routes.ts";
+import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { checkUnowned, needsOnlink } from "./route-checks.ts";
 import { invalidRoute } from "./route-error.ts";
 import {
@@ -30,20 +31,27 @@ interface RoutePlan {
   readonly families: readonly IpFamily[];
 }
 
-/** The attachment that requests the default route. @throws RouteError 100 when there are several */
-export function selectedAttachment(
+/**
+ * The attachment that requests the default route of an IP family.
+ * @throws RouteError 100 when there are several
+ */
+function selectedAttachment(
   attachments: readonly RoutedAttachment[],
+  family: IpFamily,
 ): RoutedAttachment | undefined {
-  const [first, second] = attachments.filter(({ requested }) => requested !== undefined);
+  const [first, second] = attachments.filter(({ requested }) =>
+    defaultRouteFamilies(requested).includes(family),
+  );
   if (first === undefined || second === undefined) return first;
   throw invalidRoute(
-    `both ${first.ifName} and ${second.ifName} are to have the default route; only one attachment can`,
+    `both ${first.ifName} and ${second.ifName} are to have the IPv${family} default route; only one attachment can`,
   );
 }
 
 /**
- * Decides how the default route moves to the attachment that the pod selected for it
- * (multi-network specification v1.1 §4.1.2.1.9). Each family by itself:
+ * Decides how the default route moves to the attachments that the pod selected for it
+ * (multi-network specification v1.1 §4.1.2.1.9). Each family by itself, so that different attachments
+ * may have them:
  *
  * - Named gateways replace the attachment's own default routes, in the order of their metrics; the other
  *   attachments lose theirs. A family without a named gateway is not changed.
@@ -59,23 +67,15 @@ export function planDefaultRoute(
   state: RouteState,
   attachments: readonly RoutedAttachment[],
 ): RoutePlan {
-  const selected = selectedAttachment(attachments);
-  if (selected === undefined) return { edits: [], families: [] };
-  const others = attachments.filter((attachment) => attachment !== selected);
-  const link = state.links.find(({ name }) => name === selected.ifName);
-  const requested = [...new Set((selected.requested ?? []).map(parseIp))];
   const plans = ([4, 6] as const).flatMap((family) => {
-    const gateways = requested.filter((gateway) => ipFamily(gateway) === family);
-    const isEmptyList = requested.length === 0;
-    if (gateways.length === 0 && !isEmptyList) return [];
-    const context = {
-      state,
-      family,
-      link,
-      ifName: selected.ifName,
-      losing: indexesOf(others, state),
-    };
-    const edits = isEmptyList ? keepOwn(context) : useGateways(context, gateways);
+    const selected = selectedAttachment(attachments, family);
+    if (selected === undefined) return [];
+    const others = attachments.filter((attachment) => attachment !== selected);
+    const { ifName, requested = [] } = selected;
+    const link = state.links.find(({ name }) => name === ifName);
+    const context = { state, family, link, ifName, losing: indexesOf(others, state) };
+    const gateways = [...new Set(requested.map(parseIp))].filter((ip) => ipFamily(ip) === family);
+    const edits = requested.length === 0 ? keepOwn(context) : useGateways(context, gateways);
     return edits === undefined ? [] : [{ family, edits }];
   });
   const edits = plans.flatMap((plan) => plan.edits);

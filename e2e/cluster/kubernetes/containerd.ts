@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Daemon } from "../../support/daemon.ts";
+import type { Host } from "../machine/host.ts";
+import { pauseImage } from "../machine/images.ts";
+import type { Command } from "../machine/run.ts";
+import type { NodeRuntime } from "./runtime.ts";
+import { programPath, type Tools } from "./tools.ts";
+
+/** containerd of Debian. */
+export class Containerd implements NodeRuntime {
+  readonly socket = "/run/containerd/containerd.sock";
+  readonly #tools: Tools;
+  #config = "";
+  #daemon: Daemon | undefined;
+
+  constructor(tools: Tools) {
+    this.#tools = tools;
+  }
+
+  async writeFiles(root: string): Promise<void> {
+    this.#config = join(root, "containerd.toml");
+    await writeFile(this.#config, this.#configText());
+  }
+
+  async start(host: Host): Promise<void> {
+    const path = `PATH=${programPath(this.#tools)}`;
+    const command: Command = ["env", path, "containerd", `--config=${this.#config}`];
+    const daemon = await host.startDaemon("containerd", command);
+    this.#daemon = daemon;
+    const version = this.#ctr("version");
+    const ready = async (): Promise<boolean> => (await host.tryRun(version)).exitCode === 0;
+    await daemon.waitUntil("containerd answers", ready, { timeoutMs: 20_000 });
+  }
+
+  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    await this.#daemon?.stop(signal);
+    this.#daemon = undefined;
+  }
+
+  importCommand(): Command {
+    return this.#ctr("--namespace=k8s.io", "images", "import");
+  }
+
+  #ctr(...args: string[]): Command {
+    return [join(this.#tools.debian, "usr/bin/ctr"), `--address=${this.socket}`, ...args];
+  }
+
+  /**
+   * Where a machine gives root no CAP_SYS_RESOURCE, no process may lower its OOM score: hence
+   * restrict_oom_score_adj, and the kubelet's oomScoreAdj of 0.
+   */
+  #configText(): string {
+    return `version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[grpc]
+  address = "${this.socket}"
+
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = "${pauseImage}"
+
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = ["/opt/cni/bin"]
+  conf_dir = "/etc/cni/net.d"
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+  BinaryName = "${join(this.#tools.debian, "usr/sbin/runc")}"
+  SystemdCgroup = false
+`;
+  }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { join } from "node:path";
+import { pauseImage } from "../cluster/machine/images.ts";
+import type { CrioTools } from "./tools.ts";
+
+/** Where CRI-O listens, on the node. */
+export const crioSocket = "/run/crio/crio.sock";
+
+/** CRI-O's image store, on the node. What lies in /run is gone after a reboot. */
+export const storage = {
+  graphRoot: "/var/lib/containers/storage",
+  runRoot: "/run/containers/storage",
+} as const;
+
+/** Without a file of its own, containers/storage looks for the machine's. */
+export const storageConfig = `[storage]
+driver = "vfs"
+graphroot = "${storage.graphRoot}"
+runroot = "${storage.runRoot}"
+`;
+
+/**
+ * Where a machine gives root no CAP_SYS_RESOURCE, no process may lower its OOM score, as the kubelet asks
+ * for critical pods. containerd has a setting for that.
+ */
+export function runcWithoutOomScores({ runc }: CrioTools): string {
+  return `#!/bin/sh
+bundle=
+for argument; do
+  [ "$previous" != --bundle ] || bundle=$argument
+  previous=$argument
+done
+[ -z "$bundle" ] || sed -i 's/"oomScoreAdj":-[0-9]*/"oomScoreAdj":0/' "$bundle/config.json"
+exec ${runc} "$@"
+`;
+}
+
+/**
+ * A configuration that needs nothing of the machine: no SELinux, no AppArmor, no systemd, no hooks.
+ * @param runc the executable to run containers with
+ */
+export function crioConfig(tools: CrioTools, runc: string): string {
+  return `[crio]
+root = "${storage.graphRoot}"
+runroot = "${storage.runRoot}"
+storage_driver = "vfs"
+log_dir = "/var/log/pods"
+version_file = "/run/crio/version"
+version_file_persist = "/var/lib/containers/crio-version"
+clean_shutdown_file = "/var/lib/containers/crio-clean-shutdown"
+
+[crio.api]
+listen = "${crioSocket}"
+stream_port = "0"
+
+[crio.runtime]
+cgroup_manager = "cgroupfs"
+conmon = "${tools.conmon}"
+conmon_cgroup = "pod"
+conmon_env = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH=${tools.libraries}"]
+selinux = false
+apparmor_profile = "unconfined"
+drop_infra_ctr = true
+hooks_dir = []
+irqbalance_config_restore_file = "disable"
+namespaces_dir = "/run/crio/namespaces"
+container_exits_dir = "/run/crio/exits"
+container_attach_socket_dir = "/run/crio/attach"
+pinns_path = "${join(tools.crio, "pinns")}"
+default_runtime = "runc"
+
+[crio.runtime.runtimes.runc]
+runtime_path = "${runc}"
+runtime_root = "/run/runc"
+monitor_path = "${tools.conmon}"
+monitor_cgroup = "pod"
+monitor_env = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH=${tools.libraries}"]
+
+[crio.image]
+pause_image = "${pauseImage}"
+pause_command = "/pause"
+
+[crio.network]
+network_dir = "/etc/cni/net.d/"
+plugin_dirs = ["/opt/cni/bin/"]
+
+[crio.nri]
+enable_nri = false
+`;
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { randomUUID } from "node:crypto";
+import { cp, mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { makeCgroups } from "../cluster/machine/cgroups.ts";
+import { Host } from "../cluster/machine/host.ts";
+import { writePauseImage } from "../cluster/machine/images.ts";
+import { Reaper } from "../cluster/machine/reaper.ts";
+import type { Command } from "../cluster/machine/run.ts";
+import type { Daemon } from "../support/daemon.ts";
+import { manifestText } from "../support/manifests.ts";
+import { distPath, nodeBinary } from "../support/paths.ts";
+import { Crio } from "./crio.ts";
+import { CrioPod, type PodOptions } from "./pod.ts";
+import { type CrioTools, prepareCrioTools } from "./tools.ts";
+
+const confDir = "/etc/cni/net.d";
+const manifestsDir = "/etc/plexus/manifests";
+const configFile = "/etc/plexus/config.yaml";
+
+/** plexusd's configuration: nothing else on the node is still to write a primary CNI's. */
+const plexusConfig = { primary: { settleMs: 0 } };
+
+/** The name of the primary CNI's network. */
+const primaryName = "primary";
+
+const primaryNetwork = {
+  // GC exists since this version.
+  cniVersion: "1.1.0",
+  name: primaryName,
+  plugins: [
+    {
+      type: "bridge",
+      bridge: "cni0",
+      isGateway: true,
+      ipam: { type: "host-local", ranges: [[{ subnet: "10.244.0.0/24" }]] },
+    },
+  ],
+};
+
+/** A line of plexusd's log that reports a call. */
+interface LoggedCall {
+  readonly command?: string;
+  readonly podName?: string;
+  readonly msg: string;
+}
+
+/** A machine with CRI-O and, once started, plexusd, that can be killed and booted again. */
+export class CrioNode implements AsyncDisposable {
+  /** What a reboot keeps, seen from outside: the node's /etc/cni is `${root}/etc/cni`, and so on. */
+  readonly root: string;
+  /** The control group to keep pods in. */
+  readonly cgroup: string;
+  readonly #tools: CrioTools;
+  readonly #reaper: Reaper;
+  readonly #pauseImage: string;
+  readonly #crio: Crio;
+  #host: Host | undefined;
+  #plexusd: Daemon | undefined;
+
+  private constructor(tools: CrioTools, directory: string, pauseImageArchive: string) {
+    this.#tools = tools;
+    this.#crio = new Crio(tools);
+    this.root = join(directory, "node");
+    this.cgroup = basename(directory);
+    this.#reaper = new Reaper({ directory, cgroup: this.cgroup });
+    this.#pauseImage = pauseImageArchive;
+  }
+
+  /** A node that has booted, with CRI-O and a primary CNI, and without Plexus. */
+  static async create(): Promise<CrioNode> {
+    const tools = await prepareCrioTools();
+    const directory = await mkdtemp(join(tmpdir(), "plexus-crio-"));
+    const node = new CrioNode(tools, directory, await writePauseImage(tools.init, directory));
+    try {
+      await node.#writeFiles();
+      await node.boot();
+      return node;
+    } catch (error) {
+      await node[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** The host that the node runs on. @throws Error while the node is down */
+  get host(): Host {
+    if (this.#host === undefined) throw new Error("the node is down");
+    return this.#host;
+  }
+
+  /** Boots the node, which must be down, with the files that the last boot has left; no plexusd. */
+  async boot(): Promise<void> {
+    await writeFile(this.at("boot-id"), `${randomUUID()}\n`);
+    const setup = join(import.meta.dirname, "../cluster/kubernetes/node-setup.sh");
+    this.#host = await Host.start({
+      name: "crio-node",
+      init: this.#tools.init,
+      logs: process.env.PLEXUS_E2E_LOGS ?? join(dirname(this.root), "logs"),
+      setup: await readFile(setup, "utf8"),
+      args: [this.root],
+    });
+    await this.host.run([...this.#crio.importCommand(), this.#pauseImage]);
+    await this.startCrio();
+  }
+
+  /** Ends everything on the node at once: a power cut. */
+  async powerOff(): Promise<void> {
+    await this.#host?.kill();
+    await this.#crio.stop();
+    this.#host = undefined;
+    this.#plexusd = undefined;
+  }
+
+  /** Starts CRI-O, which must not be running, and waits until it answers. */
+  async startCrio(): Promise<void> {
+    await this.#crio.start(this.host);
+  }
+
+  /** Stops CRI-O. Pods stay. */
+  async stopCrio(): Promise<void> {
+    await this.#crio.stop();
+  }
+
+  /** Stops CRI-O and starts it again: it then checks its pods and collects garbage. */
+  async restartCrio(): Promise<void> {
+    await this.stopCrio();
+    await this.startCrio();
+  }
+
+  /** Whether CRI-O would start pods. */
+  async isNetworkReady(): Promise<boolean> {
+    interface Condition {
+      readonly type: string;
+      readonly status?: boolean;
+    }
+    const { status } = await this.call<{ status: { conditions: Condition[] } }>("Status");
+    return status.conditions.some(({ type, status }) => type === "NetworkReady" && status === true);
+  }
+
+  /** Starts plexusd, and waits until CRI-O calls Plexus. */
+  async startPlexusd(): Promise<void> {
+    await this.startPlexusdWithoutConf("--cni-conf-dir", confDir);
+    await this.waitForNetwork(primaryName);
+  }
+
+  /** Starts plexusd without letting it write the node's CNI configuration. */
+  async startPlexusdWithoutConf(...flags: string[]): Promise<void> {
+    const command: Command = [nodeBinary(), distPath("plexusd.js")];
+    const own = ["--config", configFile, "--manifests", manifestsDir, "--http", "off"];
+    const daemon = await this.host.startDaemon("plexusd", [...command, ...own, ...flags]);
+    this.#plexusd = daemon;
+    await daemon.waitUntil("plexusd serves", () => daemon.log.includes("plexusd serves"));
+  }
+
+  /** Waits until CRI-O's default network is ours, under this name. */
+  async waitForNetwork(name: string): Promise<void> {
+    await this.#crio.waitForNetwork(name);
+  }
+
+  /** Stops plexusd; the node's configuration stays. */
+  async stopPlexusd(): Promise<void> {
+    await this.#plexusd?.stop();
+    this.#plexusd = undefined;
+  }
+
+  /** The calls that plexusd has answered since its start: `ADD web`, `GC`; `ADD web failed`. */
+  calls(): string[] {
+    const lines = (this.#plexusd?.log ?? "").split("\n").filter((line) => line.startsWith("{"));
+    return lines
+      .map((line) => JSON.parse(line) as LoggedCall)
+      .filter(({ command, msg }) => command !== undefined && /^\w+ (done|failed)/.test(msg))
+      .map(({ command, podName, msg }) =>
+        [command, podName, msg.includes(" failed") ? "failed" : undefined]
+          .filter((part) => part !== undefined)
+          .join(" "),
+      );
+  }
+
+  /** Writes a manifest for plexusd: objects become one YAML document each. */
+  async manifest(name: string, ...objects: object[]): Promise<void> {
+    await writeFile(this.at(`${manifestsDir}/${name}.yaml`), manifestText(objects));
+  }
+
+  /** Starts a pod's sandbox. @throws Error when CRI-O refuses */
+  async runPod(name: string, options?: PodOptions): Promise<CrioPod> {
+    return CrioPod.run(this, name, options);
+  }
+
+  /** Calls a method of CRI-O's RuntimeService. @throws Error with its message when it fails */
+  async call<T = unknown>(method: string, request?: object): Promise<T> {
+    return this.#crio.call<T>(method, request);
+  }
+
+  /** The path of a file that a reboot keeps, seen from outside. */
+  at(path: string): string {
+    return join(this.root, path);
+  }
+
+  /** What attachments have left on the node: leases, cached results, records, veths. */
+  async remains(): Promise<string[]> {
+    const leases = await this.#filesBelow("var/lib/cni/networks", /\/[\d.]+$/);
+    const results = await this.#filesBelow("var/lib/cni/results", /./);
+    const records = await this.#filesBelow("var/lib/plexus", /\.(json|teardown)$/);
+    const links = await this.host.run(["ip", "-oneline", "link", "show", "type", "veth"]);
+    return [...leases, ...results, ...records, ...links.split("\n").filter((line) => line !== "")];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.powerOff();
+    await this.#reaper.reap();
+  }
+
+  async #filesBelow(directory: string, pattern: RegExp): Promise<string[]> {
+    const names = await readdir(this.at(directory), { recursive: true }).catch(() => []);
+    return names.map((name) => join(directory, name)).filter((path) => pattern.test(path));
+  }
+
+  async #writeFiles(): Promise<void> {
+    for (const place of [confDir, manifestsDir]) await mkdir(this.at(place), { recursive: true });
+    await cp(this.#tools.cniPlugins, this.at("opt/cni/bin"), { recursive: true });
+    await cp(distPath("plexus"), this.at("opt/cni/bin/plexus"));
+    await writeFile(this.at(`${confDir}/10-primary.conflist`), JSON.stringify(primaryNetwork));
+    await writeFile(this.at(configFile), JSON.stringify(plexusConfig));
+    await writeFile(this.at("machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
+    await this.#crio.writeFiles(this.root);
+    await makeCgroups(this.cgroup);
+  }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { readFile, writeFile } from "node:fs/promises";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { nad } from "../support/manifests.ts";
+import { waitUntil } from "../support/wait.ts";
+import { CrioNode } from "./node.ts";
+import { prepareCrioTools } from "./tools.ts";
+
+const conf = "/etc/cni/net.d/00-plexus.conflist";
+const address = /^10\.244\.0\.\d+$/;
+
+/** A bridge of its own, without addresses: its MAC address changes as pods come and go. */
+const storage = { cniVersion: "1.0.0", name: "storage", type: "bridge", bridge: "storage0" };
+
+/** The same by a plugin whose DELs fail as long as there is such a file. */
+const flaky = { ...storage, name: "flaky", type: "flaky", bridge: "flaky0" };
+const flakyFails = "/run/flaky-fails";
+const flakyPlugin = `#!/bin/sh
+if [ "$CNI_COMMAND" = DEL ] && [ -e ${flakyFails} ]; then
+  echo '{"cniVersion":"1.0.0","code":117,"msg":"switched off"}'
+  exit 1
+fi
+exec /opt/cni/bin/bridge
+`;
+
+// A build of CRI-O from source comes first where there is none in the cache.
+beforeAll(async () => void (await prepareCrioTools()));
+
+/** A node whose CRI-O has the primary CNI alone. */
+async function startNode(): Promise<CrioNode> {
+  const node = await CrioNode.create();
+  onTestFinished(() => node[Symbol.asyncDispose]());
+  await node.manifest("networks", nad("storage", storage), nad("flaky", flaky));
+  await writeFile(node.at("opt/cni/bin/flaky"), flakyPlugin, { mode: 0o755 });
+  return node;
+}
+
+/** A node whose CRI-O calls Plexus. */
+async function startPlexusNode(): Promise<CrioNode> {
+  const node = await startNode();
+  await node.startPlexusd();
+  return node;
+}
+
+test("a pod gets its networks, CHECK finds them right after ADD, and DEL leaves nothing", async () => {
+  const node = await startPlexusNode();
+  const pod = await node.runPod("web", { networks: "storage" });
+  expect(await pod.links()).toEqual(["eth0", "net1"]);
+  expect(await pod.ip()).toMatch(address);
+  await pod.remove();
+  const own = node.calls().filter((call) => call.endsWith("web"));
+  expect(own).toEqual(["ADD web", "CHECK web", "DEL web"]);
+  expect(await node.remains()).toEqual([]);
+});
+
+test("pods that start together all start, although the MAC address of their bridge changes meanwhile", async () => {
+  const node = await startPlexusNode();
+  const names = Array.from({ length: 12 }, (_, index) => `together-${index}`);
+  const pods = await Promise.all(names.map((name) => node.runPod(name, { networks: "storage" })));
+  await Promise.all(pods.map((pod) => pod.remove()));
+  expect(await node.remains()).toEqual([]);
+});
+
+test("CRI-O is ready for pods once plexusd is, and has then collected what no pod has any more", async () => {
+  const node = await startPlexusNode();
+  await node.stopCrio();
+  await attachWithoutCrio(node, "forgotten");
+  expect(await node.remains()).not.toEqual([]);
+  await node.stopPlexusd();
+  await node.startCrio();
+  expect(await node.isNetworkReady()).toBe(false);
+  await node.startPlexusd();
+  await waitUntil("the network is ready", () => node.isNetworkReady());
+  expect(node.calls()).toEqual(expect.arrayContaining(["STATUS", "GC"]));
+  expect(await node.remains()).toEqual([]);
+});
+
+test("pods from before Plexus keep their network when CRI-O restarts, and lose it when they go", async () => {
+  const node = await startNode();
+  const before = await node.runPod("before");
+  await node.startPlexusd();
+  const after = await node.runPod("after", { networks: "storage" });
+  const addresses = [await before.ip(), await after.ip()];
+  await node.restartCrio();
+  await waitUntil("garbage is collected", () => node.calls().includes("GC"));
+  expect([await before.ip(), await after.ip()]).toEqual(addresses);
+  expect(await before.links()).toEqual(["eth0"]);
+  expect(await after.links()).toEqual(["eth0", "net1"]);
+  expect(node.calls().filter((call) => call.includes("failed"))).toEqual([]);
+  for (const pod of [before, after]) await pod.remove();
+  expect(await node.remains()).toEqual([]);
+});
+
+test("an upgrade from a release whose network was called plexus takes no pod's network", async () => {
+  const node = await startNode();
+  const before = await node.runPod("before");
+  await node.startPlexusdWithoutConf();
+  const plugin = { type: "plexus", clusterNetwork: "/etc/cni/net.d/10-primary.conflist" };
+  const old = { cniVersion: "1.1.0", name: "plexus", plugins: [plugin] };
+  await writeFile(node.at(conf), JSON.stringify(old));
+  await node.waitForNetwork("plexus");
+  const former = await node.runPod("former", { networks: "storage" });
+  const addresses = [await before.ip(), await former.ip()];
+  await node.stopPlexusd();
+  await node.startPlexusd();
+  expect(JSON.parse(await readFile(node.at(conf), "utf8"))).toMatchObject({ name: "primary" });
+  await node.restartCrio();
+  await waitUntil("garbage is collected", () => node.calls().includes("GC"));
+  expect([await before.ip(), await former.ip()]).toEqual(addresses);
+  expect(await former.links()).toEqual(["eth0", "net1"]);
+  expect(node.calls().filter((call) => call.includes("failed"))).toEqual([]);
+  for (const pod of [before, former]) await pod.remove();
+  expect(await node.remains()).toEqual([]);
+});
+
+test("what a failing DEL leaves is detached by a later call, although CRI-O asks no more", async () => {
+  const node = await startPlexusNode();
+  const pod = await node.runPod("stubborn", { networks: "flaky" });
+  await node.host.run(["touch", flakyFails]);
+  await expect(pod.stop()).rejects.toThrow("switched off");
+  await node.host.run(["rm", flakyFails]);
+  await waitUntil("a pod's DEL has detached the leftover", async () => {
+    await (await node.runPod("other")).remove();
+    return (await node.remains()).every((path) => !path.startsWith(`var/lib/plexus/${pod.id}`));
+  });
+  await pod.remove();
+  expect(await node.remains()).toEqual([]);
+});
+
+test("while plexusd is away, pods are detached, and others start as soon as it is back", async () => {
+  const node = await startPlexusNode();
+  const first = await node.runPod("first", { networks: "storage" });
+  const second = await node.runPod("second", { networks: "storage" });
+  await node.stopPlexusd();
+  await first.remove();
+  const third = node.runPod("third", { networks: "storage" });
+  await node.startPlexusd();
+  expect(await (await third).links()).toEqual(["eth0", "net1"]);
+  await node.stopPlexusd();
+  const restarted = node.restartCrio();
+  await node.startPlexusd();
+  await restarted;
+  expect(await second.ip()).toMatch(address);
+  for (const pod of [second, await third]) await pod.remove();
+  expect(await node.remains()).toEqual([]);
+});
+
+test("after a power cut CRI-O detaches its pods before plexusd is there", async () => {
+  const node = await startPlexusNode();
+  await node.runPod("first", { networks: "storage" });
+  await node.runPod("second", { networks: "flaky" });
+  await node.powerOff();
+  await node.boot();
+  await waitUntil("everything is detached", async () => (await node.remains()).length === 0);
+  await node.startPlexusd();
+  const pod = await node.runPod("third", { networks: "storage,flaky" });
+  expect(await pod.links()).toEqual(["eth0", "net1", "net2"]);
+  await pod.remove();
+  expect(await node.remains()).toEqual([]);
+});
+
+/** An attachment that CRI-O knows nothing of, as if it had lost its own state. */
+async function attachWithoutCrio(node: CrioNode, containerId: string): Promise<void> {
+  const { plugins, ...list } = JSON.parse(await readFile(node.at(conf), "utf8"));
+  await node.host.run(["ip", "netns", "add", containerId]);
+  await node.host.run(["/opt/cni/bin/plexus"], {
+    input: JSON.stringify({ ...list, ...plugins[0] }),
+    env: {
+      CNI_COMMAND: "ADD",
+      CNI_CONTAINERID: containerId,
+      CNI_NETNS: `/run/netns/${containerId}`,
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/opt/cni/bin",
+    },
+  });
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { copyFile, cp, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { initProgram } from "../cluster/kubernetes/tools.ts";
+import { cachedDirectory } from "../cluster/machine/cache.ts";
+import { crioDebianRoot, debianRoot } from "../cluster/machine/debian.ts";
+import { run } from "../cluster/machine/run.ts";
+
+/** Where the programs lie that a node with CRI-O is made of. */
+export interface CrioTools {
+  /** crio, pinns, and cri: see client/main.go. */
+  readonly crio: string;
+  readonly conmon: string;
+  /** Libraries of conmon. */
+  readonly libraries: string;
+  readonly runc: string;
+  /** The reference CNI plugins. */
+  readonly cniPlugins: string;
+  /** A static init: see cluster/machine/init.c. */
+  readonly init: string;
+}
+
+const module = "github.com/cri-o/cri-o";
+
+/** Of this release alone, of the new numbering, the Go module is served. */
+const version = "v1.34.0";
+
+/** Leave out what needs libraries that the machine may not have. */
+const buildTags = [
+  "containers_image_openpgp",
+  "containers_image_ostree_stub",
+  "exclude_graphdriver_btrfs",
+  "btrfs_noversion",
+];
+
+/** Finds all programs, and builds or downloads those that are not in the cache yet. */
+export async function prepareCrioTools(): Promise<CrioTools> {
+  const [crio, debian, own] = await Promise.all([crioDirectory(), debianRoot(), crioDebianRoot()]);
+  const conmon = join(own, "usr/bin/conmon");
+  const libraries = join(own, "usr/lib", await multiarchName());
+  await run([conmon, "--version"], { env: { LD_LIBRARY_PATH: libraries } });
+  return {
+    crio,
+    conmon,
+    libraries,
+    runc: join(debian, "usr/sbin/runc"),
+    cniPlugins: join(debian, "usr/lib/cni"),
+    init: await initProgram(),
+  };
+}
+
+async function multiarchName(): Promise<string> {
+  return (await run(["cc", "-print-multiarch"])).trim();
+}
+
+async function crioDirectory(): Promise<string> {
+  const client = join(import.meta.dirname, "client/main.go");
+  const inputs = [await run(["go", "version"]), version, await readFile(client)];
+  return cachedDirectory("crio", inputs, (directory) => buildCrio(client, directory));
+}
+
+/** Builds in a copy of the module, so that its own go.mod decides about every version, the client's too. */
+async function buildCrio(client: string, directory: string): Promise<void> {
+  process.stderr.write(`building CRI-O ${version} from source, once: this takes minutes\n`);
+  const downloaded = await run(["go", "mod", "download", "-json", `${module}@${version}`], {
+    cwd: directory,
+  });
+  const { Dir: origin } = JSON.parse(downloaded) as { Dir: string };
+  const source = await mkdtemp(join(tmpdir(), "plexus-crio-"));
+  try {
+    await cp(origin, source, { recursive: true });
+    await run(["chmod", "-R", "u+w", source]);
+    await mkdir(join(source, "cmd/cri"));
+    await copyFile(client, join(source, "cmd/cri/main.go"));
+    const flags = ["-trimpath", "-ldflags", "-s -w", "-tags", buildTags.join(" ")];
+    await run(["go", "build", ...flags, "-o", `${directory}/`, "./cmd/crio", "./cmd/cri"], {
+      cwd: source,
+      env: { GOFLAGS: "-buildvcs=false" },
+    });
+    await run(["make", "-C", join(source, "pinns")]);
+    await copyFile(join(source, "bin/pinns"), join(directory, "pinns"));
+    await run([join(directory, "crio"), "--version"]);
+  } finally {
+    await rm(source, { recursive: true, force: true });
+  }
+}

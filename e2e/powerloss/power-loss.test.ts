@@ -1,0 +1,48 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { runTasks } from "./run.ts";
+import { stories } from "./stories.ts";
+import type { Task, TaskResult } from "./worker.ts";
+
+const [first, second] = stories;
+if (first === undefined || second === undefined) throw new Error("there are no stories");
+const short = {
+  survivals: ["everything", "only what was synced"],
+  recoveries: ["DEL by plexusd", "DEL before plexusd"],
+} as const;
+const tasks = {
+  whole: { ...short, story: second },
+  withoutFiles: {
+    story: second,
+    survivals: ["names without content"],
+    recoveries: ["DEL by plexusd"],
+    without: "files",
+  },
+  withoutDirectories: {
+    story: second,
+    survivals: ["only what was synced"],
+    recoveries: ["DEL by plexusd"],
+    without: "directories",
+  },
+} as const satisfies Record<string, Task>;
+
+let results: Record<keyof typeof tasks, TaskResult>;
+
+beforeAll(async () => {
+  const names = Object.keys(tasks);
+  const all = await runTasks(Object.values(tasks));
+  results = Object.fromEntries(all.map((result, n) => [names[n], result])) as typeof results;
+});
+
+test("a power loss at any operation of an ADD and a DEL leaves what is detached after it", () => {
+  expect(results.whole.leaks).toEqual([]);
+  expect(results.whole.recoveries).toBeGreaterThan(40);
+});
+
+describe("the test sees that something is left had not been synced", () => {
+  test.each([
+    ["records and plans", "withoutFiles"],
+    ["their directory", "withoutDirectories"],
+  ] as const)("%s", (_, name) => {
+    expect(results[name].leaks.flatMap(({ left }) => left).join("\n")).toContain("/var/lib/cni/");
+  });
+});

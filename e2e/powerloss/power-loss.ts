@@ -1,0 +1,194 @@
+import { parse } from "node:path";
+import { parseStateFileName } from "#lib/files/state-files.ts";
+import { type DiskOperation, rootInode } from "./disk/operations.ts";
+import { Tree } from "./disk/tree.ts";
+
+/** A file of the disk; one without content is a directory. */
+interface SavedFile {
+  readonly path: string;
+  readonly mode: number;
+  /** Base64. */
+  readonly content?: string;
+}
+
+/** A disk as a power loss may leave it. */
+export interface Remains {
+  /** How many operations had been made. */
+  readonly after: number;
+  /** What became of those that no fsync had covered. */
+  readonly survives: Survival;
+  readonly files: readonly SavedFile[];
+}
+
+/**
+ * What becomes of operations that no fsync has covered. A directory entry (creation, rename, removal)
+ * is covered by an fsync of the directory, content by one of the file.
+ */
+export const survivals = {
+  everything: "all that was done is there",
+  "only what was synced": "nothing is there but what an fsync had covered",
+  "names without content": "all entries are there, contents only where synced",
+  "half of the content": "the same with half of each write that was not synced",
+  "one entry lost": "all is there but for one entry that was not synced",
+  "one entry kept": "of the entries that were not synced only one is there, and all contents",
+  "no leases": "the first of these, but IPAM has lost what it had written since the start",
+} as const;
+export type Survival = keyof typeof survivals;
+
+/** Which operations are there after a power loss, and how much of a write. */
+type Filter = (operation: DiskOperation, index: number) => "whole" | "half" | "no";
+
+/** A log of operations from which power losses are made. */
+export interface Recording {
+  readonly operations: readonly DiskOperation[];
+  /** The number of operations that had been made, and were durable, at the start. */
+  readonly start: number;
+}
+
+/** Below this directory IPAM has its leases; it syncs nothing, but they may be durable at any time. */
+export const leasesName = "cni";
+
+/** Every disk that a power loss may leave after any of the operations, each content once. */
+export function* everyRemains(
+  recording: Recording,
+  wanted: readonly Survival[] = Object.keys(survivals) as Survival[],
+): Generator<Remains> {
+  const seen = new Set<string>();
+  for (let after = recording.start; after <= recording.operations.length; after++) {
+    for (const { survives, filter } of filtersAt(recording, after)) {
+      if (!wanted.includes(survives)) continue;
+      const files = filesAfter(recording.operations.slice(0, after), filter);
+      const key = JSON.stringify(files.filter(({ path }) => isRead(path)));
+      if (seen.has(key)) continue;
+      seen.add(key);
+      yield { after, survives, files };
+    }
+  }
+}
+
+/** Whether anybody looks at a file after a restart: nobody does at locks, at temporary files and where IPAM goes on. */
+function isRead(path: string): boolean {
+  const { base: name } = parse(path);
+  if (path.startsWith(`${leasesName}/`)) return !/^(lock|last_reserved_ip\..*)$/.test(name);
+  const kind = parseStateFileName(name)?.kind;
+  return kind === undefined || !["temporary", "sandbox-lock", "gc-lock"].includes(kind);
+}
+
+/** The log as it would be had nothing of a kind been synced: what the test has to notice. */
+export function withoutSyncs(
+  { operations, start }: Recording,
+  of: "files" | "directories",
+): Recording {
+  const directories = new Set([rootInode, ...directoriesOf(operations)]);
+  const isMeant = (inode: number): boolean => directories.has(inode) === (of === "directories");
+  const changed = operations.map(
+    (operation, index): DiskOperation =>
+      index >= start && operation.kind === "sync" && isMeant(operation.inode)
+        ? { kind: "mark", text: "no fsync" }
+        : operation,
+  );
+  return { operations: changed, start };
+}
+
+function filtersAt(
+  { operations, start }: Recording,
+  after: number,
+): { survives: Survival; filter: Filter }[] {
+  const covered = coverage(operations.slice(0, after));
+  const leases = leaseInodes(operations);
+  const isDurable: (operation: DiskOperation, index: number) => boolean = (operation, index) =>
+    index < start || isLease(operation, leases) || index < (covered.get(targetOf(operation)) ?? 0);
+  const isEntry = (operation: DiskOperation): boolean => "entry" in operation;
+  const unless =
+    (lost: (operation: DiskOperation, index: number) => "half" | "no" | false): Filter =>
+    (operation, index) =>
+      isDurable(operation, index) ? "whole" : lost(operation, index) || "whole";
+  const loose = operations
+    .slice(0, after)
+    .flatMap((operation, index) =>
+      isEntry(operation) && !isDurable(operation, index) ? index : [],
+    );
+  return [
+    { survives: "everything", filter: () => "whole" },
+    { survives: "only what was synced", filter: unless(() => "no") },
+    { survives: "names without content", filter: unless((o) => !isEntry(o) && "no") },
+    { survives: "half of the content", filter: unless((o) => !isEntry(o) && "half") },
+    ...loose.map((lost) => ({
+      survives: "one entry lost" as const,
+      filter: unless((_, index) => index === lost && "no"),
+    })),
+    ...loose.map((kept) => ({
+      survives: "one entry kept" as const,
+      filter: unless((o, index) => isEntry(o) && index !== kept && "no"),
+    })),
+    {
+      survives: "no leases",
+      filter: (o, index) => (index >= start && isLease(o, leases) ? "no" : "whole"),
+    },
+  ];
+}
+
+/** The inode whose fsync makes an operation durable: the directory's, or the file's. */
+function targetOf(operation: DiskOperation): number {
+  if ("entry" in operation) return operation.entry.parent;
+  return operation.kind === "mark" ? 0 : operation.inode;
+}
+
+/** For each inode, how many of the first operations are durable. */
+function coverage(operations: readonly DiskOperation[]): Map<number, number> {
+  const covered = new Map<number, number>();
+  for (const operation of operations)
+    if (operation.kind === "sync")
+      covered.set(operation.inode, Math.max(covered.get(operation.inode) ?? 0, operation.covers));
+  return covered;
+}
+
+/** The inodes of the leases' directory and of all that was ever in it. */
+function leaseInodes(operations: readonly DiskOperation[]): Set<number> {
+  const inodes = new Set<number>();
+  for (const operation of operations) {
+    if (operation.kind !== "create") continue;
+    const { parent, name } = operation.entry;
+    if (inodes.has(parent) || (parent === rootInode && name === leasesName))
+      inodes.add(operation.inode);
+  }
+  return inodes;
+}
+
+function isLease(operation: DiskOperation, leases: ReadonlySet<number>): boolean {
+  return leases.has(targetOf(operation));
+}
+
+function directoriesOf(operations: readonly DiskOperation[]): number[] {
+  return operations.flatMap((o) => (o.kind === "create" && o.directory ? o.inode : []));
+}
+
+function filesAfter(operations: readonly DiskOperation[], filter: Filter): SavedFile[] {
+  const tree = new Tree();
+  for (const [index, operation] of operations.entries()) {
+    tree.prepare(operation);
+    const much = filter(operation, index);
+    if (much === "whole") tree.apply(operation);
+    else if (much === "half" && operation.kind === "write") tree.apply(halfOf(operation));
+  }
+  return [...tree.files()]
+    .map(({ path, mode, content, entries }) => ({
+      path,
+      mode,
+      ...(entries === undefined && { content: content.toString("base64") }),
+    }))
+    .filter((file) => !isHalfMadeLease(file));
+}
+
+/**
+ * host-local makes a lease and then writes into it whose it is. What a power loss in between leaves
+ * nobody but host-local itself could take away.
+ */
+function isHalfMadeLease({ path, content }: SavedFile): boolean {
+  return path.startsWith(`${leasesName}/`) && content === "" && isRead(path);
+}
+
+function halfOf(write: DiskOperation & { kind: "write" }): DiskOperation {
+  const data = Buffer.from(write.data, "base64");
+  return { ...write, data: data.subarray(0, data.length >> 1).toString("base64") };
+}

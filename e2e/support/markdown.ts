@@ -1,0 +1,22 @@
+import { readFile, writeFile } from "node:fs/promises";
+
+/** A table; every column but the first is of numbers. */
+export function markdownTable(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+  const rule = line(head.map((_, n) => (n === 0 ? "---" : "---:")));
+  return [line(head), rule, ...rows.map(line)].join("\n");
+}
+
+/** Replaces what is between `<!-- NAME -->` and `<!-- end of NAME -->`. @throws Error when the page has no such section */
+export async function replaceSection(path: string, name: string, text: string): Promise<void> {
+  const page = await readFile(path, "utf8");
+  const section = new RegExp(`(<!-- ${name} -->)[\\s\\S]*(<!-- end of ${name} -->)`);
+  if (!section.test(page)) throw new Error(`${path} has no section ${name}`);
+  await writeFile(
+    path,
+    page.replace(section, (_, from, to) => `${from}\n\n${text}\n\n${to}`),
+  );
+}

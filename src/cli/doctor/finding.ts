@@ -1,0 +1,8 @@
+/** What one check of `plexusctl doctor` has found. */
+export interface Finding {
+  /** What was looked at: `node configuration`. */
+  readonly check: string;
+  readonly verdict: "ok" | "warning" | "problem";
+  /** One sentence; of a problem also what to do. */
+  readonly text: string;
+}

@@ -1,0 +1,67 @@
+import type { NodeReport } from "#daemon/report/node-report.ts";
+import type { Finding } from "./finding.ts";
+
+/** What plexusd's own report says, check by check. */
+export function reportFindings(report: NodeReport): Finding[] {
+  return [
+    plexusd(report),
+    nodeConfiguration(report),
+    source(report),
+    ...report.unseenPaths.map((text): Finding => ({ check: "mounts", verdict: "problem", text })),
+    leftovers(report),
+    ...report.damagedRecords.map(
+      (text): Finding => ({
+        check: "records",
+        verdict: "problem",
+        text: `${text}: what it held may have to be released by hand`,
+      }),
+    ),
+    unattachedPods(report),
+  ];
+}
+
+function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeReport): Finding {
+  const text = `${version} (${commit}) on ${node}, up ${uptimeSeconds} s, `;
+  return notReady.length === 0
+    ? { check: "plexusd", verdict: "ok", text: `${text}ready` }
+    : { check: "plexusd", verdict: "problem", text: `${text}not ready: ${notReady.join("; ")}` };
+}
+
+const steps: Readonly<Record<string, string>> = {
+  shadowed: ": remove that file, or give it a name that sorts after 00-plexus.conflist",
+  missing: ": find out what removes the file",
+  "foreign-rename": ": find out what renames the file, most likely another meta-plugin",
+};
+
+function nodeConfiguration({ conf, dirs }: NodeReport): Finding {
+  const check = "node configuration";
+  if (conf === undefined) {
+    return { check, verdict: "warning", text: "plexusd does not write it: it was started without" };
+  }
+  const primary = conf.primary === undefined ? "" : `; the default network is ${conf.primary}`;
+  const text = `${conf.state} in ${dirs.cniConfDir}: ${conf.reason}${primary}`;
+  if (conf.state === "active") return { check, verdict: "ok", text };
+  return { check, verdict: "problem", text: `${text}${steps[conf.state] ?? ""}` };
+}
+
+function source({ sourceProblem }: NodeReport): Finding {
+  const check = "pods and definitions";
+  if (sourceProblem === undefined) return { check, verdict: "ok", text: "can be looked up" };
+  const text = `${sourceProblem}: see whether this node reaches the API server, and the rights of plexusd's service account`;
+  return { check, verdict: "problem", text };
+}
+
+function leftovers({ leftovers: count, attachments }: NodeReport): Finding {
+  const check = "records";
+  const text = `${attachments} attachments are recorded`;
+  if (count === 0) return { check, verdict: "ok", text: `${text}, none of a sandbox that is gone` };
+  const step = "plexusctl records --orphans names them, plexusctl gc detaches them now";
+  return { check, verdict: "warning", text: `${text}; ${count} sandboxes are gone: ${step}` };
+}
+
+function unattachedPods({ unattachedPods: count }: NodeReport): Finding {
+  const check = "running pods";
+  if (count === 0) return { check, verdict: "ok", text: "none lacks a network that it asks for" };
+  const text = `${count} lack networks that they ask for, as they were started when the container runtime did not call Plexus: their events (NotAttached) name them; delete them, so that they start anew`;
+  return { check, verdict: "warning", text };
+}

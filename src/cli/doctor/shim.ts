@@ -1,0 +1,44 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import type { NodeReport } from "#daemon/report/node-report.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { executableNames } from "#lib/files/default-paths.ts";
+import type { Finding } from "./finding.ts";
+
+const timeoutMs = 5000;
+
+/** Whether the shim that the container runtime executes is there, and of plexusd's release. */
+export async function shimFinding({ version, commit, dirs }: NodeReport): Promise<Finding> {
+  const path = join(dirs.shimDir, executableNames.shim);
+  const check = "shim";
+  try {
+    const release = await versionOf(path);
+    const text = `${path}: ${release}`;
+    if (release === `${executableNames.shim} ${version} (${commit})`) {
+      return { check, verdict: "ok", text };
+    }
+    const step =
+      "an upgrade that is going on, or one whose container plexusd's pod has not installed: restart that pod";
+    return {
+      check,
+      verdict: "warning",
+      text: `${text} is of another release than plexusd: ${step}`,
+    };
+  } catch (error) {
+    const step = "the container install of plexusd's pod puts it there: see its log";
+    return {
+      check,
+      verdict: "problem",
+      text: `${path} cannot be executed: ${errorMessage(error)}; ${step}`,
+    };
+  }
+}
+
+function versionOf(path: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    execFile(path, ["--version"], { timeout: timeoutMs, env: {} }, (error, stdout) => {
+      if (error === null) resolve(stdout.trim());
+      else reject(error);
+    });
+  });
+}

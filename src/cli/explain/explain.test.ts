@@ -1,0 +1,176 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { runCli } from "#cli/cli.ts";
+import { type NodeReport, reportSocketPath } from "#daemon/report/node-report.ts";
+import { startReportServer } from "#daemon/report/report-server.ts";
+import type { Explanation } from "#engine/explain/explanation.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+
+const explanation: Explanation = {
+  pod: {
+    namespace: "shop",
+    name: "web",
+    uid: "u",
+    node: "n1",
+    hostNetwork: false,
+    phase: "Pending",
+  },
+  node: { name: "n1", confState: "active", confReason: "the container runtime calls Plexus" },
+  annotation: "net-a",
+  networks: [
+    { network: "cbr0", isDefault: true, plugins: ["flannel"] },
+    { network: "shop/net-a", isDefault: false, problem: "there is no such definition" },
+  ],
+  calls: [{ command: "ADD", at: "2026-01-01T00:00:00Z", code: 100, message: "no definition" }],
+  advice: { finding: "missing-definition", sentence: "Create it.", ok: false },
+};
+
+const report: NodeReport = {
+  ...{ version: "1.2.3", commit: "abc", node: "n1", uptimeSeconds: 5, notReady: [] },
+  conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
+  unseenPaths: [],
+  dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
+  ...{ attachments: 4, leftovers: 0, unattachedPods: 0, damagedRecords: [] },
+};
+
+/** plexusctl against a plexusd that says these things. */
+async function plexusd(says: { explanation?: Explanation; report?: NodeReport } = {}) {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-explain-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  const socket = join(dir, "plexus.sock");
+  const asked: string[] = [];
+  const server = await startReportServer({
+    socketPath: reportSocketPath(socket),
+    explain: async ({ namespace, name }) => {
+      asked.push(`${namespace}/${name}`);
+      return says.explanation ?? explanation;
+    },
+    nodeReport: async () => says.report ?? report,
+    logger: new FakeLogger(),
+  });
+  onTestFinished(() => server.close());
+  return { socket, asked };
+}
+
+async function run(...argv: string[]) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await runCli(argv, {
+    out: (line) => out.push(line),
+    err: (line) => err.push(line),
+  });
+  return { code, out: out.join("\n"), err: err.join("\n") };
+}
+
+test("explain says the sentence first, then what it is concluded from", async () => {
+  const { socket, asked } = await plexusd();
+  const { code, out } = await run("explain", "--socket", socket, "shop/web");
+
+  expect(code).toBe(1);
+  expect(asked).toEqual(["shop/web"]);
+  expect(out.split("\n")).toEqual([
+    "Create it.",
+    "",
+    "pod:         shop/web (Pending)",
+    "node:        n1: active, the container runtime calls Plexus",
+    "annotation:  net-a",
+    "last ADD:    2026-01-01T00:00:00Z code 100: no definition",
+    "",
+    "NETWORK     INTERFACE  ADDRESSES  PLUGINS  STATE",
+    "cbr0        -          -          flannel  not attached",
+    "shop/net-a  -          -          -        there is no such definition",
+  ]);
+});
+
+test("explain has everything in JSON, and looks into the namespace default", async () => {
+  const ok = {
+    ...explanation,
+    advice: { finding: "attached", sentence: "All is well.", ok: true },
+  };
+  const { socket, asked } = await plexusd({ explanation: ok });
+  const { code, out } = await run("explain", "-o", "json", "--socket", socket, "web");
+
+  expect(code).toBe(0);
+  expect(asked).toEqual(["default/web"]);
+  expect(JSON.parse(out)).toEqual(ok);
+});
+
+test("explain without a plexusd says that, in text and JSON", async () => {
+  const socket = join(tmpdir(), "plexus-nowhere", "plexus.sock");
+  const { code, out } = await run("explain", "--socket", socket, "shop/web");
+  const json = await run("explain", "-o", "json", "--socket", socket, "shop/web");
+
+  expect([code, json.code]).toEqual([1, 1]);
+  expect(out).toContain("plexusd does not answer at");
+  expect(out).toContain("see the pod of the DaemonSet plexus on this node");
+  expect(JSON.parse(json.out).advice.finding).toBe("plexusd-away");
+});
+
+test("explain and doctor know text and json, no other output", async () => {
+  expect((await run("explain", "-o", "yaml", "a/b")).code).toBe(2);
+  expect((await run("doctor", "-o", "yaml")).code).toBe(2);
+});
+
+async function doctor(says: Partial<NodeReport>) {
+  const { socket } = await plexusd({ report: { ...report, ...says } });
+  const { code, out } = await run("doctor", "-o", "json", "--socket", socket);
+  return { code, findings: JSON.parse(out) as { check: string; verdict: string; text: string }[] };
+}
+
+test.each([
+  ["not ready", { notReady: ["it is stopping"] }, "plexusd", "problem", "it is stopping"],
+  [
+    "shadowed",
+    { conf: { state: "shadowed" as const, reason: "the runtime takes 00-a.conf" } },
+    "node configuration",
+    "problem",
+    "00-a.conf: remove that file",
+  ],
+  [
+    "without API",
+    { sourceProblem: "the pods have not been listed" },
+    "pods and definitions",
+    "problem",
+    "API server",
+  ],
+  ["with leftovers", { leftovers: 2 }, "records", "warning", "plexusctl gc"],
+  [
+    "with damaged records",
+    { damagedRecords: ["c1 is unusable"] },
+    "records",
+    "problem",
+    "c1 is unusable",
+  ],
+  ["with pods that are older", { unattachedPods: 3 }, "running pods", "warning", "NotAttached"],
+  [
+    "with unmounted paths",
+    { unseenPaths: ["confDir: /a is not mounted"] },
+    "mounts",
+    "problem",
+    "/a is not mounted",
+  ],
+] as const)("doctor finds a node that is %s", async (...[, says, check, verdict, text]) => {
+  const { findings } = await doctor(says as Partial<NodeReport>);
+
+  expect(findings).toContainEqual({ check, verdict, text: expect.stringContaining(text) });
+});
+
+test("doctor names a shim that is not there, and directories that cannot be used", async () => {
+  const { code, findings } = await doctor({});
+  const problems = findings.filter(({ verdict }) => verdict === "problem");
+
+  expect(code).toBe(1);
+  expect(problems.map(({ check }) => check)).toEqual(["shim", "/nowhere"]);
+  expect(findings.find(({ check }) => check === "/tmp")?.text).toMatch(/^owner 0:0, mode 1?777/);
+});
+
+test("doctor examines the directories without a plexusd, too", async () => {
+  const socket = join(tmpdir(), "plexus-nowhere", "plexus.sock");
+  const { code, out } = await run("doctor", "--socket", socket);
+
+  expect(code).toBe(1);
+  expect(out).toMatch(/^PROBLEM {2}plexusd +plexusd does not answer at/);
+  expect(out).toContain("/opt/cni/bin");
+});

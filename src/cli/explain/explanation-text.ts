@@ -1,0 +1,64 @@
+import { table } from "#cli/table.ts";
+import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
+
+/** An explanation for people: the sentence first, then what it is concluded from. */
+export function explanationText(explanation: Explanation): string[] {
+  const { advice, pod, node, annotation, record, calls, networks } = explanation;
+  const facts: readonly (readonly [string, string | undefined])[] = [
+    ["pod", podText(pod)],
+    ["node", nodeText(node)],
+    ["annotation", annotation === undefined ? "none" : shortened(annotation)],
+    ["problem", explanation.annotationError],
+    ["record", record && `since ${record.createdAt}, container ${record.containerId.slice(0, 12)}`],
+    ...calls.map(
+      ({ command, at, code, message }) =>
+        [
+          `last ${command}`,
+          `${at} ${message === undefined ? "done" : `code ${code}: ${message}`}`,
+        ] as const,
+    ),
+  ];
+  const shown = facts.filter((fact): fact is readonly [string, string] => fact[1] !== undefined);
+  return [
+    advice.sentence,
+    "",
+    ...table(shown.map(([name, value]) => [`${name}:`, value])),
+    ...(networks.length === 0 ? [] : ["", ...networkTable(networks)]),
+  ];
+}
+
+function podText({
+  namespace,
+  name,
+  phase,
+  hostNetwork,
+  isTerminating,
+}: Explanation["pod"]): string {
+  const words = [
+    phase,
+    hostNetwork === true && "hostNetwork",
+    isTerminating === true && "terminating",
+  ];
+  const known = words.filter((word) => typeof word === "string" && word !== "");
+  return `${namespace}/${name}${known.length === 0 ? "" : ` (${known.join(", ")})`}`;
+}
+
+function nodeText({ name, confState, confReason }: Explanation["node"]): string {
+  return confState === undefined ? name : `${name}: ${confState}, ${confReason}`;
+}
+
+function networkTable(networks: readonly ExplainedNetwork[]): string[] {
+  const rows = networks.map(({ network, ifName, addresses, plugins, problem }) => [
+    network,
+    ifName ?? "-",
+    addresses?.join(" ") || "-",
+    plugins?.join(" ") ?? "-",
+    problem ?? (ifName === undefined ? "not attached" : "attached"),
+  ]);
+  return table([["NETWORK", "INTERFACE", "ADDRESSES", "PLUGINS", "STATE"], ...rows]);
+}
+
+function shortened(annotation: string): string {
+  const line = annotation.replaceAll("\n", " ");
+  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
+}

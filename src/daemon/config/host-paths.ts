@@ -1,0 +1,60 @@
+import { dirname } from "node:path";
+import { type HostView, viewOf } from "#host/host-view.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
+import type { DaemonConfig } from "./config.ts";
+
+/** A place of the host that a configuration names. */
+interface ConfiguredPath {
+  readonly key: string;
+  readonly path: string;
+  /** What has to be mounted for it: a file may be made, and replaced, later than plexusd's pod. */
+  readonly mount: string;
+  /** The shim, on the host, finds what is there; plexusd only checks it. */
+  readonly onlyChecked?: boolean;
+}
+
+/** What plexusd sees where it is deployed as in deploy/, with the volumes of the configured directories. */
+export function deployedView({ nodeConf }: DaemonConfig): HostView {
+  const { confDir, stateDir, socket } = defaultPaths;
+  return viewOf([nodeConf.cniConfDir, nodeConf.shimDir, confDir, stateDir, dirname(socket)]);
+}
+
+/**
+ * A sentence for each place that the configuration names and plexusd does not see: nothing is ever
+ * found there, whatever is on the host.
+ */
+export function unseenPaths(config: DaemonConfig, view: HostView): string[] {
+  return configuredPaths(config)
+    .filter(({ path }) => !view.sees(path))
+    .map(({ key, path, mount, onlyChecked }) => {
+      const consequence =
+        onlyChecked === true
+          ? "so that it cannot see whether the primary CNI's plugins are there"
+          : "so that nothing is ever found there";
+      return `${key}: ${path} is not mounted into plexusd's container, ${consequence}: add a hostPath volume of ${mount} with the same path`;
+    });
+}
+
+function configuredPaths({ engine, nodeConf }: DaemonConfig): ConfiguredPath[] {
+  const { clusterNetwork, defaultNetworks = [], confDir, readinessindicatorfile } = engine;
+  const { cniConfDir, primaryDir, binDirs } = nodeConf;
+  const isPrimaryDir = primaryDir !== cniConfDir && !clusterNetwork?.startsWith("/");
+  return [
+    ...networkPath("clusterNetwork", clusterNetwork),
+    ...defaultNetworks.flatMap((network, i) => networkPath(`defaultNetworks[${i}]`, network)),
+    ...(confDir === undefined ? [] : [{ key: "confDir", path: confDir, mount: confDir }]),
+    ...networkPath("readinessindicatorfile", readinessindicatorfile),
+    ...(isPrimaryDir ? [{ key: "primary.dir", path: primaryDir, mount: primaryDir }] : []),
+    ...binDirs.map((dir) => ({
+      key: dir === engine.binDir ? "binDir" : "cniBinDir",
+      path: dir,
+      mount: dir,
+      onlyChecked: true,
+    })),
+  ];
+}
+
+/** A file that is named by its path, if it is. */
+function networkPath(key: string, value: string | undefined): ConfiguredPath[] {
+  return value?.startsWith("/") ? [{ key, path: value, mount: dirname(value) }] : [];
+}

@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { StartupTaint } from "./startup-taint.ts";
+
+const taint = "plexus.dev/not-ready";
+
+function makeTaint() {
+  const state = { key: taint as string | undefined, reasons: ["no primary CNI yet"], fails: false };
+  const removed: string[] = [];
+  const startup = new StartupTaint({
+    key: () => state.key,
+    readiness: () => state.reasons,
+    remove: async (key) => {
+      if (state.fails) throw new Error("nodes is forbidden");
+      removed.push(key);
+      return true;
+    },
+    logger: new FakeLogger(),
+  });
+  return { state, removed, startup };
+}
+
+test("the start-up taint goes when the node is served, once", async () => {
+  const { state, removed, startup } = makeTaint();
+  await startup.removeWhenServed();
+  expect(removed).toEqual([]);
+  state.reasons = [];
+  await startup.removeWhenServed();
+  await startup.removeWhenServed();
+  expect(removed).toEqual([taint]);
+  state.key = "example.com/other";
+  await startup.removeWhenServed();
+  expect(removed).toEqual([taint, "example.com/other"]);
+});
+
+test("without a key nothing is touched", async () => {
+  const { state, removed, startup } = makeTaint();
+  Object.assign(state, { key: undefined, reasons: [] });
+  await startup.removeWhenServed();
+  expect(removed).toEqual([]);
+});
+
+test("what fails is tried again", async () => {
+  const { state, removed, startup } = makeTaint();
+  Object.assign(state, { fails: true, reasons: [] });
+  await expect(startup.removeWhenServed()).rejects.toThrow("forbidden");
+  state.fails = false;
+  await startup.removeWhenServed();
+  expect(removed).toEqual([taint]);
+});

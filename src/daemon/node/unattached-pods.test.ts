@@ -1,0 +1,158 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { EventRecorder, Pod } from "#engine/ports.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { notAttachedGraceMs, type PodState } from "#engine/verify/not-attached.ts";
+import { startKube } from "#kube/adapter.ts";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { podObject } from "#kube/testing/objects.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { UnattachedPods } from "./unattached-pods.ts";
+
+/** A node with pods, of which some are recorded; `at` is the time. */
+function makeNode() {
+  const states = new Map<string, PodState>();
+  const recorded = new Set<string>();
+  const events: string[] = [];
+  const reads: string[] = [];
+  const time = { at: 0 };
+  const recorder: EventRecorder = {
+    record: (pod, event) =>
+      events.push(`${pod.name}: ${event.type} ${event.reason}: ${event.message}`),
+  };
+  const unattached = new UnattachedPods({
+    nodePods: {
+      list: () => [...states.values()],
+      read: async (pod: Pod) => {
+        reads.push(pod.name);
+        return states.get(pod.name);
+      },
+    },
+    records: { hasPod: async ({ name }) => recorded.has(name) },
+    events: recorder,
+    logger: new FakeLogger(),
+    plexusNamespace: () => "kube-system",
+    clock: () => time.at,
+  });
+  const add = (name: string, change: Partial<PodState> = {}): void => {
+    states.set(name, {
+      namespace: "default",
+      name,
+      uid: `uid-of-${name}`,
+      annotations: { [networksAnnotation]: "red" },
+      isStatic: false,
+      hostNetwork: false,
+      phase: "Running",
+      isTerminating: false,
+      podIps: ["10.244.0.7"],
+      networkStatus: undefined,
+      ...change,
+    });
+  };
+  const checkAt = async (at: number): Promise<void> => {
+    time.at = at;
+    await unattached.check();
+  };
+  return { unattached, states, recorded, events, reads, add, checkAt };
+}
+
+const late = notAttachedGraceMs + 1000;
+
+test("a pod that was not attached is reported once, and counted as long as it is there", async () => {
+  const node = makeNode();
+  node.add("web");
+  await node.checkAt(0);
+  await node.checkAt(notAttachedGraceMs - 1);
+  expect([node.events, node.reads, node.unattached.count]).toEqual([[], [], 0]);
+  for (const at of [late, late + 15_000, late + 900_000]) {
+    await node.checkAt(at);
+    expect(node.unattached.count).toBe(1);
+  }
+  expect(node.events).toEqual([
+    expect.stringMatching(
+      /^web: Warning NotAttached: the pod runs without default\/red: .*delete the pod/,
+    ),
+  ]);
+  node.states.delete("web");
+  await node.checkAt(late + 901_000);
+  expect(node.unattached.count).toBe(0);
+});
+
+test("pods that are attached, or ask for nothing, are not even read", async () => {
+  const node = makeNode();
+  node.add("attached");
+  node.add("plain", { annotations: {} });
+  node.recorded.add("attached");
+  for (const at of [0, late, 2 * late]) await node.checkAt(at);
+  expect([node.events, node.reads, node.unattached.count]).toEqual([[], [], 0]);
+});
+
+test("a pod of the host's network is not counted, and read every few minutes at most", async () => {
+  const node = makeNode();
+  node.add("host", { hostNetwork: true });
+  for (let at = 0; at < 300_000; at += 15_000) await node.checkAt(at);
+  expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["host"], 0]);
+});
+
+test("a pod that is still starting is looked at again", async () => {
+  const node = makeNode();
+  node.add("web", { phase: "Pending" });
+  await node.checkAt(0);
+  await node.checkAt(late);
+  expect(node.events).toEqual([]);
+  node.add("web");
+  await node.checkAt(2 * late);
+  expect(node.events).toHaveLength(1);
+});
+
+test("a pod whose sandbox is made anew in time is never counted", async () => {
+  const node = makeNode();
+  node.add("web");
+  node.recorded.add("web");
+  await node.checkAt(0);
+  node.recorded.delete("web");
+  await node.checkAt(15_000);
+  node.recorded.add("web");
+  await node.checkAt(30_000);
+  node.recorded.delete("web");
+  await node.checkAt(45_000 + late);
+  expect([node.events, node.reads]).toEqual([[], []]);
+});
+
+test("against an API server: the event is on the pod, and the pod of the host's network has none", async () => {
+  await using api = await FakeApiServer.start();
+  const annotations = { [networksAnnotation]: "red" };
+  const running = { phase: "Running", podIP: "10.0.0.7", podIPs: [{ ip: "10.0.0.7" }] };
+  const spec = { nodeName: "node-1", hostNetwork: true };
+  api.put("pods", { ...podObject("web", { annotations }), status: running });
+  api.put("pods", { ...podObject("host", { annotations }), spec, status: running });
+  const logger = new FakeLogger();
+  const kube = await startKube({
+    kubeconfig: await api.kubeconfig(),
+    nodeName: "node-1",
+    apiTimeoutMs: 1000,
+    statusWaitMs: 200,
+    logger,
+  });
+  onTestFinished(() => kube.stop(100));
+  await kube.whenSynced();
+  const time = { at: 0 };
+  const unattached = new UnattachedPods({
+    nodePods: kube.nodePods,
+    records: { hasPod: async () => false },
+    events: kube.events,
+    logger,
+    plexusNamespace: () => "kube-system",
+    clock: () => time.at,
+  });
+  await unattached.check();
+  time.at = notAttachedGraceMs;
+  await unattached.check();
+  const events = (): unknown[] =>
+    [...api.objects].flatMap(([key, object]) => (key.startsWith("events/") ? object : []));
+  await vi.waitFor(() =>
+    expect(events()).toMatchObject([
+      { involvedObject: { kind: "Pod", name: "web" }, type: "Warning", reason: "NotAttached" },
+    ]),
+  );
+  expect(unattached.count).toBe(1);
+});

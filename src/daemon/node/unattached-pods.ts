@@ -1,0 +1,98 @@
+import type { EventRecorder, Logger, Pod } from "#engine/ports.ts";
+import type { RecordStore } from "#engine/record-store.ts";
+import {
+  asksForNetworks,
+  missingNetworks,
+  notAttachedGraceMs,
+  type PodState,
+} from "#engine/verify/not-attached.ts";
+import type { NodePods } from "#kube/node-pods.ts";
+
+/** How long what was read of a running pod counts, in milliseconds: nobody attaches it any more. */
+const rereadRunningMs = 300_000;
+
+/** What {@link UnattachedPods} works with. */
+export interface UnattachedPodsOptions {
+  readonly nodePods: Pick<NodePods, "list" | "read">;
+  readonly records: Pick<RecordStore, "hasPod">;
+  readonly events: EventRecorder;
+  readonly logger: Logger;
+  readonly plexusNamespace: () => string;
+  /** Milliseconds from some point in the past, monotonic. */
+  readonly clock: () => number;
+}
+
+/** What is remembered of a pod that asks for networks and has no record. */
+interface Observation {
+  /** Since when it has been seen so. */
+  readonly since: number;
+  readonly isReported: boolean;
+  /** When it is to be read (again). */
+  readonly readAt: number;
+  /** What it lacked when it was read. */
+  readonly missing: readonly string[];
+}
+
+/**
+ * Finds running pods of this node that ask for networks and were not attached through Plexus: their
+ * sandboxes were made when the container runtime did not call it, as on a fresh node. Each is reported
+ * once, by an event on the pod.
+ */
+export class UnattachedPods {
+  readonly #options: UnattachedPodsOptions;
+  /** By the pod's UID. */
+  #observations = new Map<string, Observation>();
+
+  constructor(options: UnattachedPodsOptions) {
+    this.#options = options;
+  }
+
+  /** How many pods of this node lack networks that they ask for. */
+  get count(): number {
+    return [...this.#observations.values()].filter(({ missing }) => missing.length > 0).length;
+  }
+
+  /** To be called again and again. @throws Error when a pod or the records cannot be read */
+  async check(): Promise<void> {
+    const observations = new Map<string, Observation>();
+    for (const pod of this.#options.nodePods.list()) {
+      if (!asksForNetworks(pod) || (await this.#options.records.hasPod(pod))) continue;
+      observations.set(pod.uid, await this.#observe(pod));
+    }
+    this.#observations = observations;
+  }
+
+  async #observe(pod: Pod): Promise<Observation> {
+    const { clock, nodePods } = this.#options;
+    const since = clock();
+    const before = this.#observations.get(pod.uid);
+    if (before === undefined) {
+      return { since, isReported: false, readAt: since + notAttachedGraceMs, missing: [] };
+    }
+    if (clock() < before.readAt) return before;
+    const state = await nodePods.read(pod);
+    const missing = state === undefined ? [] : await this.#missing(state, before);
+    if (missing.length > 0 && !before.isReported) this.#report(pod, missing);
+    const isReported = before.isReported || missing.length > 0;
+    const pauseMs = state?.phase === "Running" ? rereadRunningMs : notAttachedGraceMs;
+    return { since: before.since, isReported, readAt: clock() + pauseMs, missing };
+  }
+
+  /** After the pod was read: what runs by then was recorded before, if Plexus has attached it. */
+  async #missing(state: PodState, { since }: Observation): Promise<readonly string[]> {
+    const { clock, records, plexusNamespace } = this.#options;
+    return missingNetworks(state, {
+      isRecorded: await records.hasPod(state),
+      unrecordedForMs: clock() - since,
+      plexusNamespace: plexusNamespace(),
+    });
+  }
+
+  #report(pod: Pod, missing: readonly string[]): void {
+    const { events, logger } = this.#options;
+    const networks = missing.join(", ");
+    const message = `the pod runs without ${networks}: its sandbox was made when the container runtime did not call Plexus; delete the pod, so that it starts anew with its networks (docs/fresh-nodes.md)`;
+    events.record(pod, { type: "Warning", reason: "NotAttached", message });
+    logger.warn({ podNamespace: pod.namespace, podName: pod.name, networks }, "pod not attached");
+  }
+}

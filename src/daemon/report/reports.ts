@@ -1,0 +1,116 @@
+import type { Cluster } from "#daemon/cluster.ts";
+import { unseenPaths } from "#daemon/config/host-paths.ts";
+import type { EffectiveConfig } from "#daemon/effective-config.ts";
+import type { NodeConf } from "#daemon/node-conf/node-conf.ts";
+import { readCniConfDir } from "#daemon/node-conf/plexus-conf.ts";
+import { lookUpPlugin } from "#daemon/node-conf/plugin-lookup.ts";
+import type { Engine } from "#engine/engine.ts";
+import type { PodName } from "#engine/explain/explain-pod.ts";
+import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
+import type { ConfFiles, PluginLookup } from "#engine/ports.ts";
+import type { RecordStore } from "#engine/record-store.ts";
+import type { PodState } from "#engine/verify/not-attached.ts";
+import type { HostView } from "#host/host-view.ts";
+import { buildInfo } from "#lib/build-info.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { NodeReport } from "./node-report.ts";
+
+/** What {@link Reports} are made from. */
+export interface ReportsOptions {
+  readonly engine: Engine;
+  readonly records: RecordStore;
+  readonly cluster: Cluster;
+  readonly config: EffectiveConfig;
+  readonly confFiles: ConfFiles;
+  readonly view: HostView;
+  readonly nodeConf: NodeConf | undefined;
+  readonly nodeName: string;
+  readonly stateDir: string;
+  readonly readiness: () => readonly string[];
+  readonly unattachedPods: () => number;
+}
+
+/** What plexusd knows, for people. */
+export class Reports {
+  readonly #options: ReportsOptions;
+
+  constructor(options: ReportsOptions) {
+    this.#options = options;
+  }
+
+  /** Of plexusd and its node. @throws CniError when the records cannot be listed */
+  async node(): Promise<NodeReport> {
+    const { config, cluster, nodeConf, view, records, engine } = this.#options;
+    const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
+    const listed = await records.list();
+    return omitUndefined({
+      ...buildInfo(),
+      node: this.#options.nodeName,
+      uptimeSeconds: Math.round(process.uptime()),
+      notReady: this.#options.readiness(),
+      conf: nodeConf?.status(),
+      sourceProblem: cluster.source.notReadyReason(),
+      unseenPaths: unseenPaths(config.current(), view),
+      dirs: { cniConfDir, shimDir, binDirs, stateDir: this.#options.stateDir },
+      attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
+      leftovers: await engine.countLeftovers(),
+      unattachedPods: this.#options.unattachedPods(),
+      damagedRecords: listed.damaged.map(({ reason }) => reason),
+    });
+  }
+
+  /** Of a pod. @throws CniError when the records cannot be listed */
+  async pod(name: PodName): Promise<Explanation> {
+    const { engine, nodeConf, nodeName, config } = this.#options;
+    const status = nodeConf?.status();
+    return engine.explain(name, {
+      pods: this.#podStates(),
+      node: omitUndefined({
+        name: nodeName,
+        confState: status?.state,
+        confReason: status?.reason,
+      }),
+      conf: await this.#runtimeConf(),
+      searchPath: config.current().nodeConf.binDirs,
+      findPlugin: (type) => this.#findPlugin(type),
+    });
+  }
+
+  /** Without an API only what the source has is known of a pod: that it may be attached here. */
+  #podStates(): PodStates {
+    const { node, source } = this.#options.cluster;
+    if (node !== undefined) return node.nodePods;
+    return { find: async (name) => asState(await source.getPod(name, {}), this.#options.nodeName) };
+  }
+
+  /** Our plugin's part of the file that the container runtime takes; empty when that is not ours. */
+  async #runtimeConf(): Promise<JsonObject> {
+    const { config, confFiles } = this.#options;
+    const { text } = await readCniConfDir(config.current().nodeConf.cniConfDir, confFiles);
+    try {
+      const list: unknown = JSON.parse(text ?? "{}");
+      const plugins = isJsonObject(list) && Array.isArray(list.plugins) ? list.plugins : [];
+      return plugins.filter(isJsonObject).find(({ type }) => type === "plexus") ?? {};
+    } catch {
+      return {};
+    }
+  }
+
+  /** What cannot be seen from the container is taken for installed: an ADD would say otherwise. */
+  async #findPlugin(type: string): Promise<PluginLookup> {
+    const { config, confFiles: files } = this.#options;
+    const { binDirs } = config.current().nodeConf;
+    const presence = await lookUpPlugin(type, { binDirs, files });
+    return presence.kind === "missing" ? { outcome: "missing", message: "" } : { outcome: "found" };
+  }
+}
+
+function asState(
+  pod: Awaited<ReturnType<Cluster["source"]["getPod"]>>,
+  node: string,
+): PodState | undefined {
+  if (pod === undefined) return undefined;
+  const unknown = { hostNetwork: false, phase: "", isTerminating: false, podIps: [] };
+  return { ...pod, ...unknown, node, networkStatus: undefined };
+}

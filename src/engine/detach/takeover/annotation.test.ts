@@ -1,0 +1,95 @@
+import { expect, test } from "vitest";
+import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+/* Sandboxes whose record and plan are lost: what is left are the pod's annotation and the definitions. */
+
+const web = { pod: "default/web/uid-1" };
+
+/** A pod in ptp on eth0, bridge on net1 and macvlan on data0. */
+async function attached(): Promise<EngineLab> {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  lab.source.addNad("default/b", network("net-b", "macvlan"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b@data0" } });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  lab.events.recorded.length = 0;
+  return lab;
+}
+
+const everything = ["macvlan DEL data0", "bridge DEL net1", "ptp DEL eth0"];
+
+test.each(["lost", "damaged"])(
+  "DEL with record and plan %s detaches by the annotation, with a warning and an event",
+  async (state) => {
+    const lab = await attached();
+    if (state === "lost")
+      for (const part of ["record", "plan"] as const) lab.records.lose(sandbox, part);
+    else lab.records.damage(sandbox, "both");
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(everything);
+    const message = expect.stringMatching(
+      /lost: .* from default-net \(eth0\), default\/a \(net1\), default\/b \(data0\)/,
+    );
+    expect(lab.logger.at("warn")).toEqual([message]);
+    expect(lab.events.recorded).toEqual([
+      { pod: "default/web", type: "Warning", reason: "DetachedByAnnotation", message },
+    ]);
+    expect(lab.records.keys).toEqual([]);
+  },
+);
+
+test("DEL with both damaged detaches by the annotation when the namespace is gone as well", async () => {
+  const lab = await attached();
+  lab.records.damage(sandbox, "both");
+  lab.kernel.removeNamespace(netns);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+});
+
+async function lost(): Promise<EngineLab> {
+  const lab = await attached();
+  for (const part of ["record", "plan"] as const) lab.records.lose(sandbox, part);
+  return lab;
+}
+
+test("only networks whose interface is there get a DEL, and definitions that are gone none", async () => {
+  const lab = await lost();
+  lab.kernel.removeLink(netns, "net1");
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["macvlan DEL data0", "ptp DEL eth0"]);
+  const other = await lost();
+  other.source.removeNad("default/b");
+  expect(await other.del(web)).toMatchObject({ exitCode: 0 });
+  expect(other.plugins.log()).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(other.logger.at("warn")[0]).toContain("cannot be resolved any more");
+});
+
+test.each<[string, (lab: EngineLab) => void]>([
+  ["the pod is gone", (lab) => lab.source.removePod("default/web")],
+  [
+    "the API is away",
+    (lab) => {
+      lab.source.failure = new Error("API server away");
+    },
+  ],
+  ["the namespace is gone", (lab) => lab.kernel.removeNamespace(netns)],
+  ["the pod asks for nothing", (lab) => void lab.source.addPod({ name: "web" })],
+])("DEL without record and plan calls the default network alone when %s", async (_, change) => {
+  const lab = await lost();
+  change(lab);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
+  expect(lab.events.reasons).toEqual([]);
+});
+
+test("the DEL after an ADD that was refused looks nothing up", async () => {
+  const lab = new EngineLab();
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "gone" } });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
+  lab.source.asked.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.source.asked).toEqual([]);
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
+});

@@ -1,0 +1,208 @@
+import type { Advice, CallRecord, Explanation } from "./explanation.ts";
+import { explainError, type FailureText } from "./known-errors.ts";
+
+/** Everything of an explanation but its conclusion. */
+export type Facts = Omit<Explanation, "advice"> & {
+  /** Why pods cannot be looked up at the moment. */
+  readonly sourceProblem?: string;
+  /** Networks that the running pod asks for and does not have, as nothing has attached them. */
+  readonly missing: readonly string[];
+};
+
+type Rule = (facts: Facts) => Advice | undefined;
+
+/** The longest part of a plugin's message that is put into the sentence. */
+const quotedMax = 300;
+
+/** Concludes: the first rule that applies says what is the matter. */
+export function advise(facts: Facts): Advice {
+  for (const rule of rules) {
+    const advice = rule(facts);
+    if (advice !== undefined) return advice;
+  }
+  return attachedAsAsked(facts);
+}
+
+const rules: readonly Rule[] = [
+  podMissing,
+  notScheduled,
+  onOtherNode,
+  ofHostNetwork,
+  detachFailed,
+  annotationInvalid,
+  addFailed,
+  nodeNotServed,
+  sourceNotReady,
+  networkUnusable,
+  unattached,
+  annotationChanged,
+  statusPending,
+];
+
+function podMissing({ pod, sourceProblem }: Facts): Advice | undefined {
+  if (pod.uid !== undefined) return undefined;
+  if (sourceProblem !== undefined) return apiAway(sourceProblem);
+  return problem(
+    "pod-not-found",
+    `There is no pod ${pod.namespace}/${pod.name}: check its name and namespace.`,
+  );
+}
+
+function notScheduled({ pod, node }: Facts): Advice | undefined {
+  if (pod.node !== undefined || node.name === "") return undefined;
+  return problem(
+    "not-scheduled",
+    "The pod is not bound to a node yet, so nothing has been asked of any network: see the scheduler's events (kubectl describe pod).",
+  );
+}
+
+function onOtherNode({ pod, node }: Facts): Advice | undefined {
+  if (pod.node === undefined || node.name === "" || pod.node === node.name) return undefined;
+  return problem(
+    "other-node",
+    `The pod is on node ${pod.node}: ask plexusd there, this one serves ${node.name}.`,
+  );
+}
+
+function ofHostNetwork({ pod, annotation }: Facts): Advice | undefined {
+  if (pod.hostNetwork !== true) return undefined;
+  const text =
+    "The pod uses the host's network (hostNetwork: true), so that no CNI plugin is called for it";
+  if (annotation === undefined)
+    return fine("host-network", `${text}, and it asks for no networks.`);
+  return problem(
+    "host-network",
+    `${text} and its networks annotation has no effect: remove hostNetwork or the annotation.`,
+  );
+}
+
+function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
+  const last = calls.at(-1);
+  const failed = last?.command === "DEL" && last.message !== undefined ? last : undefined;
+  const message = failed?.message ?? record?.teardownError;
+  if (message === undefined || (record === undefined && pod.isTerminating !== true)) {
+    return undefined;
+  }
+  const { finding, step } = explainError(textOf(failed ?? { message }));
+  return problem(
+    `detach-${finding}`,
+    `The pod could not be detached (${quoted(message)}): ${step}; the DEL is repeated.`,
+  );
+}
+
+function annotationInvalid({ annotationError }: Facts): Advice | undefined {
+  if (annotationError === undefined) return undefined;
+  return problem(
+    "invalid-annotation",
+    `The networks annotation cannot be used (${quoted(annotationError)}): correct it and create the pod again.`,
+  );
+}
+
+function addFailed({ calls, record }: Facts): Advice | undefined {
+  const last = calls.find(({ command }) => command === "ADD");
+  if (last?.message === undefined || record !== undefined) return undefined;
+  const { finding, step } = explainError(textOf(last));
+  return problem(finding, `The pod could not be attached (${quoted(last.message)}): ${step}.`);
+}
+
+const confSteps: Readonly<Record<string, string>> = {
+  shadowed: "remove that file, or give it a name that sorts after ours",
+  missing: "find out what removes the file; plexusd writes it again",
+  "foreign-rename":
+    "find out what renames the file, most likely another meta-plugin; plexusd writes it again",
+  waiting: "see why that is not there yet",
+};
+
+function nodeNotServed({ node, record }: Facts): Advice | undefined {
+  const { confState, confReason = "" } = node;
+  if (confState === undefined || confState === "active" || record !== undefined) return undefined;
+  return problem(
+    `node-${confState}`,
+    `The container runtime of this node does not call Plexus (${confReason}): ${confSteps[confState] ?? "run plexusctl doctor"}, then create the pod again.`,
+  );
+}
+
+function sourceNotReady({ sourceProblem, record }: Facts): Advice | undefined {
+  return sourceProblem === undefined || record !== undefined ? undefined : apiAway(sourceProblem);
+}
+
+function apiAway(reason: string): Advice {
+  return problem(
+    "api-away",
+    `Pods and definitions cannot be looked up (${reason}): see whether this node reaches the API server, and the rights of plexusd's service account.`,
+  );
+}
+
+function networkUnusable({ networks, record }: Facts): Advice | undefined {
+  const bad = networks.find((each) => each.problem !== undefined && each.ifName === undefined);
+  if (bad?.problem === undefined || record !== undefined) return undefined;
+  const { finding, step } = explainError({ message: bad.problem });
+  return problem(
+    finding,
+    `Network ${bad.network} cannot be attached (${quoted(bad.problem)}): ${step}.`,
+  );
+}
+
+function unattached({ pod, record, missing }: Facts): Advice | undefined {
+  if (record !== undefined) return undefined;
+  if (pod.phase !== "Running") {
+    return problem(
+      "not-attached-yet",
+      "The container runtime has not asked Plexus to attach the pod yet: see the pod's events (kubectl describe pod) for what it waits for.",
+    );
+  }
+  if (missing.length === 0) {
+    return fine(
+      "older-than-plexus",
+      "The pod was started before Plexus served this node, and lacks nothing that it asks for.",
+    );
+  }
+  return problem(
+    "older-than-plexus",
+    `The pod was started before Plexus served this node, without ${missing.join(", ")}: delete it, so that it starts anew with its networks.`,
+  );
+}
+
+function annotationChanged({ networks }: Facts): Advice | undefined {
+  const added = networks.find(({ ifName }) => ifName === undefined);
+  if (added === undefined) return undefined;
+  return problem(
+    "annotation-changed",
+    `The pod was attached without network ${added.network}, which was asked for later: networks are attached when a pod starts, so create it again.`,
+  );
+}
+
+function statusPending({ record }: Facts): Advice | undefined {
+  if (record?.pendingStatus !== true) return undefined;
+  return problem(
+    "status-not-written",
+    "All networks are attached, but the network-status annotation could not be written yet: see whether this node reaches the API server; it is written as soon as that answers.",
+  );
+}
+
+function attachedAsAsked({ networks, annotation }: Facts): Advice {
+  if (annotation === undefined && networks.length <= 1) {
+    return fine(
+      "nothing-asked",
+      "The default network is attached; the pod asks for no other (it has no annotation k8s.v1.cni.cncf.io/networks).",
+    );
+  }
+  const list = networks.map(({ ifName, network }) => `${ifName}=${network}`).join(", ");
+  return fine("attached", `All networks are attached: ${list}.`);
+}
+
+function problem(finding: string, sentence: string): Advice {
+  return { finding, sentence, ok: false };
+}
+
+function fine(finding: string, sentence: string): Advice {
+  return { finding, sentence, ok: true };
+}
+
+function textOf({ message = "", code }: Partial<CallRecord>): FailureText {
+  return code === undefined ? { message } : { message, code };
+}
+
+function quoted(message: string): string {
+  return message.length > quotedMax ? `${message.slice(0, quotedMax)}…` : message;
+}

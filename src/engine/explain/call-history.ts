@@ -1,0 +1,42 @@
+import type { Call, CallOutcome } from "#engine/call/call.ts";
+import { callFields } from "#engine/call/call-report.ts";
+import { LruMap } from "#lib/lru-map.ts";
+import type { CallRecord } from "./explanation.ts";
+
+/** Twice the pods that a kubelet runs by default, so that a node's are all there. */
+const maxPods = 256;
+
+/** Enough for what a plugin says; the log has all of it. */
+const messageMax = 1000;
+
+const notedCommands = new Set(["ADD", "DEL"]);
+
+/** The last ADD and the last DEL of each pod, for those who ask what became of it. */
+export class CallHistory {
+  readonly #pods = new LruMap<Map<string, CallRecord>>(maxPods);
+
+  /** Notes how an ADD or a DEL of a pod ended, at a time (ISO 8601). */
+  note(call: Call, outcome: CallOutcome, at: string): void {
+    const command = call.env.CNI_COMMAND ?? "";
+    const { podNamespace: namespace, podName: name } = callFields(call);
+    if (namespace === undefined || name === undefined || !notedCommands.has(command)) return;
+    const calls = this.#pods.getOrMake(keyOf({ namespace, name }), () => new Map());
+    calls.delete(command);
+    calls.set(command, { command, at, ...failureOf(outcome) });
+  }
+
+  /** The calls of a pod, the latest last. */
+  of(pod: { readonly namespace: string; readonly name: string }): readonly CallRecord[] {
+    return [...this.#pods.getOrMake(keyOf(pod), () => new Map()).values()];
+  }
+}
+
+function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return `${namespace}/${name}`;
+}
+
+function failureOf(outcome: CallOutcome): Pick<CallRecord, "code" | "message"> {
+  if (outcome.status === "succeeded") return {};
+  const { code, message } = outcome.error;
+  return { code, message: message.slice(0, messageMax) };
+}

@@ -1,0 +1,445 @@
+import { expect, test } from "vitest";
+import type { EngineConfig } from "#engine/config.ts";
+import type { Pod } from "#engine/ports.ts";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
+import type { PodState } from "#engine/verify/not-attached.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+import type { Explanation, NodeFacts } from "./explanation.ts";
+import { errorFindings } from "./known-errors.ts";
+
+/** What is the matter, and what is known of the cluster besides. */
+interface Scenario {
+  readonly finding: string;
+  /** Parts of the sentence. */
+  readonly says: readonly (string | RegExp)[];
+  readonly conf?: JsonObject;
+  readonly config?: Partial<EngineConfig>;
+  readonly annotation?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly pod?: Partial<PodState>;
+  readonly node?: Partial<NodeFacts>;
+  readonly noPod?: boolean;
+  /** Makes it so; `add` has been called if it is not false. */
+  readonly before?: (lab: EngineLab) => void | Promise<void>;
+  readonly after?: (lab: EngineLab) => void | Promise<void>;
+  /** @default true */
+  readonly add?: boolean;
+  /** @default false */
+  readonly ok?: boolean;
+}
+
+const podName = { namespace: "default", name: "web" };
+
+async function explain(scenario: Scenario): Promise<Explanation> {
+  const { conf, config, annotation = "net-a" } = scenario;
+  const lab = new EngineLab({ ...(conf && { conf }), ...(config && { config }) });
+  const annotations = {
+    ...(annotation === "" ? {} : { [networksAnnotation]: annotation }),
+    ...scenario.annotations,
+  };
+  const pod: Pod = lab.source.addPod({ name: "web", annotations });
+  lab.source.addNad("default/net-a", network("net-a", "macvlan"));
+  await scenario.before?.(lab);
+  if (scenario.add !== false) await lab.add({ pod: `default/web/${pod.uid}` });
+  await scenario.after?.(lab);
+  const facts: PodState = {
+    ...{ uid: pod.uid, node: "n1", hostNetwork: false, phase: "Pending", isTerminating: false },
+    ...{ ...podName, isStatic: false, podIps: ["10.0.0.1"], networkStatus: undefined },
+    annotations,
+    ...scenario.pod,
+  };
+  return lab.engine.explain(podName, {
+    pods: {
+      find: async () => {
+        if (lab.source.failure !== undefined) throw lab.source.failure;
+        return scenario.noPod === true ? undefined : facts;
+      },
+    },
+    node: { name: "n1", confState: "active", ...scenario.node },
+    conf: lab.conf,
+    searchPath: ["/opt/cni/bin"],
+    findPlugin: async (type) => lab.plugins.find(type),
+  });
+}
+
+const plugin = (message: string, code = 999) => ({
+  before: (lab: EngineLab): void => lab.plugins.script("macvlan ADD", failed(code, message)),
+});
+const nadConf = (conf: JsonObject | string) => ({
+  before: (lab: EngineLab): void => lab.source.addNad("default/net-a", conf),
+});
+const running = { pod: { phase: "Running" } };
+
+const scenarios: Readonly<Record<string, Scenario>> = {
+  "a pod that there is not": {
+    ...{ finding: "pod-not-found", says: ["no pod default/web"], noPod: true, add: false },
+  },
+  "a pod that is not scheduled": {
+    finding: "not-scheduled",
+    says: ["not bound to a node"],
+    pod: { node: undefined as never },
+    add: false,
+  },
+  "a pod of another node": {
+    finding: "other-node",
+    says: ["on node n2", "serves n1"],
+    pod: { node: "n2" },
+    add: false,
+  },
+  "a pod of the host's network that asks for networks": {
+    finding: "host-network",
+    says: ["hostNetwork: true", "no effect"],
+    pod: { hostNetwork: true, phase: "Running" },
+    add: false,
+  },
+  "a pod of the host's network that asks for none": {
+    finding: "host-network",
+    says: ["asks for no networks"],
+    annotation: "",
+    pod: { hostNetwork: true, phase: "Running" },
+    add: false,
+    ok: true,
+  },
+  "an annotation that is no JSON": {
+    finding: "invalid-annotation",
+    says: [/line 1, column \d+/],
+    annotation: '[{"name": ]',
+  },
+  "an annotation with a bad value": {
+    finding: "invalid-annotation",
+    says: ['element 1, key "mac"', '"zz"'],
+    annotation: '[{"name": "net-a", "mac": "zz"}]',
+  },
+  "a definition that there is not": {
+    finding: "missing-definition",
+    says: ["default/nowhere", "create the definition"],
+    annotation: "nowhere",
+  },
+  "a namespace that may not be used": {
+    finding: "forbidden-namespace",
+    says: ["other/net-a", "globalNamespaces"],
+    annotation: "other/net-a",
+    config: { namespaceIsolation: true },
+  },
+  "a definition that delegates to a meta-plugin": {
+    ...nadConf(network("net-a", "multus")),
+    finding: "meta-plugin",
+    says: ['"multus" is a meta-plugin'],
+  },
+  "a plugin that is not installed": {
+    finding: "missing-plugin",
+    says: ['"macvlan"', "/opt/cni/bin", "install the plugin on this node"],
+    before: (lab) => lab.plugins.setLookup("macvlan", { outcome: "missing", message: "" }),
+  },
+  "a plugin that may not be executed": {
+    finding: "refused-plugin",
+    says: ["may not be executed: it is world-writable", "root alone can write"],
+    before: (lab) =>
+      lab.plugins.setLookup("macvlan", { outcome: "refused", message: "it is world-writable" }),
+  },
+  "a request that no plugin declares": {
+    finding: "undeclared-request",
+    says: ['capability "ips"', '"capabilities"'],
+    annotation: '[{"name": "net-a", "ips": ["10.1.0.5/24"]}]',
+  },
+  "one network twice": {
+    before: (lab) =>
+      lab.source.addNad("default/net-a", {
+        cniVersion: "1.0.0",
+        name: "net-a",
+        plugins: [{ type: "ptp", ipMasq: true }],
+      }),
+    finding: "repeated-network",
+    says: ["attached twice", "another name"],
+    annotation: "net-a,net-a",
+  },
+  "an interface name twice": {
+    finding: "interface-name-taken",
+    says: ["interface net9", "an interface name of its own"],
+    annotation: "net-a@net9,net-a@net9",
+  },
+  "a default network with another interface name": {
+    finding: "default-interface-name",
+    says: ["must be on interface eth0"],
+    annotation: "",
+    annotations: { "v1.multus-cni.io/default-network": "kube-system/net-d@net7" },
+    before: (lab) => lab.source.addNad("kube-system/net-d", network("net-d", "ptp")),
+  },
+  "too many networks": {
+    finding: "over-limit",
+    says: [/more than the limit of \d+/, "docs/configuration.md"],
+    annotation: Array.from({ length: 100 }, () => "net-a").join(","),
+  },
+  "a gateway that cannot be reached": {
+    finding: "unreachable-gateway",
+    says: ["192.0.2.1", "default-route"],
+    annotation: '[{"name": "net-a", "default-route": ["192.0.2.1"]}]',
+  },
+  "a primary CNI that is not ready": {
+    finding: "primary-not-ready",
+    says: ["/run/ready", "primary CNI's pod"],
+    config: { readinessindicatorfile: "/run/ready" },
+  },
+  "a default network that is not configured": {
+    finding: "default-network-missing",
+    says: ["no default network is configured", "clusterNetwork"],
+    conf: {},
+  },
+  "a default network whose definition there is not": {
+    finding: "default-network-missing",
+    says: ['cannot use network "nowhere"'],
+    conf: {},
+    config: { clusterNetwork: "nowhere" },
+  },
+  "a definition without configuration, and no file": {
+    finding: "definition-file-missing",
+    says: ["no net configurations found in /etc/cni/plexus/net.d", "confDir"],
+    before: (lab) => lab.source.addNad("default/net-a"),
+  },
+  "a definition whose configuration is broken": {
+    ...nadConf('{"cniVersion": "1.0.0", "plugins": 1}'),
+    finding: "invalid-definition",
+    says: ['NetworkAttachmentDefinition "default/net-a"', "spec.config"],
+  },
+  "an API server that is away": {
+    finding: "api-away",
+    says: ["from the API server within 5000 ms"],
+    before: (lab) => {
+      lab.source.failure = new Error(
+        "cannot read pod default/web from the API server within 5000 ms (timeout)",
+      );
+    },
+  },
+  "an API server that is away since": {
+    finding: "api-away",
+    says: ["not been listed yet"],
+    add: false,
+    before: (lab) => {
+      lab.source.notReady = "the pods of this node have not been listed yet";
+    },
+  },
+  "a pod that was replaced": {
+    finding: "pod-replaced",
+    says: ["deleted or replaced"],
+    before: (lab) => lab.source.removePod("default/web"),
+  },
+  "a disk that is full": {
+    finding: "state-directory",
+    says: ["ENOSPC", "/var/lib/plexus"],
+    before: (lab) => {
+      lab.records.failWrite = {
+        nth: 1,
+        error: new Error("ENOSPC: no space left on device, write"),
+      };
+    },
+  },
+  "a network that has no address left": {
+    ...plugin(
+      "failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.2",
+    ),
+    finding: "ipam-exhausted",
+    says: ["no IP addresses available", "plexusctl records --orphans"],
+  },
+  "an address that somebody else has": {
+    ...plugin(
+      "failed to allocate for range 0: requested IP address 10.0.0.9 is not available in range set",
+    ),
+    finding: "address-taken",
+    says: ["10.0.0.9", "another address"],
+  },
+  "an address of another network": {
+    ...plugin("failed to allocate all requested IPs: 10.9.9.9: do not belong to any range"),
+    finding: "address-outside-range",
+    says: ["within the network's range"],
+  },
+  "a master that the node does not have": {
+    ...plugin('Link not found: failed to lookup master "eth7"'),
+    finding: "master-missing",
+    says: ['"eth7"', "an interface that this node has"],
+  },
+  "a kernel without the driver": {
+    ...plugin("failed to create ipvlan: operation not supported"),
+    finding: "kernel-support",
+    says: ["kernel module"],
+  },
+  "a plugin that is not let do its work": {
+    ...plugin("failed to open netns: permission denied"),
+    finding: "plugin-denied",
+    says: ["SELinux"],
+  },
+  "a plugin that hangs": {
+    finding: "plugin-timeout",
+    says: ["timed out after 60000 ms", "delegateTimeoutMs"],
+    before: (lab) => lab.plugins.script("macvlan ADD", ended("timeout")),
+  },
+  "a plugin that crashes": {
+    finding: "plugin-crashed",
+    says: ["killed by signal 11"],
+    before: (lab) => lab.plugins.script("macvlan ADD", { ...ended("signaled"), code: 11 }),
+  },
+  "a plugin that prints nothing": {
+    finding: "plugin-output",
+    says: ["makers of the plugin"],
+    before: (lab) => lab.plugins.script("macvlan ADD", exited(0, "")),
+  },
+  "a plugin that does not know the version": {
+    ...plugin("incompatible CNI versions; config is 1.0.0, plugin supports [0.3.1]", 1),
+    finding: "incompatible-version",
+    says: ["cniVersion"],
+  },
+  "a plugin's error that nobody knows": {
+    ...plugin("the flux capacitor is empty"),
+    finding: "plugin-error",
+    says: ["network default/net-a (net1)", "flux capacitor", "the plugin's own"],
+  },
+  "a configuration that the runtime does not take": {
+    finding: "node-shadowed",
+    says: ["00-first.conf, which sorts before", "remove that file"],
+    node: {
+      confState: "shadowed",
+      confReason:
+        "the container runtime takes 00-first.conf, which sorts before 00-plexus.conflist",
+    },
+    add: false,
+    ...running,
+  },
+  "a node without a primary CNI": {
+    finding: "node-waiting",
+    says: ["no primary CNI"],
+    node: { confState: "waiting", confReason: "there is no primary CNI's configuration yet" },
+    add: false,
+  },
+  "a configuration that somebody removes": {
+    finding: "node-missing",
+    says: ["what removes the file"],
+    node: { confState: "missing", confReason: "00-plexus.conflist was removed" },
+    add: false,
+  },
+  "a configuration that another meta-plugin renames": {
+    finding: "node-foreign-rename",
+    says: ["another meta-plugin"],
+    node: { confState: "foreign-rename", confReason: "renamed to 00-plexus.conflist.old" },
+    add: false,
+  },
+  "a pod that is older than Plexus": {
+    finding: "older-than-plexus",
+    says: ["without default/net-a: delete it"],
+    add: false,
+    ...running,
+  },
+  "a pod that is older than Plexus and asks for nothing": {
+    ...{ finding: "older-than-plexus", says: ["lacks nothing"], add: false, ok: true },
+    annotation: "",
+    ...running,
+  },
+  "a pod that the runtime has not come to yet": {
+    finding: "not-attached-yet",
+    says: ["pod's events"],
+    add: false,
+  },
+  "an annotation that was changed since": {
+    finding: "annotation-changed",
+    says: ["without network default/net-b", "create it again"],
+    after: (lab) => {
+      lab.source.addNad("default/net-b", network("net-b", "macvlan"));
+    },
+    pod: { phase: "Running", annotations: { [networksAnnotation]: "net-a,net-b" } },
+  },
+  "a status that could not be written": {
+    finding: "status-not-written",
+    says: ["network-status"],
+    before: (lab) => {
+      lab.publisher.outcome = "pending";
+    },
+    ...running,
+  },
+  "a pod that cannot be detached": {
+    finding: "detach-missing-plugin",
+    says: ["could not be detached", '"macvlan"', "the DEL is repeated"],
+    after: async (lab) => {
+      lab.plugins.setLookup("macvlan", { outcome: "missing", message: "" });
+      await lab.del({ pod: "default/web/uid-1" });
+    },
+    pod: { phase: "Running", isTerminating: true },
+  },
+  "a pod that is attached as it asks": {
+    ...{ finding: "attached", says: ["eth0=default-net, net1=default/net-a"], ok: true },
+    ...running,
+  },
+  "a pod that asks for nothing": {
+    ...{ finding: "nothing-asked", says: ["default network is attached"], ok: true },
+    annotation: "",
+    ...running,
+  },
+};
+
+test.each(Object.entries(scenarios))("%s", async (_, scenario) => {
+  const { advice } = await explain(scenario);
+
+  expect(advice.finding, advice.sentence).toBe(scenario.finding);
+  for (const part of scenario.says) {
+    if (typeof part === "string") expect(advice.sentence).toContain(part);
+    else expect(advice.sentence).toMatch(part);
+  }
+  expect(advice.sentence).toMatch(/^[A-Z].*\.$/s);
+  expect(advice.ok).toBe(scenario.ok ?? false);
+});
+
+/** What only a shim or a disk can bring about; their words are tested where they are made. */
+const elsewhere = [
+  "default-route-taken",
+  "damaged-record",
+  "already-attached",
+  "sandbox-gone",
+  "release-mismatch",
+];
+
+test("every known error is provoked", () => {
+  const provoked = new Set(Object.values(scenarios).map(({ finding }) => finding));
+
+  expect(errorFindings.filter((each) => !provoked.has(each)).toSorted()).toEqual(
+    elsewhere.toSorted(),
+  );
+});
+
+test("an explanation shows networks with interface, addresses and plugins", async () => {
+  const { networks, record, calls } = await explain({ finding: "", says: [], ...running });
+
+  expect(networks).toEqual([
+    {
+      network: "default-net",
+      isDefault: true,
+      ifName: "eth0",
+      addresses: ["10.0.0.1/24"],
+      plugins: ["ptp"],
+    },
+    {
+      network: "default/net-a",
+      isDefault: false,
+      ifName: "net1",
+      addresses: ["10.0.0.2/24"],
+      plugins: ["macvlan"],
+    },
+  ]);
+  expect(record).toMatchObject({ containerId: "c1", pendingStatus: false });
+  expect(calls.map(({ command }) => command)).toEqual(["ADD"]);
+});
+
+test("nothing is executed for an explanation", async () => {
+  const lab = new EngineLab();
+  lab.source.addPod({ name: "web" });
+  const pods = { find: async () => undefined };
+  const findPlugin = async (type: string) => lab.plugins.find(type);
+  await lab.engine.explain(podName, {
+    pods,
+    node: { name: "" },
+    conf: {},
+    searchPath: [],
+    findPlugin,
+  });
+
+  expect(lab.plugins.calls).toEqual([]);
+  expect(lab.records.writes).toEqual([]);
+});

@@ -1,0 +1,145 @@
+import type { CallHost } from "#engine/call/call.ts";
+import { type CallTools, callContext, callTools } from "#engine/call/call-context.ts";
+import { configForCall, defaultEngineConfig } from "#engine/config.ts";
+import type { EngineDeps } from "#engine/deps.ts";
+import { HostGoneError, type PluginLookup, type Pod } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record.ts";
+import { missingNetworks, type PodState } from "#engine/verify/not-attached.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { advise, type Facts } from "./advice.ts";
+import type { CallHistory } from "./call-history.ts";
+import { type ExplainedNetworks, explainNetworks } from "./explain-networks.ts";
+import type {
+  ExplainedRecord,
+  Explanation,
+  NodeFacts,
+  PodStates,
+  ShownPodState,
+} from "./explanation.ts";
+
+/** What an explanation needs beside the engine's own dependencies. */
+export interface ExplainOptions {
+  readonly pods: PodStates;
+  readonly node: NodeFacts;
+  /** The conf with which the container runtime calls Plexus; empty when it is not known. */
+  readonly conf: JsonObject;
+  /** Where plugins are looked up on the node; the container runtime's CNI_PATH is known in its calls only. */
+  readonly searchPath: readonly string[];
+  /** Looks a plugin up in {@link searchPath}. */
+  readonly findPlugin: (type: string) => Promise<PluginLookup>;
+}
+
+/** A pod by name. */
+export interface PodName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/**
+ * Everything that is known of a pod's networks, with the one sentence of advice. Reads only; what cannot
+ * be found out is left out, and said.
+ */
+export async function explainPod(
+  deps: EngineDeps & { readonly history: CallHistory },
+  name: PodName,
+  options: ExplainOptions,
+): Promise<Explanation> {
+  const { pod, sourceProblem } = await lookUp(deps, name, options);
+  const record = await recordOf(deps, name, pod?.uid);
+  const { networks, annotationError } =
+    pod === undefined || pod.hostNetwork
+      ? { networks: [] }
+      : await networksOf(deps, pod, { record, options });
+  const facts: Facts = omitUndefined({
+    pod: { ...name, ...(pod && shown(pod)) },
+    node: options.node,
+    annotation: pod?.annotations[networksAnnotation],
+    annotationError,
+    networks,
+    missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
+    record: record && explainedRecord(record),
+    calls: deps.history.of(name),
+    sourceProblem,
+  });
+  const { sourceProblem: _, missing: __, ...explained } = facts;
+  return { ...explained, advice: advise(facts) };
+}
+
+function shown({ uid, node, hostNetwork, phase, isTerminating }: PodState): ShownPodState {
+  return omitUndefined({ uid, node, hostNetwork, phase, isTerminating });
+}
+
+/** Whoever asks for an explanation has waited long enough: a pod between two sandboxes is not running. */
+function missingOf(deps: EngineDeps, pod: PodState, isRecorded: boolean): readonly string[] {
+  const { plexusNamespace } = { ...defaultEngineConfig, ...deps.config() };
+  const unrecordedForMs = Number.POSITIVE_INFINITY;
+  return missingNetworks(pod, { isRecorded, unrecordedForMs, plexusNamespace });
+}
+
+async function lookUp(
+  { source }: EngineDeps,
+  name: PodName,
+  { pods }: ExplainOptions,
+): Promise<{ pod?: PodState; sourceProblem?: string }> {
+  try {
+    const pod = await pods.find(name);
+    return omitUndefined({ pod, sourceProblem: source?.notReadyReason() });
+  } catch (error) {
+    return { sourceProblem: errorMessage(error) };
+  }
+}
+
+/** The newest record of the pod; of one that was created again under the same name, its own. */
+async function recordOf(
+  { records }: EngineDeps,
+  { namespace, name }: PodName,
+  uid: string | undefined,
+): Promise<AttachmentRecord | undefined> {
+  const all = (await records.list()).records.filter(
+    ({ pod }) => pod?.namespace === namespace && pod.name === name,
+  );
+  const newest = all.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt)).at(-1);
+  return all.find((record) => record.pod?.uid === uid) ?? newest;
+}
+
+function explainedRecord(record: AttachmentRecord): ExplainedRecord {
+  const { createdAt, containerId, pendingStatus, teardown } = record;
+  return omitUndefined({
+    createdAt,
+    containerId,
+    pendingStatus: pendingStatus !== undefined,
+    teardownError: teardown?.lastError,
+  });
+}
+
+function networksOf(
+  deps: EngineDeps,
+  pod: Pod,
+  { record, options }: { record: AttachmentRecord | undefined; options: ExplainOptions },
+): Promise<ExplainedNetworks> {
+  const config = configForCall(deps.config(), options.conf);
+  const ctx = callContext(deps, lookupTools(deps, options), {
+    config,
+    logger: deps.logger,
+    netnsState: "none",
+  });
+  return explainNetworks(ctx, { pod, record, searchPath: options.searchPath });
+}
+
+/** There is no call, so nothing is executed: plugins can only be looked up. */
+function lookupTools(deps: EngineDeps, { findPlugin }: ExplainOptions): CallTools {
+  const refuse = async (): Promise<never> => {
+    throw new HostGoneError("an explanation executes nothing");
+  };
+  const host: CallHost = {
+    gone: new AbortController().signal,
+    exec: refuse,
+    netlink: refuse,
+    forgetMultus: refuse,
+    find: (_, types) => Promise.all(types.map(findPlugin)),
+  };
+  return callTools(deps, host);
+}

@@ -1,0 +1,78 @@
+import type { PodState } from "#engine/verify/not-attached.ts";
+
+/** Where the state of any pod of the cluster comes from. */
+export interface PodStates {
+  /** The pod's state; undefined when there is no such pod. @throws CniError 11 when nobody answers in time */
+  find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;
+}
+
+/** One network of a pod, as it would be attached now. */
+export interface ExplainedNetwork {
+  /** `namespace/name` of the definition, or the CNI name. */
+  readonly network: string;
+  readonly isDefault: boolean;
+  /** The interface that it has in the pod; absent when it is not attached. */
+  readonly ifName?: string;
+  readonly addresses?: readonly string[];
+  /** The types of its plugins, in order; absent when its configuration cannot be used. */
+  readonly plugins?: readonly string[];
+  /** Why it cannot be attached, as an ADD would say it. */
+  readonly problem?: string;
+}
+
+/** How a call for a pod ended. */
+export interface CallRecord {
+  readonly command: string;
+  /** ISO 8601. */
+  readonly at: string;
+  /** Of a failure. */
+  readonly code?: number;
+  readonly message?: string;
+}
+
+/** The state of the node's CNI configuration, as plexusd sees it. */
+export interface NodeFacts {
+  readonly name: string;
+  /** `active` = the container runtime calls Plexus; undefined where plexusd does not write the configuration. */
+  readonly confState?: string;
+  readonly confReason?: string;
+}
+
+/** What the attachment record says. */
+export interface ExplainedRecord {
+  readonly createdAt: string;
+  readonly containerId: string;
+  readonly pendingStatus: boolean;
+  /** The last DEL that failed. */
+  readonly teardownError?: string;
+}
+
+/** The one sentence: what is the matter with the pod's networks, and what to do about it. */
+export interface Advice {
+  /** Stable, for scripts: `missing-definition`. */
+  readonly finding: string;
+  readonly sentence: string;
+  /** Whether nothing is wrong. */
+  readonly ok: boolean;
+}
+
+/** Of a pod's state what people look for. */
+export type ShownPodState = Pick<
+  PodState,
+  "uid" | "node" | "hostNetwork" | "phase" | "isTerminating"
+>;
+
+/** Everything that Plexus knows about a pod's networks. */
+export interface Explanation {
+  readonly pod: { readonly namespace: string; readonly name: string } & Partial<ShownPodState>;
+  readonly node: NodeFacts;
+  /** The value of the networks annotation; absent when the pod has none. */
+  readonly annotation?: string;
+  /** What is wrong with it, with position and key. */
+  readonly annotationError?: string;
+  readonly networks: readonly ExplainedNetwork[];
+  readonly record?: ExplainedRecord;
+  /** The last ADD and the last DEL of the pod since plexusd started. */
+  readonly calls: readonly CallRecord[];
+  readonly advice: Advice;
+}

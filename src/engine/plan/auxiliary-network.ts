@@ -1,0 +1,32 @@
+import { dirname } from "node:path/posix";
+import { loadAuxiliaryChain } from "#cni/conf/auxiliary-chain.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/deps.ts";
+import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
+
+/**
+ * The network of `auxiliaryCNIChainName`, by which a vendor has plugins executed for every pod beside its
+ * networks; none where its directory has no plugins.
+ * @throws CniError 7 when `clusterNetwork` is no path beside which the directory could be
+ */
+export async function auxiliaryNetwork(
+  ctx: CallContext,
+  cniVersion: string,
+): Promise<ResolvedNetwork | undefined> {
+  const { auxiliaryCNIChainName: name, clusterNetwork = "" } = ctx.config;
+  if (name === undefined) return undefined;
+  if (!clusterNetwork.includes("/")) {
+    throw new CniError(
+      CniErrorCode.InvalidNetworkConfig,
+      `auxiliaryCNIChainName ${JSON.stringify(name)} needs a clusterNetwork that is a path, not ${JSON.stringify(clusterNetwork)}`,
+    );
+  }
+  const files = ctx.deps.confFiles;
+  const onWarning = (message: string): void => ctx.logger.warn({}, message);
+  const dir = dirname(clusterNetwork);
+  const list = await loadAuxiliaryChain({ dir, name, cniVersion, files, onWarning });
+  if (list === undefined) return undefined;
+  checkNotMetaPlugin(list, name);
+  return { displayName: name, isDefault: false, isAuxiliary: true, list, capabilityArgs: {} };
+}

@@ -1,0 +1,91 @@
+import { expect, test } from "vitest";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { podAnnotationsCapability } from "./runtime-pod.ts";
+
+const pod = "default/web/uid-9";
+
+/** What the runtime adds to its conf. */
+function annotated(annotations: unknown): { conf: JsonObject } {
+  return { conf: { runtimeConfig: { [podAnnotationsCapability]: annotations } } as JsonObject };
+}
+
+/** With a definition `a`, and no pods: whoever asks for one is told that there is none. */
+function labWithoutPods(): EngineLab {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  return lab;
+}
+
+test("add() asks nobody about a pod whose annotations the runtime sends, and publishes on its UID", async () => {
+  const lab = labWithoutPods();
+  const call = annotated({
+    [networksAnnotation]: "a",
+    "kubernetes.io/config.seen": "2026-01-01T00:00:00Z",
+    "kubernetes.io/config.source": "api",
+  });
+  expect(await lab.add({ pod, ...call })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "bridge ADD net1"]);
+  expect(lab.source.asked).toEqual(["nad default/a"]);
+  expect(lab.records.writes.at(-1)?.record.pod).toEqual({
+    namespace: "default",
+    name: "web",
+    uid: "uid-9",
+  });
+  expect([...lab.publisher.published.keys()]).toEqual(["default/web"]);
+});
+
+test.each([
+  ["has no annotations", {}],
+  ["has no annotations, as Go writes it", null],
+])("add() of a pod that %s asks nobody anything", async (_name, annotations) => {
+  const lab = labWithoutPods();
+  expect(await lab.add({ pod, ...annotated(annotations) })).toMatchObject({ exitCode: 0 });
+  expect(lab.source.asked).toEqual([]);
+});
+
+test("add() attaches a pod without networks where nothing knows pods, and no other", async () => {
+  const lab = new EngineLab({ noSource: true });
+  const { json } = await lab.add({ pod, ...annotated({ [networksAnnotation]: "a" }) });
+  expect(json).toMatchObject({ code: 11, msg: expect.stringContaining("default/web") });
+  expect(await lab.add({ pod, ...annotated({}) })).toMatchObject({ exitCode: 0 });
+});
+
+test.each([
+  ["without its UID", "default/web", "api"],
+  ["that is static, as the API has another UID for it", pod, "file"],
+])("add() looks up a pod %s", async (_name, identity, source) => {
+  const lab = labWithoutPods();
+  lab.source.addPod({ name: "web", uid: "mirror", isStatic: source === "file" });
+  const call = annotated({ [networksAnnotation]: "a", "kubernetes.io/config.source": source });
+  await lab.add({ pod: identity, ...call });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+  expect(lab.records.writes[0]?.record.pod?.uid).toBe("mirror");
+});
+
+test.each([
+  ["no map", "x", `runtimeConfig.${podAnnotationsCapability}: must be an object`],
+  ["no strings", { a: 1 }, `["a"]: must be a string`],
+])("add() refuses annotations that are %s, and attaches nothing", async (_name, value, message) => {
+  const lab = labWithoutPods();
+  const { json } = await lab.add({ pod, ...annotated(value) });
+  expect(json).toMatchObject({ code: 7, msg: expect.stringContaining(message) });
+  expect(lab.journal).toEqual([]);
+});
+
+test("add() hands the annotations to plugins that declare the capability, and records them for no others", async () => {
+  const annotations = { "example.com/long": "x".repeat(1000) };
+  const lab = labWithoutPods();
+  await lab.add({ pod, ...annotated(annotations) });
+  expect(JSON.stringify(lab.records.writes)).not.toContain("example.com/long");
+  const plugin = { type: "ptp", capabilities: { [podAnnotationsCapability]: true } };
+  const capable = new EngineLab({
+    conf: { delegates: [{ cniVersion: "1.0.0", name: "default-net", plugins: [plugin] }] },
+  });
+  await capable.add({ pod, ...annotated(annotations) });
+  const [call] = capable.plugins.calls;
+  expect(JSON.parse(call?.stdin ?? "").runtimeConfig).toEqual({
+    [podAnnotationsCapability]: annotations,
+  });
+});

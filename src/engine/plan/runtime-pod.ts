@@ -1,0 +1,43 @@
+import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
+import { readDocument } from "#cni/document.ts";
+import { CniErrorCode } from "#cni/error.ts";
+import type { RequestConf } from "#cni/plugin/request.ts";
+import type { Pod, PodIdentity } from "#engine/ports.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { isStaticPod } from "#npwg/object-meta.ts";
+
+/**
+ * The capability by which containerd (from 1.5) and CRI-O (from 1.29) hand over the annotations of the pod: those
+ * with which the kubelet asked for the sandbox, and so never older than what the API would say.
+ */
+export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
+
+/**
+ * The pod as the runtime describes it; undefined when it does not describe all of it, so that the pod has to be
+ * looked up. So has a static pod: the status is written on its mirror, whose UID only the API knows.
+ * @throws CniError 7 when the annotations are no map of strings
+ */
+export function runtimePod(conf: RequestConf, identity: PodIdentity): Pod | undefined {
+  const { namespace, name, uid } = identity;
+  const annotations = runtimeAnnotations(conf);
+  if (uid === undefined || annotations === undefined || isStaticPod(annotations)) return undefined;
+  return { namespace, name, uid, annotations, isStatic: false };
+}
+
+function runtimeAnnotations(conf: RequestConf): Record<string, string> | undefined {
+  const subject = "invalid network configuration on stdin";
+  const options = { subject, code: CniErrorCode.InvalidNetworkConfig };
+  return readDocument(conf.raw, options, (fields) => {
+    const runtimeConfig = fields.object("runtimeConfig");
+    // Go writes a map without members as null, too.
+    if (runtimeConfig?.has(podAnnotationsCapability) !== true) return undefined;
+    return runtimeConfig.stringMap(podAnnotationsCapability);
+  });
+}
+
+/** The capability arguments that a network is recorded with: long annotations only where a plugin takes them. */
+export function withoutUnusedAnnotations(args: JsonObject, list: NetConfList): JsonObject {
+  if (enabledCapabilities(list).has(podAnnotationsCapability)) return args;
+  const { [podAnnotationsCapability]: _, ...others } = args;
+  return others;
+}

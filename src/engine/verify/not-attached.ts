@@ -1,0 +1,90 @@
+import type { Pod } from "#engine/ports.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { parseJsonText } from "#lib/json-text.ts";
+import {
+  defaultNetworkAnnotation,
+  networksAnnotation,
+  parseDefaultNetworkSelection,
+  parseNetworkSelections,
+} from "#npwg/selection/selection.ts";
+
+/** What the API says about a pod of this node, and its annotations. */
+export interface PodState extends Pod {
+  /** The node that it is bound to; absent while it is not scheduled. */
+  readonly node?: string;
+  readonly hostNetwork: boolean;
+  /** `status.phase`. */
+  readonly phase: string;
+  readonly isTerminating: boolean;
+  /** The addresses of its present sandbox. */
+  readonly podIps: readonly string[];
+  /** The network-status annotation, whoever wrote it. */
+  readonly networkStatus: string | undefined;
+}
+
+/** What this node knows of the pod. */
+export interface PodAttachment {
+  /** Whether a sandbox of the pod is recorded: it was attached, or is being attached, through Plexus. */
+  readonly isRecorded: boolean;
+  /** For how long it has been seen without a record. Between two sandboxes every pod is, for a moment. */
+  readonly unrecordedForMs: number;
+  /** The namespace of a default-network annotation that names none. */
+  readonly plexusNamespace: string;
+}
+
+/** Longer than a pod is without a record while its sandbox is made anew. */
+export const notAttachedGraceMs = 30_000;
+
+/**
+ * The networks (`namespace/name`) that a running pod asks for and does not have, because its sandbox was
+ * not attached through Plexus; empty when there are none, or when nothing can be said: pods of the
+ * host's network, pods that are still starting, and annotations that cannot be read. What another
+ * meta-plugin has attached, according to the status of the present sandbox, is not missing.
+ */
+export function missingNetworks(pod: PodState, attachment: PodAttachment): readonly string[] {
+  const { isRecorded, unrecordedForMs, plexusNamespace } = attachment;
+  if (isRecorded || unrecordedForMs < notAttachedGraceMs) return [];
+  if (pod.hostNetwork || pod.isTerminating) return [];
+  if (pod.phase !== "Running" || pod.podIps.length === 0) return [];
+  const present = attachedByOthers(pod);
+  return requestedNames(pod, plexusNamespace).filter((name) => !present.has(name));
+}
+
+/** Whether the pod's annotations ask for anything but the node's default network. */
+export function asksForNetworks(pod: Pick<Pod, "annotations">): boolean {
+  return [networksAnnotation, defaultNetworkAnnotation].some(
+    (key) => (pod.annotations[key] ?? "").trim() !== "",
+  );
+}
+
+function requestedNames({ annotations, namespace }: Pod, plexusNamespace: string): string[] {
+  const byDefault = annotations[defaultNetworkAnnotation];
+  try {
+    const networks = annotations[networksAnnotation] ?? "";
+    const selections = parseNetworkSelections(networks, { podNamespace: namespace });
+    const options = { defaultNamespace: plexusNamespace };
+    const first = byDefault === undefined ? [] : [parseDefaultNetworkSelection(byDefault, options)];
+    return [...first, ...selections].map((each) => `${each.namespace}/${each.name}`);
+  } catch {
+    // A pod with such an annotation gets its default network only, or does not start at all.
+    return [];
+  }
+}
+
+/** The networks of a status that is about the present sandbox: its default network has the pod's address. */
+function attachedByOthers({ networkStatus = "", podIps }: PodState): Set<string> {
+  const entries = statusEntries(networkStatus);
+  const ips = entries.flatMap(({ ips: list }) => (Array.isArray(list) ? list : []));
+  const isCurrent = ips.some((ip) => typeof ip === "string" && podIps.includes(ip));
+  const names = entries.flatMap(({ name }) => (typeof name === "string" ? name : []));
+  return new Set(isCurrent ? names : []);
+}
+
+function statusEntries(text: string): JsonObject[] {
+  try {
+    const value = parseJsonText(text);
+    return Array.isArray(value) ? value.filter(isJsonObject) : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,56 @@
+import { readFile, stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { defaultPaths } from "#lib/files/default-paths.ts";
+
+/** Which places of the host a process sees. */
+export interface HostView {
+  /** Whether what is at this absolute path is the host's, or nothing is there on the host either. */
+  sees(path: string): boolean;
+}
+
+/** The view of a process that runs on the host itself. */
+export const wholeHost: HostView = { sees: () => true };
+
+/**
+ * The view of a process that sees nothing but these directories (or files) and what is in them. A
+ * directory that only leads to one of them is not seen: a container has one of its own there.
+ */
+export function viewOf(mounted: readonly string[]): HostView {
+  const places = mounted.map((path) => resolve(path));
+  return {
+    sees: (path) => {
+      const wanted = resolve(path);
+      return places.some((place) => wanted === place || wanted.startsWith(`${place}/`));
+    },
+  };
+}
+
+/** Where {@link readHostView} looks; for tests. */
+export interface HostViewOptions {
+  /** Only the container image has this directory. @default defaultPaths.imageDir */
+  readonly imageDir?: string;
+  /** @default /proc/self/mountinfo */
+  readonly mountInfo?: string;
+}
+
+/** This process's view: on the host all of it, in the container image what is mounted into it. */
+export async function readHostView(options: HostViewOptions = {}): Promise<HostView> {
+  const { imageDir = defaultPaths.imageDir, mountInfo = "/proc/self/mountinfo" } = options;
+  const isInImage = await stat(imageDir).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  return isInImage ? viewOf(mountPoints(await readFile(mountInfo, "utf8"))) : wholeHost;
+}
+
+/** The fifth field of each line (proc(5)); the root directory is the image's, not the host's. */
+function mountPoints(mountInfo: string): string[] {
+  const paths = mountInfo.split("\n").flatMap((line) => line.split(" ")[4] ?? []);
+  return paths.map(unescapeOctal).filter((path) => path !== "/");
+}
+
+function unescapeOctal(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 8)),
+  );
+}

@@ -1,0 +1,55 @@
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { HostMultusFiles } from "./multus-files.ts";
+
+let dir: string;
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "plexus-multus-"));
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true });
+});
+
+const key = { network: "main", containerId: "c1", ifName: "eth0" };
+
+test("HostMultusFiles finds nothing on a node that never had Multus", async () => {
+  for (const files of [new HostMultusFiles(dir), new HostMultusFiles(join(dir, "none"))]) {
+    expect(await files.containers()).toEqual([]);
+    expect(await files.networks("c1")).toBeUndefined();
+    expect(await files.cachedAdd(key)).toBeUndefined();
+  }
+});
+
+test("HostMultusFiles reads the networks of a container, and results of Multus's cache before libcni's own", async () => {
+  for (const results of ["multus/results", "results"]) {
+    await mkdir(join(dir, results), { recursive: true });
+    await writeFile(join(dir, results, "main-c1-eth0"), results);
+  }
+  await writeFile(join(dir, "multus/c1"), "[]");
+  const files = new HostMultusFiles(dir);
+  expect(await files.containers()).toEqual(["c1"]);
+  expect(await files.networks("c1")).toBe("[]");
+  expect(await files.cachedAdd(key)).toBe("multus/results");
+  await rm(join(dir, "multus/results"), { recursive: true });
+  expect(await files.cachedAdd(key)).toBe("results");
+});
+
+test("HostMultusFiles reads no link, no directory and nothing that is too long", async () => {
+  await mkdir(join(dir, "multus/results"), { recursive: true });
+  await symlink("/etc/passwd", join(dir, "multus/link"));
+  await writeFile(join(dir, "multus/long"), "");
+  await truncate(join(dir, "multus/long"), 4 * 1024 * 1024 + 1);
+  const files = new HostMultusFiles(dir);
+  for (const [name, reason] of [
+    ["link", /it is a link/],
+    ["results", /it is no regular file/],
+    ["long", /more than 4194304 bytes/],
+  ] as const) {
+    const error = await files.networks(name).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 6, message: expect.stringMatching(reason) });
+  }
+});

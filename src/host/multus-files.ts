@@ -1,0 +1,85 @@
+import { constants } from "node:fs";
+import { type FileHandle, open, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { MultusFiles } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";
+
+/** No file of Multus comes near: one that is longer is none. */
+const maxBytes = 4 * 1024 * 1024;
+
+/**
+ * The files that Multus and its library libcni keep below a directory, `/var/lib/cni`. Multus gives libcni a directory of
+ * its own since 3.5; before, the results were in libcni's.
+ */
+export class HostMultusFiles implements MultusFiles {
+  readonly #dir: string;
+  readonly #resultDirs: readonly string[];
+
+  constructor(cniStateDir: string) {
+    this.#dir = join(cniStateDir, "multus");
+    this.#resultDirs = [join(this.#dir, "results"), join(cniStateDir, "results")];
+  }
+
+  async containers(): Promise<string[]> {
+    try {
+      const entries = await readdir(this.#dir, { withFileTypes: true });
+      return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+    } catch (error) {
+      if (isAbsent(error)) return [];
+      throw ioFailure(this.#dir, error);
+    }
+  }
+
+  networks(containerId: string): Promise<string | undefined> {
+    return readRegularFile(join(this.#dir, containerId));
+  }
+
+  async cachedAdd(key: CachedAddKey): Promise<string | undefined> {
+    for (const dir of this.#resultDirs) {
+      const text = await readRegularFile(join(dir, cachedAddFileName(key)));
+      if (text !== undefined) return text;
+    }
+    return undefined;
+  }
+}
+
+/**
+ * A file that is no link, no device and not too long; undefined when there is none.
+ * @throws CniError 5, or 6 when it is something else
+ */
+async function readRegularFile(path: string): Promise<string | undefined> {
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const stats = await file.stat();
+    if (!stats.isFile()) throw damaged(path, "it is no regular file");
+    if (stats.size > maxBytes) throw damaged(path, `it has more than ${maxBytes} bytes`);
+    return await file.readFile("utf8");
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    if (error instanceof CniError) throw error;
+    throw isLink(error) ? damaged(path, "it is a link") : ioFailure(path, error);
+  } finally {
+    await file?.close();
+  }
+}
+
+function damaged(path: string, reason: string): CniError {
+  return new CniError(CniErrorCode.DecodingFailure, `${path} is not read: ${reason}`);
+}
+
+function isLink(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "ELOOP";
+}
+
+function isAbsent(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === "ENOENT" || code === "ENOTDIR";
+}
+
+function ioFailure(path: string, cause: unknown): CniError {
+  const message = `cannot read ${path}: ${errorMessage(cause)}`;
+  return new CniError(CniErrorCode.IoFailure, message, { cause });
+}

@@ -1,0 +1,33 @@
+import type { ApiClient } from "#kube/api/client.ts";
+import { isJsonObject, type Json } from "#lib/json.ts";
+
+const timeoutMs = 10_000;
+
+/**
+ * Removes every taint with this key from a Node, whatever its effect. Another writer's change in
+ * between makes it fail: the taints are one list, of which every writer replaces the whole.
+ * @returns whether there was one
+ * @throws ApiError naming the permission that is missing, or what else is wrong
+ */
+export async function removeTaint(
+  client: ApiClient,
+  { nodeName, key }: { readonly nodeName: string; readonly key: string },
+): Promise<boolean> {
+  const path = `/api/v1/nodes/${encodeURIComponent(nodeName)}`;
+  const taints = taintsOf(await client.json({ path, timeoutMs }));
+  const kept = taints.filter((taint) => !isJsonObject(taint) || taint.key !== key);
+  if (kept.length === taints.length) return false;
+  const body = [
+    { op: "test", path: "/spec/taints", value: taints },
+    { op: "replace", path: "/spec/taints", value: kept },
+  ];
+  const contentType = "application/json-patch+json";
+  const query = { fieldManager: "plexus" };
+  await client.json({ method: "PATCH", path, query, contentType, body, timeoutMs });
+  return true;
+}
+
+function taintsOf(node: Json): readonly Json[] {
+  const spec = isJsonObject(node) && isJsonObject(node.spec) ? node.spec : {};
+  return Array.isArray(spec.taints) ? spec.taints : [];
+}

@@ -1,0 +1,92 @@
+import { expect, onTestFinished, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { type KubeAdapter, startKube } from "./adapter.ts";
+import { FakeApiServer } from "./testing/fake-api-server.ts";
+import { podObject } from "./testing/objects.ts";
+
+const key = "plexus.dev/not-ready";
+const other = { key: "node.kubernetes.io/unschedulable", effect: "NoSchedule" };
+
+async function start(api: FakeApiServer): Promise<KubeAdapter> {
+  const kube = await startKube({
+    kubeconfig: await api.kubeconfig(),
+    nodeName: "node-1",
+    apiTimeoutMs: 1000,
+    statusWaitMs: 200,
+    logger: new FakeLogger(),
+  });
+  onTestFinished(() => kube.stop(100));
+  return kube;
+}
+
+const answer = (method: string, status: number, body: object) => ({
+  when: (request: { method: string; path: string }) =>
+    request.method === method && request.path === "/api/v1/nodes/node-1",
+  answer: status,
+  body,
+});
+
+test("removeTaint() replaces the list of taints that it has read, and no other", async () => {
+  await using api = await FakeApiServer.start();
+  const kube = await start(api);
+  const taints = [{ key, effect: "NoSchedule" }, other, { key, effect: "NoExecute" }];
+  api.script(answer("GET", 200, { spec: { taints } }));
+  api.script(answer("PATCH", 200, {}));
+  expect(await kube.removeTaint(key)).toBe(true);
+  const patch = api.seen.find(({ method }) => method === "PATCH");
+  expect(patch?.headers["content-type"]).toBe("application/json-patch+json");
+  expect(patch?.body).toEqual([
+    { op: "test", path: "/spec/taints", value: taints },
+    { op: "replace", path: "/spec/taints", value: [other] },
+  ]);
+});
+
+test.each([{ spec: { taints: [other] } }, { spec: {} }])(
+  "removeTaint() writes nothing where there is no such taint: %j",
+  async (node) => {
+    await using api = await FakeApiServer.start();
+    const kube = await start(api);
+    api.script(answer("GET", 200, node));
+    expect(await kube.removeTaint(key)).toBe(false);
+    expect(api.seen.filter(({ method }) => method === "PATCH")).toEqual([]);
+  },
+);
+
+test("removeTaint() fails when somebody else has changed the taints, or it may not", async () => {
+  await using api = await FakeApiServer.start();
+  const kube = await start(api);
+  api.script(answer("GET", 200, { spec: { taints: [{ key }] } }));
+  api.script(answer("PATCH", 422, { message: "the server rejected our request" }));
+  await expect(kube.removeTaint(key)).rejects.toThrow("rejected");
+  api.script(answer("GET", 403, { message: 'nodes "node-1" is forbidden' }));
+  await expect(kube.removeTaint(key)).rejects.toThrow("forbidden");
+});
+
+test("nodePods has the node's pods, and reads what the watch leaves out", async () => {
+  await using api = await FakeApiServer.start();
+  const annotations = { [networksAnnotation]: "red", "k8s.v1.cni.cncf.io/network-status": "[]" };
+  const web = podObject("web", { annotations });
+  const status = {
+    phase: "Running",
+    podIP: "10.0.0.7",
+    podIPs: [{ ip: "10.0.0.7" }, { ip: "fd00::7" }],
+  };
+  api.put("pods", { ...web, status });
+  api.put("pods", podObject("elsewhere", { node: "node-2" }));
+  const kube = await start(api);
+  await kube.whenSynced();
+  const [pod, ...more] = kube.nodePods.list();
+  expect([pod?.name, more]).toEqual(["web", []]);
+  if (pod === undefined) throw new Error("there is no pod");
+  expect(await kube.nodePods.read(pod)).toMatchObject({
+    uid: "uid-of-web",
+    hostNetwork: false,
+    phase: "Running",
+    isTerminating: false,
+    podIps: ["10.0.0.7", "fd00::7"],
+    networkStatus: "[]",
+  });
+  expect(await kube.nodePods.read({ ...pod, uid: "another" })).toBeUndefined();
+  expect(await kube.nodePods.read({ ...pod, name: "gone" })).toBeUndefined();
+});

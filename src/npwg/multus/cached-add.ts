@@ -1,0 +1,77 @@
+import { type CniArgs, formatCniArgs } from "#cni/args.ts";
+import { parseJson, readDocument } from "#cni/document.ts";
+import { CniErrorCode } from "#cni/error.ts";
+import type { FieldReader } from "#lib/field-reader.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+
+/** What identifies an ADD in libcni's cache. */
+export interface CachedAddKey {
+  readonly network: string;
+  readonly containerId: string;
+  readonly ifName: string;
+}
+
+/** An ADD as libcni keeps it for the DEL. */
+export interface CachedAdd {
+  readonly cniArgs: CniArgs;
+  readonly capabilityArgs: JsonObject;
+  /** The configuration as it was handed to libcni; absent in the caches of old releases. */
+  readonly conf?: Json;
+  readonly result?: JsonObject;
+}
+
+/** The name of the file in a `results` directory of libcni. */
+export function cachedAddFileName({ network, containerId, ifName }: CachedAddKey): string {
+  return `${network}-${containerId}-${ifName}`;
+}
+
+/**
+ * Reads a file of libcni's cache. Releases before 0.8 kept the result alone.
+ * @throws CniError 6 when it is another attachment's, or cannot be used
+ */
+export function parseCachedAdd(text: string, key: CachedAddKey): CachedAdd {
+  const subject = `cached result ${cachedAddFileName(key)}`;
+  const code = CniErrorCode.DecodingFailure;
+  return readDocument(parseJson(text, subject), { subject, code }, (fields) => {
+    if (!fields.has("kind")) return { cniArgs: [], capabilityArgs: {}, result: fields.raw };
+    const expected = { ...names(key), kind: "cniCacheV1" };
+    for (const [name, value] of Object.entries(expected)) {
+      if (fields.value(name) !== value) fields.mismatch(name, JSON.stringify(value));
+    }
+    return omitUndefined({
+      cniArgs: readCniArgs(fields),
+      capabilityArgs: fields.object("capabilityArgs")?.raw ?? {},
+      conf: readConf(fields, subject),
+      result: fields.object("result")?.raw,
+    });
+  });
+}
+
+function names({ network, containerId, ifName }: CachedAddKey): Record<string, string> {
+  return { networkName: network, containerId, ifName };
+}
+
+function readCniArgs(fields: FieldReader): CniArgs {
+  return fields.elements("cniArgs").flatMap((pair, i) => {
+    const isPair = Array.isArray(pair) && pair.length === 2 && pair.every(isText);
+    if (!isPair) {
+      fields.problem(`cniArgs[${i}]`, "must be a key and a value");
+      return [];
+    }
+    const [key, value] = pair as [string, string];
+    formatCniArgs([[key, value]]);
+    return [[key, value] as const];
+  });
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string";
+}
+
+function readConf(fields: FieldReader, subject: string): Json | undefined {
+  const bytes = fields.string("config");
+  if (bytes === undefined) return undefined;
+  const conf = parseJson(Buffer.from(bytes, "base64").toString("utf8"), `${subject}: config`);
+  return isJsonObject(conf) ? conf : undefined;
+}

@@ -1,0 +1,114 @@
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { parseJson } from "#cni/document.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { DocumentError, Problems } from "#lib/document-error.ts";
+import { FieldReader } from "#lib/field-reader.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { ifNameProblem } from "#npwg/if-names.ts";
+
+/** A network to which Multus attached a sandbox, as it noted down before it did. */
+export interface MultusNetwork {
+  /** `namespace/name` of the definition, or the CNI name. */
+  readonly displayName: string;
+  /** The configuration; `isComplete`: with everything in it that plugins need. */
+  readonly list: NetConfList;
+  readonly isComplete: boolean;
+  /** The interface that was asked for; else it follows from the position. */
+  readonly ifName?: string;
+  /** What the pod asked for, as far as the file says. */
+  readonly capabilityArgs: JsonObject;
+}
+
+/** More networks than any pod has; the file may be damaged. */
+const networksMax = 256;
+
+/**
+ * Reads the file in which Multus notes down the networks of a container (`/var/lib/cni/multus/<container ID>`, an array in the
+ * order of attachment).
+ * @param cniVersion the version of lists that have none, as in Multus
+ * @throws CniError 6 or 7 when any of it cannot be used
+ */
+export function parseMultusNetworks(
+  text: string,
+  { source, cniVersion }: { readonly source: string; readonly cniVersion: string },
+): MultusNetwork[] {
+  const items = parseJson(text, source);
+  if (!Array.isArray(items) || items.length === 0 || items.length > networksMax) {
+    const reason = `${source}: must be an array of 1 to ${networksMax} networks`;
+    throw new CniError(CniErrorCode.DecodingFailure, reason);
+  }
+  return items.map((item, i) => readNetwork(item, { source: `${source}[${i}]`, cniVersion }));
+}
+
+function readNetwork(
+  item: Json,
+  context: { readonly source: string; readonly cniVersion: string },
+): MultusNetwork {
+  const { source } = context;
+  const problems = new Problems();
+  const fields = new FieldReader(isJsonObject(item) ? item : {}, { path: "", problems });
+  const ips = fields.strings("ipRequest");
+  const network = {
+    displayName: fields.string("Name") ?? "",
+    ifName: fields.checked("ifnameRequest", ifNameProblem),
+    capabilityArgs: omitUndefined({
+      ips: ips.length === 0 ? undefined : ips,
+      mac: fields.string("macRequest"),
+      infinibandGUID: fields.string("infinibandGUIDRequest"),
+      deviceID: fields.string("deviceID"),
+    }),
+  };
+  const { conf, isComplete } = readConf(fields, source);
+  failOn(problems, source);
+  const list = withVersion(parseNetConfList(conf, { source, unlimited: true }), context);
+  return omitUndefined({
+    ...network,
+    displayName: network.displayName || list.name,
+    list,
+    isComplete,
+  });
+}
+
+/**
+ * The configuration with the plugins of its subdirectory, where Multus has loaded it from a file; else as in the
+ * definition. Where it has both, the latter is without what only the plugins themselves know.
+ */
+function readConf(
+  fields: FieldReader,
+  source: string,
+): { readonly conf: Json; readonly isComplete: boolean } {
+  const loaded = fields.object("CNINetworkConfigList");
+  const plugins = loaded?.objects("Plugins") ?? [];
+  if (loaded === undefined || plugins.length === 0) {
+    const isList = (fields.object("ConfList")?.elements("plugins") ?? []).length > 0;
+    return { conf: readBytes(fields, source), isComplete: !isList };
+  }
+  const conf = {
+    cniVersion: loaded.string("CNIVersion") ?? "",
+    name: loaded.string("Name") ?? "",
+    disableCheck: loaded.value("DisableCheck") === true,
+    disableGC: loaded.value("DisableGC") === true,
+    plugins: plugins.map((plugin) => readBytes(plugin, source)),
+  };
+  return { conf, isComplete: true };
+}
+
+/** A configuration as Go writes bytes: JSON in base64. */
+function readBytes(fields: FieldReader, source: string): Json {
+  const text = Buffer.from(fields.required("Bytes"), "base64").toString("utf8");
+  return parseJson(text, `${source}: Bytes`);
+}
+
+function withVersion(list: NetConfList, { cniVersion }: { cniVersion: string }): NetConfList {
+  return list.cniVersion === "" ? { ...list, cniVersion } : list;
+}
+
+function failOn(problems: Problems, source: string): void {
+  try {
+    problems.throwIfAny(source);
+  } catch (error) {
+    if (!(error instanceof DocumentError)) throw error;
+    throw new CniError(CniErrorCode.DecodingFailure, error.message, { cause: error });
+  }
+}

@@ -1,0 +1,92 @@
+import { expect, test } from "vitest";
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import type { Result, ResultInterface } from "#cni/result/result.ts";
+import { parseNetworkSelections } from "./selection/selection.ts";
+import { checkRequestsServed } from "./served-requests.ts";
+
+const mac = "02:00:00:00:00:01";
+const device = "0000:04:00.5";
+
+function list(...plugins: object[]): NetConfList {
+  return parseNetConfList({ cniVersion: "1.0.0", name: "net", plugins }, { source: "test" });
+}
+
+function madeWith(link: Partial<ResultInterface>, addresses: readonly string[] = []): Result {
+  return {
+    cniVersion: "1.0.0",
+    interfaces: [{ name: "veth1" }, { name: "net1", sandbox: "/run/netns/c1", ...link }],
+    ips: addresses.map((address) => ({ address, interface: 1 })),
+    routes: [],
+  };
+}
+
+/** The error that a plugin which gave this result to a pod with these keys fails with. */
+function problem(keys: object, result: Result, network = list({ type: "bridge" })): string {
+  const text = JSON.stringify([{ name: "a", ...keys }]);
+  const [selection] = parseNetworkSelections(text, { podNamespace: "ns" });
+  try {
+    if (selection !== undefined)
+      checkRequestsServed(selection, { ifName: "net1", list: network, result });
+    return "";
+  } catch (error) {
+    expect(error).toMatchObject({ code: 100 });
+    return (error as Error).message;
+  }
+}
+
+test.each([
+  ["nothing asked for", {}, madeWith({})],
+  ["the MAC in another spelling", { mac }, madeWith({ mac: "02-00-00-00-00-01" })],
+  ["no MAC in the result", { mac }, madeWith({})],
+  ["an address with another prefix", { ips: ["10.0.0.1"] }, madeWith({}, ["10.0.0.1/16"])],
+  ["an address in another spelling", { ips: ["fd00::0:1/64"] }, madeWith({}, ["fd00::1/64"])],
+  ["more addresses", { ips: ["10.0.0.1/24"] }, madeWith({}, ["10.0.0.2/24", "10.0.0.1/24"])],
+  ["the interface", { interface: "net1" }, madeWith({})],
+  ["the device", { deviceID: device }, madeWith({ pciID: device.toUpperCase() })],
+  ["a device that is no PCI device", { deviceID: "mlx5_core.sf.4" }, madeWith({ pciID: device })],
+  ["no sandbox interface", { mac, interface: "x0" }, { ...madeWith({}), interfaces: [] }],
+])("checkRequestsServed() takes %s", (_, keys, result) => {
+  expect(problem(keys, result)).toBe("");
+});
+
+test.each([
+  [
+    { mac },
+    madeWith({ mac: "0a:00:00:00:00:01" }),
+    `"mac": the pod asks for ${mac}, the result has 0a:00:00:00:00:01`,
+  ],
+  [
+    { ips: ["10.0.0.1/24"] },
+    madeWith({}),
+    '"ips": the pod asks for 10.0.0.1/24, the result has no address',
+  ],
+  [
+    { ips: ["10.0.0.1", "fd00::1"] },
+    madeWith({}, ["10.0.0.1/24", "fd00::2/64"]),
+    '"ips": the pod asks for fd00::1, the result has 10.0.0.1/24, fd00::2/64',
+  ],
+  [
+    { interface: "data0" },
+    madeWith({}),
+    '"interface": the pod asks for data0, the result has net1',
+  ],
+  [
+    { deviceID: device },
+    madeWith({ pciID: "0000:04:00.6" }),
+    `"deviceID": the pod asks for ${device}, the result has 0000:04:00.6`,
+  ],
+])("checkRequestsServed() refuses what a plugin made of %j", (keys, result, message) => {
+  expect(problem(keys, result)).toBe(`plugin bridge ignored the key ${message}`);
+});
+
+test("checkRequestsServed() names the plugins that declare the capability, else all", () => {
+  const chain = list({ type: "bridge", capabilities: { ips: true } }, { type: "tuning" });
+  const message = problem(
+    { mac, ips: ["10.0.0.1"] },
+    madeWith({ mac: "02:00:00:00:00:09" }),
+    chain,
+  );
+  expect(message).toMatch(
+    /^plugin bridge ignored the key "ips".*; plugins bridge, tuning ignored the key "mac"/,
+  );
+});
