@@ -57,6 +57,15 @@ export const specifications: readonly Specification[] = [
     requirements: "docs/requirements-devices.json",
     page: "docs/conformance-devices.md",
   },
+  {
+    title: "Conformance: Docker's remote network driver",
+    introduction:
+      "libnetwork's description of the protocol between Docker Engine and a remote network driver, in " +
+      "its order. What only newer engines have is marked so. An identifier names the section.",
+    prefix: "L-",
+    requirements: "docs/requirements-docker.json",
+    page: "docs/conformance-docker.md",
+  },
 ];
 
 /** Requirements that nothing proves or explains, and tests that name none: one line each. */

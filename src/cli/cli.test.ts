@@ -30,7 +30,10 @@ import { findPrimaryAfterUninstall } from "./uninstall-checks.ts";
 async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = [];
   const err: string[] = [];
-  const output = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
+  const output = {
+    out: (line: string) => out.push(line),
+    err: (line: string) => err.push(line),
+  };
   const code = await runCli(argv, output);
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
@@ -546,4 +549,34 @@ test("devices shows what the kubelet allocated, and which network has it", async
     out: expect.stringMatching(/v1 .*, when it was attached$/),
     err: expect.stringContaining("there is no socket"),
   });
+});
+
+test.each([
+  [["--manifests", "/a", "--kubeconfig", "/b"], "--manifests and --kubeconfig exclude each other"],
+  [["--scope", "swarm"], "--scope must be local or global"],
+  [["--connectivity-scope", ""], "--connectivity-scope must be local or global"],
+  [["--reconcile-seconds", "0"], "--reconcile-seconds must be a whole number of seconds"],
+  [["--log-level", "loud"], "--log-level must be debug, info, warn or error"],
+])("docker refuses %j", async (flags, problem) => {
+  const { code, err } = await run("docker", ...flags);
+  expect({ code, err }).toEqual({ code: 1, err: `plexusctl docker: ${problem}` });
+});
+
+test("docker serves until it is stopped, and removes its socket", async () => {
+  const { at } = await makeNode();
+  const argv = [
+    ...["docker", "--plugin-socket", at("run/plugins/plexus.sock")],
+    ...["--call-socket", at("run/docker.sock"), "--state-dir", at("state/docker")],
+    ...["--bin-dir", at("bin"), "--log-level", "error"],
+  ];
+  const err: string[] = [];
+  const output = { out: () => undefined, err: (line: string) => err.push(line) };
+  expect(await runCli(argv, output, AbortSignal.abort())).toBe(0);
+  expect(err).toEqual([]);
+  expect(await readdir(at("run/plugins"))).toEqual([]);
+  expect((await readdir(at("state/docker"))).toSorted()).toEqual([
+    "endpoints",
+    "networks",
+    "records",
+  ]);
 });

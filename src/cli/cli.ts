@@ -3,6 +3,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
 import { devicesCommand } from "./devices.ts";
+import { dockerCommand } from "./docker.ts";
 import { doctorCommand } from "./doctor/doctor.ts";
 import { explainCommand } from "./explain/explain.ts";
 import { gcCommand } from "./gc.ts";
@@ -25,6 +26,7 @@ const commands: readonly Command[] = [
   uninstallCommand,
   migrateCommand,
   sandboxesCommand,
+  dockerCommand,
 ];
 
 const neverStopping = new AbortController().signal;

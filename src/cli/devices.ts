@@ -41,8 +41,7 @@ async function devices(args: CommandArguments, output: CliOutput): Promise<ExitC
   const answer = await askKubelet(stringFlag(args, "kubelet-dir"), pod, own);
   const rows = rowsOf("devices" in answer ? answer.devices : new Map(), own);
   if (rows.length > 0) {
-    for (const line of table([["DEVICE", "RESOURCE", "NETWORK", "SOURCE"], ...rows]))
-      output.out(line);
+    for (const line of table(["DEVICE", "RESOURCE", "NETWORK", "SOURCE"], rows)) output.out(line);
   } else if ("devices" in answer) {
     output.out(`pod ${pod.namespace}/${pod.name} was allocated no devices`);
   }

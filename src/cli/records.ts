@@ -54,5 +54,5 @@ function tableOf(listed: readonly ListedRecord[], withReason: boolean): string[]
     ...(withReason ? [reason] : []),
   ]);
   const head = ["POD", "CONTAINER", "NETWORKS", "SINCE", ...(withReason ? ["REASON"] : [])];
-  return table([head, ...rows]);
+  return table(head, rows);
 }

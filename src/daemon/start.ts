@@ -61,9 +61,10 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   config.onInvalid((message) => cluster.configInvalid(message));
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
-  const deviceSources = openDeviceSources(options, { config, resources });
-  const parts = { records, metrics, config, cluster, confFiles, deviceSources };
-  const engine = await newEngine(options, parts);
+  const engine = await newEngine(options, {
+    ...{ records, metrics, config, cluster, confFiles },
+    deviceSources: openDeviceSources(options, { config, resources }),
+  });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
   resources.defer(() => server.drain());
@@ -99,24 +100,12 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   };
 }
 
-/** The kubelet's devices are those of the API's pods; who can write manifests of pods needs no leave for any. */
-function openDeviceSources(
-  { flags, logger }: DaemonOptions,
-  { config, resources }: { config: EffectiveConfig; resources: AsyncDisposableStack },
-): readonly DeviceSource[] {
-  if (flags.source.kind === "manifests") return [];
-  const devices = new KubeletDevices({ kubeletDir: config.current().kubeletDir, logger });
-  resources.defer(() => devices.close());
-  return [devices];
-}
-
 async function newEngine(
   { flags, logger }: DaemonOptions,
-  parts: Pick<EngineDeps, "records" | "confFiles"> & {
+  parts: Pick<EngineDeps, "records" | "confFiles" | "deviceSources"> & {
     readonly metrics: Metrics;
     readonly config: EffectiveConfig;
     readonly cluster: Cluster;
-    readonly deviceSources: readonly DeviceSource[];
   },
 ): Promise<Engine> {
   const { records, metrics, config, cluster, confFiles, deviceSources } = parts;
@@ -139,6 +128,17 @@ async function newEngine(
     bootId: () => bootId,
     repeatsTeardowns: true,
   });
+}
+
+/** The kubelet's devices are those of the API's pods; who can write manifests of pods needs no leave for any. */
+function openDeviceSources(
+  { flags, logger }: DaemonOptions,
+  { config, resources }: { config: EffectiveConfig; resources: AsyncDisposableStack },
+): readonly DeviceSource[] {
+  if (flags.source.kind === "manifests") return [];
+  const devices = new KubeletDevices({ kubeletDir: config.current().kubeletDir, logger });
+  resources.defer(() => devices.close());
+  return [devices];
 }
 
 /** The timers' tasks run at once, and when the configuration has changed. */

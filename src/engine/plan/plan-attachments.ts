@@ -36,10 +36,10 @@ export async function planAttachments(
 ): Promise<AttachmentPlan> {
   const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
   const auxiliary = await auxiliaryNetwork(ctx, request.conf.cniVersion);
-  const all = auxiliary === undefined ? selected : [...selected, auxiliary];
-  checkLimit(limits.networks, all.length, "the pod");
-  checkRepeatedNetworks(all);
-  const networks = await assignDevices(ctx, pod, all);
+  const wanted = auxiliary === undefined ? selected : [...selected, auxiliary];
+  checkLimit(limits.networks, wanted.length, "the pod");
+  checkRepeatedNetworks(wanted);
+  const networks = await assignDevices(ctx, pod, wanted);
   const searchPath = delegateSearchPath(ctx.config, request.path);
   // One round trip to the shim, as neither waits for the other's answer.
   const [existing] = await Promise.all([
@@ -50,13 +50,9 @@ export async function planAttachments(
   const attachments = networks.map((network, i) => {
     const ifName = names[i] as string;
     const args = withDeviceInfoFile(network, { ...request, ifName });
-    return {
-      ...network,
-      capabilityArgs: withoutUnusedAnnotations(args, network.list),
-      ifName,
-      cniArgs: delegateArgs(request.cniArgs, network),
-      searchPath,
-    };
+    const capabilityArgs = withoutUnusedAnnotations(args, network.list);
+    const cniArgs = delegateArgs(request.cniArgs, network);
+    return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
   });
   const size = new RecordSize(attachments);
   return omitUndefined({ attachments, size, annotationError });

@@ -18,10 +18,10 @@ export const defaultPaths = {
   cniConfDir: "/etc/cni/net.d",
   /** The container runtime's plugins. */
   cniBinDir: "/opt/cni/bin",
-  /** Where the kubelet has its sockets and checkpoints. */
-  kubeletDir: "/var/lib/kubelet",
   /** What CNI plugins keep, Multus among them; only read. */
   cniStateDir: "/var/lib/cni",
+  /** Where the kubelet has its sockets and checkpoints. */
+  kubeletDir: "/var/lib/kubelet",
   /** Executables and bundles in the container image. */
   imageDir: "/plexus",
 } as const;
