@@ -1,9 +1,9 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
 import { updateRecord } from "#engine/update-record.ts";
+import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { reportLeftover } from "./report-leftover.ts";
 
 /** The longest error that a record keeps. */
