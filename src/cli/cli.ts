@@ -31,13 +31,25 @@ const commands: readonly Command[] = [
 
 const neverStopping = new AbortController().signal;
 
+/** How long a command has to end when it is asked to, where it does not say. */
+const defaultStopMs = 1000;
+
+/** How long the command of a command line may take to end, in milliseconds. */
+export function stopMsOf(argv: readonly string[]): number {
+  return commandOf(argv)?.stopMs ?? defaultStopMs;
+}
+
+function commandOf(argv: readonly string[]): Command | undefined {
+  return commands.find(({ name }) => startsWith(argv, name.split(" ")));
+}
+
 /** Runs one command, until `stopping` is aborted at most, and returns the process's exit code. */
 export async function runCli(
   argv: readonly string[],
   output: CliOutput,
   stopping: AbortSignal = neverStopping,
 ): Promise<ExitCode> {
-  const command = commands.find(({ name }) => startsWith(argv, name.split(" ")));
+  const command = commandOf(argv);
   if (command === undefined) return noCommand(argv, output);
   const rest = argv.slice(command.name.split(" ").length);
   if (rest.includes("--help") || rest.includes("-h")) {

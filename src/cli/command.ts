@@ -11,7 +11,7 @@ export const ExitCode = {
 } as const;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** Where a command writes, and how one that serves learns that it is to end. */
+/** Where a command writes. */
 export interface CliOutput {
   /** A line on stdout: what was asked for. */
   out(line: string): void;
@@ -41,6 +41,8 @@ export interface Command {
   readonly flags: NonNullable<ParseArgsConfig["options"]>;
   /** How many arguments it takes besides flags. */
   readonly argumentCount: number | "one or more";
+  /** How long it may take to end when the process is asked to, in milliseconds. @default 1000 */
+  readonly stopMs?: number;
   /**
    * `stopping` is aborted when the process is asked to end, which a command that goes on for ever does.
    * @throws Error, which is printed in one line and means {@link ExitCode.Failed}

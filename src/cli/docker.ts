@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { join } from "node:path";
 import process from "node:process";
 import { createLogger } from "#daemon/logger.ts";
@@ -18,6 +19,9 @@ const defaults = {
   callSocket: "/run/plexus/docker.sock",
   stateDir: "/var/lib/plexus/docker",
 } as const;
+
+/** What is under way is answered first: the plugins of one call may take so long. */
+const longestCallMs = 120_000;
 
 const scopes = ["local", "global"] as const;
 
@@ -58,6 +62,7 @@ network and mount namespaces of dockerd; docs/docker.md describes it.
     "log-level": { type: "string", default: "info" },
   },
   argumentCount: 0,
+  stopMs: longestCallMs,
   run: docker,
 };
 
@@ -68,12 +73,8 @@ async function docker(
 ): Promise<ExitCode> {
   // The other commands do without the engine.
   const { startDocker } = await import("#docker/start.ts");
-  const stopped = new Promise((resolve) => {
-    if (stopping.aborted) resolve(undefined);
-    stopping.addEventListener("abort", resolve, { once: true });
-  });
   const driver = await startDocker(readOptions(args));
-  await stopped;
+  if (!stopping.aborted) await once(stopping, "abort");
   await driver.stop();
   return ExitCode.Done;
 }

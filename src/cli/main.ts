@@ -1,10 +1,7 @@
 import { constants } from "node:os";
 import process from "node:process";
 import { errorMessage } from "#lib/error-message.ts";
-import { runCli } from "./cli.ts";
-
-/** How long a command that is asked to end has for that. */
-const stopMs = 10_000;
+import { runCli, stopMsOf } from "./cli.ts";
 
 /** plexusctl. */
 async function main(): Promise<void> {
@@ -17,7 +14,7 @@ async function main(): Promise<void> {
   // As the first process of a container it would not end by SIGTERM of itself.
   process.once("SIGTERM", () => {
     stopping.abort();
-    setTimeout(() => process.exit(128 + constants.signals.SIGTERM), stopMs).unref();
+    setTimeout(() => process.exit(128 + constants.signals.SIGTERM), stopMsOf(argv)).unref();
   });
   process.exitCode = await runCli(argv, output, stopping.signal);
 }
