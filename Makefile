@@ -9,11 +9,11 @@ SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
 # Those of the engine are in e2e/fuzz/targets, those of the shim in shim/test/fuzz.c.
-FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configuration frame plan message
+FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configuration frame plan message docker
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -102,6 +102,16 @@ docs: deps ## regenerate the generated pages
 
 image: build ## build the container image from local files; STANDALONE=1 puts plexus-standalone in
 	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone)
+
+docker: build ## pack the network driver for Docker with its systemd unit (docs/docker.md)
+	node scripts/docker.ts
+
+docker-plugin: build ## the same as a managed plugin, for `docker plugin create`
+	node scripts/docker.ts --plugin
+
+e2e-docker: docker-plugin ## containers of two releases of Docker Engine on Plexus networks, in namespaces of their own
+	@scripts/system-deps.sh docker
+	vitest run --project docker
 
 clean: ## remove what was built
 	rm -rf dist

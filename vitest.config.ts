@@ -70,6 +70,16 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "docker",
+          include: ["e2e/docker/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 600_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "cluster",
           include: ["e2e/cluster/**/*.test.ts"],
           testTimeout: 300_000,

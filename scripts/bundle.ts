@@ -16,6 +16,20 @@ const { values } = parseArgs({
   },
 });
 
+/**
+ * plexus-standalone takes no kubeconfig that names a program, a proxy or an identity provider; what the client
+ * library loads for these is not there.
+ */
+const plainKubeconfigs: Plugin = {
+  name: "plain-kubeconfigs",
+  setup(bundler) {
+    const namespace = "not-for-plain-kubeconfigs";
+    const names = /^(openid-client|socks|socks-proxy-agent|hpagent|jsonpath-plus)$/;
+    bundler.onResolve({ filter: names }, ({ path }) => ({ path, namespace }));
+    bundler.onLoad({ filter: /./, namespace }, () => ({ contents: "module.exports = {};" }));
+  },
+};
+
 /** The `netlink` package loads a native addon for its sockets; Plexus uses its codecs alone. */
 const noNativeAddons: Plugin = {
   name: "no-native-addons",
@@ -107,6 +121,7 @@ async function buildStandalone(): Promise<void> {
   const bundle = "dist/.standalone.cjs";
   await build({
     ...common,
+    plugins: [...plugins, plainKubeconfigs],
     format: "cjs",
     entryPoints: ["src/standalone/main.ts"],
     outfile: bundle,

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import {
-  chmod,
   copyFile,
   cp,
   mkdir,
@@ -13,10 +12,11 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
+import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from "./root-files.ts";
 
 /**
  * Assembles the image's root file system from local files (the pinned Node with the libraries that
@@ -34,8 +34,6 @@ const { values } = parseArgs({
   },
 });
 
-const caBundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
-
 /** What lies under /plexus in the image. */
 const payload: Readonly<Record<string, string>> = {
   "dist/plexusd.js": "plexusd.js",
@@ -47,9 +45,6 @@ const payload: Readonly<Record<string, string>> = {
 };
 
 const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
-
-/** The same files give the same image. */
-const reproducible = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
 
 if (values.rootfs === undefined) await buildTar();
 else await fillRoot(values.rootfs);
@@ -94,27 +89,10 @@ async function fillRoot(root: string): Promise<void> {
   for (const library of await sharedLibraries(node)) {
     await install(await realpath(library), join(root, library), 0o755);
   }
-  for (const bundle of caBundles) {
-    const found = await stat(bundle).catch(() => undefined);
-    if (found !== undefined) await install(bundle, join(root, caBundles[0] as string), 0o644);
-  }
+  const certificates = await systemCaBundle();
+  if (certificates !== undefined) await install(certificates, join(root, caBundle), 0o644);
   await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/:/sbin/nologin\n");
   await writeFile(join(root, "etc/group"), "root:x:0:\n");
-}
-
-/** The libraries that the dynamic loader resolves for a program, the loader itself included. */
-async function sharedLibraries(program: string): Promise<string[]> {
-  const { stdout } = await execa("ldd", [program]);
-  return stdout.split("\n").flatMap((line) => {
-    const found = /(?:=> |^\s*)(\/\S+) \(0x/.exec(line);
-    return found?.[1] === undefined ? [] : [found[1]];
-  });
-}
-
-async function install(from: string, to: string, mode: number): Promise<void> {
-  await mkdir(dirname(to), { recursive: true });
-  await copyFile(from, to);
-  await chmod(to, mode);
 }
 
 async function writeArchive(work: string, layerDigest: string): Promise<void> {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Finds what building (`build`; the demo too), testing (`test`: more),
-# the test cluster (`cluster`) or the benchmark (`bench`) needs of the system, or
+# the test cluster (`cluster`), Docker (`docker`) or the benchmark (`bench`) needs of the system, or
 # installs Debian's packages for it.
 set -euo pipefail
 
@@ -27,7 +27,7 @@ can_install() { command -v apt-get && [ "$(id -u)" = 0 ]; }
 # the build then says what that costs.
 shim_cc() { command -v musl-gcc || { ! can_install && static_cc; }; }
 
-case ${1:?build, test, cluster or bench} in
+case ${1:?build, test, cluster, docker or bench} in
 build)
   need containernetworking-plugins has_plugins
   need musl-tools shim_cc
@@ -52,6 +52,13 @@ cluster)
   need nftables command -v nft
   need openssl command -v openssl
   need util-linux command -v unshare
+  ;;
+docker)
+  need gcc command -v gcc
+  need libc6-dev test -e /usr/include/stdio.h
+  need iproute2 command -v ip
+  need iptables command -v iptables
+  need util-linux command -v nsenter
   ;;
 bench)
   need gcc command -v gcc

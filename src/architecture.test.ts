@@ -3,11 +3,12 @@ import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
 
 const engine = ["lib", "netlink", "cni", "npwg", "engine"];
-const adapters = ["records", "host", "kube", "manifests", "cri"];
+const adapters = ["records", "host", "kube", "manifests", "devices", "cri"];
 
 /**
  * Which folders of src/ each folder may import: ARCHITECTURE.md, "Folders and who may import whom".
- * Of the daemon, the other front ends share how its files are read, and nothing that runs.
+ * Of the daemon, the other front ends share how its files are read; the Docker driver, which is a daemon too,
+ * also what serves shims and what runs on timers.
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   lib: [],
@@ -21,10 +22,16 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   host: [...engine, "protocol"],
   kube: engine,
   manifests: engine,
+  devices: [...engine, "grpc"],
   cri: [...engine, "grpc"],
   daemon: [...engine, ...adapters, "protocol"],
   standalone: [...engine, ...adapters, "protocol", "daemon/config"],
-  cli: [...engine, ...adapters, "daemon/config", "daemon/node-conf", "daemon/report"],
+  docker: [...engine, ...adapters, "daemon/server.ts", "daemon/housekeeping.ts"],
+  cli: [
+    ...engine,
+    ...adapters,
+    ...["daemon/config", "daemon/node-conf", "daemon/report", "daemon/logger.ts", "docker"],
+  ],
 };
 
 /** What a folder's tests may import beyond that: plexusctl is tested against what the daemon serves. */
@@ -95,7 +102,7 @@ function folderProblem(path: string, specifier: string): boolean {
   if (specifier.includes("/testing/") && !isTest(path)) return true;
   const forTests = isTest(path) ? (testsMayImport[own] ?? []) : [];
   const allowed = [own, ...(mayImport[own] ?? []), ...forTests];
-  return !allowed.some((folder) => specifier.startsWith(`#${folder}/`));
+  return !allowed.some((each) => specifier === `#${each}` || specifier.startsWith(`#${each}/`));
 }
 
 /** Files that import each other, by way of others or not, types included: `a.ts → b.ts → a.ts`. */

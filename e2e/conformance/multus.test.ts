@@ -1,5 +1,3 @@
-import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { beforeAll, expect } from "vitest";
 import { findMultus } from "../../bench/peers/multus.ts";
 import { hostKinds } from "../support/host-state.ts";
@@ -70,36 +68,3 @@ test("pods of Multus are detached by Plexus, and those that outlive it by Multus
   const kinds = hostKinds.filter((kind) => !/tables/.test(kind));
   expect(await node.changesSince(before, kinds)).toEqual([]);
 });
-
-test("a pod whose default network Multus read from a file is detached with all that the file said", async ({
-  idleNode: node,
-}) => {
-  const before = await node.hostState();
-  const dir = join(node.lab.dir, "primary");
-  await mkdir(dir);
-  const clusterNetwork = join(dir, "10-main.conflist");
-  await writeFile(clusterNetwork, JSON.stringify(main));
-  const kubeconfig = join(dir, "kubeconfig");
-  await writeFile(kubeconfig, JSON.stringify(unreachableApi));
-  const pod = await node.pod("from-file");
-  const networks = { clusterNetwork, kubeconfig };
-  const env = { CNI_ARGS: "IgnoreUnknown=1" };
-  const conf = { cniVersion: "1.0.0", name: "multus-cni-network", type: "multus", ...networks };
-  const input = JSON.stringify({ ...conf, binDir: node.cniPath[0] });
-  await node.lab.try([multus], { env: { ...node.environment(pod.request("ADD")), ...env }, input });
-  expect(Object.keys(await pod.links())).toEqual(["eth0"]);
-  await node.startDaemon();
-  await pod.mustDel();
-  await node.stopDaemon();
-  const kinds = hostKinds.filter((kind) => !/tables/.test(kind));
-  expect(await node.changesSince(before, kinds)).toEqual([]);
-});
-
-const unreachableApi = {
-  apiVersion: "v1",
-  kind: "Config",
-  "current-context": "none",
-  clusters: [{ name: "none", cluster: { server: "http://127.0.0.1:1" } }],
-  users: [{ name: "none", user: {} }],
-  contexts: [{ name: "none", context: { cluster: "none", user: "none" } }],
-};

@@ -74,13 +74,13 @@ async function attach(node: PlexusNode, pod: TestPod, cached: CachedAdd): Promis
 async function attachedByMultus(node: PlexusNode, name: string): Promise<TestPod> {
   const pod = await node.pod(name, { uid: "u1" });
   for (const file of ["main-eth0", "storage-data0", "single-net2"]) {
-    const cached = JSON.parse(recorded(`results/${file}.json`, pod)) as CachedAdd;
+    const cached = JSON.parse(recorded(`results/${file}`, pod)) as CachedAdd;
     const result = await attach(node, pod, cached);
     const [network, ifName] = file.split("-");
     const path = `/var/lib/cni/multus/results/${network}-${pod.containerId}-${ifName}`;
     await put(node, path, JSON.stringify({ ...cached, result }));
   }
-  await put(node, `/var/lib/cni/multus/${pod.containerId}`, recorded("networks.json", pod));
+  await put(node, `/var/lib/cni/multus/${pod.containerId}`, recorded("networks", pod));
   return pod;
 }
 

@@ -31,6 +31,7 @@ export const survivals = {
   "half of the content": "the same with half of each write that was not synced",
   "one entry lost": "all is there but for one entry that was not synced",
   "one entry kept": "of the entries that were not synced only one is there, and all contents",
+  "one write lost": "all is there but for one write that was not synced",
   "no leases": "the first of these, but IPAM has lost what it had written since the start",
 } as const;
 export type Survival = keyof typeof survivals;
@@ -77,10 +78,10 @@ function isRead(path: string): boolean {
 /** The log as it would be had nothing of a kind been synced: what the test has to notice. */
 export function withoutSyncs(
   { operations, start }: Recording,
-  of: "files" | "directories",
+  kind: "files" | "directories",
 ): Recording {
   const directories = new Set([rootInode, ...directoriesOf(operations)]);
-  const isMeant = (inode: number): boolean => directories.has(inode) === (of === "directories");
+  const isMeant = (inode: number): boolean => directories.has(inode) === (kind === "directories");
   const changed = operations.map(
     (operation, index): DiskOperation =>
       index >= start && operation.kind === "sync" && isMeant(operation.inode)
@@ -103,21 +104,23 @@ function filtersAt(
     (lost: (operation: DiskOperation, index: number) => "half" | "no" | false): Filter =>
     (operation, index) =>
       isDurable(operation, index) ? "whole" : lost(operation, index) || "whole";
-  const loose = operations
-    .slice(0, after)
-    .flatMap((operation, index) =>
-      isEntry(operation) && !isDurable(operation, index) ? index : [],
-    );
+  const loose = [...operations.slice(0, after).entries()].filter(([n, o]) => !isDurable(o, n));
+  const entries = loose.flatMap(([index, operation]) => (isEntry(operation) ? index : []));
+  const writes = loose.flatMap(([index, { kind }]) => (kind === "write" ? index : []));
   return [
     { survives: "everything", filter: () => "whole" },
     { survives: "only what was synced", filter: unless(() => "no") },
     { survives: "names without content", filter: unless((o) => !isEntry(o) && "no") },
     { survives: "half of the content", filter: unless((o) => !isEntry(o) && "half") },
-    ...loose.map((lost) => ({
+    ...entries.map((lost) => ({
       survives: "one entry lost" as const,
       filter: unless((_, index) => index === lost && "no"),
     })),
-    ...loose.map((kept) => ({
+    ...writes.map((lost) => ({
+      survives: "one write lost" as const,
+      filter: unless((_, index) => index === lost && "no"),
+    })),
+    ...entries.map((kept) => ({
       survives: "one entry kept" as const,
       filter: unless((o, index) => isEntry(o) && index !== kept && "no"),
     })),

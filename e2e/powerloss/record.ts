@@ -34,8 +34,7 @@ export async function recordStory(
   const { disk } = node.place;
   await node.contender.daemon?.kill();
   await using recorder = await DiskRecorder.mount(disk, { syncMs });
-  await using leases = await bindLeases(disk);
-  void leases;
+  await using _leases = await bindLeases(disk);
   await repair(node);
   const run = new Run(parseScenario(story.scenario), number, node);
   await run.prepare();

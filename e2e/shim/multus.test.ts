@@ -49,7 +49,7 @@ class MultusNode {
 
 eachBuild("what Multus keeps", (bench) => {
   test.each(["DEL", "GC", "STATUS"])(
-    "%s may have a container's files removed [S-115]",
+    "%s may have a container's files removed [S-117]",
     async (command) => {
       const node = new MultusNode(bench());
       const names = ["main-c1-eth0", "a-c1-net1", "gone-c1-net2"];
@@ -62,7 +62,7 @@ eachBuild("what Multus keeps", (bench) => {
     },
   );
 
-  test.each(["ADD", "CHECK"])("%s may not [S-116]", async (command) => {
+  test.each(["ADD", "CHECK"])("%s may not [S-118]", async (command) => {
     const node = new MultusNode(bench());
     expect(await node.forget(command, "c1")).toMatchObject({ errno: EPERM });
     expect(node.has("c1")).toBe(true);
@@ -76,7 +76,7 @@ eachBuild("what Multus keeps", (bench) => {
     ["c1", "../c2-c1-x"],
     ["c1", "main-c1-eth0", "x"],
     ["x".repeat(201)],
-  ])("nothing but what belongs to one container is removed: %j %j [S-116]", async (...names) => {
+  ])("nothing but what belongs to one container is removed: %j %j [S-118]", async (...names) => {
     const node = new MultusNode(bench());
     writeFileSync(join(node.dir, "c2-c1-x"), "");
     expect(await node.forget("DEL", ...names)).toMatchObject({ errno: EPERM });
@@ -84,7 +84,7 @@ eachBuild("what Multus keeps", (bench) => {
     expect(all.filter((name) => !node.has(name))).toEqual([]);
   });
 
-  test("a link is removed, not what it leads to; a directory is an error [S-116]", async () => {
+  test("a link is removed, not what it leads to; a directory is an error [S-118]", async () => {
     const node = new MultusNode(bench());
     symlinkSync(join(node.dir, "c2"), join(node.dir, "link"));
     expect(await node.forget("DEL", "link")).toMatchObject({ errno: 0 });

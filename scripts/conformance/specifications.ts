@@ -47,6 +47,25 @@ export const specifications: readonly Specification[] = [
     requirements: "docs/requirements-npwg.json",
     page: "docs/conformance-npwg.md",
   },
+  {
+    title: "Conformance: devices",
+    introduction:
+      "What a meta-plugin has to know of device plugins, the kubelet, dynamic resource allocation and " +
+      "the device-info specification 1.1, gathered from the sources of Kubernetes 1.36, of Multus and of " +
+      "the plugins that take devices. [devices.md](devices.md) is the page for users.",
+    prefix: "D-",
+    requirements: "docs/requirements-devices.json",
+    page: "docs/conformance-devices.md",
+  },
+  {
+    title: "Conformance: Docker's remote network driver",
+    introduction:
+      "libnetwork's description of the protocol between Docker Engine and a remote network driver, in " +
+      "its order. What only newer engines have is marked so. An identifier names the section.",
+    prefix: "E-",
+    requirements: "docs/requirements-docker.json",
+    page: "docs/conformance-docker.md",
+  },
 ];
 
 /** Requirements that nothing proves or explains, and tests that name none: one line each. */

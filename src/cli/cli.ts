@@ -2,6 +2,8 @@ import { parseArgs } from "node:util";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
 import { configCheckCommand } from "./config-check.ts";
+import { devicesCommand } from "./devices.ts";
+import { dockerCommand } from "./docker.ts";
 import { doctorCommand } from "./doctor/doctor.ts";
 import { explainCommand } from "./explain/explain.ts";
 import { gcCommand } from "./gc.ts";
@@ -17,12 +19,14 @@ const commands: readonly Command[] = [
   doctorCommand,
   statusCommand,
   recordsCommand,
+  devicesCommand,
   gcCommand,
   configCheckCommand,
   installCommand,
   uninstallCommand,
   migrateCommand,
   sandboxesCommand,
+  dockerCommand,
 ];
 
 const neverStopping = new AbortController().signal;

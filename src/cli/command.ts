@@ -11,7 +11,7 @@ export const ExitCode = {
 } as const;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** Where a command writes. */
+/** Where a command writes, and how one that serves learns that it is to end. */
 export interface CliOutput {
   /** A line on stdout: what was asked for. */
   out(line: string): void;

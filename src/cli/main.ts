@@ -4,7 +4,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { runCli } from "./cli.ts";
 
 /** How long a command that is asked to end has for that. */
-const stopMs = 1000;
+const stopMs = 10_000;
 
 /** plexusctl. */
 async function main(): Promise<void> {

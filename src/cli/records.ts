@@ -54,6 +54,5 @@ function tableOf(listed: readonly ListedRecord[], withReason: boolean): string[]
     ...(withReason ? [reason] : []),
   ]);
   const head = ["POD", "CONTAINER", "NETWORKS", "SINCE", ...(withReason ? ["REASON"] : [])];
-  const all = [head, ...rows];
-  return table(all);
+  return table(head, rows);
 }

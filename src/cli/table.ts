@@ -1,7 +1,12 @@
-/** Rows as lines, each column as wide as its longest cell. */
-export function table(rows: readonly (readonly string[])[]): string[] {
+/** The lines of a table with a head, its columns as wide as they have to be. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  return columns([head, ...rows]);
+}
+
+/** Rows as lines, each column as wide as it has to be. */
+export function columns(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) =>
-    rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0),
+    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
   );
   return rows.map((row) =>
     row

@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { StartupTaint } from "#daemon/node/startup-taint.ts";
 import type { UnattachedPods } from "#daemon/node/unattached-pods.ts";
+import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record-store.ts";
@@ -69,6 +70,15 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
       name: "the sweep of the state directory",
       everyMs: sweepMs,
       run: () => records.sweep(),
+    },
+    {
+      name: "the sweep of device information",
+      everyMs: sweepMs,
+      run: () =>
+        sweepDeviceInfo(async () => {
+          const { records: listed } = await records.list();
+          return new Set(listed.map(({ containerId }) => containerId));
+        }),
     },
     {
       name: "the sweep of the socket's directory",

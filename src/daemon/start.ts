@@ -1,11 +1,13 @@
 import { performance } from "node:perf_hooks";
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { nodeDuties } from "#daemon/node/duties.ts";
+import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { EngineDeps } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { DeviceSource, Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
-import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
 import { readHostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
@@ -59,7 +61,10 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   config.onInvalid((message) => cluster.configInvalid(message));
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
-  const engine = await newEngine(options, { records, metrics, config, cluster, confFiles });
+  const engine = await newEngine(options, {
+    ...{ records, metrics, config, cluster, confFiles },
+    deviceSources: openDeviceSources(options, { config, resources }),
+  });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
   resources.defer(() => server.drain());
@@ -97,13 +102,13 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
 
 async function newEngine(
   { flags, logger }: DaemonOptions,
-  parts: Pick<EngineDeps, "records" | "confFiles"> & {
+  parts: Pick<EngineDeps, "records" | "confFiles" | "deviceSources"> & {
     readonly metrics: Metrics;
     readonly config: EffectiveConfig;
     readonly cluster: Cluster;
   },
 ): Promise<Engine> {
-  const { records, metrics, config, cluster, confFiles } = parts;
+  const { records, metrics, config, cluster, confFiles, deviceSources } = parts;
   const bootId = await readBootId();
   return new Engine({
     config: () => config.current().engine,
@@ -114,6 +119,7 @@ async function newEngine(
     confFiles,
     multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
     deviceInfo: new HostDeviceInfoFiles(),
+    deviceSources,
     runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,
     metrics: metrics.engine,
@@ -122,6 +128,17 @@ async function newEngine(
     bootId: () => bootId,
     repeatsTeardowns: true,
   });
+}
+
+/** The kubelet's devices are those of the API's pods; who can write manifests of pods needs no leave for any. */
+function openDeviceSources(
+  { flags, logger }: DaemonOptions,
+  { config, resources }: { config: EffectiveConfig; resources: AsyncDisposableStack },
+): readonly DeviceSource[] {
+  if (flags.source.kind === "manifests") return [];
+  const devices = new KubeletDevices({ kubeletDir: config.current().kubeletDir, logger });
+  resources.defer(() => devices.close());
+  return [devices];
 }
 
 /** The timers' tasks run at once, and when the configuration has changed. */

@@ -31,6 +31,7 @@ export const networkKeyDefaults = {
   invalidAnnotation: "ignore" as "ignore" | "fail",
   undeclaredRequests: "fail" as "fail" | "cniArgs",
   checkDelegates: "defaultNetwork" as "defaultNetwork" | "all",
+  missingDevice: "fail" as "fail" | "warn",
 };
 
 const confObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
@@ -146,6 +147,14 @@ export const networkKeys = {
       description:
         "Whose plugins a CHECK asks, besides what Plexus verifies of every attachment: its record, its interfaces and their addresses. A plugin that finds fault fails the CHECK, and with it, under CRI-O, the start of the pod.",
       default: networkKeyDefaults.checkDelegates,
+    })
+    .exactOptional(),
+  missingDevice: z
+    .enum(["fail", "warn"])
+    .meta({
+      description:
+        "What becomes of a pod that was not allocated a device for a network whose definition has the annotation `k8s.v1.cni.cncf.io/resourceName`: it does not start, or the network's plugins are executed without a device, as with Multus.",
+      default: networkKeyDefaults.missingDevice,
     })
     .exactOptional(),
 };

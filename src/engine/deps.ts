@@ -6,6 +6,7 @@ import type {
   ConfFiles,
   DelegateHost,
   DeviceInfoFiles,
+  DeviceSource,
   EventRecorder,
   Logger,
   MultusFiles,
@@ -27,6 +28,11 @@ export interface EngineDeps {
   readonly confFiles: ConfFiles;
   readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
+  /**
+   * Who knows which devices pods were allocated. Without any, as where pods come from a directory, the pod's
+   * own word for a device is taken: whoever can write there is root on the node.
+   */
+  readonly deviceSources: readonly DeviceSource[];
   /** Absent in a process that serves a single call. */
   readonly runtimeSandboxes?: RuntimeSandboxes;
   readonly logger: Logger;

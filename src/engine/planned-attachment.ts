@@ -5,7 +5,7 @@ import type { RuntimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
-import type { RecordedAttachment } from "./record.ts";
+import type { AttachedDevice, RecordedAttachment } from "./record.ts";
 
 /** A network to attach, before its interface has a name. */
 export interface ResolvedNetwork {
@@ -23,6 +23,8 @@ export interface ResolvedNetwork {
   readonly isAuxiliary?: boolean;
   /** Device-plugin resource of the definition, where it names one. */
   readonly resourceName?: string;
+  /** The device that it is attached by; already in its plugins' configurations. */
+  readonly device?: AttachedDevice;
 }
 
 /** An attachment with everything that its delegates are called with. */

@@ -1,6 +1,8 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import type { JsonObject } from "#lib/json.ts";
 import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 
 /*
  * What the engine needs from its surroundings. It does no I/O of its own: every file, process,
@@ -93,6 +95,15 @@ export interface ClusterSource {
     ref: { namespace: string; name: string },
     options: { signal?: AbortSignal },
   ): Promise<NetworkAttachmentDefinition | undefined>;
+  /**
+   * The pod as the API has it, for what is seldom needed of its specification and status: read anew each
+   * time. Undefined when it does not exist any more, or where pods have no more than their metadata.
+   * @throws CniError 11 as above
+   */
+  getPodObject(
+    identity: PodIdentity,
+    options: { signal?: AbortSignal },
+  ): Promise<JsonObject | undefined>;
   /** Why pods cannot be resolved at the moment, for an operator; undefined when they can. */
   notReadyReason(): string | undefined;
 }
@@ -132,7 +143,8 @@ export type EventReason =
   | "NoNetworkFound"
   | "InvalidNetworkAnnotation"
   | "AttachFailed"
-  | "NetworkAccessDenied";
+  | "NetworkAccessDenied"
+  | "DeviceNotAllocated";
 
 /** The pod that an event is about. */
 export type EventSubject = Pick<Pod, "namespace" | "name" | "uid">;
@@ -182,9 +194,56 @@ export interface MultusFiles {
   cachedAdd(key: CachedAddKey): Promise<string | undefined>;
 }
 
-/** Device information that device plugins left for a network (device-info specification). */
+/** A device that a pod was allocated. */
+export interface AllocatedDevice {
+  /** As its allocator names it: a PCI address, the name of a link, or whatever else a plugin understands. */
+  readonly id: string;
+  /** How that is known, for people: `the kubelet's pod-resources API`. */
+  readonly source: string;
+}
+
+/** A network that is attached by a device. */
+export interface DeviceNetwork {
+  readonly displayName: string;
+  /** Of the definition; absent where only the pod's selection names a device. */
+  readonly resourceName?: string;
+  /** The pod's request for it; absent for a network of every pod. */
+  readonly selection?: NetworkSelection;
+}
+
+/** What a {@link DeviceSource} is asked. */
+export interface DeviceLookup {
+  readonly pod: Pod;
+  /** The networks that need devices, in the order of attachment. */
+  readonly networks: readonly DeviceNetwork[];
+  /** The pod's specification and status, read when first asked for; see {@link ClusterSource.getPodObject}. */
+  readonly podObject: () => Promise<JsonObject | undefined>;
+  /** Aborted when the shim has gone. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Something that allocates devices to pods and says which. There may be several: the kubelet's device
+ * plugins are one (src/devices), dynamic resource allocation can be another. Each answers for all resources
+ * of the pod that it knows, in the order in which the pod's networks get the devices of a resource; a
+ * resource of which two sources have devices is refused, so that none has to know of the others.
+ */
+export interface DeviceSource {
+  /**
+   * The pod's devices by resource, each ID once; resources without any may be left out.
+   * @throws CniError 11 when that cannot be determined in time, 100 when the allocation cannot be used
+   */
+  devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>>;
+}
+
+/** Files with device information, by which device plugins, CNI plugins and pods tell of a device. */
 export interface DeviceInfoFiles {
+  /** @throws Error as of node:fs; undefined when there is no file */
   read(path: string): Promise<string | undefined>;
+  /** Replaces `to`, whose directory is made where it is missing. @returns whether there is a file `from` */
+  copy(from: string, to: string): Promise<boolean>;
+  /** A file that is not there counts as removed. @throws Error as of node:fs */
+  remove(path: string): Promise<void>;
 }
 
 /** Structured logging: fields first, then one line. pino's loggers fit. */

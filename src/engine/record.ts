@@ -1,4 +1,5 @@
 import type { JsonObject } from "#lib/json.ts";
+import type { AllocatedDevice } from "./ports.ts";
 
 /** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */
 export interface RecordKey {
@@ -41,6 +42,12 @@ export interface FailedTeardown {
   readonly lastError: string;
 }
 
+/** The device of an attachment, as it was allocated. */
+export interface AttachedDevice extends AllocatedDevice {
+  /** "" where the pod asked for the device and the definition names no resource. */
+  readonly resourceName: string;
+}
+
 /**
  * How far the ADD of an attachment has come: `planned` before its first delegate, `attempted` once a
  * delegate may have been executed, `attached` with its result.
@@ -61,6 +68,8 @@ export interface RecordedAttachment {
   /** Capability arguments before the per-plugin filter. */
   readonly capabilityArgs: JsonObject;
   readonly searchPath: readonly string[];
+  /** Absent where the network needs none. */
+  readonly device?: AttachedDevice;
   /** Gateways of the `default-route` request; absent when the attachment has none. */
   readonly defaultRoute?: readonly string[];
   /** The final result of its ADD as the plugin chain printed it; absent until then. */

@@ -1,9 +1,9 @@
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 import { recordedList, runtimeConf } from "./planned-attachment.ts";
-import type { AttachmentRecord } from "./record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
 
 /** One DEL of a teardown plan. */
 export interface TeardownStep {
@@ -29,17 +29,40 @@ export interface TeardownPlan {
 export function teardownPlan(record: AttachmentRecord, timeoutMs: number): TeardownPlan {
   const { attachments, bootId } = record;
   const steps = attachments
-    .map((attachment, group) => {
-      const rt = runtimeConf(record, attachment, timeoutMs);
-      return delCalls(recordedList(attachment), rt, attachment.result).map((call) => ({
-        group,
-        call,
-      }));
-    })
+    .map((_, group) => attachmentSteps(record, group, timeoutMs))
     .reverse()
     .flat();
   const attempted = attachments.findLastIndex(({ state }) => state !== "planned") + 1;
   return { bootId, attempted, steps };
+}
+
+/** The steps of an attachment, and what they were made from. */
+interface KnownSteps {
+  readonly sources: readonly unknown[];
+  readonly steps: readonly TeardownStep[];
+}
+
+/** By the configuration of an attachment, which is the same object in every record of an ADD. */
+const known = new WeakMap<JsonObject, KnownSteps>();
+
+/** The steps of one attachment. Most are as they were when the record was updated before. */
+function attachmentSteps(
+  record: AttachmentRecord,
+  group: number,
+  timeoutMs: number,
+): readonly TeardownStep[] {
+  const attachment = record.attachments[group] as RecordedAttachment;
+  const { conf, ifName, cniArgs, capabilityArgs, searchPath, result } = attachment;
+  const { containerId, netns } = record;
+  const parameters = [ifName, cniArgs, capabilityArgs, searchPath, result];
+  const sources = [containerId, netns, group, timeoutMs, ...parameters];
+  const before = known.get(conf);
+  if (before?.sources.every((each, i) => each === sources[i]) === true) return before.steps;
+  const rt = runtimeConf(record, attachment, timeoutMs);
+  const calls = delCalls(recordedList(attachment), rt, result);
+  const steps = calls.map((call) => ({ group, call }));
+  known.set(conf, { sources, steps });
+  return steps;
 }
 
 /** The DELs of a plan that have to be executed: see {@link attachmentsToDetach}. */

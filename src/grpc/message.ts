@@ -70,7 +70,7 @@ export function text(number: number): Field<string> {
   return { number, absent: () => "", read: asText, write };
 }
 
-/** `repeated string`. @internal */
+/** `repeated string`. */
 export function texts(number: number): Field<string[]> {
   return {
     number,

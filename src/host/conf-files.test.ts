@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { HostConfFiles, HostDeviceInfoFiles } from "./conf-files.ts";
+import { HostConfFiles } from "./conf-files.ts";
 
 let dir: string;
 
@@ -50,12 +50,4 @@ test("HostConfFiles tells files, directories and what is absent apart, through l
   expect(kinds).toEqual(["file", "directory", "directory", "absent", "absent", "absent"]);
   expect(await files.read(join(dir, "file"))).toBe("text");
   await expect(files.read(join(dir, "none"))).rejects.toThrow(/ENOENT/);
-});
-
-test("HostDeviceInfoFiles takes an absent file as none", async () => {
-  const files = new HostDeviceInfoFiles();
-  await writeFile(join(dir, "device.json"), "{}");
-  expect(await files.read(join(dir, "device.json"))).toBe("{}");
-  expect(await files.read(join(dir, "none.json"))).toBeUndefined();
-  await expect(files.read(dir)).rejects.toThrow(/EISDIR/);
 });

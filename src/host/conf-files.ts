@@ -1,5 +1,5 @@
 import { readdir, readFile, stat } from "node:fs/promises";
-import type { ConfFiles, DeviceInfoFiles } from "#engine/ports.ts";
+import type { ConfFiles } from "#engine/ports.ts";
 import { type HostView, wholeHost } from "./host-view.ts";
 
 /** The CNI configuration files of the host. */
@@ -34,18 +34,6 @@ export class HostConfFiles implements ConfFiles {
       return (await stat(path)).isDirectory() ? "directory" : "file";
     } catch (error) {
       if (isAbsent(error)) return "absent";
-      throw error;
-    }
-  }
-}
-
-/** Device information that plugins leave in /run (device-info specification 1.1). */
-export class HostDeviceInfoFiles implements DeviceInfoFiles {
-  async read(path: string): Promise<string | undefined> {
-    try {
-      return await readFile(path, "utf8");
-    } catch (error) {
-      if (isAbsent(error)) return undefined;
       throw error;
     }
   }

@@ -1,4 +1,6 @@
 import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataOnly, nadOf, podOf } from "./objects.ts";
@@ -52,16 +54,26 @@ export class ApiClusterSource implements ClusterSource {
     const { namespace, name } = identity;
     const cached = this.#pods.get(keyOf(namespace, name));
     if (cached !== undefined && isThePod(cached, identity)) return cached;
-    const object = await this.#live.get(
-      {
-        object: `pod ${namespace}/${name}`,
-        path: apiPaths.pod(namespace, name),
-        accept: metadataOnly,
-      },
-      options.signal,
-    );
-    const pod = object === undefined ? undefined : podOf(object);
-    return pod !== undefined && isThePod(pod, identity) ? pod : undefined;
+    const object = await this.#readPod(identity, { ...options, accept: metadataOnly });
+    return object === undefined ? undefined : podOf(object);
+  }
+
+  /** @throws CniError 11 when the API server does not answer in time */
+  async getPodObject(
+    identity: PodIdentity,
+    options: { signal?: AbortSignal } = {},
+  ): Promise<JsonObject | undefined> {
+    return this.#readPod(identity, options);
+  }
+
+  async #readPod(
+    identity: PodIdentity,
+    { signal, accept }: { signal?: AbortSignal; accept?: string },
+  ): Promise<JsonObject | undefined> {
+    const { namespace, name } = identity;
+    const request = { object: `pod ${namespace}/${name}`, path: apiPaths.pod(namespace, name) };
+    const object = await this.#live.get({ ...request, ...omitUndefined({ accept }) }, signal);
+    return object !== undefined && isThePod(podOf(object), identity) ? object : undefined;
   }
 
   /** @throws CniError 7 when it is invalid, 11 when the API server does not answer in time */

@@ -33,10 +33,12 @@ export class LiveGetter {
    * @throws CniError 11 when there is no answer within the deadline; the signal's reason
    */
   get(request: LiveGetRequest, signal?: AbortSignal): Promise<JsonObject | undefined> {
-    let running = this.#running.get(request.path);
+    // Objects as a whole and their metadata are not the same.
+    const key = `${request.accept ?? ""} ${request.path}`;
+    let running = this.#running.get(key);
     if (running === undefined) {
-      running = this.#read(request).finally(() => this.#running.delete(request.path));
-      this.#running.set(request.path, running);
+      running = this.#read(request).finally(() => this.#running.delete(key));
+      this.#running.set(key, running);
     }
     return untilAborted(running, signal);
   }

@@ -6,7 +6,7 @@ import { LiveGetter } from "./live-get.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
 /** The API for the length of one call: every object is read live, nothing is watched. */
-interface OneShotKube {
+export interface OneShotKube {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;

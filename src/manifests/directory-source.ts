@@ -60,6 +60,11 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     return identity.uid === undefined || identity.uid === pod.uid ? pod : undefined;
   }
 
+  /** Manifests have what a pod is known by, and no more of it is kept. */
+  async getPodObject(): Promise<undefined> {
+    return undefined;
+  }
+
   getNad(ref: {
     namespace: string;
     name: string;

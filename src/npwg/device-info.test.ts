@@ -1,28 +1,41 @@
+import { basename } from "node:path";
 import { expect, test } from "vitest";
-import { cniDeviceInfoPath, dpDeviceInfoPath, parseDeviceInfo } from "./device-info.ts";
+import {
+  cniDeviceInfoPath,
+  dpDeviceInfoPath,
+  ownerOfCniDeviceInfo,
+  parseDeviceInfo,
+} from "./device-info.ts";
 
-test("the paths are those of the device-info specification, slashes made hyphens", () => {
+test("the paths are those of the device-info specification, slashes made hyphens [D-19]", () => {
   expect(dpDeviceInfoPath({ resourceName: "intel.com/sriov", deviceId: "0000:04:00.5" })).toBe(
     "/var/run/k8s.cni.cncf.io/devinfo/dp/intel.com-sriov-0000:04:00.5-device.json",
   );
-  expect(cniDeviceInfoPath({ displayName: "ns/net", containerId: "abc", ifName: "net1" })).toBe(
-    "/var/run/k8s.cni.cncf.io/devinfo/cni/ns-net-abc_net1",
-  );
+  const path = cniDeviceInfoPath({ containerId: "abc", ifName: "net1" });
+  expect(path).toBe("/var/run/k8s.cni.cncf.io/devinfo/cni/plexus-abc@net1.json");
 });
 
-test("the paths stay in their directories [S-302]", () => {
+test("ownerOfCniDeviceInfo() knows the files of Plexus, and their containers", () => {
+  const path = cniDeviceInfoPath({ containerId: "a.b_c-1", ifName: "net1@x" });
+  expect(ownerOfCniDeviceInfo(basename(path))).toBe("a.b_c-1");
+  for (const other of ["ns-net-abc_net1", "plexus-abc", "plexus-@net1.json", ".plexus-a@b.json"]) {
+    expect(ownerOfCniDeviceInfo(other)).toBeUndefined();
+  }
+});
+
+test("the paths stay in their directories [S-302] [D-21]", () => {
   expect(dpDeviceInfoPath({ resourceName: "../..", deviceId: "../../etc" })).toBe(
     "/var/run/k8s.cni.cncf.io/devinfo/dp/..-..-..-..-etc-device.json",
   );
   expect(() => dpDeviceInfoPath({ resourceName: "a", deviceId: "" })).toThrow(
     'device ID "" is unusable',
   );
-  expect(() => cniDeviceInfoPath({ displayName: "a\0", containerId: "b", ifName: "c" })).toThrow(
-    "is unusable",
-  );
+  expect(() => cniDeviceInfoPath({ containerId: "b\0", ifName: "c" })).toThrow("is unusable");
+  const long = { resourceName: "r".repeat(200), deviceId: "d".repeat(60) };
+  expect(() => dpDeviceInfoPath(long)).toThrow("would have 273 bytes, more than 255");
 });
 
-test("parseDeviceInfo() keeps what it does not know", () => {
+test("parseDeviceInfo() keeps what it does not know [D-18]", () => {
   const info = {
     type: "pci",
     version: "1.1.0",

@@ -5,21 +5,44 @@ import { type JsonObject, quoteValue } from "#lib/json.ts";
 /** Where device plugins and CNI plugins leave device information (NPWG device-info specification). */
 const deviceInfoDir = "/var/run/k8s.cni.cncf.io/devinfo";
 
+/** The part of it that is for attachments. */
+export const cniDeviceInfoDir: string = `${deviceInfoDir}/cni`;
+
+const fileNameMaxBytes = 255;
+
 /** The file in which a device plugin describes one of its devices. @throws CniError 7 */
 export function dpDeviceInfoPath(device: { resourceName: string; deviceId: string }): string {
   const resource = flatName("resource name", device.resourceName);
-  return `${deviceInfoDir}/dp/${resource}-${flatName("device ID", device.deviceId)}-device.json`;
+  const name = `${resource}-${flatName("device ID", device.deviceId)}-device.json`;
+  return `${deviceInfoDir}/dp/${checkedName(name)}`;
 }
 
 /** The file in which an attachment's device is described; the `CNIDeviceInfoFile` capability. @throws CniError 7 */
-export function cniDeviceInfoPath(attachment: {
-  displayName: string;
-  containerId: string;
-  ifName: string;
-}): string {
-  const network = flatName("network name", attachment.displayName);
+export function cniDeviceInfoPath(attachment: { containerId: string; ifName: string }): string {
   const sandbox = flatName("container ID", attachment.containerId);
-  return `${deviceInfoDir}/cni/${network}-${sandbox}_${flatName("interface name", attachment.ifName)}`;
+  const name = `${ownPrefix}${sandbox}@${flatName("interface name", attachment.ifName)}.json`;
+  return `${cniDeviceInfoDir}/${checkedName(name)}`;
+}
+
+/** The container whose attachment a file in {@link cniDeviceInfoDir} is for; undefined when it is not ours. */
+export function ownerOfCniDeviceInfo(fileName: string): string | undefined {
+  return ownFile.exec(fileName)?.[1];
+}
+
+/**
+ * The specification wants a name that nobody else has. Multus takes the network's besides; by ours a file is
+ * known to be ours, and of which container, so that it can be removed without a record.
+ */
+const ownPrefix = "plexus-";
+const ownFile = /^plexus-([A-Za-z0-9][\w.-]*)@[^/]+\.json$/s;
+
+function checkedName(name: string): string {
+  const bytes = Buffer.byteLength(name);
+  if (bytes <= fileNameMaxBytes) return name;
+  throw new CniError(
+    CniErrorCode.InvalidNetworkConfig,
+    `device information: the name of its file would have ${bytes} bytes, more than ${fileNameMaxBytes}`,
+  );
 }
 
 /** One component of a file name; slashes become hyphens, as in Multus. */

@@ -1,5 +1,5 @@
 import type { CniArgs } from "#cni/args.ts";
-import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
+import { enabledCapabilities, type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -106,14 +106,13 @@ export function checkCapabilities(
  */
 export function withCniArgs(list: NetConfList, cniArgs: JsonObject | undefined): NetConfList {
   if (cniArgs === undefined) return list;
-  const plugins = list.plugins.map((plugin, index) => {
+  return withPluginKeys(list, (plugin, index) => {
     const subject = `network "${list.name}": plugins[${index}]`;
     const code = CniErrorCode.InvalidNetworkConfig;
     const args = readDocument(plugin.raw, { subject, code }, (fields) => {
       const own = fields.object("args");
       return { ...own?.raw, cni: { ...own?.object("cni")?.raw, ...cniArgs } };
     });
-    return { ...plugin, raw: { ...plugin.raw, args } };
+    return { args };
   });
-  return { ...list, plugins, raw: { ...list.raw, plugins: plugins.map((plugin) => plugin.raw) } };
 }

@@ -26,6 +26,9 @@ const firstAttachmentSchema = z.strictObject({
 const attachmentSchema = z.strictObject({
   ...firstAttachmentSchema.shape,
   state: z.enum(["planned", "attempted", "attached"]),
+  device: z
+    .strictObject({ resourceName: z.string(), id: z.string(), source: z.string() })
+    .exactOptional(),
 });
 
 const firstRecordSchema = z.strictObject({

@@ -1,12 +1,14 @@
 import { stat } from "node:fs/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DaemonConfig } from "#daemon/config/config.ts";
+import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { ApiError } from "#kube/api/api-error.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
+import { lazyKube } from "./lazy-kube.ts";
 import type { CallCluster } from "./serve.ts";
 
 /** How long the process may outlive its answer for what is still to be written. */
@@ -19,7 +21,7 @@ interface CallClusterOptions {
   /** The kubeconfig that plexusd keeps for calls while it is away. */
   readonly keptKubeconfig: string;
   readonly nodeName: string;
-  readonly config: Pick<DaemonConfig, "apiTimeoutMs" | "statusWaitMs">;
+  readonly config: Pick<DaemonConfig, "apiTimeoutMs" | "statusWaitMs" | "kubeletDir">;
   readonly logger: Logger;
 }
 
@@ -37,24 +39,31 @@ export async function openCallCluster(
     const source = await ManifestDirectory.open(manifests, logger);
     const publisher = new StatusFiles(manifests, logger);
     const close = (): Promise<void> => source[Symbol.asyncDispose]();
-    return { source, publisher, events: warningsOnly(logger), close };
+    return { source, publisher, events: warningsOnly(logger), deviceSources: [], close };
   }
   const kubeconfig = kubeconfigOf(conf);
   if (kubeconfig !== undefined) return openApi(kubeconfig, options);
   if (await exists(keptKubeconfig)) {
-    const cluster = await openApi(keptKubeconfig, options);
+    const cluster = openApi(keptKubeconfig, options);
     return { ...cluster, source: explainRefusedToken(cluster.source) };
   }
-  return { publisher: noPublisher, events: warningsOnly(logger), close: async () => undefined };
+  const close = async (): Promise<void> => undefined;
+  return { publisher: noPublisher, events: warningsOnly(logger), deviceSources: [], close };
 }
 
-async function openApi(
+function openApi(
   kubeconfig: string,
   { nodeName, config, logger }: CallClusterOptions,
-): Promise<CallCluster & { readonly source: ClusterSource }> {
-  const { apiTimeoutMs, statusWaitMs } = config;
-  const kube = await openKubeOnce({ kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs });
-  return { ...kube, close: () => kube.close(closeGraceMs) };
+): Required<CallCluster> {
+  const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
+  const api = { kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs };
+  const kube = lazyKube({ open: () => openKubeOnce(api), logger, closeGraceMs });
+  const devices = new KubeletDevices({ kubeletDir, logger });
+  const close = async (): Promise<void> => {
+    devices.close();
+    await kube.close();
+  };
+  return { ...kube, deviceSources: [devices], close };
 }
 
 /** The kept token is valid for an hour at most and ends with plexusd's pod; the error then says so. */
@@ -70,6 +79,7 @@ function explainRefusedToken(source: ClusterSource): ClusterSource {
   };
   return {
     getPod: (identity, options) => explained(source.getPod(identity, options)),
+    getPodObject: (identity, options) => explained(source.getPodObject(identity, options)),
     getNad: (ref, options) => explained(source.getNad(ref, options)),
     notReadyReason: () => source.notReadyReason(),
   };

@@ -52,7 +52,7 @@ async function add(): Promise<{ exitCode: number; json: JsonObject }> {
         manifests: undefined,
         keptKubeconfig: kept.kubeconfig,
         nodeName: "node-1",
-        config: { apiTimeoutMs: 1000, statusWaitMs: 1000 },
+        config: { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir },
         logger,
       }),
   });
@@ -112,6 +112,15 @@ test("a pod without any access to the API is code 11, not a pod without its netw
   expect(await add()).toMatchObject({
     exitCode: 1,
     json: { code: 11, msg: expect.stringContaining("has left no access to the API server") },
+  });
+});
+
+test("a kubeconfig that cannot be parsed is code 11, and named", async () => {
+  await keep("", "users: [");
+  const { kubeconfig } = standalonePaths(stateDir);
+  expect(await add()).toMatchObject({
+    exitCode: 1,
+    json: { code: 11, msg: expect.stringContaining(`kubeconfig ${kubeconfig}: it is not YAML`) },
   });
 });
 

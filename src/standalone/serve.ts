@@ -1,9 +1,16 @@
 import type { Duplex } from "node:stream";
+import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
-import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import type {
+  ClusterSource,
+  DeviceSource,
+  EventRecorder,
+  Logger,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
-import { HostConfFiles, HostDeviceInfoFiles } from "#host/conf-files.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -18,6 +25,7 @@ export interface CallCluster {
   readonly source?: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  readonly deviceSources: readonly DeviceSource[];
   /** Waits for pending writes, and gives them up after a while. */
   close(): Promise<void>;
 }
@@ -58,6 +66,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       confFiles: new HostConfFiles(),
       multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
       deviceInfo: new HostDeviceInfoFiles(),
+      deviceSources: cluster.deviceSources,
       logger: options.logger,
       metrics: noMetrics,
       clock: options.clock,

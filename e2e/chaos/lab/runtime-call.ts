@@ -70,6 +70,9 @@ export function startCall(command: Command, limitMs: number): RunningCall {
   };
 }
 
+/** Characters of an error that are kept: a plugin that prints megabytes may be quoted in it. */
+const messageMax = 2000;
+
 /** The message of the CNI error that was printed, or what else there is to see of it. */
 export function problemOf({ exitCode, stdout, stderr, exceededLimit }: CallOutcome): string {
   if (exceededLimit) return "no answer";
@@ -77,8 +80,8 @@ export function problemOf({ exitCode, stdout, stderr, exceededLimit }: CallOutco
   const text = stdout.trim() || stderr.trim();
   try {
     const { code, msg } = JSON.parse(text) as { code: number; msg: string };
-    return `code ${code}: ${msg}`;
+    return `code ${code}: ${msg.slice(0, messageMax)}`;
   } catch {
-    return `exit ${exitCode}: ${text.slice(0, 300)}`;
+    return `exit ${exitCode}: ${text.slice(0, messageMax)}`;
   }
 }

@@ -118,7 +118,7 @@ export function programPath({ debian, kubernetes }: Tools): string {
   return [...own, process.env.PATH].join(":");
 }
 
-/** Returns the path of a static init, which is built when it is not in the cache yet: see machine/init.c. */
+/** Builds the static init of hosts and pauses, unless it is in the cache: see machine/init.c. */
 export async function initProgram(): Promise<string> {
   const source = join(import.meta.dirname, "../machine/init.c");
   const build = async (directory: string): Promise<void> => {

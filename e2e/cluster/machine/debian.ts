@@ -5,14 +5,15 @@ import { join } from "node:path";
 import { cachedDirectory } from "./cache.ts";
 import { type Command, run } from "./run.ts";
 
-/** Debian packages that are unpacked below one root; none of them is installed on the machine. */
-interface PackageSet {
-  /** Names the root in the cache. */
+/** Packages of Debian that are unpacked below one directory and never installed. */
+interface DebianPackages {
+  /** Names the directory in the cache. */
   readonly name: string;
+  /** Packages of Debian unstable. */
   readonly fromUnstable: readonly string[];
-  /** From the machine's own release. */
+  /** Packages of the machine's own release. */
   readonly fromRelease: readonly string[];
-  /** Proof that the unpacked programs run on this machine's C library. */
+  /** Proof that the unpacked programs run on this machine's C library; paths below the directory. */
   readonly trials: readonly Command[];
 }
 
@@ -20,7 +21,7 @@ interface PackageSet {
  * Debian's stable releases have containerd, etcd and the CNI plugins too old; unstable's builds of them ask for
  * no newer C library than Debian 12's. Its runc does, so runc comes from the machine's own release.
  */
-const clusterPackages: PackageSet = {
+const clusterPackages: DebianPackages = {
   name: "debian",
   fromUnstable: ["containerd", "containernetworking-plugins", "etcd-server", "busybox-static"],
   fromRelease: ["runc"],
@@ -35,36 +36,40 @@ const clusterPackages: PackageSet = {
 };
 
 /** What CRI-O needs besides. */
-const crioPackages: PackageSet = {
+const crioPackages: DebianPackages = {
   name: "debian-crio",
   fromUnstable: [],
   fromRelease: ["conmon", "libglib2.0-0"],
   trials: [],
 };
 
-/** Returns the root of the Debian packages of a cluster. */
-export async function debianRoot(): Promise<string> {
-  return unpacked(clusterPackages);
-}
-
 /** Returns the root of the Debian packages that CRI-O needs besides runc. */
-export async function crioDebianRoot(): Promise<string> {
-  return unpacked(crioPackages);
+export function crioDebianRoot(): Promise<string> {
+  return unpackedPackages(crioPackages);
 }
 
-async function unpacked(set: PackageSet): Promise<string> {
-  const inputs = [...set.fromUnstable, "release:", ...set.fromRelease];
-  return cachedDirectory(set.name, inputs, (root) => unpackAll(set, root));
+/** Returns the root that the test cluster's Debian packages are unpacked below. */
+export function debianRoot(): Promise<string> {
+  return unpackedPackages(clusterPackages);
 }
 
-async function unpackAll(set: PackageSet, root: string): Promise<void> {
+/** Returns the root that the packages are unpacked below; none is installed on the machine. */
+export function unpackedPackages(packages: DebianPackages): Promise<string> {
+  const { name, fromUnstable, fromRelease } = packages;
+  return cachedDirectory(name, [...fromUnstable, "release:", ...fromRelease], (root) =>
+    unpackAll(root, packages),
+  );
+}
+
+async function unpackAll(root: string, packages: DebianPackages): Promise<void> {
   const apt = join(root, "apt");
   const release = await releaseName();
-  const env = { APT_CONFIG: await writeAptConfig(apt, ["sid", release]) };
+  const suites = packages.fromUnstable.length === 0 ? [release] : ["sid", release];
+  const env = { APT_CONFIG: await writeAptConfig(apt, suites) };
   await run(["apt-get", "update"], { env });
   const wanted = [
-    ...set.fromUnstable.map((name) => `${name}/sid`),
-    ...set.fromRelease.map((name) => `${name}/${release}`),
+    ...packages.fromUnstable.map((name) => `${name}/sid`),
+    ...packages.fromRelease.map((name) => `${name}/${release}`),
   ];
   await run(["apt-get", "download", ...wanted], { env, cwd: apt });
   for (const name of await readdir(apt)) {
@@ -72,7 +77,7 @@ async function unpackAll(set: PackageSet, root: string): Promise<void> {
       await run(["dpkg-deb", "--extract", join(apt, name), root]);
     }
   }
-  for (const [file, ...args] of set.trials) {
+  for (const [file, ...args] of packages.trials) {
     await run([join(root, file), ...args]);
   }
   await rm(apt, { recursive: true });

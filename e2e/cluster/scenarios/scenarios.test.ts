@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
+import { deviceScenarios } from "./devices.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
@@ -55,6 +56,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
 
   installScenarios(scene);
   attachScenarios(scene);
+  deviceScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);

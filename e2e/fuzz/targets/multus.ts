@@ -10,7 +10,7 @@ import { repositoryRoot } from "../../support/paths.ts";
 import { jsonTokens, refusing, type Target } from "../target.ts";
 
 const dir = join(repositoryRoot, "e2e/fixtures/multus");
-const recorded = ["networks.json", "results/main-eth0.json"].map((name) =>
+const recorded = ["networks", "results/main-eth0"].map((name) =>
   fc.constant({ document: JSON.parse(readFileSync(join(dir, name), "utf8")) as Json }),
 );
 const documents: fc.Arbitrary<JsonObject> = fc.oneof(...recorded);

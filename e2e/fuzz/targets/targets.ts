@@ -2,6 +2,7 @@ import type { Target } from "../target.ts";
 import { annotation } from "./annotation.ts";
 import { conf } from "./conf.ts";
 import { configuration } from "./configuration.ts";
+import { docker } from "./docker.ts";
 import { frame } from "./frame.ts";
 import { message } from "./message.ts";
 import { multus } from "./multus.ts";
@@ -20,4 +21,5 @@ export const targets: Readonly<Record<string, Target>> = {
   frame,
   plan,
   message,
+  docker,
 };

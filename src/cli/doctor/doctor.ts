@@ -6,7 +6,7 @@ import {
   ExitCode,
   stringFlag,
 } from "#cli/command.ts";
-import { table } from "#cli/table.ts";
+import { columns } from "#cli/table.ts";
 import type { NodeReport } from "#daemon/report/node-report.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { directoryFindings } from "./directories.ts";
@@ -70,5 +70,5 @@ async function examine(socket: string): Promise<Finding[]> {
 
 function textOf(findings: readonly Finding[]): string[] {
   const words = { ok: "ok", warning: "WARNING", problem: "PROBLEM" };
-  return table(findings.map(({ check, verdict, text }) => [words[verdict], check, text]));
+  return columns(findings.map(({ check, verdict, text }) => [words[verdict], check, text]));
 }

@@ -1,4 +1,4 @@
-import { table } from "#cli/table.ts";
+import { columns, table } from "#cli/table.ts";
 import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
 
 /** An explanation for people: the sentence first, then what it is concluded from. */
@@ -22,7 +22,7 @@ export function explanationText(explanation: Explanation): string[] {
   return [
     advice.sentence,
     "",
-    ...table(shown.map(([name, value]) => [`${name}:`, value])),
+    ...columns(shown.map(([name, value]) => [`${name}:`, value])),
     ...(networks.length === 0 ? [] : ["", ...networkTable(networks)]),
   ];
 }
@@ -55,7 +55,7 @@ function networkTable(networks: readonly ExplainedNetwork[]): string[] {
     plugins?.join(" ") ?? "-",
     problem ?? (ifName === undefined ? "not attached" : "attached"),
   ]);
-  return table([["NETWORK", "INTERFACE", "ADDRESSES", "PLUGINS", "STATE"], ...rows]);
+  return table(["NETWORK", "INTERFACE", "ADDRESSES", "PLUGINS", "STATE"], rows);
 }
 
 function shortened(annotation: string): string {

@@ -97,6 +97,18 @@ export function enabledCapabilities(list: NetConfList): Set<string> {
   );
 }
 
+/** The list with further keys in each plugin's configuration, where they win over those that are there. */
+export function withPluginKeys(
+  list: NetConfList,
+  keysOf: (plugin: PluginConf, index: number) => JsonObject,
+): NetConfList {
+  const plugins = list.plugins.map((plugin, index) => ({
+    ...plugin,
+    raw: { ...plugin.raw, ...keysOf(plugin, index) },
+  }));
+  return { ...list, plugins, raw: { ...list.raw, plugins: plugins.map(({ raw }) => raw) } };
+}
+
 /** The list as JSON; {@link parseNetConfList} makes the same list of it. */
 export function toJson(list: NetConfList): JsonObject {
   return {

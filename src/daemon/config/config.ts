@@ -18,6 +18,8 @@ export interface DaemonConfig {
   readonly apiTimeoutMs: number;
   /** How long a call waits for its status annotation. */
   readonly statusWaitMs: number;
+  /** The kubelet's directory. */
+  readonly kubeletDir: string;
   /** Where health and metrics are served; undefined = nowhere. */
   readonly http: ListenAddress | undefined;
   /** Where metrics are served over TLS to callers with the right; undefined = nowhere. */
@@ -52,7 +54,7 @@ export interface NodeConfSpec {
 
 /** What the keys of a file mean. */
 export function configFromFile(file: ConfigFile): DaemonConfig {
-  const { apiTimeoutMs, statusWaitMs, logLevel } = file;
+  const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = file;
   const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs } = file;
   return {
     engine: {
@@ -61,6 +63,7 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     },
     apiTimeoutMs,
     statusWaitMs,
+    kubeletDir,
     http: file.http === "off" ? undefined : parseListenAddress(file.http),
     metricsAddress: parseMetricsAddress(file.metricsAddress),
     logLevel,

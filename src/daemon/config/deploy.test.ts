@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
+import { cniDeviceInfoDir } from "#npwg/device-info.ts";
 import { defaultConfig } from "./config.ts";
 import { parseConfig } from "./parse.ts";
 import {
@@ -103,6 +104,20 @@ test("the admission policies are about plexusd's own account, and in force", () 
   ]);
 });
 
+const podResourcesDir = `${defaultPaths.kubeletDir}/pod-resources`;
+
+test("of the kubelet, plexusd sees the socket that only answers, and writes no more than its files of device information [S-116] [D-13] [D-19]", () => {
+  const [plexusd] = installSpec.containers;
+  const mounts = (plexusd.volumeMounts ?? []).filter(({ mountPath }) =>
+    /kubelet|k8s\.cni\.cncf\.io/.test(mountPath),
+  );
+  expect(mounts).toEqual([
+    { name: "device-info", mountPath: "/var/run/k8s.cni.cncf.io", readOnly: true },
+    { name: "cni-device-info", mountPath: cniDeviceInfoDir },
+    { name: "pod-resources", mountPath: podResourcesDir, readOnly: true },
+  ]);
+});
+
 describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
   const containers = [...spec.initContainers, ...spec.containers];
 
@@ -132,12 +147,13 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     const { socket, stateDir, cniConfDir, confDir, cniBinDir, pluginDirsFile } = defaultPaths;
     const deviceInfoDir = "/run/k8s.cni.cncf.io";
     const { cniStateDir } = defaultPaths;
-    const dirs = [stateDir, cniConfDir, confDir, cniBinDir, deviceInfoDir, cniStateDir];
+    const deviceDirs = [deviceInfoDir, `${deviceInfoDir}/devinfo/cni`, podResourcesDir];
+    const dirs = [stateDir, cniConfDir, confDir, cniBinDir, cniStateDir, ...deviceDirs];
     const allowed = [dirname(socket), dirname(pluginDirsFile), ...dirs];
     expect(hostPaths.filter((path) => !allowed.includes(path))).toEqual([]);
   });
 
-  test("only read what CNI plugins and Multus keep [S-116]", () => {
+  test("only read what CNI plugins and Multus keep [S-118]", () => {
     const mounts = containers.flatMap((each) => each.volumeMounts ?? []);
     const isStateOfCni = (path: string): boolean => `${path}/`.startsWith("/var/lib/cni/");
     for (const { name, readOnly } of mounts)

@@ -53,6 +53,7 @@ test("parseConfig() takes the daemon's own keys", () => {
   const text = `
 apiTimeoutMs: 9000
 statusWaitMs: 0
+kubeletDir: /var/lib/k0s/kubelet
 http: "[::1]:9999"
 logLevel: debug
 cniConfDir: /var/lib/rancher/k3s/agent/etc/cni/net.d
@@ -63,6 +64,7 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
     engine: {},
     apiTimeoutMs: 9000,
     statusWaitMs: 0,
+    kubeletDir: "/var/lib/k0s/kubelet",
     http: { host: "::1", port: 9999 },
     logLevel: "debug",
     nodeConf: {

@@ -114,6 +114,11 @@ export const configSchema = z
       .enum(["debug", "info", "warn", "error"])
       .default("info")
       .meta({ description: "The least severe level that is logged." }),
+    kubeletDir: absolutePath.default(defaultPaths.kubeletDir).meta({
+      description:
+        "The kubelet's directory, whose `pod-resources/kubelet.sock` says which devices a pod was allocated. The same path on the host and in the container, which mounts that directory.",
+      restart: true,
+    }),
     cniConfDir: absolutePath.default(defaultPaths.cniConfDir).meta({
       description: `The container runtime's configuration directory, in which \`${plexusConfName}\` is written. The same path on the host and in the container.`,
       restart: true,

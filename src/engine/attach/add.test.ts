@@ -355,32 +355,3 @@ test("add() in a namespace that cannot be entered attaches nothing", async () =>
   expect(json).toMatchObject({ code: 8, msg: expect.stringContaining("/run/netns/none") });
   expect(lab.journal).toEqual([]);
 });
-
-test("add() leaves device information that cannot be used out of the status", async () => {
-  const lab = podWith('[{"name":"sriov","deviceID":"0000:03:02.1"}]');
-  const annotation = { "k8s.v1.cni.cncf.io/resourceName": "intel.com/vf" };
-  const conf = {
-    ...network("sriov", "bridge"),
-    plugins: [{ type: "bridge", capabilities: { deviceID: true } }],
-  };
-  lab.source.addNad("default/sriov", conf, annotation);
-  const path = "/var/run/k8s.cni.cncf.io/devinfo/dp/intel.com-vf-0000:03:02.1-device.json";
-  lab.deviceInfo.files.set(path, "garbage");
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.publisher.status("default/web")[1]).not.toHaveProperty("device-info");
-  expect(lab.logger.at("warn")).toEqual(["the device information is left out of the status"]);
-  await lab.del(web);
-  lab.deviceInfo.files.set(path, '{"type":"pci","pci":{"pci-address":"0000:03:02.1"}}');
-  await lab.add(web);
-  expect(lab.publisher.status("default/web")[1]).toMatchObject({ "device-info": { type: "pci" } });
-});
-
-test("add() does not fail an attached pod because its device's resource has no name", async () => {
-  const lab = podWith('[{"name":"sriov","deviceID":"0000:03:02.1"}]');
-  const conf = {
-    ...network("sriov", "bridge"),
-    plugins: [{ type: "bridge", capabilities: { deviceID: true } }],
-  };
-  lab.source.addNad("default/sriov", conf, { "k8s.v1.cni.cncf.io/resourceName": "" });
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-});

@@ -2,6 +2,7 @@ import { formatResult } from "#cni/result/format.ts";
 import { addNetwork } from "#cni/runtime/chain.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { provideDeviceInfo } from "#engine/device-info.ts";
 import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
 import {
   type Attached,
@@ -81,6 +82,7 @@ async function attachNetwork(
   const { list, ifName, selection, isAuxiliary = false } = planned;
   const conf = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
   const rt = isAuxiliary ? { ...conf, prevResult: emptyResult(list.cniVersion) } : conf;
+  await provideDeviceInfo(ctx, record.containerId, planned);
   try {
     const { raw, result } = await addNetwork(list, rt, executions.run);
     if (selection !== undefined) checkRequestsServed(selection, { list, ifName, result });

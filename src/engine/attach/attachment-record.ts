@@ -61,6 +61,7 @@ function recordedAttachment(
     cniArgs: planned.cniArgs,
     capabilityArgs: planned.capabilityArgs,
     searchPath: planned.searchPath,
+    device: planned.device,
     defaultRoute: planned.selection?.defaultRoute,
   });
 }

@@ -1,9 +1,8 @@
 import type { CallContext } from "#engine/deps.ts";
+import { readDeviceInfo } from "#engine/device-info.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
-import type { JsonObject } from "#lib/json.ts";
-import { cniDeviceInfoPath, dpDeviceInfoPath, parseDeviceInfo } from "#npwg/device-info.ts";
 import {
   buildNetworkStatus,
   formatNetworkStatus,
@@ -55,33 +54,8 @@ async function networkStatus(
     result,
     resultVersion: planned.list.cniVersion,
     defaultRoute: planned.selection?.defaultRoute,
-    deviceInfo: await deviceInfo(ctx, containerId, attached),
+    deviceInfo: await readDeviceInfo(ctx, containerId, planned),
   });
-}
-
-/** The device information that the attachment's plugins or the device plugin wrote; a bad file does not fail the pod. */
-async function deviceInfo(
-  ctx: CallContext,
-  containerId: string,
-  { planned }: Attached,
-): Promise<JsonObject | undefined> {
-  const { displayName, ifName, resourceName } = planned;
-  const deviceId = planned.selection?.deviceId;
-  if (deviceId === undefined || resourceName === undefined) return undefined;
-  const candidates = [
-    () => cniDeviceInfoPath({ displayName, containerId, ifName }),
-    () => dpDeviceInfoPath({ resourceName, deviceId }),
-  ];
-  for (const candidate of candidates) {
-    try {
-      const path = candidate();
-      const text = await ctx.deps.deviceInfo.read(path);
-      if (text !== undefined) return parseDeviceInfo(text, path);
-    } catch (error) {
-      ctx.logger.warn({ err: error }, "the device information is left out of the status");
-    }
-  }
-  return undefined;
 }
 
 /** The default network's entry says why the pod's annotation was ignored. */

@@ -49,7 +49,9 @@ export class CallDelegates {
     const milliseconds = outcome.elapsedUs / 1000;
     const ok = outcome.outcome === "exited" && outcome.code === 0;
     trace.add(`delegate ${type} (${network})`, milliseconds);
-    metrics.delegateEnded({ command: env.CNI_COMMAND ?? "", type, network, ok, milliseconds });
+    const command = env.CNI_COMMAND ?? "";
+    // The next order goes first.
+    setImmediate(() => metrics.delegateEnded({ command, type, network, ok, milliseconds }));
     this.#stderr = (this.#stderr + outcome.stderr).slice(0, stderrMax);
     return outcome;
   }

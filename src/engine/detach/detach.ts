@@ -1,5 +1,6 @@
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { removeDeviceInfo } from "#engine/device-info.ts";
 import { collectFailures, type Failure } from "#engine/failures.ts";
 import { recordedList, runtimeConf, withNetworkContext } from "#engine/planned-attachment.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
@@ -44,6 +45,7 @@ export async function detachAll(
     } catch (error) {
       throw withNetworkContext(error, attachment);
     }
+    await removeDeviceInfo(ctx, sandbox.containerId, attachment);
     sandbox.onDetached?.(attachment);
   });
 }

@@ -24,11 +24,10 @@ import { detachByAnnotation, takeOverFromMultus } from "./takeover/take-over.ts"
  * Detaches a sandbox whose record is absent or unusable: by its teardown plan, which is complete. Without a
  * plan, by the files of Multus, which may have attached it; else, where something says that there are
  * further networks, by its pod's annotation. Otherwise only the default network gets a DEL, with its present
- * configuration and what the
- * runtime hands over. A pod that was attached before Plexus was installed has neither record nor plan, and its
- * address must not leak; plugins answer a DEL for an attachment that they do not know with success
- * (CNI 1.1.0 §4 "DEL"). As our list has the primary network's name, libcni gives us the result that it has
- * cached of such a pod.
+ * configuration and what the runtime hands over. A pod that was attached before Plexus was installed has
+ * neither record nor plan, and its address must not leak; plugins answer a DEL for an attachment that they
+ * do not know with success (CNI 1.1.0 §4 "DEL"). As our list has the primary network's name, libcni gives us
+ * the result that it has cached of such a pod.
  *
  * Damaged files are put aside, as otherwise the sandbox could never be deleted. Files that cannot
  * be read now may be readable later: that is an error.

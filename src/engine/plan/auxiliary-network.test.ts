@@ -44,7 +44,8 @@ test("the files of the directory are one more network, the last, whose first plu
     { name: "default/a" },
   ]);
   expect(lab.publisher.status("default/web")).toHaveLength(2);
-  expect(lab.events.reasons).toEqual(["AddedInterface", "AddedInterface"]);
+  expect(lab.events.reasons).toEqual(["AddedInterface"]);
+  expect(lab.events.recorded[0]?.message).not.toContain("vendor");
   expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
   await lab.del(web);
   expect(lab.plugins.log("DEL")).toEqual([

@@ -2,6 +2,7 @@ import { type CniArgs, mergeCniArgs } from "#cni/args.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { withDeviceInfoFile } from "#engine/device-info.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { RecordSize } from "#engine/record-size.ts";
@@ -9,6 +10,7 @@ import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
+import { assignDevices } from "./assign-devices.ts";
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
@@ -34,9 +36,10 @@ export async function planAttachments(
 ): Promise<AttachmentPlan> {
   const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
   const auxiliary = await auxiliaryNetwork(ctx, request.conf.cniVersion);
-  const networks = auxiliary === undefined ? selected : [...selected, auxiliary];
-  checkLimit(limits.networks, networks.length, "the pod");
-  checkRepeatedNetworks(networks);
+  const wanted = auxiliary === undefined ? selected : [...selected, auxiliary];
+  checkLimit(limits.networks, wanted.length, "the pod");
+  checkRepeatedNetworks(wanted);
+  const networks = await assignDevices(ctx, pod, wanted);
   const searchPath = delegateSearchPath(ctx.config, request.path);
   // One round trip to the shim, as neither waits for the other's answer.
   const [existing] = await Promise.all([
@@ -44,13 +47,13 @@ export async function planAttachments(
     checkPluginsExist(ctx, networks, searchPath),
   ]);
   const names = assignInterfaceNames(networks, { runtimeIfName: request.ifName, existing });
-  const attachments = networks.map((network, i) => ({
-    ...network,
-    capabilityArgs: withoutUnusedAnnotations(network.capabilityArgs, network.list),
-    ifName: names[i] as string,
-    cniArgs: delegateArgs(request.cniArgs, network),
-    searchPath,
-  }));
+  const attachments = networks.map((network, i) => {
+    const ifName = names[i] as string;
+    const args = withDeviceInfoFile(network, { ...request, ifName });
+    const capabilityArgs = withoutUnusedAnnotations(args, network.list);
+    const cniArgs = delegateArgs(request.cniArgs, network);
+    return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
+  });
   const size = new RecordSize(attachments);
   return omitUndefined({ attachments, size, annotationError });
 }

@@ -65,7 +65,7 @@ export async function requestedNetworksForDel(
     podNamespace,
   })) {
     try {
-      networks.push(await lookUp(ctx, selection, { unlimited: true }));
+      networks.push(await lookUp(ctx, { pod, selection }, { unlimited: true }));
     } catch (error) {
       if (!(error instanceof CniError)) throw error;
       ctx.logger.warn({ err: error }, "a network of the pod cannot be resolved any more");
@@ -113,8 +113,7 @@ export async function resolveSelection(
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
   checkAccess(ctx, pod, selection);
-  if (ctx.deps.source === undefined) throw noSource(pod);
-  const network = await lookUp(ctx, selection);
+  const network = await lookUp(ctx, { pod, selection });
   const { list, displayName: display, capabilityArgs } = network;
   const cniArgsSuffice = ctx.config.undeclaredRequests === "cniArgs";
   checkCapabilities(list, capabilityArgs, { display, cniArgsSuffice });
@@ -123,10 +122,12 @@ export async function resolveSelection(
 
 async function lookUp(
   ctx: CallContext,
-  selection: NetworkSelection,
+  { pod, selection }: { readonly pod: Pod; readonly selection: NetworkSelection },
   options: Pick<ConfOptions, "unlimited"> = {},
 ): Promise<ResolvedNetwork> {
-  const nad = await ctx.deps.source?.getNad(selection, { signal: ctx.signal });
+  const { source } = ctx.deps;
+  if (source === undefined) throw noSource(pod);
+  const nad = await source.getNad(selection, { signal: ctx.signal });
   if (nad === undefined) throw noSuchNetwork(`${selection.namespace}/${selection.name}`);
   const network = await networkFromNad(ctx, nad, options);
   const list = withCniArgs(network.list, selection.cniArgs);

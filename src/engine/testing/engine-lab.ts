@@ -2,6 +2,7 @@ import type { CallAnswer } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { EngineMetrics } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";
+import type { DeviceSource } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { FakeConfFiles, FakeDeviceInfoFiles, FakeMultusFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";
@@ -30,6 +31,8 @@ export interface LabOptions {
   readonly noSource?: boolean;
   /** Whether calls repeat the teardowns that others left behind. @default false */
   readonly repeatsTeardowns?: boolean;
+  /** Who allocates devices. @default nobody */
+  readonly deviceSources?: readonly DeviceSource[];
 }
 
 /** How one call differs from a plain one. */
@@ -93,6 +96,7 @@ export class EngineLab {
       confFiles,
       multusFiles: this.multusFiles,
       deviceInfo,
+      deviceSources: options.deviceSources ?? [],
       runtimeSandboxes: this.runtimeSandboxes,
       logger,
       metrics: this.#metrics(),

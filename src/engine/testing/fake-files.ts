@@ -46,8 +46,23 @@ export class FakeConfFiles implements ConfFiles {
 export class FakeDeviceInfoFiles implements DeviceInfoFiles {
   readonly files = new Map<string, string>();
 
+  /** Thrown by every change, when set. */
+  failure: Error | undefined;
+
   async read(path: string): Promise<string | undefined> {
     return this.files.get(path);
+  }
+
+  async copy(from: string, to: string): Promise<boolean> {
+    if (this.failure !== undefined) throw this.failure;
+    const content = this.files.get(from);
+    if (content !== undefined) this.files.set(to, content);
+    return content !== undefined;
+  }
+
+  async remove(path: string): Promise<void> {
+    if (this.failure !== undefined) throw this.failure;
+    this.files.delete(path);
   }
 }
 

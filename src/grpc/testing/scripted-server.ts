@@ -31,14 +31,15 @@ export class ScriptedServer {
   /** The requests of each method, by path, in their order. */
   readonly requests: [path: string, request: unknown][] = [];
 
-  private constructor(directory: string) {
+  private constructor(directory: string, socketPath: string) {
     this.directory = directory;
-    this.socketPath = join(directory, "server.sock");
+    this.socketPath = socketPath;
   }
 
-  /** Nothing listens before {@link start}. */
-  static async create(): Promise<ScriptedServer> {
-    const server = new ScriptedServer(await mkdtemp(join(tmpdir(), "plexus-grpc-")));
+  /** At a socket in a directory of its own, or at the one given. Nothing listens before {@link start}. */
+  static async create(socketPath?: string): Promise<ScriptedServer> {
+    const directory = await mkdtemp(join(tmpdir(), "plexus-grpc-"));
+    const server = new ScriptedServer(directory, socketPath ?? join(directory, "server.sock"));
     onTestFinished(async () => {
       server.stop();
       await rm(server.directory, { recursive: true });
@@ -74,7 +75,9 @@ export class ScriptedServer {
     return this;
   }
 
+  /** A socket that a killed server left is replaced, as daemons do. */
   async start(): Promise<this> {
+    await rm(this.socketPath, { force: true });
     const server = new Server();
     server.addService(this.#methods as never, this.#handlers);
     const bind = promisify(server.bindAsync.bind(server));

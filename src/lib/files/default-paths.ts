@@ -20,6 +20,8 @@ export const defaultPaths = {
   cniBinDir: "/opt/cni/bin",
   /** What CNI plugins keep, Multus among them; only read. */
   cniStateDir: "/var/lib/cni",
+  /** Where the kubelet has its sockets and checkpoints. */
+  kubeletDir: "/var/lib/kubelet",
   /** Executables and bundles in the container image. */
   imageDir: "/plexus",
 } as const;

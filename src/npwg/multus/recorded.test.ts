@@ -11,7 +11,7 @@ const containerId = "a".repeat(64);
 const source = "x";
 
 test("parseMultusNetworks() reads what Multus wrote, with what its plugins need", () => {
-  const networks = parseMultusNetworks(read("networks.json"), { source, cniVersion: "1.0.0" });
+  const networks = parseMultusNetworks(read("networks"), { source, cniVersion: "1.0.0" });
   expect(
     networks.map(({ displayName, ifName, list }) => [
       displayName,
@@ -43,7 +43,7 @@ test.each([
   ["storage", "data0", "10.21.0.77/24"],
   ["single", "net2", "10.22.0.2/24"],
 ])("parseCachedAdd() reads what libcni cached of %s", (network, ifName, address) => {
-  const cached = parseCachedAdd(read(`results/${network}-${ifName}.json`), {
+  const cached = parseCachedAdd(read(`results/${network}-${ifName}`), {
     network,
     containerId,
     ifName,
@@ -55,7 +55,7 @@ test.each([
 
 test("parseCachedAdd() refuses another attachment's, and takes the plain results of old releases", () => {
   const key = { network: "main", containerId, ifName: "eth0" };
-  expect(() => parseCachedAdd(read("results/single-net2.json"), key)).toThrow(
+  expect(() => parseCachedAdd(read("results/single-net2"), key)).toThrow(
     expect.objectContaining({ code: 6, message: expect.stringContaining("networkName: must be") }),
   );
   const result = { cniVersion: "0.3.1", ips: [] };

@@ -23,11 +23,11 @@ function read(name: string): string {
 /** A node whose default network is another one by now, with a sandbox that Multus attached. */
 function labAfterMultus(): EngineLab {
   const lab = new EngineLab({ conf: { delegates: [network("main", "ptp")] } });
-  lab.multusFiles.sandboxes.set(sandbox.containerId, read("networks.json"));
+  lab.multusFiles.sandboxes.set(sandbox.containerId, read("networks"));
   for (const { network: name, ifName } of attachments) {
     lab.kernel.addLink(netns, ifName);
     const key = { network: name, containerId: sandbox.containerId, ifName };
-    lab.multusFiles.cached.set(cachedAddFileName(key), read(`results/${name}-${ifName}.json`));
+    lab.multusFiles.cached.set(cachedAddFileName(key), read(`results/${name}-${ifName}`));
   }
   return lab;
 }

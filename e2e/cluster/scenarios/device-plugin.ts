@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import {
+  Server,
+  ServerCredentials,
+  type ServerWritableStream,
+  type ServiceDefinition,
+} from "@grpc/grpc-js";
+import { integer, type MessageType, message, parts, text, texts } from "#grpc/message.ts";
+import { openUnaryClient } from "#grpc/open-client.ts";
+import { unaryMethod } from "#grpc/unary-method.ts";
+
+/* The kubelet's device plugin API, v1beta1 (k8s.io/kubelet, pkg/apis/deviceplugin/v1beta1/api.proto). */
+
+const empty = message({});
+const options = message({ preStartRequired: integer(1), preferredAllocation: integer(2) });
+const device = message({ id: text(1), health: text(2) });
+const devices = message({ devices: parts(1, device) });
+const allocateRequest = message({ containerRequests: parts(1, message({ devicesIds: texts(1) })) });
+const allocateResponse = message({ containerResponses: parts(1, empty) });
+const register = unaryMethod("/v1beta1.Registration/Register", {
+  request: message({ version: text(1), endpoint: text(2), resourceName: text(3) }),
+  response: empty,
+});
+
+/** What the test's plugin offers. */
+export interface DevicePluginOptions {
+  /** The kubelet's device-plugins directory, as this process sees it. */
+  readonly directory: string;
+  readonly resourceName: string;
+  readonly ids: readonly string[];
+}
+
+/** A device plugin of the tests: hands out names, and has nothing done for them. */
+export class DevicePlugin implements Disposable {
+  readonly #options: DevicePluginOptions;
+  readonly #socket: string;
+  #server: Server | undefined;
+
+  constructor(given: DevicePluginOptions) {
+    this.#options = given;
+    this.#socket = `${given.resourceName.replace("/", "-")}.sock`;
+  }
+
+  /** Serves and registers; to be called again when the kubelet was started again, which removes the socket. */
+  async start(): Promise<void> {
+    this[Symbol.dispose]();
+    const { directory, resourceName } = this.#options;
+    const path = join(directory, this.#socket);
+    await rm(path, { force: true });
+    this.#server = new Server();
+    this.#server.addService(service, this.#handlers());
+    const bind = promisify(this.#server.bindAsync.bind(this.#server));
+    await bind(`unix:${path}`, ServerCredentials.createInsecure());
+    using kubelet = await openUnaryClient(join(directory, "kubelet.sock"), {
+      maxResponseBytes: 1000,
+    });
+    const request = { version: "v1beta1", endpoint: this.#socket, resourceName };
+    await kubelet.call(register, request, { timeoutMs: 10_000 });
+  }
+
+  [Symbol.dispose](): void {
+    this.#server?.forceShutdown();
+    this.#server = undefined;
+  }
+
+  #handlers() {
+    const list = this.#options.ids.map((id) => ({ id, health: "Healthy" }));
+    return {
+      GetDevicePluginOptions: (_: unknown, done: Done<object>) => done(null, {}),
+      // Stays open: a stream that ends takes the devices away.
+      ListAndWatch: (call: ServerWritableStream<object, object>) =>
+        void call.write({ devices: list }),
+      Allocate: (call: { request: { containerRequests: readonly object[] } }, done: Done<object>) =>
+        done(null, { containerResponses: call.request.containerRequests.map(() => ({})) }),
+    };
+  }
+}
+
+type Done<T> = (error: null, value: T) => void;
+
+const service: ServiceDefinition = {
+  GetDevicePluginOptions: method("GetDevicePluginOptions", empty, options),
+  ListAndWatch: { ...method("ListAndWatch", empty, devices), responseStream: true },
+  Allocate: method("Allocate", allocateRequest, allocateResponse),
+};
+
+function method<Request, Response>(
+  name: string,
+  request: MessageType<Request>,
+  response: MessageType<Response>,
+) {
+  return {
+    path: `/v1beta1.DevicePlugin/${name}`,
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: (value: Partial<Request>) => Buffer.from(request.encode(value)),
+    requestDeserialize: (bytes: Buffer) => request.decode(bytes),
+    responseSerialize: (value: Partial<Response>) => Buffer.from(response.encode(value)),
+    responseDeserialize: (bytes: Buffer) => response.decode(bytes),
+  };
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { chmod, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { nad } from "../../support/manifests.ts";
+import { repositoryRoot } from "../../support/paths.ts";
+import { waitUntil } from "../../support/wait.ts";
+import type { Cluster } from "../kubernetes/cluster.ts";
+import { DevicePlugin } from "./device-plugin.ts";
+import { home, networkStatus } from "./objects.ts";
+import { installManifest, plexusctl, waitForPlexus } from "./plexus.ts";
+import type { PodOptions, Scene } from "./scene.ts";
+import { isGiven, ownOnly } from "./target.ts";
+
+const resourceName = "plexus.example/link";
+const links = ["dev-a", "dev-b", "dev-c"];
+
+/**
+ * host-device takes PCI addresses for devices, or the name of a link that is in its configuration: this
+ * gives it the device for that name. Devices of these tests are links, as virtual functions need hardware.
+ */
+const plugin = `#!/bin/sh
+conf=$(cat)
+id=$(printf %s "$conf" | sed -n 's/.*"deviceID":"\\([^"]*\\)".*/\\1/p')
+printf %s "$conf" | sed "s/\\"type\\":\\"link-device\\"/\\"type\\":\\"host-device\\",\\"device\\":\\"$id\\"/" |
+	exec /opt/cni/bin/host-device
+`;
+
+/** Two devices in the pod's one container. */
+const twoDevices: PodOptions = {
+  networks: "link-one,link-two",
+  container: { resources: { limits: { [resourceName]: "2" } } },
+};
+
+/** Networks by devices that the real kubelet allocates, by a device plugin that is registered with it. */
+export function deviceScenarios(scene: () => Scene): void {
+  describe("a device plugin's devices", () => {
+    let devicePlugin: DevicePlugin | undefined;
+
+    beforeEach((context) => {
+      if (isGiven) context.skip(ownOnly);
+    });
+
+    beforeAll(async () => {
+      if (isGiven) return;
+      const { node } = ownCluster(scene());
+      for (const link of links) {
+        await scene().target.inNode([
+          "ip",
+          "link",
+          "add",
+          link,
+          "type",
+          "veth",
+          "peer",
+          "name",
+          `${link}-p`,
+        ]);
+      }
+      const path = join(node.cniBinDir, "link-device");
+      await writeFile(path, plugin);
+      await chmod(path, 0o755);
+      for (const name of ["link-one", "link-two"]) {
+        const conf = { cniVersion: "1.0.0", name, plugins: [{ type: "link-device" }] };
+        const annotations = { "k8s.v1.cni.cncf.io/resourceName": resourceName };
+        await scene().target.apply(nad(name, conf, { namespace: home, annotations }));
+      }
+      devicePlugin = new DevicePlugin({
+        directory: join(node.root, "var/lib/kubelet/device-plugins"),
+        resourceName,
+        ids: links,
+      });
+      await offerDevices(scene(), devicePlugin);
+      await scene().remember();
+    });
+
+    afterAll(async () => {
+      devicePlugin?.[Symbol.dispose]();
+      if (isGiven) return;
+      for (const link of links) await scene().target.inNode(["ip", "link", "delete", link]);
+      await scene().remember();
+    });
+
+    test("are moved into the pod, one for each network in order, and back after a restart of the kubelet [D-3] [D-7] [D-11]", async () => {
+      const { node } = ownCluster(scene());
+      const addresses = await addressesOf(scene());
+      const pod = await scene().startPod("devices", twoDevices);
+      const shown = await plexusctl(scene().target, "devices", `${home}/devices`);
+      const rows = [...shown.matchAll(/^(dev-\S+) +(\S+) +(\S+) \((\S+)\) +(.+)$/gm)];
+      expect(
+        rows.map(([, , resource, network, ifName, source]) => [resource, network, ifName, source]),
+      ).toEqual(
+        ["one", "two"].map((n, i) => [
+          resourceName,
+          `${home}/link-${n}`,
+          `net${i + 1}`,
+          "the kubelet's pod-resources API",
+        ]),
+      );
+      const ids = rows.map(([, id = ""]) => id);
+      expect(ids).toEqual(ids.toSorted());
+      expect(
+        networkStatus(pod)
+          .slice(1)
+          .map(({ mac }) => mac),
+      ).toEqual(ids.map((id) => addresses[id]));
+      expect(await scene().exec("devices", "ip", "link", "show", "net2")).toContain(
+        addresses[ids[1] ?? ""],
+      );
+      expect(Object.keys(await addressesOf(scene()))).not.toContain(ids[0]);
+      await node.stopKubelet();
+      await node.startKubelet();
+      await offerDevices(scene(), devicePlugin);
+      await scene().deletePods("devices");
+      expect(await addressesOf(scene())).toEqual(addresses);
+    });
+
+    test("that the pod has not requested are an error that says so [D-5]", async () => {
+      await scene().createPod("without", { networks: "link-one" });
+      const event = await scene().waitForEvent("without", "DeviceNotAllocated");
+      expect(event.message).toContain(`resources.limits: ${resourceName}: "1"`);
+      expect((await scene().pod("without")).status.phase).toBe("Pending");
+    });
+
+    test("are found in the kubelet's checkpoint where its socket is missing [D-13] [D-14]", async () => {
+      const { node } = ownCluster(scene());
+      await mountCheckpoint(scene());
+      const socket = join(node.root, "var/lib/kubelet/pod-resources/kubelet.sock");
+      await rename(socket, `${socket}.away`);
+      try {
+        await scene().startPod("by-checkpoint", twoDevices);
+        const shown = await scene().target.inNode(["cat", ...(await recordPaths(scene()))]);
+        expect(shown).toContain("the kubelet's device checkpoint");
+        await scene().deletePods("by-checkpoint");
+      } finally {
+        await rename(`${socket}.away`, socket);
+        await scene().target.apply(await installManifest(scene().target.plexusImage));
+        await waitForPlexus(scene().target);
+      }
+    });
+  });
+
+  test("the container runtime's list of sandboxes is kept for plexusd", async (context) => {
+    if (isGiven) context.skip(ownOnly);
+    const { target } = scene();
+    const overlay = ["--kustomize", join(repositoryRoot, "deploy/overlays/sandboxes")];
+    await target.kubectl("apply", ...overlay);
+    try {
+      await scene().startPod("listed", { networks: "red" });
+      const [record = ""] = await recordPaths(scene());
+      const { containerId } = JSON.parse(await target.inNode(["cat", record])).record;
+      const listed = (): Promise<string> => target.inNode(["cat", "/run/plexus/sandboxes.json"]);
+      const isListed = async (): Promise<boolean> =>
+        (await listed().catch(() => "")).includes(containerId);
+      await waitUntil("the sandbox is listed", isListed, { timeoutMs: 60_000, intervalMs: 500 });
+    } finally {
+      await target.kubectl("delete", ...overlay);
+      await target.inNode(["rm", "-f", "/run/plexus/sandboxes.json"]);
+    }
+  });
+}
+
+function ownCluster({ target }: Scene): Cluster {
+  if (target.own === undefined) throw new Error(ownOnly);
+  return target.own;
+}
+
+/** Registers the plugin and waits until the scheduler knows its devices. */
+async function offerDevices(scene: Scene, plugin: DevicePlugin | undefined): Promise<void> {
+  await plugin?.start();
+  const path = `--output=jsonpath={.status.allocatable.${resourceName.replaceAll(".", "\\.")}}`;
+  const read = ["get", "node", scene.target.nodeName, path] as const;
+  await waitUntil(
+    "the node offers the devices",
+    async () => (await scene.target.kubectl(...read)) === `${links.length}`,
+    { timeoutMs: 60_000, intervalMs: 300 },
+  );
+}
+
+/** The hardware addresses of those of the links that are on the node. */
+async function addressesOf(scene: Scene): Promise<Record<string, string>> {
+  const listed = await scene.target.inNode(["ip", "-oneline", "link"]);
+  const found = [...listed.matchAll(/^\d+: (dev-[a-z])[@:].*link\/ether (\S+)/gm)];
+  return Object.fromEntries(found.map(([, name, address]) => [name, address]));
+}
+
+async function recordPaths(scene: Scene): Promise<string[]> {
+  const paths = await scene.target.inNode(["sh", "-c", "ls /var/lib/plexus/*.json"]);
+  return paths.trim().split("\n");
+}
+
+/** deploy/components/device-checkpoint on the DaemonSet that runs. */
+async function mountCheckpoint(scene: Scene): Promise<void> {
+  const path = "deploy/components/device-checkpoint/kustomization.yaml";
+  const component = parse(await readFile(join(repositoryRoot, path), "utf8"));
+  const patch = JSON.stringify(parse(component.patches[0].patch));
+  const daemonSet = ["--namespace=kube-system", "patch", "daemonset", "plexus"];
+  await scene.target.kubectl(...daemonSet, "--type=strategic", `--patch=${patch}`);
+  await waitForPlexus(scene.target);
+}

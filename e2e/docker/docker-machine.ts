@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { initProgram } from "../cluster/kubernetes/tools.ts";
+import { Host } from "../cluster/machine/host.ts";
+import { writeBusyboxImage } from "../cluster/machine/images.ts";
+import { Reaper } from "../cluster/machine/reaper.ts";
+import type { Daemon } from "../support/daemon.ts";
+import { type HostState, type HostStateKind, readHostState } from "../support/host-state.ts";
+import { cniPluginDir, distPath, nodeBinary } from "../support/paths.ts";
+import { waitUntil } from "../support/wait.ts";
+import { type EngineBuild, engineBuild } from "./engines.ts";
+
+/** The address of the world outside of the machine, and the machine's own in that network. */
+export const outside = { address: "203.0.113.1", machine: "203.0.113.2" } as const;
+
+/**
+ * In the machine's own mount namespace: fresh places for what the engine, plugins and Plexus keep at fixed
+ * paths. `up0` leads to the namespace `outside`; `wire0` is a link that macvlan networks can sit on.
+ */
+const setUp = `
+for dir in /run/docker /run/netns /run/plexus /run/cni /var/lib/cni; do
+  mkdir -p "$dir"
+  mount -t tmpfs tmpfs "$dir"
+done
+mount --make-shared /run/netns
+mount --make-shared /run/docker
+ip netns add outside
+ip link add up0 type veth peer name out0 netns outside
+ip address add ${outside.machine}/24 dev up0
+ip link set up0 up
+ip route add default via ${outside.address}
+ip -n outside address add ${outside.address}/24 dev out0
+ip -n outside link set out0 up
+ip -n outside link set lo up
+ip link add wire0 type veth peer name wire1
+ip link set wire0 up
+ip link set wire1 up
+echo 1 >/proc/sys/net/ipv4/ip_forward
+echo 1 >/proc/sys/net/ipv6/conf/all/forwarding`;
+
+/** What containers leave behind, if they do. */
+const comparedKinds: readonly HostStateKind[] = [
+  "links",
+  "addresses",
+  "routes",
+  "qdiscs",
+  "iptables rules",
+  "netns",
+  "address leases",
+  "other plugin files",
+  "attachment records",
+  "temporary files",
+];
+
+/** How dockerd is started. */
+export interface EngineOptions {
+  /** Containers go on while dockerd is away. @default false */
+  readonly liveRestore?: boolean;
+}
+
+/** A machine of its own, made of namespaces, with an engine and the driver. */
+export class DockerMachine implements AsyncDisposable {
+  readonly dir: string;
+  readonly build: EngineBuild;
+  readonly #host: Host;
+  readonly #reaper: Reaper;
+  #engine: Daemon | undefined;
+  #driver: Daemon | undefined;
+
+  private constructor(parts: { dir: string; build: EngineBuild; host: Host; reaper: Reaper }) {
+    this.dir = parts.dir;
+    this.build = parts.build;
+    this.#host = parts.host;
+    this.#reaper = parts.reaper;
+  }
+
+  /** Makes the machine; neither engine nor driver runs yet. */
+  static async create(name: EngineBuild["name"]): Promise<DockerMachine> {
+    const build = await engineBuild(name);
+    const init = await initProgram();
+    const dir = await mkdtemp(join(tmpdir(), "plexus-docker-"));
+    const reaper = new Reaper({ directory: dir, cgroup: basename(dir) });
+    await mkdir(join(dir, "manifests"));
+    const logs = join(dir, "logs");
+    const host = await Host.start({ name: "docker", init, logs, setup: setUp });
+    await writeBusyboxImage(build.busybox, dir);
+    return new DockerMachine({ dir, build, host, reaper });
+  }
+
+  /** Where clients reach dockerd. */
+  get dockerHost(): string {
+    return `unix://${this.#apiSocket}`;
+  }
+
+  get manifestsDir(): string {
+    return join(this.dir, "manifests");
+  }
+
+  /** The image archive of {@link busyboxImage}. */
+  get imageArchive(): string {
+    return join(this.dir, "busybox.tar");
+  }
+
+  /** What dockerd and the driver have logged. */
+  get log(): string {
+    return [this.#engine, this.#driver].map((each) => each?.log ?? "").join("\n");
+  }
+
+  get #apiSocket(): string {
+    return join(this.dir, "docker.sock");
+  }
+
+  get #stateDir(): string {
+    return join(this.dir, "state");
+  }
+
+  /** Runs a program on the machine and returns its trimmed output. @throws Error when it fails */
+  async run(...command: [string, ...string[]]): Promise<string> {
+    return (await this.#host.run(command)).trim();
+  }
+
+  /** Runs a program outside of the machine. @throws Error when it fails */
+  runOutside(...command: [string, ...string[]]): Promise<string> {
+    return this.run("ip", "netns", "exec", "outside", ...command);
+  }
+
+  /** Runs Docker's own client, which only the release's package has. @throws Error when it fails */
+  docker(...args: string[]): Promise<string> {
+    const client = join(this.build.binDirs[1] ?? "", "docker");
+    return this.run(client, "-H", this.dockerHost, ...args);
+  }
+
+  /** Starts dockerd and waits until it answers. */
+  async startEngine({ liveRestore = false }: EngineOptions = {}): Promise<void> {
+    const path = [...this.build.binDirs, "/usr/sbin", "/usr/bin", "/sbin", "/bin"].join(":");
+    const engine = await this.#host.startDaemon("dockerd", [
+      "env",
+      ...[`PATH=${path}`, "dockerd", "-H", this.dockerHost],
+      ...["--data-root", join(this.dir, "data"), "--exec-root", join(this.dir, "exec")],
+      ...["--pidfile", join(this.dir, "docker.pid"), "--storage-driver", "overlay2"],
+      ...["--cgroup-parent", `/${basename(this.dir)}`],
+      ...(liveRestore ? ["--live-restore"] : []),
+    ]);
+    this.#engine = engine;
+    await engine.waitUntil("dockerd serves", () => engine.log.includes("API listen on"));
+  }
+
+  /** Ends dockerd: SIGTERM lets it stop its containers, SIGKILL does not. */
+  async stopEngine(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    await this.#engine?.stop(signal);
+    // A killed one leaves its containerd behind, which the next one takes over, and the file of its process.
+    if (signal === "SIGKILL") await rm(join(this.dir, "docker.pid"), { force: true });
+  }
+
+  /** Starts the driver and waits until it serves. */
+  async startDriver(): Promise<void> {
+    const driver = await this.#host.startDaemon("plexusctl", [
+      nodeBinary(),
+      ...[distPath("plexusctl.js"), "docker", "--manifests", this.manifestsDir],
+      ...["--bin-dir", cniPluginDir(), "--shim", distPath("plexus")],
+      ...["--state-dir", this.#stateDir, "--call-socket", join(this.dir, "call.sock")],
+      ...["--reconcile-seconds", "1", "--log-level", "debug"],
+    ]);
+    this.#driver = driver;
+    await driver.waitUntil("the driver serves", () => driver.log.includes("driver serves"));
+  }
+
+  async stopDriver(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    await this.#driver?.stop(signal);
+  }
+
+  /** The endpoints that the driver has. */
+  async endpoints(): Promise<readonly string[]> {
+    const listed = await this.run("ls", join(this.#stateDir, "endpoints"));
+    return listed.split("\n").filter((name) => name.endsWith(".json"));
+  }
+
+  /** What plugins, Plexus and the engine have put on the machine for containers. */
+  state(): Promise<HostState> {
+    const run = (command: [string, ...string[]]): Promise<string> => this.run(...command);
+    const stateDir = join(this.#stateDir, "records");
+    return readHostState({ run, stateDir }, { kinds: comparedKinds });
+  }
+
+  /** Ends everything, and removes what it has left outside of its namespaces. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#engine?.stop("SIGTERM");
+    await this.#driver?.stop("SIGKILL");
+    await this.#host.kill();
+    await this.#reaper.reap();
+  }
+}
+
+/** Waits until a command succeeds on the machine. */
+export async function waitForCommand(
+  machine: DockerMachine,
+  ...command: [string, ...string[]]
+): Promise<void> {
+  await waitUntil(`${command.join(" ")} succeeds`, async () => {
+    await machine.run(...command);
+    return true;
+  });
+}

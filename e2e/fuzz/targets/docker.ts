@@ -1,0 +1,87 @@
+import fc from "fast-check";
+import { DriverError } from "#docker/driver-error.ts";
+import { parseEndpointOptions } from "#docker/endpoint/endpoint-options.ts";
+import { parseNetworkOptions } from "#docker/network/network-options.ts";
+import type { NetworkDriver } from "#docker/protocol/driver.ts";
+import { requestSchemas } from "#docker/protocol/requests.ts";
+import { serveRequest } from "#docker/protocol/serve.ts";
+import type { Logger } from "#engine/ports.ts";
+import { jsonTokens, must, refusing, type Target } from "../target.ts";
+
+const option = fc.oneof(
+  fc.string({ maxLength: 20 }),
+  fc.integer(),
+  fc.boolean(),
+  fc.constant(null),
+);
+const options = fc.dictionary(
+  fc.constantFrom(
+    "plexus.network",
+    "plexus.mode",
+    "plexus.ips",
+    "plexus.bandwidth",
+    "com.docker.network.generic",
+    "com.docker.network.portmap",
+    "other",
+  ),
+  fc.oneof(option, fc.dictionary(fc.constantFrom("plexus.network", "plexus.gateway"), option)),
+);
+
+const body = fc.record(
+  {
+    NetworkID: fc.stringMatching(/^[a-z0-9]{1,8}$/),
+    EndpointID: fc.stringMatching(/^[a-z0-9]{1,8}$/),
+    SandboxKey: fc.constantFrom("/var/run/docker/netns/1", "x"),
+    Interface: fc.record(
+      { Address: fc.constantFrom("", "10.0.0.1/8", "x"), MacAddress: fc.string() },
+      { requiredKeys: [] },
+    ),
+    IPv4Data: fc.array(
+      fc.record({ Pool: fc.constantFrom("10.0.0.0/8", "x"), Gateway: fc.string() }),
+    ),
+    DiscoveryType: fc.integer({ min: 0, max: 2 }),
+    DiscoveryData: fc.record({ Address: fc.constantFrom("10.0.0.1", "x"), Self: fc.boolean() }),
+    Options: options,
+  },
+  { requiredKeys: [] },
+);
+
+/** Reads what else is in a request, as the driver does before it acts. */
+function readOptions(request: { readonly Options?: Readonly<Record<string, unknown>> }): void {
+  const { Options = {} } = request;
+  for (const read of [parseNetworkOptions, parseEndpointOptions]) {
+    refusing(
+      () => read(Options),
+      (error) => error instanceof DriverError,
+    );
+  }
+}
+
+const methods = Object.keys(requestSchemas);
+const driver = Object.fromEntries(
+  methods.map((method) => [method, async (request: object) => readOptions(request)]),
+) as unknown as NetworkDriver;
+
+const logger: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  child: () => logger,
+};
+
+/** The body of a request of Docker Engine, whatever its method is. */
+export const docker: Target = {
+  maxLength: 200_000,
+  inputs: body.map((each) => JSON.stringify(each)),
+  tokens: [...jsonTokens, "plexus.", "10.0.0.0/8", "ingress=1M,", "10G"],
+  // All methods, of which a request has one.
+  maxMs: 100 * methods.length,
+  async read(input) {
+    for (const method of methods) {
+      const request = { method: "POST", url: `/${method}`, body: input };
+      const { status } = await serveRequest(request, { driver, logger });
+      must(status === 200 || status === 400, `${method} is answered with ${status}`);
+    }
+  },
+};

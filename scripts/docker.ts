@@ -1,0 +1,108 @@
+import { existsSync } from "node:fs";
+import { cp, mkdir, readdir, realpath, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { parseArgs } from "node:util";
+import { execa } from "execa";
+import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from "./root-files.ts";
+
+/**
+ * Packs the network driver for Docker from local files (docs/docker.md): by default as
+ * dist/plexus-docker.tar.gz, to be unpacked on a host, with a systemd unit; with --plugin as
+ * dist/docker-plugin/, the directory that `docker plugin create` takes.
+ */
+const { values } = parseArgs({ options: { plugin: { type: "boolean", default: false } } });
+
+/** Programs that the driver and CNI plugins execute; a host has them, a managed plugin brings its own. */
+const programs = ["ip", "nsenter", "true", "iptables", "ip6tables", "nft"];
+
+if (values.plugin) await buildPlugin("dist/docker-plugin");
+else await buildArchive("dist/docker-root", "dist/plexus-docker.tar.gz");
+
+async function buildArchive(root: string, archive: string): Promise<void> {
+  await rm(root, { recursive: true, force: true });
+  await installDriver(join(root, "usr/lib/plexus"));
+  const unit = "plexus-docker.service";
+  await install(join("deploy/docker", unit), join(root, "etc/systemd/system", unit), 0o644);
+  await mkdir(join(root, "etc/plexus/networks"), { recursive: true });
+  await execa("tar", [...reproducible, "-C", root, "-czf", archive, "."]);
+  await rm(root, { recursive: true });
+  process.stdout.write(`${archive}\n`);
+}
+
+async function buildPlugin(dir: string): Promise<void> {
+  await rm(dir, { recursive: true, force: true });
+  const root = join(dir, "rootfs");
+  await install("deploy/docker/config.json", join(dir, "config.json"), 0o644);
+  await installDriver(join(root, "usr/lib/plexus"));
+  await installWithLibraries(root, await realpath("node_modules/.bin/node"), "usr/lib/plexus/node");
+  const pluginDir = cniPluginDir();
+  for (const name of await readdir(pluginDir)) {
+    await installWithLibraries(root, join(pluginDir, name), join("opt/cni/bin", name));
+  }
+  for (const name of programs) {
+    const { stdout } = await execa("sh", ["-c", 'command -v "$0"', name], {
+      env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
+    });
+    // A shell's own `true` has no path.
+    await installWithLibraries(
+      root,
+      stdout.startsWith("/") ? stdout : "/bin/true",
+      join("usr/bin", name),
+    );
+  }
+  await installModules(root);
+  const certificates = await systemCaBundle();
+  if (certificates !== undefined) await install(certificates, join(root, caBundle), 0o644);
+  for (const empty of [
+    "run/docker/plugins",
+    "run/netns",
+    "run/plexus",
+    "var/lib/plexus",
+    "etc/plexus",
+    "tmp",
+    "host",
+    "proc",
+    "sys",
+    "dev",
+  ]) {
+    await mkdir(join(root, empty), { recursive: true });
+  }
+  process.stdout.write(`${dir}\n`);
+}
+
+/** Everything of Plexus that the driver is. */
+async function installDriver(dir: string): Promise<void> {
+  await install(await realpath("node_modules/.bin/node"), join(dir, "node"), 0o755);
+  await install("dist/plexusctl.js", join(dir, "plexusctl.js"), 0o644);
+  await install("dist/plexus", join(dir, "plexus"), 0o755);
+  await cp("dist/chunks", join(dir, "chunks"), { recursive: true });
+}
+
+async function installWithLibraries(root: string, program: string, to: string): Promise<void> {
+  const file = await realpath(program);
+  await install(file, join(root, to), 0o755);
+  for (const library of await sharedLibraries(file)) {
+    if (!existsSync(join(root, library))) {
+      await install(await realpath(library), join(root, library), 0o755);
+    }
+  }
+}
+
+/** What programs load by paths that are built into them, such as the extensions of iptables. */
+async function installModules(root: string): Promise<void> {
+  const libraries = await sharedLibraries(await realpath("node_modules/.bin/node"));
+  const libc = libraries.find((path) => basename(path).startsWith("libc.")) ?? "";
+  for (const dir of [join("/usr", dirname(libc)), "/usr/lib64", "/usr/lib"]) {
+    const modules = join(dir, "xtables");
+    if (existsSync(modules)) await cp(modules, join(root, modules), { recursive: true });
+  }
+}
+
+/** As deps find them: where the reference plugins are. */
+function cniPluginDir(): string {
+  const candidates = [process.env.CNI_PLUGIN_DIR, "/opt/cni/bin", "/usr/lib/cni"];
+  const found = candidates.find((dir) => dir !== undefined && existsSync(join(dir, "host-local")));
+  if (found === undefined)
+    throw new Error("the CNI reference plugins are missing: run `make deps`");
+  return found;
+}

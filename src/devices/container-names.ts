@@ -1,0 +1,25 @@
+import type { FieldReader } from "#lib/field-reader.ts";
+import { readFields } from "#lib/field-reader.ts";
+import type { JsonObject } from "#lib/json.ts";
+
+/** The names of a pod's containers, in the order of its specification. */
+export interface ContainerNames {
+  /** Init containers that go on running: `restartPolicy: Always`. The kubelet lists them before the others. */
+  readonly sidecars: readonly string[];
+  readonly main: readonly string[];
+}
+
+/** Reads them from a Pod as the API has it. @throws DocumentError */
+export function containerNames(pod: JsonObject): ContainerNames {
+  return readFields(pod, { subject: "Pod" }, (fields) => {
+    const spec = fields.object("spec");
+    const init = spec?.objects("initContainers") ?? [];
+    const main = spec?.objects("containers") ?? [];
+    const sidecars = init.filter((container) => container.string("restartPolicy") === "Always");
+    return { sidecars: sidecars.map(nameOf), main: main.map(nameOf) };
+  });
+}
+
+function nameOf(container: FieldReader): string {
+  return container.required("name");
+}

@@ -1,0 +1,50 @@
+import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { HostDeviceInfoFiles, sweepDeviceInfo } from "./device-info-files.ts";
+
+const files = new HostDeviceInfoFiles();
+let dir: string;
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "plexus-device-info-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+});
+
+test("read() takes an absent file as none", async () => {
+  await writeFile(join(dir, "device.json"), "{}");
+  expect(await files.read(join(dir, "device.json"))).toBe("{}");
+  expect(await files.read(join(dir, "none.json"))).toBeUndefined();
+  await expect(files.read(dir)).rejects.toThrow(/EISDIR/);
+});
+
+test("copy() makes the directory, which others can read, and replaces the file of an earlier try [D-20] [D-21]", async () => {
+  const [from, to] = [join(dir, "dp.json"), join(dir, "cni/plexus-c1@net1.json")];
+  expect(await files.copy(from, to)).toBe(false);
+  await writeFile(from, "first");
+  expect(await files.copy(from, to)).toBe(true);
+  await writeFile(from, "second");
+  expect(await files.copy(from, to)).toBe(true);
+  expect(await files.read(to)).toBe("second");
+  const modes = await Promise.all(
+    [join(dir, "cni"), to].map(async (path) => (await stat(path)).mode),
+  );
+  expect(modes.map((mode) => (mode & 0o777).toString(8))).toEqual(["755", "644"]);
+});
+
+test("remove() takes an absent file as removed", async () => {
+  await writeFile(join(dir, "a"), "");
+  await files.remove(join(dir, "a"));
+  await files.remove(join(dir, "a"));
+  expect(await readdir(dir)).toEqual([]);
+});
+
+test("sweepDeviceInfo() removes the files of detached containers, and never those of others [D-20]", async () => {
+  const others = ["default-net-c1_net1", "plexus-c2@net1.json"];
+  const own = ["plexus-c1@net1.json", ".plexus-c1@net2.json.0123456789ab.tmp"];
+  for (const name of [...others, ...own]) await writeFile(join(dir, name), "");
+  await sweepDeviceInfo(async () => new Set(["c2"]), dir);
+  expect((await readdir(dir)).sort()).toEqual(others);
+  await sweepDeviceInfo(async () => new Set(), join(dir, "none"));
+});

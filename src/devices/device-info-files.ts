@@ -1,0 +1,63 @@
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { DeviceInfoFiles } from "#engine/ports.ts";
+import { swapIn } from "#lib/files/atomic-write.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
+import { cniDeviceInfoDir, ownerOfCniDeviceInfo } from "#npwg/device-info.ts";
+
+/** As device plugins and their libraries have it: pods mount such files, whoever they run as. */
+const fileMode = 0o644;
+const directoryMode = 0o755;
+
+/** Device information in the host's /run (device-info specification 1.1). */
+export class HostDeviceInfoFiles implements DeviceInfoFiles {
+  async read(path: string): Promise<string | undefined> {
+    try {
+      return await readFile(path, "utf8");
+    } catch (error) {
+      if (isAbsent(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async copy(from: string, to: string): Promise<boolean> {
+    const content = await this.read(from);
+    if (content === undefined) return false;
+    await mkdir(dirname(to), { recursive: true, mode: directoryMode });
+    await swapIn(to, content, { mode: fileMode });
+    return true;
+  }
+
+  async remove(path: string): Promise<void> {
+    await rm(path, { force: true });
+  }
+}
+
+/**
+ * Removes the files of containers that have no attachment any more: those that were detached by their
+ * teardown plan, without an engine. Files of others stay. `attachedContainers` is asked when the files
+ * have been listed: a file is written after its record.
+ * @throws Error as of node:fs
+ */
+export async function sweepDeviceInfo(
+  attachedContainers: () => Promise<ReadonlySet<string>>,
+  dir: string = cniDeviceInfoDir,
+): Promise<void> {
+  const names = await readdir(dir).catch((error: unknown) => {
+    if (isAbsent(error)) return [];
+    throw error;
+  });
+  const own = names.flatMap((name) => {
+    const containerId = ownerOfCniDeviceInfo(targetOfTemporaryName(name) ?? name);
+    return containerId === undefined ? [] : [{ name, containerId }];
+  });
+  if (own.length === 0) return;
+  const attached = await attachedContainers();
+  const abandoned = own.filter(({ containerId }) => !attached.has(containerId));
+  await Promise.all(abandoned.map(({ name }) => rm(join(dir, name), { force: true })));
+}
+
+function isAbsent(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === "ENOENT" || code === "ENOTDIR";
+}

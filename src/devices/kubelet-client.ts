@@ -1,0 +1,173 @@
+import { stat } from "node:fs/promises";
+import { GrpcError, GrpcStatus } from "#grpc/grpc-error.ts";
+import { openUnaryClient } from "#grpc/open-client.ts";
+import type { UnaryClient, UnaryMethod } from "#grpc/unary-method.ts";
+import { Backoff } from "#lib/concurrency/backoff.ts";
+import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
+import { NextRun } from "#lib/concurrency/next-run.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { getPodResources, listPodResources, type PodResources } from "./pod-resources.ts";
+
+/** As long as a message of the kubelet can be. */
+const maxResponseBytes = 16 * 1024 * 1024;
+
+/** What may pass: a rate limit (100 a second on a kubelet), a kubelet that restarts or is busy. */
+const transientStatus: readonly number[] = [
+  GrpcStatus.ResourceExhausted,
+  GrpcStatus.Unavailable,
+  GrpcStatus.DeadlineExceeded,
+  GrpcStatus.Cancelled,
+];
+
+/** There is no socket: the kubelet has never run, or keeps its files elsewhere. */
+export class NoKubeletSocketError extends Error {
+  override readonly name = "NoKubeletSocketError";
+}
+
+/** How the kubelet is asked. */
+export interface KubeletClientOptions {
+  readonly socketPath: string;
+  /** What all attempts for one answer may take together. @default 10000 */
+  readonly timeoutMs?: number;
+}
+
+/** One connection to a kubelet, and what is known of it. */
+interface Connection {
+  /** Which file the socket is: another kubelet makes another one, though maybe with the same inode number. */
+  readonly socket: string;
+  readonly client: UnaryClient;
+  /** Whether it serves `Get`; until it has said so it is taken to. */
+  hasGet: boolean;
+}
+
+/**
+ * The kubelet's pod-resources API. A call that may succeed a little later is repeated; which method a
+ * kubelet has is remembered until another one has made the socket.
+ */
+export class KubeletClient {
+  readonly #socketPath: string;
+  readonly #timeoutMs: number;
+  readonly #lists = new NextRun(() => this.#list());
+  #connection: Connection | undefined;
+
+  constructor({ socketPath, timeoutMs = 10_000 }: KubeletClientOptions) {
+    this.#socketPath = socketPath;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /**
+   * What the kubelet has under the pod's name, by the cheapest method that it serves: one pod, or with older
+   * ones all pods of the node. There may be several, as a pod that has ended may have had the name before.
+   * @throws NoKubeletSocketError, GrpcError, MessageError
+   */
+  async find(
+    pod: { readonly namespace: string; readonly name: string },
+    signal?: AbortSignal,
+  ): Promise<readonly PodResources[]> {
+    const found = await this.#get(pod, signal);
+    return found === "no such method" ? this.findInList(pod, signal) : found;
+  }
+
+  /** The same by `List`, which callers at the same time share. @throws as {@link find} */
+  async findInList(
+    pod: { readonly namespace: string; readonly name: string },
+    signal?: AbortSignal,
+  ): Promise<readonly PodResources[]> {
+    const all = await untilAborted(this.#lists.run(), signal);
+    return all.filter(({ namespace, name }) => namespace === pod.namespace && name === pod.name);
+  }
+
+  /** Ends the connection; the next call makes a new one. */
+  close(): void {
+    this.#connection?.client[Symbol.dispose]();
+    this.#connection = undefined;
+  }
+
+  async #get(
+    { namespace, name }: { readonly namespace: string; readonly name: string },
+    signal?: AbortSignal,
+  ): Promise<readonly PodResources[] | "no such method"> {
+    const connection = await this.#connect();
+    if (!connection.hasGet) return "no such method";
+    const request = { podName: name, podNamespace: namespace };
+    try {
+      const { podResources } = await this.#call(getPodResources, request, signal);
+      return podResources === undefined ? [] : [podResources];
+    } catch (error) {
+      if (!(error instanceof GrpcError)) throw error;
+      if (isUnknownPod(error)) return [];
+      if (!isWithoutGet(error)) throw error;
+      connection.hasGet = false;
+      return "no such method";
+    }
+  }
+
+  async #list(): Promise<readonly PodResources[]> {
+    return (await this.#call(listPodResources, {})).podResources;
+  }
+
+  /** Repeats the call as long as it fails for what may pass, and there is time. */
+  async #call<Request, Response>(
+    method: UnaryMethod<Request, Response>,
+    request: Partial<Request>,
+    signal?: AbortSignal,
+  ): Promise<Response> {
+    const endsAt = performance.now() + this.#timeoutMs;
+    const backoff = new Backoff({ initialMs: 50, maxMs: 800 });
+    for (;;) {
+      const leftMs = endsAt - performance.now();
+      try {
+        const { client } = await this.#connect();
+        // Half of what is left: one that hangs deserves a second attempt.
+        const timeoutMs = Math.max(50, Math.ceil(leftMs / 2));
+        return await client.call(method, request, { timeoutMs, ...omitUndefined({ signal }) });
+      } catch (error) {
+        const delayMs = backoff.next();
+        const isOver = signal?.aborted === true || performance.now() + delayMs >= endsAt;
+        if (isOver || !isTransient(error)) throw error;
+        await pause(delayMs, signal);
+      }
+    }
+  }
+
+  async #connect(): Promise<Connection> {
+    const socket = await this.#socket();
+    if (this.#connection?.socket === socket) return this.#connection;
+    const client = await openUnaryClient(this.#socketPath, { maxResponseBytes });
+    // Another call may have connected meanwhile, and be using that connection.
+    if (this.#connection?.socket === socket) {
+      client[Symbol.dispose]();
+      return this.#connection;
+    }
+    this.close();
+    this.#connection = { socket, client, hasGet: true };
+    return this.#connection;
+  }
+
+  async #socket(): Promise<string> {
+    try {
+      const { ino, ctimeNs } = await stat(this.#socketPath, { bigint: true });
+      return `${ino} ${ctimeNs}`;
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code !== "ENOENT") throw cause;
+      throw new NoKubeletSocketError(`there is no socket ${this.#socketPath}`, { cause });
+    }
+  }
+}
+
+function isTransient(error: unknown): boolean {
+  return error instanceof GrpcError && transientStatus.includes(error.status);
+}
+
+/** The kubelet's words for a switched-off `Get` (until 1.35), and gRPC's for one that it does not have. */
+function isWithoutGet({ status, details }: GrpcError): boolean {
+  return status === GrpcStatus.Unimplemented || /Get method disabled/.test(details);
+}
+
+/** It has no status of its own for that. */
+function isUnknownPod({ status, details }: GrpcError): boolean {
+  return (
+    status === GrpcStatus.NotFound ||
+    (status === GrpcStatus.Unknown && details.startsWith("pod ") && details.endsWith(" not found"))
+  );
+}

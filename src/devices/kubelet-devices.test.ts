@@ -1,0 +1,253 @@
+import { expect, onTestFinished, test } from "vitest";
+import type { DeviceLookup } from "#engine/ports.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { KubeletDevices } from "./kubelet-devices.ts";
+import { FakeKubelet, listedPod } from "./testing/fake-kubelet.ts";
+
+const vf = "vendor.example/vf";
+
+/** A pod's object with these containers; those that begin with `sidecar` are restartable init containers. */
+function podObject(...names: string[]): JsonObject {
+  const isSidecar = (name: string): boolean => name.startsWith("sidecar");
+  const sidecars = names.filter(isSidecar).map((name) => ({ name, restartPolicy: "Always" }));
+  const containers = names.filter((name) => !isSidecar(name)).map((name) => ({ name }));
+  return { spec: { initContainers: [{ name: "init" }, ...sidecars], containers } };
+}
+
+function lookup(
+  name: string,
+  object: JsonObject | Error | undefined = podObject("main"),
+): DeviceLookup {
+  return {
+    pod: { namespace: "default", name, uid: `uid-${name}`, annotations: {}, isStatic: false },
+    networks: [{ displayName: "default/net", resourceName: vf }],
+    podObject: async () => {
+      if (object instanceof Error) throw object;
+      return object;
+    },
+    signal: new AbortController().signal,
+  };
+}
+
+async function open(options: { timeoutMs?: number } = {}) {
+  const kubelet = await FakeKubelet.create();
+  const logger = new FakeLogger();
+  const devices = new KubeletDevices({ kubeletDir: kubelet.dir, logger, ...options });
+  onTestFinished(() => devices.close());
+  /** The IDs of the pod's devices of the resource. */
+  const ids = async (asked: DeviceLookup, resource = vf): Promise<string[] | undefined> =>
+    (await devices.devicesOf(asked)).get(resource)?.map(({ id }) => id);
+  return { kubelet, devices, ids, logger };
+}
+
+test("devicesOf() asks for the one pod, and names its source [D-7] [D-8] [D-10]", async () => {
+  const { kubelet, devices } = await open();
+  kubelet.pods = [listedPod("web", { main: { [vf]: ["0000:03:02.1"] } })];
+  await kubelet.start();
+  const source = "the kubelet's pod-resources API";
+  expect(await devices.devicesOf(lookup("web"))).toEqual(
+    new Map([[vf, [{ id: "0000:03:02.1", source }]]]),
+  );
+  expect(kubelet.calls).toEqual(["Get"]);
+});
+
+test("devicesOf() gives IDs container by container, sorted bytewise within one, whatever the kubelet's order [D-11]", async () => {
+  const { kubelet, ids } = await open();
+  await kubelet.start();
+  const ofMain = ["b10", "b9", "B", "a"];
+  for (let i = 0; i < 20; i++) {
+    kubelet.pods = [listedPod("web", { main: { [vf]: ofMain }, second: { [vf]: ["0"] } })];
+    expect(await ids(lookup("web", podObject("main", "second")))).toEqual([
+      "B",
+      "a",
+      "b10",
+      "b9",
+      "0",
+    ]);
+  }
+});
+
+test("devicesOf() has a device on several NUMA nodes once, and keeps resources apart [D-11]", async () => {
+  const { kubelet, ids } = await open();
+  kubelet.pods = [
+    listedPod("web", { main: { [vf]: ["x", "y", "x", "x"], "other.example/r": ["z"] } }),
+  ];
+  await kubelet.start();
+  expect(await ids(lookup("web"))).toEqual(["x", "y"]);
+  expect(await ids(lookup("web"), "other.example/r")).toEqual(["z"]);
+});
+
+test("devicesOf() counts the devices of sidecars, in the kubelet's order [D-11]", async () => {
+  const { kubelet, ids } = await open();
+  kubelet.pods = [listedPod("web", { "sidecar-a": { [vf]: ["z"] }, main: { [vf]: ["a"] } })];
+  await kubelet.start();
+  expect(await ids(lookup("web", podObject("sidecar-a", "main")))).toEqual(["z", "a"]);
+});
+
+test("devicesOf() lists all pods where Get is switched off, and remembers that [D-9] [D-13]", async () => {
+  const { kubelet, ids } = await open();
+  kubelet.getIsDisabled = true;
+  const pods = Array.from({ length: 500 }, (_, i) =>
+    listedPod(`p${i}`, { main: { [vf]: [`d${i}`] } }),
+  );
+  kubelet.pods = pods;
+  await kubelet.start();
+  expect(await ids(lookup("p499"))).toEqual(["d499"]);
+  expect(await ids(lookup("p7"))).toEqual(["d7"]);
+  expect(kubelet.calls).toEqual(["Get", "List", "List"]);
+});
+
+test("devicesOf() forgets which method a kubelet has when another one has made the socket [D-13]", async () => {
+  const { kubelet, ids } = await open();
+  kubelet.getIsDisabled = true;
+  kubelet.pods = [listedPod("web", { main: { [vf]: ["a"] } })];
+  await kubelet.start();
+  await ids(lookup("web"));
+  kubelet.stop();
+  kubelet.getIsDisabled = false;
+  await kubelet.start();
+  expect(await ids(lookup("web"))).toEqual(["a"]);
+  expect(kubelet.calls).toEqual(["Get", "List", "Get"]);
+});
+
+test("devicesOf() of a burst of pods lists twice at the most [D-12]", async () => {
+  const { kubelet, ids } = await open();
+  kubelet.getIsDisabled = true;
+  const names = Array.from({ length: 40 }, (_, i) => `p${i}`);
+  kubelet.pods = names.map((name) => listedPod(name, { main: { [vf]: [name] } }));
+  await kubelet.start();
+  await ids(lookup("p0"));
+  const found = await Promise.all(names.map((name) => ids(lookup(name))));
+  expect(found).toEqual(names.map((name) => [name]));
+  expect(kubelet.calls.filter((call) => call === "List").length).toBeLessThanOrEqual(3);
+});
+
+test("devicesOf() tries again when the kubelet's rate limit rejects it [D-12]", async () => {
+  const { kubelet, ids } = await open();
+  kubelet.rateLimited = 2;
+  kubelet.pods = [listedPod("web", { main: { [vf]: ["a"] } })];
+  await kubelet.start();
+  expect(await ids(lookup("web"))).toEqual(["a"]);
+  expect(kubelet.calls).toEqual(["Get", "Get", "Get"]);
+});
+
+test("devicesOf() gives up with code 11 when the kubelet hangs, after a second attempt [D-12]", async () => {
+  const { kubelet, devices } = await open({ timeoutMs: 500 });
+  kubelet.hangs = true;
+  await kubelet.start();
+  await expect(devices.devicesOf(lookup("web"))).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringMatching(/pod default\/web.*kubelet\.sock.*DEADLINE_EXCEEDED/),
+  });
+  expect(kubelet.calls.length).toBeGreaterThan(1);
+});
+
+test("devicesOf() finds a kubelet that comes back in time, and gives up with code 11 on one that does not [D-12]", async () => {
+  const { kubelet, ids } = await open({ timeoutMs: 3000 });
+  kubelet.pods = [listedPod("web", { main: { [vf]: ["a"] } })];
+  await kubelet.start();
+  await kubelet.kill();
+  const asked = ids(lookup("web"));
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  await kubelet.start();
+  expect(await asked).toEqual(["a"]);
+  const { kubelet: other, devices } = await open({ timeoutMs: 200 });
+  await other.start();
+  await other.kill();
+  await expect(devices.devicesOf(lookup("web"))).rejects.toMatchObject({ code: 11 });
+});
+
+test("devicesOf() ends with its call", async () => {
+  const { kubelet, devices } = await open();
+  kubelet.hangs = true;
+  await kubelet.start();
+  const gone = new AbortController();
+  const asked = devices.devicesOf({ ...lookup("web"), signal: gone.signal });
+  setTimeout(() => gone.abort(), 50);
+  await expect(asked).rejects.toMatchObject({ code: 11 });
+});
+
+test("a pod that the kubelet does not know has no devices: nothing is waited for [D-2] [D-9]", async () => {
+  const { kubelet, devices } = await open();
+  await kubelet.start();
+  expect(await devices.devicesOf(lookup("web"))).toEqual(new Map());
+  expect(kubelet.calls).toEqual(["Get"]);
+});
+
+test("devicesOf() never takes the devices of a predecessor of the same name [D-10]", async () => {
+  const { kubelet, devices, ids } = await open();
+  kubelet.predecessor = listedPod("web", { old: { [vf]: ["taken"] } });
+  kubelet.pods = [kubelet.predecessor, listedPod("web", { main: { [vf]: ["a"] } })];
+  await kubelet.start();
+  expect(await ids(lookup("web"))).toEqual(["a"]);
+  kubelet.pods = [kubelet.predecessor];
+  await expect(devices.devicesOf(lookup("web"))).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringContaining("a predecessor of the same name"),
+  });
+});
+
+test.each([
+  ["cannot be read", new Error("API server away"), 1],
+  ["is not known", undefined, 0],
+])(
+  "devicesOf() takes the kubelet's word when the pod's specification %s",
+  async (_, object, warnings) => {
+    const { kubelet, ids, logger } = await open();
+    kubelet.pods = [listedPod("web", { whatever: { [vf]: ["a"] } })];
+    await kubelet.start();
+    const asked = { ...lookup("web"), podObject: lookup("web", object).podObject };
+    expect(
+      await ids(object === undefined ? { ...asked, podObject: async () => undefined } : asked),
+    ).toEqual(["a"]);
+    expect(logger.at("warn")).toHaveLength(warnings);
+  },
+);
+
+const checkpoint = {
+  Data: {
+    PodDeviceEntries: [
+      entry("uid-web", "second", { "0": ["a"], "1": ["a", "B"] }),
+      entry("uid-web", "main", { "-1": ["z", "y"] }),
+      entry("uid-web", "init", { "-1": ["of-init"] }),
+      entry("uid-other", "main", { "-1": ["x"] }),
+    ],
+    RegisteredDevices: { [vf]: ["a"] },
+  },
+  Checksum: 1,
+};
+
+function entry(PodUID: string, ContainerName: string, DeviceIDs: JsonObject): JsonObject {
+  return { PodUID, ContainerName, ResourceName: vf, DeviceIDs, AllocResp: "" };
+}
+
+test("devicesOf() reads the checkpoint where there is no socket, by UID and in the containers' order [D-13] [D-14]", async () => {
+  const { kubelet, devices, ids } = await open();
+  // Its checksum has more digits than a number here can have.
+  const text = JSON.stringify(checkpoint).replace(
+    '"Checksum":1',
+    '"Checksum":18446744073709551557',
+  );
+  await kubelet.writeCheckpoint(text);
+  expect(await ids(lookup("web", podObject("main", "second")))).toEqual(["y", "z", "B", "a"]);
+  const found = await devices.devicesOf(lookup("web", new Error("API server away")));
+  expect(found.get(vf)?.map(({ id }) => id)).toEqual(["of-init", "y", "z", "B", "a"]);
+  expect(found.get(vf)?.[0]?.source).toBe("the kubelet's device checkpoint");
+});
+
+test.each([
+  ["is not there", undefined, "no checkpoint: ENOENT"],
+  ["is cut", '{"Data":{"Pod', "JSON"],
+  ["is something else", { Data: { PodDeviceEntries: [{}] } }, "PodUID: is missing"],
+])(
+  "without a socket, and with a checkpoint that %s, devicesOf() fails with code 11 [D-13]",
+  async (_, content, problem) => {
+    const { kubelet, devices } = await open();
+    if (content !== undefined) await kubelet.writeCheckpoint(content);
+    await expect(devices.devicesOf(lookup("web"))).rejects.toMatchObject({
+      code: 11,
+      message: expect.stringContaining(problem),
+    });
+  },
+);

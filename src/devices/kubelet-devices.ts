@@ -1,0 +1,140 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { AllocatedDevice, DeviceLookup, DeviceSource, Logger } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { devicesFromCheckpoint } from "./checkpoint.ts";
+import { type ContainerNames, containerNames } from "./container-names.ts";
+import { KubeletClient, NoKubeletSocketError } from "./kubelet-client.ts";
+import { type DeviceIds, orderedDevices } from "./ordered-devices.ts";
+import type { PodResources } from "./pod-resources.ts";
+
+const apiName = "the kubelet's pod-resources API";
+
+/** Where the kubelet is. */
+export interface KubeletDevicesOptions {
+  /** The kubelet's directory. */
+  readonly kubeletDir: string;
+  readonly logger: Logger;
+  /** What the kubelet may take for an answer. @default 10000 */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * What the kubelet allocated to a pod of the resources of its device plugins. It had to be allocated before
+ * the sandbox was made, so that what is not there now never comes.
+ */
+export class KubeletDevices implements DeviceSource {
+  readonly #client: KubeletClient;
+  readonly #socketPath: string;
+  readonly #checkpointPath: string;
+  readonly #logger: Logger;
+
+  constructor({ kubeletDir, logger, ...options }: KubeletDevicesOptions) {
+    this.#socketPath = join(kubeletDir, "pod-resources/kubelet.sock");
+    this.#checkpointPath = join(kubeletDir, "device-plugins/kubelet_internal_checkpoint");
+    this.#client = new KubeletClient({ socketPath: this.#socketPath, ...options });
+    this.#logger = logger;
+  }
+
+  /** @throws CniError 11 when the kubelet does not say in time */
+  async devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
+    // The API server and the kubelet at once: neither needs the other's answer.
+    const containers = this.#containersOf(lookup);
+    try {
+      return withSource(await this.#fromKubelet(lookup, containers), apiName);
+    } catch (error) {
+      if (error instanceof CniError) throw error;
+      if (!(error instanceof NoKubeletSocketError)) throw this.#unavailable(lookup, error);
+      return withSource(
+        await this.#fromCheckpoint(lookup, containers, error),
+        "the kubelet's device checkpoint",
+      );
+    }
+  }
+
+  /** Ends the connection to the kubelet. */
+  close(): void {
+    this.#client.close();
+  }
+
+  async #fromKubelet(
+    { pod, signal }: DeviceLookup,
+    containers: Promise<ContainerNames | undefined>,
+  ): Promise<DeviceIds> {
+    const found = await this.#client.find(pod, signal);
+    const names = await containers;
+    const isThePod = (candidate: PodResources): boolean =>
+      names === undefined || hasContainers(candidate, names);
+    const own =
+      found.find(isThePod) ??
+      (found.length === 0
+        ? undefined
+        : (await this.#client.findInList(pod, signal)).find(isThePod));
+    if (own === undefined && found.length > 0) throw anotherPod(pod);
+    return orderedDevices((own?.containers ?? []).map(({ devices }) => devices));
+  }
+
+  async #fromCheckpoint(
+    lookup: DeviceLookup,
+    containers: Promise<ContainerNames | undefined>,
+    reason: NoKubeletSocketError,
+  ): Promise<DeviceIds> {
+    try {
+      const content = await readFile(this.#checkpointPath, "utf8");
+      const pod = { uid: lookup.pod.uid, containers: await containers };
+      return devicesFromCheckpoint(content, pod);
+    } catch (error) {
+      const detail = `${reason.message}, and no checkpoint: ${errorMessage(error)}`;
+      throw this.#unavailable(lookup, new Error(detail, { cause: error }));
+    }
+  }
+
+  /** Undefined when the API cannot say now: the devices are known without it. */
+  async #containersOf({ pod, podObject }: DeviceLookup): Promise<ContainerNames | undefined> {
+    try {
+      const object = await podObject();
+      return object === undefined ? undefined : containerNames(object);
+    } catch (error) {
+      const fields = { err: error, podNamespace: pod.namespace, podName: pod.name };
+      this.#logger.warn(fields, "the pod's containers are not known: its devices are not checked");
+      return undefined;
+    }
+  }
+
+  #unavailable({ pod }: DeviceLookup, cause: unknown): CniError {
+    return new CniError(
+      CniErrorCode.TryAgainLater,
+      `cannot find out which devices pod ${pod.namespace}/${pod.name} was allocated, as ${apiName} ` +
+        `at ${this.#socketPath} does not answer: ${errorMessage(cause)}`,
+      { cause },
+    );
+  }
+}
+
+/**
+ * Whether these are the pod's containers. A predecessor of the same name would have others, if it was
+ * not made from the same template; the kubelet gives no UID. Before 1.29 it left out sidecars.
+ */
+function hasContainers({ containers }: PodResources, { sidecars, main }: ContainerNames): boolean {
+  const listed = new Set(containers.map(({ name }) => name));
+  const known = new Set([...sidecars, ...main]);
+  return [...listed].every((name) => known.has(name)) && main.every((name) => listed.has(name));
+}
+
+function anotherPod(pod: { readonly namespace: string; readonly name: string }): CniError {
+  return new CniError(
+    CniErrorCode.TryAgainLater,
+    `${apiName} knows a pod ${pod.namespace}/${pod.name} with other containers, probably a predecessor ` +
+      "of the same name: which devices this one was allocated is not known yet",
+  );
+}
+
+function withSource(
+  devices: DeviceIds,
+  source: string,
+): ReadonlyMap<string, readonly AllocatedDevice[]> {
+  return new Map(
+    [...devices].map(([resource, ids]) => [resource, ids.map((id) => ({ id, source }))]),
+  );
+}

@@ -1,0 +1,112 @@
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { getPodResources, listPodResources, type PodResources } from "#devices/pod-resources.ts";
+import { GrpcStatus } from "#grpc/grpc-error.ts";
+import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
+
+/** The devices of each container by resource, in the kubelet's order of containers. */
+type Containers = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
+
+/** A pod as the kubelet lists it. Each device has an entry of its own, and all are shuffled. */
+export function listedPod(name: string, containers: Containers): PodResources {
+  return {
+    namespace: "default",
+    name,
+    containers: Object.entries(containers).map(([container, resources]) => ({
+      name: container,
+      devices: shuffled(
+        Object.entries(resources).flatMap(([resourceName, ids]) =>
+          ids.map((id) => ({ resourceName, deviceIds: [id] })),
+        ),
+      ),
+    })),
+  };
+}
+
+function shuffled<T>(list: readonly T[]): T[] {
+  return list
+    .map((item) => ({ item, at: Math.random() }))
+    .toSorted((a, b) => a.at - b.at)
+    .map(({ item }) => item);
+}
+
+/** A kubelet's directory with a real gRPC server, which a test scripts. */
+export class FakeKubelet {
+  readonly dir: string;
+  readonly #server: ScriptedServer;
+  /** What `List` answers, and `Get` the first of the name. */
+  pods: PodResources[] = [];
+  /** What `Get` answers instead, as one that finds another pod of the name. */
+  predecessor: PodResources | undefined;
+  getIsDisabled = false;
+  /** How many calls still fail for the rate limit. */
+  rateLimited = 0;
+  hangs = false;
+
+  private constructor(dir: string, server: ScriptedServer) {
+    this.dir = dir;
+    this.#server = server;
+  }
+
+  static async create(): Promise<FakeKubelet> {
+    const dir = await mkdtemp(join(tmpdir(), "plexus-kubelet-"));
+    onTestFinished(() => rm(dir, { recursive: true }));
+    await mkdir(join(dir, "pod-resources"));
+    await mkdir(join(dir, "device-plugins"));
+    const server = await ScriptedServer.create(join(dir, "pod-resources/kubelet.sock"));
+    return new FakeKubelet(dir, server);
+  }
+
+  /** `Get` and `List`, one for each call. */
+  get calls(): string[] {
+    return this.#server.requests.map(([path]) => path.split("/").at(-1) ?? "");
+  }
+
+  async start(): Promise<this> {
+    this.#server
+      .answer(getPodResources, async (request) => {
+        await this.#limits();
+        if (this.getIsDisabled) {
+          throw status(GrpcStatus.Unknown, "PodResources API Get method disabled");
+        }
+        const { podName, podNamespace } = request;
+        const found = this.predecessor ?? this.pods.find(({ name }) => name === podName);
+        if (found !== undefined) return { podResources: found };
+        const details = `pod ${podName} in namespace ${podNamespace} not found`;
+        throw status(GrpcStatus.Unknown, details);
+      })
+      .answer(listPodResources, async () => {
+        await this.#limits();
+        return { podResources: this.pods };
+      });
+    await this.#server.start();
+    return this;
+  }
+
+  /** As when the kubelet ends; its socket is gone. */
+  stop(): void {
+    this.#server.stop();
+  }
+
+  /** As when it was killed: the socket stays, and nobody listens. */
+  async kill(): Promise<void> {
+    const path = this.#server.socketPath;
+    await rename(path, `${path}.moved`);
+    this.#server.stop();
+    await rename(`${path}.moved`, path);
+  }
+
+  async writeCheckpoint(content: string | object): Promise<void> {
+    const text = typeof content === "string" ? content : JSON.stringify(content);
+    await writeFile(join(this.dir, "device-plugins/kubelet_internal_checkpoint"), text);
+  }
+
+  async #limits(): Promise<void> {
+    if (this.hangs) await new Promise<never>(() => undefined);
+    if (this.rateLimited === 0) return;
+    this.rateLimited -= 1;
+    throw status(GrpcStatus.ResourceExhausted, "rejected by rate limit");
+  }
+}

@@ -1,0 +1,31 @@
+import type { ClusterSource, Logger } from "#engine/ports.ts";
+import { openKubeOnce } from "#kube/one-shot.ts";
+import { ManifestDirectory } from "#manifests/directory-source.ts";
+
+/** Networks are created by people, who wait. */
+const apiTimeoutMs = 10_000;
+
+/** Where definitions come from, if any are looked for. */
+export interface DefinitionSource extends AsyncDisposable {
+  readonly source?: Pick<ClusterSource, "getNad">;
+}
+
+/**
+ * Opens a directory of manifests, or a cluster by its kubeconfig, where each definition is read when it is
+ * asked for. @throws CniError or Error when neither can be used
+ */
+export async function openDefinitionSource(options: {
+  readonly manifests?: string;
+  readonly kubeconfig?: string;
+  readonly logger: Logger;
+}): Promise<DefinitionSource> {
+  const { manifests, kubeconfig, logger } = options;
+  if (manifests !== undefined) {
+    const source = await ManifestDirectory.open(manifests, logger);
+    return { source, [Symbol.asyncDispose]: () => source[Symbol.asyncDispose]() };
+  }
+  if (kubeconfig === undefined) return { [Symbol.asyncDispose]: async () => undefined };
+  const unused = { nodeName: "", statusWaitMs: 0 };
+  const kube = await openKubeOnce({ kubeconfig, logger, apiTimeoutMs, ...unused });
+  return { source: kube.source, [Symbol.asyncDispose]: () => kube.close(0) };
+}

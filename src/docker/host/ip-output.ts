@@ -1,0 +1,76 @@
+import * as z from "zod";
+import type { IpFamily } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { LinkRoute, LinkState } from "./namespaces.ts";
+
+/* What `ip -j` prints; of it only what is used. */
+
+const addresses = z.array(
+  z.object({
+    ifname: z.string().optional(),
+    address: z.string().optional(),
+    link_type: z.string().optional(),
+    linkinfo: z.object({ info_kind: z.string().optional() }).optional(),
+    addr_info: z
+      .array(
+        z.object({
+          family: z.string().optional(),
+          local: z.string().optional(),
+          prefixlen: z.number().optional(),
+          scope: z.string().optional(),
+        }),
+      )
+      .default([]),
+  }),
+);
+
+const routes = z.array(
+  z.object({
+    type: z.string().optional(),
+    dst: z.string(),
+    gateway: z.string().optional(),
+    dev: z.string().optional(),
+    protocol: z.string().optional(),
+    metric: z.number().default(0),
+  }),
+);
+
+/** The names of the interfaces that `ip link show` prints. @throws ZodError when it prints something else */
+export function readLinkNames(shown: unknown): string[] {
+  return addresses.parse(shown).flatMap(({ ifname }) => ifname ?? []);
+}
+
+/** An interface that `ip -d address show` prints. @throws ZodError as above */
+export function readLink(shown: unknown, ifName: string): Omit<LinkState, "routes"> | undefined {
+  const link = addresses.parse(shown).find(({ ifname }) => ifname === ifName);
+  if (link === undefined) return undefined;
+  const global = link.addr_info.filter(({ scope }) => scope === "global");
+  return omitUndefined({
+    ifName,
+    mac: link.address,
+    kind: link.linkinfo?.info_kind ?? "",
+    addresses: global.map(({ local, prefixlen }) => `${local}/${prefixlen}`),
+  });
+}
+
+const anyAddress = { 4: "0.0.0.0/0", 6: "::/0" } as const;
+const hostBits = { 4: 32, 6: 128 } as const;
+
+/** The unicast routes of one family that `ip route show` prints. @throws ZodError as above */
+export function readRoutes(shown: unknown, family: IpFamily): LinkRoute[] {
+  return routes
+    .parse(shown)
+    .filter(({ type }) => type === undefined || type === "unicast")
+    .map(({ dst, gateway, protocol, metric }) =>
+      omitUndefined({
+        dst: dst === "default" ? anyAddress[family] : withPrefix(dst, family),
+        gateway,
+        metric,
+        isFromAddress: protocol === "kernel",
+      }),
+    );
+}
+
+function withPrefix(dst: string, family: IpFamily): string {
+  return dst.includes("/") ? dst : `${dst}/${hostBits[family]}`;
+}

@@ -1,0 +1,142 @@
+import * as z from "zod";
+import { type IpFamily, tryParseCidr, tryParseIp } from "#lib/ip.ts";
+
+/*
+ * The bodies that the engine sends (libnetwork's remote driver protocol). Known members are checked
+ * strictly. Unknown ones are passed over, as every release of the engine adds some. Go writes an empty list
+ * or map as null, and an empty text where there is no value.
+ */
+
+/** Names a network or an endpoint; it becomes part of file names, and the container ID of CNI calls. */
+const id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/, {
+  error: "must be an identifier of up to 128 letters, digits, _, . and -",
+});
+
+const options = z
+  .record(z.string(), z.unknown())
+  .nullish()
+  .transform((value) => value ?? {});
+
+/** A text that may be empty, which means that there is none. */
+function optionalText(isValid: (text: string) => boolean, error: string) {
+  return z
+    .string()
+    .refine((text) => text === "" || isValid(text), { error })
+    .nullish()
+    .transform((text) => (text === "" || text === null ? undefined : text));
+}
+
+function isCidr(family: IpFamily): (text: string) => boolean {
+  return (text) => tryParseCidr(text)?.family === family;
+}
+
+/** An address with its prefix length as engines send it, or without as the protocol's description has it. */
+function isAddress(family: IpFamily): (text: string) => boolean {
+  return (text) => {
+    const address = tryParseCidr(text)?.address ?? tryParseIp(text);
+    return address !== undefined && address.includes(":") === (family === 6);
+  };
+}
+
+const mac = optionalText(
+  (text) => /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/i.test(text),
+  "must be a MAC address",
+);
+
+function ipamData(family: IpFamily) {
+  const address = `must be an IPv${family} address`;
+  const one = z.object({
+    AddressSpace: z.string().optional(),
+    Pool: optionalText(isCidr(family), `must be an IPv${family} CIDR`),
+    Gateway: optionalText(isAddress(family), address),
+    AuxAddresses: z
+      .record(z.string(), z.string().refine(isAddress(family), { error: address }))
+      .nullish(),
+  });
+  return z
+    .array(one)
+    .nullish()
+    .transform((value) => value ?? []);
+}
+
+const networkData = {
+  NetworkID: id,
+  Options: options,
+  IPv4Data: ipamData(4),
+  IPv6Data: ipamData(6),
+};
+
+const endpointKey = { NetworkID: id, EndpointID: id };
+
+const requestedInterface = z
+  .object({
+    Address: optionalText(isCidr(4), "must be an IPv4 CIDR"),
+    AddressIPv6: optionalText(isCidr(6), "must be an IPv6 CIDR"),
+    MacAddress: mac,
+  })
+  .nullish()
+  .transform(
+    (value) => value ?? { Address: undefined, AddressIPv6: undefined, MacAddress: undefined },
+  );
+
+const sandboxKey = z.string().refine((path) => path.startsWith("/") && !path.includes("\0"), {
+  error: "must be an absolute path",
+});
+
+/** The DiscoveryType of notifications about nodes; the protocol gives no other one a meaning. */
+const nodeDiscoveryType = 1;
+
+/** What a notification about a node carries. Engines write `Self`, the description `self`. */
+const nodeDiscovery = z.object({
+  Address: z
+    .string()
+    .refine((text) => tryParseIp(text) !== undefined, { error: "must be an IP address" }),
+  Self: z.boolean().optional(),
+  self: z.boolean().optional(),
+});
+
+const discovery = z
+  .object({ DiscoveryType: z.int(), DiscoveryData: z.unknown() })
+  .superRefine(({ DiscoveryType, DiscoveryData }, context) => {
+    if (DiscoveryType !== nodeDiscoveryType) return;
+    const issues = nodeDiscovery.safeParse(DiscoveryData).error?.issues ?? [];
+    for (const { path, message } of issues) {
+      context.addIssue({ code: "custom", path: ["DiscoveryData", ...path], message });
+    }
+  });
+
+/** The body of each method of the protocol; those without one have an empty object. */
+export const requestSchemas = {
+  "Plugin.Activate": z.object({}),
+  "NetworkDriver.GetCapabilities": z.object({}),
+  "NetworkDriver.GwAllocCheck": z.object({ Options: options }),
+  "NetworkDriver.AllocateNetwork": z.object(networkData),
+  "NetworkDriver.FreeNetwork": z.object({ NetworkID: id }),
+  "NetworkDriver.CreateNetwork": z.object(networkData),
+  "NetworkDriver.DeleteNetwork": z.object({ NetworkID: id }),
+  "NetworkDriver.CreateEndpoint": z.object({
+    ...endpointKey,
+    Interface: requestedInterface,
+    Options: options,
+  }),
+  "NetworkDriver.EndpointOperInfo": z.object(endpointKey),
+  "NetworkDriver.DeleteEndpoint": z.object(endpointKey),
+  "NetworkDriver.Join": z.object({ ...endpointKey, SandboxKey: sandboxKey, Options: options }),
+  "NetworkDriver.Leave": z.object(endpointKey),
+  "NetworkDriver.ProgramExternalConnectivity": z.object({ ...endpointKey, Options: options }),
+  "NetworkDriver.RevokeExternalConnectivity": z.object(endpointKey),
+  "NetworkDriver.DiscoverNew": discovery,
+  "NetworkDriver.DiscoverDelete": discovery,
+} as const;
+
+/** A method of the protocol, as its URL has it after the slash. */
+export type Method = keyof typeof requestSchemas;
+
+/** The body of a method. */
+export type RequestOf<M extends Method> = z.output<(typeof requestSchemas)[M]>;
+
+/** Methods without a body: the engine sends nothing at all. */
+export const methodsWithoutBody: ReadonlySet<string> = new Set<Method>([
+  "Plugin.Activate",
+  "NetworkDriver.GetCapabilities",
+]);

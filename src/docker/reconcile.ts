@@ -1,0 +1,104 @@
+import type { Logger } from "#engine/ports.ts";
+import type { RecordStore } from "#engine/record-store.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { EndpointHost } from "./endpoint/endpoint-host.ts";
+import type { Endpoints } from "./endpoints.ts";
+import type { CniRuntime } from "./host/cni-runtime.ts";
+import type { Collection } from "./json-files.ts";
+import type { EndpointState } from "./state.ts";
+
+/** The engine joins an endpoint right after it has created it, and removes it right after it has left. */
+const transientMs = 120_000;
+/** How long a teardown that failed is left alone. */
+const backoffMs = 30_000;
+
+/** What is compared with each other. */
+export interface ReconcilerOptions {
+  readonly stored: Collection<EndpointState>;
+  readonly endpoints: Endpoints;
+  readonly host: EndpointHost;
+  readonly records: Pick<RecordStore, "list">;
+  readonly runtime: Pick<CniRuntime, "del">;
+  readonly bootId: string;
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
+  readonly logger: Logger;
+}
+
+/**
+ * Finds what the engine has forgotten. An engine that was killed removes its containers at its next
+ * start without a call to any driver, and it swallows the errors of Leave and DeleteEndpoint.
+ */
+export class Reconciler {
+  readonly #options: ReconcilerOptions;
+  /** Endpoints without a container at the last run: between two of an engine's steps one may look like that. */
+  #orphans: ReadonlySet<string> = new Set();
+  readonly #notBefore = new Map<string, number>();
+
+  constructor(options: ReconcilerOptions) {
+    this.#options = options;
+  }
+
+  /** Tears down what belongs to nothing any more. @throws Error when the state cannot be read */
+  async run(): Promise<void> {
+    const { stored, host } = this.#options;
+    const orphans = new Set<string>();
+    for (const { id } of stored.all()) await this.#reconcile(id, orphans);
+    this.#orphans = orphans;
+    await this.#removeUnknownRecords();
+    await host.removeNamespacesBut((id) => stored.get(id) !== undefined);
+  }
+
+  async #reconcile(id: string, orphans: Set<string>): Promise<void> {
+    const { endpoints, logger, nowMs } = this.#options;
+    if (nowMs() < (this.#notBefore.get(id) ?? 0)) return;
+    try {
+      const removed = await endpoints.removeIf(id, (endpoint) => this.#isDue(endpoint, orphans));
+      this.#notBefore.delete(id);
+      if (removed) {
+        logger.info({ endpoint: id }, "an endpoint that the engine has forgotten is detached");
+      }
+    } catch (error) {
+      this.#notBefore.set(id, nowMs() + backoffMs);
+      logger.warn({ endpoint: id, err: error }, "an endpoint could not be detached");
+    }
+  }
+
+  async #isDue(endpoint: EndpointState, orphans: Set<string>): Promise<boolean> {
+    const { bootId, nowMs } = this.#options;
+    const { phase, since, id } = endpoint;
+    // No call is under way: the one that was has ended with its process, or has failed.
+    if (phase === "creating" || phase === "deleting") return true;
+    if (endpoint.bootId !== bootId) return true;
+    if (phase !== "joined") return nowMs() - Date.parse(since) > transientMs;
+    if (!(await this.#isOrphan(endpoint))) return false;
+    orphans.add(id);
+    return this.#orphans.has(id);
+  }
+
+  /**
+   * Whether the interface is in no container: it is among the host's although its start should be over, as
+   * after a Leave that nobody answered, or it went with its container's namespace.
+   */
+  async #isOrphan(endpoint: EndpointState): Promise<boolean> {
+    const { host, nowMs } = this.#options;
+    if (await host.isOnHost(endpoint)) return nowMs() - Date.parse(endpoint.since) > transientMs;
+    return !(await host.namespaceExists(endpoint.sandboxKey ?? ""));
+  }
+
+  /** Records of which the endpoint's file was lost. */
+  async #removeUnknownRecords(): Promise<void> {
+    const { stored, records, runtime, logger } = this.#options;
+    const found = await records.list();
+    for (const { containerId, ifName } of [...found.records, ...found.damaged]) {
+      if (stored.get(containerId) !== undefined) continue;
+      const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus" };
+      try {
+        await runtime.del({ containerId, ifName, netns: "", conf });
+        logger.info({ endpoint: containerId }, "a record without an endpoint is detached");
+      } catch (error) {
+        logger.warn({ endpoint: containerId, error: errorMessage(error) }, "a record remains");
+      }
+    }
+  }
+}

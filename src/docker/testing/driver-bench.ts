@@ -1,0 +1,174 @@
+import { once } from "node:events";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { networkDriver } from "#docker/driver.ts";
+import { EndpointHost } from "#docker/endpoint/endpoint-host.ts";
+import { Endpoints } from "#docker/endpoints.ts";
+import { JsonFiles } from "#docker/json-files.ts";
+import { Networks } from "#docker/networks.ts";
+import { PluginServer } from "#docker/plugin-server.ts";
+import { Reconciler } from "#docker/reconcile.ts";
+import { endpointSchema, networkSchema } from "#docker/state.ts";
+import type { AttachmentRecord } from "#engine/record.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
+import { FakeMachine } from "./fake-machine.ts";
+
+/** A bridge with addresses of its own. */
+export const bridgeList = {
+  cniVersion: "1.0.0",
+  name: "red",
+  plugins: [
+    {
+      type: "bridge",
+      ipMasq: true,
+      capabilities: { ips: true, mac: true },
+      ipam: { type: "host-local", routes: [{ dst: "0.0.0.0/0" }] },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+    { type: "bandwidth", capabilities: { bandwidth: true } },
+  ],
+};
+
+/** What an engine's null IPAM says of a network. */
+export const nullIpam = {
+  IPv4Data: [{ AddressSpace: "null", Pool: "0.0.0.0/0" }],
+  IPv6Data: [],
+};
+
+/** An HTTP answer. */
+export interface Answer {
+  readonly status: number;
+  readonly json: Record<string, unknown>;
+}
+
+/** The driver behind its socket, with a machine in memory; its state is in files. */
+export class DriverBench implements AsyncDisposable {
+  readonly machine = new FakeMachine();
+  readonly logger = new FakeLogger();
+  readonly dir: string;
+  /** Since 1970. */
+  nowMs = Date.parse("2026-01-01T00:00:00Z");
+  bootId = "boot-1";
+  records: AttachmentRecord[] = [];
+  readonly #stack: AsyncDisposableStack;
+  #server: PluginServer | undefined;
+  #reconciler: Reconciler | undefined;
+
+  private constructor(dir: string, stack: AsyncDisposableStack) {
+    this.dir = dir;
+    this.#stack = stack;
+  }
+
+  /** Starts a driver without networks. */
+  static async create(): Promise<DriverBench> {
+    const stack = new AsyncDisposableStack();
+    const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "plexus-docker-")));
+    const bench = new DriverBench(path, stack);
+    await bench.start();
+    return bench;
+  }
+
+  get socketPath(): string {
+    return join(this.dir, "plugins/plexus.sock");
+  }
+
+  /** Starts the driver with what is on disk. */
+  async start(): Promise<void> {
+    const { machine, logger, bootId, dir } = this;
+    const now = (): string => new Date(this.nowMs).toISOString();
+    const networks = new Networks(
+      await JsonFiles.open({ dir: join(dir, "networks"), schema: networkSchema, logger }),
+      { confDir: join(dir, "net.d"), confFiles: new HostConfFiles(), logger },
+    );
+    const endpointsDir = join(dir, "endpoints");
+    const stored = await JsonFiles.open({ dir: endpointsDir, schema: endpointSchema, logger });
+    const host = new EndpointHost({ runtime: machine, namespaces: machine, bootId });
+    const probePort = async (port: number): Promise<number> => (port === 0 ? 40_000 : port);
+    const endpoints = new Endpoints({
+      ...{ stored, networks, host, probePort, bootId, now, logger, sandboxRoot: "" },
+    });
+    const records = { list: async () => ({ records: this.records, damaged: [] }) };
+    const nowMs = (): number => this.nowMs;
+    this.#reconciler = new Reconciler({
+      ...{ stored, endpoints, host, records, runtime: machine, bootId, nowMs, logger },
+    });
+    const capabilities = {
+      Scope: "local",
+      ConnectivityScope: "local",
+      GwAllocChecker: true,
+    } as const;
+    const driver = networkDriver({ networks, endpoints, capabilities, logger });
+    this.#server = await PluginServer.listen({ socketPath: this.socketPath, driver, logger });
+  }
+
+  async stop(): Promise<void> {
+    await this.#server?.close();
+    this.#server = undefined;
+  }
+
+  /** What the driver does on its timer. */
+  async reconcile(): Promise<void> {
+    await this.#reconciler?.run();
+  }
+
+  /** Sends a body as it is. */
+  async send(path: string, body: string, method = "POST"): Promise<Answer> {
+    const sent = request({ socketPath: this.socketPath, path, method });
+    sent.end(body);
+    const [response] = (await once(sent, "response")) as [IncomingMessage];
+    const json = JSON.parse(await text(response)) as Record<string, unknown>;
+    return { status: response.statusCode ?? 0, json };
+  }
+
+  /** Calls a method of the driver. */
+  call(method: string, body: object): Promise<Answer> {
+    return this.send(`/NetworkDriver.${method}`, JSON.stringify(body));
+  }
+
+  /** Calls a method that succeeds, and returns its answer. @throws Error with the driver's reason otherwise */
+  async done(method: string, body: object): Promise<Record<string, unknown>> {
+    const { status, json } = await this.call(method, body);
+    if (status !== 200 || json.Err !== undefined) throw new Error(`${status} ${json.Err}`);
+    return json;
+  }
+
+  /** Makes the network `n1`. */
+  async createNetwork(
+    list: object = bridgeList,
+    { options = {}, ...extra }: { options?: object; [key: string]: unknown } = {},
+  ): Promise<void> {
+    const path = join(this.dir, "n1.conflist");
+    await writeFile(path, JSON.stringify(list));
+    await this.done("CreateNetwork", {
+      NetworkID: "n1",
+      Options: { "com.docker.network.generic": { "plexus.network": path, ...options } },
+      ...nullIpam,
+      ...extra,
+    });
+  }
+
+  /** Makes an endpoint of `n1` and returns what it is answered with. */
+  async createEndpoint(id: string, extra: object = {}): Promise<Record<string, unknown>> {
+    const body = { NetworkID: "n1", EndpointID: id, Interface: {}, Options: {}, ...extra };
+    return (await this.done("CreateEndpoint", body)).Interface as Record<string, unknown>;
+  }
+
+  join(id: string, sandboxKey: string): Promise<Record<string, unknown>> {
+    return this.done("Join", {
+      NetworkID: "n1",
+      EndpointID: id,
+      SandboxKey: sandboxKey,
+      Options: {},
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    await this.#stack.disposeAsync();
+  }
+}

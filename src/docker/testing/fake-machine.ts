@@ -1,0 +1,149 @@
+import { CniError } from "#cni/error.ts";
+import type { CniCall, CniRuntime } from "#docker/host/cni-runtime.ts";
+import type { LinkState, NetworkNamespaces } from "#docker/host/namespaces.ts";
+
+/** The path of the namespace that this process is in. */
+const own = "/proc/self/ns/net";
+
+/** What plugins make of an interface, unless a test says otherwise. */
+const attached: Omit<LinkState, "ifName"> = {
+  mac: "aa:bb:cc:00:00:01",
+  kind: "veth",
+  addresses: ["10.1.0.5/24"],
+  routes: [
+    { dst: "10.1.0.0/24", metric: 0, isFromAddress: true },
+    { dst: "0.0.0.0/0", gateway: "10.1.0.1", metric: 0, isFromAddress: false },
+  ],
+};
+
+/** A machine's namespaces and plugins in memory: which interface is where, and what was called. */
+export class FakeMachine implements NetworkNamespaces, CniRuntime {
+  /** By path: the interfaces by name. */
+  readonly namespaces = new Map<string, Map<string, LinkState>>([[own, new Map()]]);
+  /** In order: `ADD id in path as eth0`. */
+  readonly calls: string[] = [];
+  /** The calls with everything that they carry. */
+  readonly made: CniCall[] = [];
+  /** What the next ADD makes. */
+  next: Partial<LinkState> = {};
+  /** Interfaces that an ADD makes besides. */
+  further: readonly string[] = [];
+  /** Messages of the failures of the next ADDs and DELs. */
+  readonly addFailures: string[] = [];
+  readonly delFailures: string[] = [];
+
+  /** The interfaces of this process's own namespace. */
+  get ownLinks(): string[] {
+    return [...this.#links(own).keys()];
+  }
+
+  async add(call: CniCall): Promise<void> {
+    this.#record("ADD", call);
+    const failure = this.addFailures.shift();
+    if (failure !== undefined) throw new CniError(7, failure);
+    const links = this.#links(call.netns);
+    links.set(call.ifName, { ...attached, ...this.next, ifName: call.ifName });
+    for (const name of this.further) links.set(name, { ...attached, ifName: name });
+  }
+
+  async del(call: CniCall): Promise<void> {
+    this.#record("DEL", call);
+    const failure = this.delFailures.shift();
+    if (failure !== undefined) throw new CniError(999, failure);
+    this.namespaces.get(call.netns)?.delete(call.ifName);
+  }
+
+  pathOf(name: string): string {
+    return `/run/netns/plexus-docker-${name}`;
+  }
+
+  async exists(path: string): Promise<boolean> {
+    return this.namespaces.has(path);
+  }
+
+  async names(): Promise<string[]> {
+    const prefix = this.pathOf("");
+    const paths = [...this.namespaces.keys()].filter((path) => path.startsWith(prefix));
+    return paths.map((path) => path.slice(prefix.length));
+  }
+
+  async create(name: string): Promise<void> {
+    if (!this.namespaces.has(this.pathOf(name))) this.namespaces.set(this.pathOf(name), new Map());
+  }
+
+  async remove(name: string): Promise<void> {
+    this.namespaces.delete(this.pathOf(name));
+  }
+
+  async links(path: string = own): Promise<string[]> {
+    return ["lo", ...this.#links(path).keys()];
+  }
+
+  async state(path: string, ifName: string): Promise<LinkState> {
+    return this.#take(path, ifName);
+  }
+
+  async moveOut(from: string, ifName: string, ownName: string): Promise<void> {
+    const link = this.#take(from, ifName);
+    this.#links(from).delete(ifName);
+    this.#links(own).set(ownName, { ...link, ifName: ownName, addresses: [], routes: [] });
+  }
+
+  async moveIn(
+    into: string,
+    {
+      ownName,
+      ifName,
+      addresses,
+    }: { ownName: string; ifName: string; addresses: readonly string[] },
+  ): Promise<void> {
+    const link = this.#take(own, ownName);
+    this.#links(own).delete(ownName);
+    this.#links(into).set(ifName, { ...link, ifName, addresses });
+  }
+
+  async addSubstitute(
+    into: string,
+    { ifName, addresses }: { ifName: string; addresses: readonly string[] },
+  ): Promise<void> {
+    this.calls.push(`substitute ${ifName} with ${addresses.join(" ")}`);
+    this.#links(into).set(ifName, { ...attached, ifName, addresses });
+  }
+
+  /** As an engine does that starts a container: the interface leaves the host for the container's namespace. */
+  startContainer(sandboxKey: string, ...srcNames: string[]): void {
+    const links = this.namespaces.get(sandboxKey) ?? new Map<string, LinkState>();
+    this.namespaces.set(sandboxKey, links);
+    for (const name of srcNames) {
+      links.set(name, this.#take(own, name));
+      this.#links(own).delete(name);
+    }
+  }
+
+  /** As an engine does after Leave. */
+  stopContainer(sandboxKey: string, ...srcNames: string[]): void {
+    for (const name of srcNames) this.#links(own).set(name, this.#take(sandboxKey, name));
+    this.namespaces.delete(sandboxKey);
+  }
+
+  #record(command: string, call: CniCall): void {
+    const { containerId, netns, ifName } = call;
+    const has = this.namespaces.get(netns)?.get(ifName);
+    const addresses =
+      command === "DEL" && has !== undefined ? ` with ${has.addresses.join(" ")}` : "";
+    this.calls.push(`${command} ${containerId} in ${netns || "none"} as ${ifName}${addresses}`);
+    this.made.push(call);
+  }
+
+  #links(path: string): Map<string, LinkState> {
+    const links = this.namespaces.get(path);
+    if (links === undefined) throw new Error(`there is no namespace ${path}`);
+    return links;
+  }
+
+  #take(path: string, ifName: string): LinkState {
+    const link = this.#links(path).get(ifName);
+    if (link === undefined) throw new Error(`there is no interface ${ifName} in ${path}`);
+    return link;
+  }
+}

@@ -1,0 +1,359 @@
+import { expect, test } from "vitest";
+import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
+import { FakeDevices } from "#engine/testing/fake-devices.ts";
+import { exited, failed } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+const vf = "vendor.example/vf";
+const needs = (resource: string) => ({ "k8s.v1.cni.cncf.io/resourceName": resource });
+const pci = (n: number): string => `0000:03:02.${n}`;
+const plugins = (...list: JsonObject[]): JsonObject => ({ ...network("net"), plugins: list });
+const deviceInfoDir = "/var/run/k8s.cni.cncf.io/devinfo";
+const dpFile = `${deviceInfoDir}/dp/vendor.example-vf-${pci(1)}-device.json`;
+const cniFile = `${deviceInfoDir}/cni/plexus-c1@net1.json`;
+const info = { type: "pci", version: "1.1.0", pci: { "pci-address": pci(1) } };
+
+/** The pod `web` that asks for these networks; `sriov` and `other` need a VF each, `plain` needs nothing. */
+function labWith(networks: string, devices: FakeDevices[], options: LabOptions = {}): EngineLab {
+  const lab = new EngineLab({ deviceSources: devices, ...options });
+  lab.source.addNad("default/sriov", network("net-s", "sriov"), needs(vf));
+  lab.source.addNad("default/other", network("net-o", "macvtap"), needs(vf));
+  lab.source.addNad("default/plain", network("net-p", "bridge"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: networks } });
+  return lab;
+}
+
+/** The device in the configuration of each ADD, by interface. */
+function devicesOf(lab: EngineLab): Record<string, unknown> {
+  const adds = lab.plugins.calls.filter(({ command }) => command === "ADD");
+  return Object.fromEntries(adds.map(({ ifName, conf }) => [ifName, conf.deviceID]));
+}
+
+test("add() gives each network that needs a device the next one of its resource, across definitions [D-1] [D-3]", async () => {
+  const kubelet = new FakeDevices().allocate(vf, pci(1), pci(2), pci(3));
+  const lab = labWith("sriov,plain,other,sriov", [kubelet]);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toEqual({
+    eth0: undefined,
+    net1: pci(1),
+    net2: undefined,
+    net3: pci(2),
+    net4: pci(3),
+  });
+  expect(kubelet.lookups).toHaveLength(1);
+  expect(kubelet.lookups[0]).toMatchObject({
+    pod: { namespace: "default", name: "web", uid: "uid-1" },
+    networks: [{ displayName: "default/sriov" }, { resourceName: vf }, { selection: {} }],
+  });
+});
+
+test("add() counts a cluster default network that needs a device first [D-3]", async () => {
+  const kubelet = new FakeDevices().allocate(vf, pci(1), pci(2));
+  const conf = { clusterNetwork: "main" };
+  const lab = labWith("sriov", [kubelet], { conf });
+  lab.source.addNad("kube-system/main", network("main", "ptp"), needs(vf));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toEqual({ eth0: pci(1), net1: pci(2) });
+});
+
+test("add() asks nobody for devices when no network needs one", async () => {
+  const kubelet = new FakeDevices();
+  const lab = labWith("plain", [kubelet]);
+  await lab.add(web);
+  expect(kubelet.lookups).toEqual([]);
+  expect(lab.source.asked).not.toContain("object default/web");
+});
+
+test("the device is in every plugin of a list and wins over the definition's, as deviceID, pciBusID and runtimeConfig [D-4]", async () => {
+  const kubelet = new FakeDevices().allocate(vf, pci(1));
+  const lab = labWith("list", [kubelet]);
+  const capabilities = { deviceID: true };
+  const conf = plugins({ type: "sriov", deviceID: "stale", capabilities }, { type: "tuning" });
+  lab.source.addNad("default/list", conf, needs(vf));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const own = { deviceID: pci(1), pciBusID: pci(1) };
+  expect(lab.plugins.of("sriov", "ADD")[0]?.conf).toMatchObject({
+    ...own,
+    runtimeConfig: { deviceID: pci(1) },
+  });
+  expect(lab.plugins.of("tuning", "ADD")[0]?.conf).toMatchObject(own);
+  expect(lab.plugins.of("tuning", "ADD")[0]?.conf).not.toHaveProperty("runtimeConfig");
+});
+
+test("a single configuration gets the device as well [D-4]", async () => {
+  const lab = labWith("single", [new FakeDevices().allocate(vf, pci(1))]);
+  lab.source.addNad("default/single", { cniVersion: "1.0.0", type: "sriov" }, needs(vf));
+  await lab.add(web);
+  expect(lab.plugins.of("sriov", "ADD")[0]?.conf).toMatchObject({
+    deviceID: pci(1),
+    pciBusID: pci(1),
+  });
+});
+
+test.each(["eth5", "eth0Mvp3", "0000:03:02.8", "vdpa0", "mlx5_core.sf.2"])(
+  "a device %s that is no PCI address is no pciBusID [D-17]",
+  async (id) => {
+    const lab = labWith("sriov", [new FakeDevices().allocate(vf, id)]);
+    await lab.add(web);
+    const { conf } = lab.plugins.of("sriov", "ADD")[0]!;
+    expect([conf.deviceID, conf.pciBusID]).toEqual([id, undefined]);
+  },
+);
+
+test("DEL, CHECK and GC have the device from the record and ask nobody [D-6]", async () => {
+  const kubelet = new FakeDevices().allocate(vf, pci(1));
+  const lab = labWith("sriov", [kubelet], { config: { checkDelegates: "all" } });
+  await lab.add(web);
+  expect(lab.records.writes.at(-1)?.record.attachments[1]?.device).toEqual({
+    id: pci(1),
+    resourceName: vf,
+    source: "the kubelet",
+  });
+  kubelet.failure = new Error("the kubelet is away");
+  kubelet.lookups.length = 0;
+  expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
+  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
+  for (const command of ["CHECK", "DEL"]) {
+    expect(lab.plugins.of("sriov", command)[0]?.conf).toMatchObject({ deviceID: pci(1) });
+  }
+  expect(kubelet.lookups).toEqual([]);
+});
+
+test.each([
+  ["none", [], "was allocated 0, and its networks need 2"],
+  ["fewer than networks", [pci(1)], "was allocated 1, and its networks need 2"],
+])(
+  "a pod with devices: %s, is not attached, and is told what to do [D-5]",
+  async (_, ids, numbers) => {
+    const lab = labWith("sriov,other", [new FakeDevices().allocate(vf, ...ids)]);
+    const { exitCode, json } = await lab.add(web);
+    expect([exitCode, json.code]).toEqual([1, 100]);
+    const missing = ids.length === 0 ? "default/sriov" : "default/other";
+    for (const part of [`network ${missing}:`, vf, numbers, `resources.limits: ${vf}: "2"`]) {
+      expect(json.msg).toContain(part);
+    }
+    expect(lab.journal).toEqual([]);
+    expect(lab.events.reasons).toEqual(["DeviceNotAllocated"]);
+  },
+);
+
+test("missingDevice: warn attaches without the device, as Multus does, with a warning and an event [D-5]", async () => {
+  const options: LabOptions = { config: { missingDevice: "warn" } };
+  const lab = labWith("sriov", [new FakeDevices()], options);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("sriov", "ADD")[0]?.conf).not.toHaveProperty("deviceID");
+  expect(lab.logger.at("warn")).toEqual([expect.stringContaining("was allocated 0")]);
+  expect(lab.events.reasons).toContain("DeviceNotAllocated");
+});
+
+test("a sandbox that is no pod has no devices [D-5]", async () => {
+  const lab = new EngineLab({
+    conf: { clusterNetwork: "main" },
+    deviceSources: [new FakeDevices().allocate(vf, pci(1))],
+  });
+  lab.source.addNad("kube-system/main", network("main", "ptp"), needs(vf));
+  expect((await lab.add()).json).toMatchObject({ code: 100 });
+});
+
+test("allocations that cannot be found out now fail the pod for another try, before anything is attached", async () => {
+  const kubelet = new FakeDevices();
+  kubelet.failure = new Error("no answer");
+  const lab = labWith("sriov", [kubelet]);
+  expect((await lab.add(web)).json.msg).toContain("no answer");
+  expect(lab.journal).toEqual([]);
+});
+
+const asking = (name: string, deviceID: string): string => JSON.stringify([{ name, deviceID }]);
+
+test("a device that the annotation names is taken when the pod was allocated it, and others get the rest [D-4]", async () => {
+  const annotation = JSON.stringify([{ name: "sriov" }, { name: "other", deviceID: pci(1) }]);
+  const lab = labWith(annotation, [new FakeDevices().allocate(vf, pci(1), pci(2))]);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: pci(2), net2: pci(1) });
+});
+
+test.each([
+  ["of another pod", asking("sriov", pci(7))],
+  ["of another resource", asking("sriov", "eth5")],
+  ["of another pod, for a definition that needs none", asking("plain", pci(7))],
+  [
+    "that another of its networks has",
+    JSON.stringify([
+      { name: "sriov", deviceID: pci(1) },
+      { name: "other", deviceID: pci(1) },
+    ]),
+  ],
+])("a pod cannot ask for a device %s [D-4] [S-306]", async (_, annotation) => {
+  const kubelet = new FakeDevices().allocate(vf, pci(1), pci(2)).allocate("a.example/b", "eth5");
+  const lab = labWith(annotation, [kubelet], { config: { missingDevice: "warn" } });
+  const { json } = await lab.add(web);
+  expect(json).toMatchObject({ code: 100, msg: expect.stringContaining("was not allocated") });
+  expect(lab.journal).toEqual([]);
+});
+
+test("a device of any of its resources can be named for a definition without one [D-4]", async () => {
+  const lab = labWith(asking("plain", "eth5"), [new FakeDevices().allocate("a.example/b", "eth5")]);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: "eth5" });
+});
+
+test("without anybody who allocates devices, the annotation's word is taken, and a resource is missing", async () => {
+  const lab = labWith(asking("sriov", pci(7)), []);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: pci(7) });
+  expect((await labWith("sriov", []).add(web)).json).toMatchObject({ code: 100 });
+});
+
+test("devices of different resources may come from different sources, those of one may not [D-27]", async () => {
+  const [kubelet, dra] = [new FakeDevices(), new FakeDevices("a resource claim")];
+  kubelet.allocate(vf, pci(1));
+  dra.allocate("dra.example/nic", "eth5");
+  const lab = labWith("sriov,claimed", [kubelet, dra]);
+  lab.source.addNad("default/claimed", network("net-c", "macvtap"), needs("dra.example/nic"));
+  await lab.add(web);
+  expect(devicesOf(lab)).toMatchObject({ net1: pci(1), net2: "eth5" });
+  await lab.del(web);
+  dra.allocate(vf, pci(2));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringMatching(/vendor.example\/vf of the kubelet and of a resource claim/),
+  });
+});
+
+test("an empty resourceName is none", async () => {
+  const lab = labWith("unnamed", [new FakeDevices()]);
+  lab.source.addNad("default/unnamed", network("net", "bridge"), needs(""));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+});
+
+/** `sriov`, whose plugin takes the file of device information. */
+function labWithInfo(): EngineLab {
+  const lab = labWith("sriov", [new FakeDevices().allocate(vf, pci(1))]);
+  const capabilities = { CNIDeviceInfoFile: true };
+  lab.source.addNad("default/sriov", plugins({ type: "sriov", capabilities }), needs(vf));
+  lab.deviceInfo.files.set(dpFile, JSON.stringify(info));
+  return lab;
+}
+
+const statusInfo = (lab: EngineLab): unknown =>
+  lab.publisher.status("default/web")[1]?.["device-info"];
+
+test("the device plugin's information is copied before ADD, given to the plugin, and shown in the status [D-19] [D-20] [D-22]", async () => {
+  const lab = labWithInfo();
+  lab.plugins.script("sriov ADD", ({ conf }) => {
+    expect(conf.runtimeConfig).toEqual({ CNIDeviceInfoFile: cniFile });
+    expect(JSON.parse(lab.deviceInfo.files.get(cniFile) ?? "")).toEqual(info);
+    return undefined;
+  });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(statusInfo(lab)).toEqual(info);
+});
+
+test("what a plugin writes into the file is what the status shows [D-20]", async () => {
+  const lab = labWithInfo();
+  lab.plugins.script("sriov ADD", () => {
+    lab.deviceInfo.files.set(cniFile, '{"type":"vhost-user"}');
+    return undefined;
+  });
+  await lab.add(web);
+  expect(statusInfo(lab)).toEqual({ type: "vhost-user" });
+});
+
+test("a plugin that declares the capability gets the path without any device [D-21]", async () => {
+  const lab = labWith("plain", []);
+  const capabilities = { CNIDeviceInfoFile: true };
+  lab.source.addNad("default/plain", plugins({ type: "bridge", capabilities }));
+  lab.plugins.script("bridge ADD", ({ conf }) => {
+    expect(conf.runtimeConfig).toEqual({ CNIDeviceInfoFile: cniFile });
+    lab.deviceInfo.files.set(cniFile, '{"type":"memif"}');
+    return undefined;
+  });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(statusInfo(lab)).toEqual({ type: "memif" });
+  await lab.del(web);
+  expect(lab.deviceInfo.files.has(cniFile)).toBe(false);
+});
+
+test.each(["missing", "garbage"])(
+  "device information that is %s fails no pod [D-20]",
+  async (which) => {
+    const lab = labWithInfo();
+    if (which === "missing") lab.deviceInfo.files.delete(dpFile);
+    else lab.deviceInfo.files.set(dpFile, "garbage");
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+    expect(statusInfo(lab)).toBeUndefined();
+    expect(lab.logger.at("warn")).toHaveLength(which === "missing" ? 0 : 1);
+  },
+);
+
+test("a directory that cannot be written fails no pod [D-20]", async () => {
+  const lab = labWithInfo();
+  lab.deviceInfo.failure = new Error("EROFS");
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn")).toEqual([
+    "the device information could not be copied",
+    "the device information could not be removed",
+  ]);
+});
+
+test.each<[string, (lab: EngineLab) => Promise<unknown>]>([
+  ["DEL", (lab) => lab.del(web)],
+  ["GC", (lab) => lab.gc([])],
+])("%s removes the information after the delegates' DEL [D-20]", async (_, detach) => {
+  const lab = labWithInfo();
+  await lab.add(web);
+  lab.plugins.script("sriov DEL", () => {
+    expect(lab.deviceInfo.files.has(cniFile)).toBe(true);
+    return undefined;
+  });
+  await detach(lab);
+  expect([...lab.deviceInfo.files.keys()]).toEqual([dpFile]);
+});
+
+test("a DEL that fails keeps the information for the next one [D-20]", async () => {
+  const lab = labWithInfo();
+  await lab.add(web);
+  lab.plugins.script("sriov DEL", failed(5, "busy"));
+  await lab.del(web);
+  expect(lab.deviceInfo.files.has(cniFile)).toBe(true);
+});
+
+test("a failed ADD leaves no information behind [D-20]", async () => {
+  const lab = labWithInfo();
+  lab.plugins.script("sriov ADD", failed(5, "no driver"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
+  expect(lab.deviceInfo.files.has(cniFile)).toBe(false);
+});
+
+/*
+ * What those plugins read that take devices, as they do it.
+ */
+test.each<[string, JsonObject, (conf: JsonObject) => unknown]>([
+  ["sriov", {}, (conf) => conf.deviceID],
+  ["ovs", {}, (conf) => conf.deviceID],
+  ["ovn-k8s-cni-overlay", {}, (conf) => conf.deviceID],
+  ["rdma", {}, (conf) => conf.deviceID],
+  ["host-device", {}, (conf) => conf.pciBusID],
+  ["host-device", { capabilities: { deviceID: true } }, runtimeDevice],
+  ["vdpa", { capabilities: { deviceID: true } }, runtimeDevice],
+])(
+  "%s with %j finds its device where it reads it, at ADD and at DEL [D-4] [D-6]",
+  async (type, keys, read) => {
+    const lab = labWith("net", [new FakeDevices().allocate(vf, pci(1))]);
+    lab.source.addNad("default/net", plugins({ type, ...keys }), needs(vf));
+    lab.plugins.script(type, ({ conf, command, ifName }) => {
+      if (read(conf) !== pci(1)) return failed(7, "VF pci addr is required");
+      if (command === "ADD") lab.kernel.addLink(netns, ifName);
+      return command === "ADD" ? exited(0, { cniVersion: "1.0.0" }) : undefined;
+    });
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  },
+);
+
+function runtimeDevice({ runtimeConfig }: JsonObject): unknown {
+  return (runtimeConfig as JsonObject | undefined)?.deviceID;
+}

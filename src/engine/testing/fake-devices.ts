@@ -1,0 +1,29 @@
+import type { AllocatedDevice, DeviceLookup, DeviceSource } from "#engine/ports.ts";
+
+/** Devices that a test allocates, to whichever pod asks. */
+export class FakeDevices implements DeviceSource {
+  readonly #devices = new Map<string, AllocatedDevice[]>();
+  /** What was asked, in order. */
+  readonly lookups: DeviceLookup[] = [];
+  readonly source: string;
+  /** Thrown by every lookup, when set. */
+  failure: Error | undefined;
+
+  constructor(source = "the kubelet") {
+    this.source = source;
+  }
+
+  allocate(resourceName: string, ...ids: string[]): this {
+    this.#devices.set(
+      resourceName,
+      ids.map((id) => ({ id, source: this.source })),
+    );
+    return this;
+  }
+
+  async devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
+    this.lookups.push(lookup);
+    if (this.failure !== undefined) throw this.failure;
+    return this.#devices;
+  }
+}

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { lazyKube } from "./lazy-kube.ts";
+
+const pod = { namespace: "default", name: "web", uid: "u1" };
+
+function unusable(): {
+  logger: FakeLogger;
+  opened: () => number;
+  kube: ReturnType<typeof lazyKube>;
+} {
+  const logger = new FakeLogger();
+  let opened = 0;
+  const open = () => {
+    opened += 1;
+    return Promise.reject(new Error("kubeconfig k: it is not YAML"));
+  };
+  return { logger, opened: () => opened, kube: lazyKube({ open, logger, closeGraceMs: 0 }) };
+}
+
+test("a call that needs nothing of the API does not open it", async () => {
+  const { kube, opened } = unusable();
+  await kube.publisher.withdraw(pod);
+  await kube.close();
+  expect(opened()).toBe(0);
+});
+
+test("without access to the API pods cannot be read, and a status stays to be written", async () => {
+  const { kube, logger, opened } = unusable();
+  await expect(kube.source.getPod(pod, {})).rejects.toMatchObject({
+    code: 11,
+    message: "kubeconfig k: it is not YAML",
+  });
+  expect(await kube.publisher.publish(pod, { a: "b" })).toBe("pending");
+  kube.events.record(pod, { type: "Warning", reason: "AttachFailed", message: "why" });
+  await kube.publisher.withdraw(pod);
+  await kube.close();
+  expect(opened()).toBe(1);
+  expect(JSON.stringify(logger.lines)).toContain("why");
+});

@@ -1,0 +1,66 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { Logger } from "#engine/ports.ts";
+import type { OneShotKube } from "#kube/one-shot.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { CallCluster } from "./serve.ts";
+
+/** Options of {@link lazyKube}. */
+interface LazyKubeOptions {
+  readonly open: () => Promise<OneShotKube>;
+  readonly logger: Logger;
+  /** How long the process may outlive its answer for what is still to be written. */
+  readonly closeGraceMs: number;
+}
+
+/**
+ * The API, opened when the call first needs it. A DEL does not: it would pay for reading credentials as much as
+ * for all that it does, and fail where they cannot be used.
+ */
+export function lazyKube(options: LazyKubeOptions): Required<Omit<CallCluster, "deviceSources">> {
+  const { logger, closeGraceMs } = options;
+  let opened: Promise<OneShotKube> | undefined;
+  const kube = (): Promise<OneShotKube> => {
+    opened ??= options.open();
+    return opened;
+  };
+  const reading = async (): Promise<OneShotKube> => {
+    try {
+      return await kube();
+    } catch (cause) {
+      throw new CniError(CniErrorCode.TryAgainLater, errorMessage(cause), { cause });
+    }
+  };
+  return {
+    source: {
+      getPod: async (identity, call) => (await reading()).source.getPod(identity, call),
+      getNad: async (ref, call) => (await reading()).source.getNad(ref, call),
+      getPodObject: async (identity, call) => (await reading()).source.getPodObject(identity, call),
+      notReadyReason: () => undefined,
+    },
+    publisher: {
+      async publish(pod, annotations) {
+        try {
+          return await (await kube()).publisher.publish(pod, annotations);
+        } catch (error) {
+          logger.warn(
+            { err: error },
+            "the status cannot be written without access to the API server",
+          );
+          return "pending";
+        }
+      },
+      withdraw: async (pod) => (await opened?.catch(() => undefined))?.publisher.withdraw(pod),
+    },
+    events: {
+      record(pod, event) {
+        kube().then(
+          ({ events }) => events.record(pod, event),
+          () => logger.warn({ reason: event.reason }, event.message),
+        );
+      },
+    },
+    async close() {
+      await (await opened?.catch(() => undefined))?.close(closeGraceMs);
+    },
+  };
+}
