@@ -122,7 +122,7 @@ test("FIND comes through as it was", () => {
 test("FORGET and its answer come through as they were", () => {
   const names = ["main-c1-eth0", "a-c1-net1"];
   expect(decodeForget(parse(encodeForget("c1", names)))).toEqual({ containerId: "c1", names });
-  const answer = decodeForgetResult(frameOf(12, "13", "permission denied"));
+  const answer = decodeForgetResult(frameOf(13, "13", "permission denied"));
   expect(answer).toEqual({ errno: 13, message: "permission denied" });
 });
 
