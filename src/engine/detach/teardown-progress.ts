@@ -68,7 +68,7 @@ export class TeardownProgress {
   }
 
   async #writeSoon(): Promise<void> {
-    await nextTurn();
+    await new Promise(setImmediate);
     if (this.#remaining.length > 0) await this.#write(interrupted);
   }
 
