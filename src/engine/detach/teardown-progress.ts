@@ -3,7 +3,6 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
 import { updateRecord } from "#engine/update-record.ts";
-import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { reportLeftover } from "./report-leftover.ts";
 
 /** The longest error that a record keeps. */
