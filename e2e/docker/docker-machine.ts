@@ -195,7 +195,7 @@ export class DockerMachine implements AsyncDisposable {
 }
 
 /** Waits until a command succeeds on the machine. */
-export async function waitForCommand(
+async function waitForCommand(
   machine: DockerMachine,
   ...command: [string, ...string[]]
 ): Promise<void> {
