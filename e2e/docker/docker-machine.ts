@@ -193,14 +193,3 @@ export class DockerMachine implements AsyncDisposable {
     await this.#reaper.reap();
   }
 }
-
-/** Waits until a command succeeds on the machine. */
-export async function waitForCommand(
-  machine: DockerMachine,
-  ...command: [string, ...string[]]
-): Promise<void> {
-  await waitUntil(`${command.join(" ")} succeeds`, async () => {
-    await machine.run(...command);
-    return true;
-  });
-}
