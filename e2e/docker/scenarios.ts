@@ -31,6 +31,8 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     for (const network of networks) await fixture.createNetwork(network);
     // Bridges and the plugins' own chains stay from their first use on.
     await Promise.all(networks.map((network) => run(network, network)));
+    const attachment = { network: "red" };
+    await fixture.run({ name: "published", attachment, published: { "80/tcp": "18079" } });
     await fixture.removeAll();
   });
   afterAll(() => fixture?.[Symbol.asyncDispose]());

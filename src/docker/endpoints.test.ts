@@ -179,6 +179,7 @@ test.each([
   [{ "plexus.bandwidth": "fast" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.bandwidth": "ingress=1M,other=2M" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.colour": "red" }, "plexus.colour: there is no such option"],
+  [{ "com.docker.network.endpoint.ifname": "a b" }, "interface name"],
   [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "0.Proto: must be 6, 17 or 132"],
 ])("the options %j are refused", async (Options, problem) => {
   const bench = await benchWithNetwork();
@@ -193,12 +194,40 @@ test.each([
     "--driver-opt plexus.ips: no plugin of network plain has the capability ips",
   ],
   [{ "plexus.bandwidth": "1M" }, "plexus.bandwidth: no plugin"],
-  [{ "com.docker.network.portmap": [{ Proto: 6, Port: 80, HostPort: 80 }] }, "-p: no plugin"],
 ])("what no plugin of the network can do is refused: %j", async (Options, problem) => {
   const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "bridge" }] };
   const bench = await benchWithNetwork({}, list);
   const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options });
   expect(json.Err).toContain(problem);
+});
+
+test("a network that cannot publish ports passes them over and says so: another of the container's may", async () => {
+  const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "macvlan" }] };
+  const bench = await benchWithNetwork({}, list);
+  const published = [{ Proto: 6, Port: 80, HostPort: 8080 }];
+  await bench.createEndpoint("e1", { Options: { "com.docker.network.portmap": published } });
+  expect(lastConf(bench).runtimeConfig).toEqual({});
+  expect(bench.logger.at("warn")).toEqual([
+    "no plugin of network plain has the capability portMappings: it publishes no ports",
+  ]);
+});
+
+test("one of a container's networks publishes its port; another container cannot have it", async () => {
+  const bench = await benchWithNetwork();
+  const network = JSON.stringify({ ...bridgeList, name: "blue" });
+  const generic = { "plexus.network": network };
+  const Options = { "com.docker.network.generic": generic };
+  await bench.done("CreateNetwork", { NetworkID: "n2", Options });
+  const published = [{ Proto: 6, Port: 80, HostPort: 8080 }];
+  const withPort = { Options: { "com.docker.network.portmap": published } };
+  await bench.createEndpoint("e1", withPort);
+  await bench.join("e1", sandbox);
+  for (const id of ["e2", "e3"]) await bench.createEndpoint(id, { ...withPort, NetworkID: "n2" });
+  expect(lastConf(bench).runtimeConfig).toEqual({});
+  expect(await bench.join("e2", sandbox)).toHaveProperty("InterfaceName");
+  await expect(bench.join("e3", "/var/run/docker/netns/other")).rejects.toThrow(
+    "cannot publish port 8080: a container on network red has it",
+  );
 });
 
 test("Join hands over the interface with its routes; the engine names it [M-9.1] [M-9.2] [M-9.3] [M-9.4] [M-9.5] [M-9.6] [M-9.7]", async () => {
