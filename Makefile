@@ -69,9 +69,9 @@ fuzz-shim-%:
 fuzz-%:
 	node e2e/fuzz/main.ts $* --seconds $(FUZZ_SECONDS)
 
-e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (or KUBECONFIG=… for yours)
+e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME=crio: CRI-O; KUBECONFIG=…: yours)
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
-	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
+	PLEXUS_E2E_RUNTIME=$(RUNTIME) vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 
 e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CRI-O the first time, in minutes)
 	@scripts/system-deps.sh cluster

@@ -22,16 +22,20 @@ runroot = "${storage.runRoot}"
 
 /**
  * Where a machine gives root no CAP_SYS_RESOURCE, no process may lower its OOM score, as the kubelet asks
- * for critical pods. containerd has a setting for that.
+ * for critical pods; and a machine need not have control groups for huge pages, which CRI-O limits.
+ * containerd has settings for both.
  */
-export function runcWithoutOomScores({ runc }: CrioTools): string {
+export function lenientRunc({ runc }: CrioTools): string {
   return `#!/bin/sh
-bundle=
+bundle= previous=
 for argument; do
   [ "$previous" != --bundle ] || bundle=$argument
   previous=$argument
 done
-[ -z "$bundle" ] || sed -i 's/"oomScoreAdj":-[0-9]*/"oomScoreAdj":0/' "$bundle/config.json"
+if [ -n "$bundle" ]; then
+  sed -i -z -e 's/"oomScoreAdj": -[0-9]*/"oomScoreAdj": 0/' -e 's/"hugepageLimits": \\[[^]]*]/"hugepageLimits": []/' \\
+    "$bundle/config.json"
+fi
 exec ${runc} "$@"
 `;
 }
@@ -63,12 +67,16 @@ selinux = false
 apparmor_profile = "unconfined"
 drop_infra_ctr = true
 hooks_dir = []
+# CRI-O gives no NET_RAW of itself; the pods of tests ping.
+default_capabilities = ["CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE", "KILL", "NET_RAW"]
 irqbalance_config_restore_file = "disable"
-namespaces_dir = "/run/crio/namespaces"
+namespaces_dir = "/run"
 container_exits_dir = "/run/crio/exits"
 container_attach_socket_dir = "/run/crio/attach"
 pinns_path = "${join(tools.crio, "pinns")}"
 default_runtime = "runc"
+# Its rules would stay on the node.
+disable_hostport_mapping = true
 
 [crio.runtime.runtimes.runc]
 runtime_path = "${runc}"

@@ -6,13 +6,7 @@ import type { NodeRuntime } from "../cluster/kubernetes/runtime.ts";
 import type { Host } from "../cluster/machine/host.ts";
 import type { Command } from "../cluster/machine/run.ts";
 import type { Daemon } from "../support/daemon.ts";
-import {
-  crioConfig,
-  crioSocket,
-  runcWithoutOomScores,
-  storage,
-  storageConfig,
-} from "./crio-config.ts";
+import { crioConfig, crioSocket, lenientRunc, storage, storageConfig } from "./crio-config.ts";
 import type { CrioTools } from "./tools.ts";
 
 /** CRI-O on a host, and calls of its RuntimeService. */
@@ -30,7 +24,7 @@ export class Crio implements NodeRuntime {
   async writeFiles(root: string): Promise<void> {
     this.#root = root;
     const runc = join(root, "runc");
-    await writeFile(runc, runcWithoutOomScores(this.#tools), { mode: 0o755 });
+    await writeFile(runc, lenientRunc(this.#tools), { mode: 0o755 });
     await writeFile(join(root, "crio.conf"), crioConfig(this.#tools, runc));
     await writeFile(join(root, "storage.conf"), storageConfig);
   }

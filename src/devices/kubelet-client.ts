@@ -132,11 +132,15 @@ export class KubeletClient {
 
   async #connect(): Promise<Connection> {
     const socket = await this.#socket();
-    if (this.#connection?.socket !== socket) {
-      const client = await openUnaryClient(this.#socketPath, { maxResponseBytes });
-      this.close();
-      this.#connection = { socket, client, hasGet: true };
+    if (this.#connection?.socket === socket) return this.#connection;
+    const client = await openUnaryClient(this.#socketPath, { maxResponseBytes });
+    // Another call may have connected meanwhile, and be using that connection.
+    if (this.#connection?.socket === socket) {
+      client[Symbol.dispose]();
+      return this.#connection;
     }
+    this.close();
+    this.#connection = { socket, client, hasGet: true };
     return this.#connection;
   }
 

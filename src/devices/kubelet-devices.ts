@@ -39,7 +39,8 @@ export class KubeletDevices implements DeviceSource {
 
   /** @throws CniError 11 when the kubelet does not say in time */
   async devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
-    const containers = await this.#containersOf(lookup);
+    // The API server and the kubelet at once: neither needs the other's answer.
+    const containers = this.#containersOf(lookup);
     try {
       return withSource(await this.#fromKubelet(lookup, containers), apiName);
     } catch (error) {
@@ -59,11 +60,12 @@ export class KubeletDevices implements DeviceSource {
 
   async #fromKubelet(
     { pod, signal }: DeviceLookup,
-    containers: ContainerNames | undefined,
+    containers: Promise<ContainerNames | undefined>,
   ): Promise<DeviceIds> {
-    const isThePod = (candidate: PodResources): boolean =>
-      containers === undefined || hasContainers(candidate, containers);
     const found = await this.#client.find(pod, signal);
+    const names = await containers;
+    const isThePod = (candidate: PodResources): boolean =>
+      names === undefined || hasContainers(candidate, names);
     const own =
       found.find(isThePod) ??
       (found.length === 0
@@ -75,12 +77,13 @@ export class KubeletDevices implements DeviceSource {
 
   async #fromCheckpoint(
     lookup: DeviceLookup,
-    containers: ContainerNames | undefined,
+    containers: Promise<ContainerNames | undefined>,
     reason: NoKubeletSocketError,
   ): Promise<DeviceIds> {
     try {
       const content = await readFile(this.#checkpointPath, "utf8");
-      return devicesFromCheckpoint(content, { uid: lookup.pod.uid, containers });
+      const pod = { uid: lookup.pod.uid, containers: await containers };
+      return devicesFromCheckpoint(content, pod);
     } catch (error) {
       const detail = `${reason.message}, and no checkpoint: ${errorMessage(error)}`;
       throw this.#unavailable(lookup, new Error(detail, { cause: error }));

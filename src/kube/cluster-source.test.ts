@@ -53,6 +53,26 @@ test("getPod() and getNad() answer from the caches, without a request", async ()
   expect(api.seen.slice(requests).filter((each) => !each.query.has("watch"))).toEqual([]);
 });
 
+test("getPodObject() reads the whole pod anew, beside a reading of its metadata, and no other of its name [D-10]", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await start(api);
+  await kube.whenSynced();
+  api.objects.set("pods/default/web", podObject("web"));
+  const identity = { ...web, uid: "uid-of-web" };
+  const [, object] = await Promise.all([
+    kube.source.getPod(identity, {}),
+    kube.source.getPodObject(identity, {}),
+  ]);
+  expect(object).toMatchObject({ spec: { containers: [{ name: "main" }] } });
+  expect(await kube.source.getPodObject({ ...web, uid: "another" }, {})).toBeUndefined();
+  expect(await kube.source.getPodObject({ ...web, name: "none" }, {})).toBeUndefined();
+  expect(
+    api.seen
+      .filter(isGet("pods/web"))
+      .some(({ headers }) => !headers.accept?.includes("PartialObject")),
+  ).toBe(true);
+});
+
 test("the pods' LIST and WATCH ask for metadata of this node's pods only", async () => {
   await using api = await FakeApiServer.start();
   await using kube = await start(api);

@@ -156,7 +156,7 @@ async function nodeRuntime(name: string, tools: Tools): Promise<NodeRuntime> {
  */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const tools = await prepareTools();
-  const { runtime = process.env.PLEXUS_E2E_RUNTIME ?? "containerd" } = options;
+  const { runtime = process.env.PLEXUS_E2E_RUNTIME || "containerd" } = options;
   const directory = await mkdtemp(join(tmpdir(), "plexus-e2e-"));
   const cgroup = basename(directory);
   const reaper = new Reaper({ directory, cgroup });

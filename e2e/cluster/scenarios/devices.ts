@@ -4,16 +4,18 @@ import { chmod, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import type { AttachmentRecord } from "#engine/record.ts";
 import { nad } from "../../support/manifests.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { DevicePlugin } from "./device-plugin.ts";
 import { home, networkStatus } from "./objects.ts";
-import { installManifest, plexusctl, waitForPlexus } from "./plexus.ts";
+import { plexusctl, waitForPlexus } from "./plexus.ts";
 import type { PodOptions, Scene } from "./scene.ts";
 import { isGiven, ownOnly } from "./target.ts";
 
+const inSystem = ["--namespace=kube-system"];
 const resourceName = "plexus.example/link";
 const links = ["dev-a", "dev-b", "dev-c"];
 
@@ -131,12 +133,14 @@ export function deviceScenarios(scene: () => Scene): void {
       await rename(socket, `${socket}.away`);
       try {
         await scene().startPod("by-checkpoint", twoDevices);
-        const shown = await scene().target.inNode(["cat", ...(await recordPaths(scene()))]);
-        expect(shown).toContain("the kubelet's device checkpoint");
+        const { attachments } = await recordOf(scene(), "by-checkpoint");
+        const sources = attachments.flatMap(({ device }) => device?.source ?? []);
+        expect(sources).toEqual(Array(2).fill("the kubelet's device checkpoint"));
         await scene().deletePods("by-checkpoint");
       } finally {
         await rename(`${socket}.away`, socket);
-        await scene().target.apply(await installManifest(scene().target.plexusImage));
+        // To apply the manifest again would leave what it does not know.
+        await scene().target.kubectl(...inSystem, "rollout", "undo", "daemonset/plexus");
         await waitForPlexus(scene().target);
       }
     });
@@ -149,8 +153,7 @@ export function deviceScenarios(scene: () => Scene): void {
     await target.kubectl("apply", ...overlay);
     try {
       await scene().startPod("listed", { networks: "red" });
-      const [record = ""] = await recordPaths(scene());
-      const { containerId } = JSON.parse(await target.inNode(["cat", record])).record;
+      const { containerId } = await recordOf(scene(), "listed");
       const listed = (): Promise<string> => target.inNode(["cat", "/run/plexus/sandboxes.json"]);
       const isListed = async (): Promise<boolean> =>
         (await listed().catch(() => "")).includes(containerId);
@@ -186,9 +189,12 @@ async function addressesOf(scene: Scene): Promise<Record<string, string>> {
   return Object.fromEntries(found.map(([, name, address]) => [name, address]));
 }
 
-async function recordPaths(scene: Scene): Promise<string[]> {
-  const paths = await scene.target.inNode(["sh", "-c", "ls /var/lib/plexus/*.json"]);
-  return paths.trim().split("\n");
+async function recordOf({ target }: Scene, name: string): Promise<AttachmentRecord> {
+  const lines = (await plexusctl(target, "records", "--json")).trim().split("\n");
+  const records = lines.map((line) => JSON.parse(line) as AttachmentRecord);
+  const found = records.find(({ pod }) => pod?.name === name);
+  if (found === undefined) throw new Error(`there is no record of pod ${name}`);
+  return found;
 }
 
 /** deploy/components/device-checkpoint on the DaemonSet that runs. */
@@ -196,7 +202,7 @@ async function mountCheckpoint(scene: Scene): Promise<void> {
   const path = "deploy/components/device-checkpoint/kustomization.yaml";
   const component = parse(await readFile(join(repositoryRoot, path), "utf8"));
   const patch = JSON.stringify(parse(component.patches[0].patch));
-  const daemonSet = ["--namespace=kube-system", "patch", "daemonset", "plexus"];
+  const daemonSet = [...inSystem, "patch", "daemonset", "plexus"];
   await scene.target.kubectl(...daemonSet, "--type=strategic", `--patch=${patch}`);
   await waitForPlexus(scene.target);
 }

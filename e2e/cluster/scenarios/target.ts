@@ -29,3 +29,6 @@ export const isGiven = (process.env.KUBECONFIG ?? "") !== "";
 /** Why some scenarios are left out of a given cluster. */
 export const ownOnly =
   "not run: KUBECONFIG gives a cluster, whose node, control plane and CNI are not for tests to break";
+
+/** CRI-O maps the ports of the node itself: the cluster's network is not asked for any. */
+export const asksForPorts = process.env.PLEXUS_E2E_RUNTIME !== "crio";

@@ -44,9 +44,10 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
 
 /** The library is loaded only by nodes that serve metrics this way. */
 async function ownCertificate(): Promise<{ key: string; cert: string }> {
-  const { generate } = await import("selfsigned");
+  // Its only export in a bundle: esbuild gives CommonJS modules no others.
+  const { default: selfsigned } = await import("selfsigned");
   const name = hostname();
-  const made = await generate([{ name: "commonName", value: name }], {
+  const made = await selfsigned.generate([{ name: "commonName", value: name }], {
     keyType: "ec",
     curve: "P-256",
     algorithm: "sha256",

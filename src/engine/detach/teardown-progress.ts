@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
@@ -68,7 +67,7 @@ export class TeardownProgress {
   }
 
   async #writeSoon(): Promise<void> {
-    await nextTurn();
+    await new Promise(setImmediate);
     if (this.#remaining.length > 0) await this.#write(interrupted);
   }
 

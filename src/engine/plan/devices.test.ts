@@ -104,7 +104,7 @@ test.each(["eth5", "eth0Mvp3", "0000:03:02.8", "vdpa0", "mlx5_core.sf.2"])(
 
 test("DEL, CHECK and GC have the device from the record and ask nobody [D-6]", async () => {
   const kubelet = new FakeDevices().allocate(vf, pci(1));
-  const lab = labWith("sriov", [kubelet]);
+  const lab = labWith("sriov", [kubelet], { config: { checkDelegates: "all" } });
   await lab.add(web);
   expect(lab.records.writes.at(-1)?.record.attachments[1]?.device).toEqual({
     id: pci(1),
