@@ -30,7 +30,7 @@ test("networks may be definitions of a cluster, read as they are when they are a
   );
 });
 
-test("a cluster that refuses the driver is named without its credentials [E-1.4]", async () => {
+test("a cluster that refuses the driver is named without its credentials [M-1.4]", async () => {
   await using server = await FakeApiServer.start();
   server.token = "another";
   const kubeconfig = await server.kubeconfig({ token: "s3cr3t" });
