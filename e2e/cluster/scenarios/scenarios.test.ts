@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
 import { deviceScenarios } from "./devices.ts";
+import { explainScenarios } from "./explain.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
@@ -57,6 +58,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   installScenarios(scene);
   attachScenarios(scene);
   deviceScenarios(scene);
+  explainScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);
