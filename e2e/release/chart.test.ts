@@ -18,6 +18,7 @@ import {
 } from "#daemon/config/testing/manifests.ts";
 import { viewOf } from "#host/host-view.ts";
 import { valuesSchema } from "../../scripts/release/values-schema.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
 import { chartDir, kustomize, renderChart } from "./chart.ts";
 import { releaseTool } from "./tools.ts";
 
@@ -28,7 +29,7 @@ const platforms = (await readdir(join(root, "deploy/overlays"))).filter(
 const crdFile = join(root, "crds/network-attachment-definitions.yaml");
 
 beforeAll(async () => {
-  await releaseTool("helm");
+  await Promise.all([releaseTool("helm"), kubernetesDirectory()]);
 });
 
 test("helm lint finds nothing", async () => {

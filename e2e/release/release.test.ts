@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadManifests, root } from "#daemon/config/testing/manifests.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
 import { nodeBinary } from "../support/paths.ts";
 import { kustomize } from "./chart.ts";
 import { releaseTool } from "./tools.ts";
@@ -26,6 +27,7 @@ async function read(name: string): Promise<string> {
 }
 
 beforeAll(async () => {
+  await Promise.all([releaseTool("helm"), kubernetesDirectory()]);
   out = await mkdtemp(join(tmpdir(), "plexus-release-"));
   await makeRelease(`registry.example.org:5000/plexus:v${version}@${digest}`);
 });
