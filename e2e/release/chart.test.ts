@@ -147,6 +147,21 @@ describe("the chart's values", () => {
     expect(configOf(all)).toMatchObject(config);
   });
 
+  test("place the pods of every DaemonSet, and name the container runtime's socket", async () => {
+    const tolerations = [{ key: "example.org/network", operator: "Exists" }];
+    const placed = { tolerations, nodeSelector: { pool: "a" } };
+    const additions = { agent: { enabled: true }, sandboxes: { enabled: true } };
+    const all = await renderChart({ values: { ...placed, ...additions, platform: "k3s" } });
+    const specs = all.flatMap(({ kind, spec }) => (kind === "DaemonSet" ? spec.template.spec : []));
+    expect(specs).toHaveLength(3);
+    const nodeSelector = { "kubernetes.io/os": "linux", pool: "a" };
+    for (const spec of specs) expect(spec).toMatchObject({ tolerations, nodeSelector });
+    const sockets = specs.map((spec) =>
+      hostPathOf({ ...spec, volumes: spec.volumes ?? [] }, "runtime"),
+    );
+    expect(sockets).toContain("/run/k3s/containerd/containerd.sock");
+  });
+
   test("uninstall from where the primary CNI's configuration is", async () => {
     const config = { primary: { dir: "/srv/primary" } };
     const all = await renderChart({
