@@ -51,6 +51,15 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "release",
+          include: ["e2e/release/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 1_200_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "conformance",
           include: ["e2e/conformance/**/*.test.ts"],
           testTimeout: 120_000,

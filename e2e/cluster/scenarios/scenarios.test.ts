@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
+import { chartScenarios } from "./chart.ts";
 import { deviceScenarios } from "./devices.ts";
 import { explainScenarios } from "./explain.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
@@ -63,6 +64,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   loadScenarios(scene);
   outageScenarios(scene);
   freshNodeScenarios(scene);
+  chartScenarios(scene);
   uninstallScenarios(scene);
 });
 
