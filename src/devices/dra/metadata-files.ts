@@ -39,7 +39,8 @@ export async function deviceFromMetadata(
   if (metadata === undefined || uidOf(metadata) !== wanted.claim.uid) return undefined;
   const key = deviceKey(wanted.device);
   const found = objects(metadata.requests)
-    .filter(({ name }) => name === wanted.device.request)
+    // With the alternative that was chosen, where the request has several: `request/alternative`.
+    .filter(({ name }) => String(name).split("/")[0] === wanted.device.request)
     .flatMap(({ devices }) => objects(devices))
     .find(({ driver, pool, name }) => JSON.stringify([driver, pool, name]) === key);
   return found === undefined ? undefined : networkDevice(found.attributes);
