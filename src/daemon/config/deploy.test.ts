@@ -71,7 +71,7 @@ test("the manifests have the default paths and the default port", () => {
   for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
 });
 
-test("plexusd may read pods, definitions and devices of claims, patch pods' status and record events; nothing more [S-200] [S-201] [D-29]", () => {
+test("plexusd may read pods, definitions and devices of claims, patch pods' status and record events; nothing more [S-200] [S-201] [S-210]", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],

@@ -150,7 +150,7 @@ test.each([
     'ResourceClaim "default/mine", a claim of the pod, is not reserved',
   ],
   ["is not allocated", { isAllocated: false }, "is not allocated"],
-])("a claim that %s is an error that names it [D-25]", async (_, options, message) => {
+])("a claim that %s is an error that names it [D-25] [S-306]", async (_, options, message) => {
   const { api, devices } = await open();
   if (options !== undefined) api.claims = [claimObject("mine", [{ device: "vf-1" }], options)];
   await expect(devices.devicesOf(lookup())).rejects.toMatchObject({
