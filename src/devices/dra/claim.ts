@@ -5,6 +5,8 @@ import type { FieldReader } from "#lib/field-reader.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { PodClaim } from "./pod-claims.ts";
 
+const schedulingGroup = "scheduling.k8s.io";
+
 /** What names a device in the cluster. */
 export interface DeviceName {
   readonly driver: string;
@@ -28,7 +30,7 @@ export interface AllocatedClaim {
 
 /**
  * Reads a ResourceClaim. Devices for administrators, which others may have at the same time, are left out.
- * @throws CniError 6 when it cannot be read, 100 when it is not allocated, or not to this pod
+ * @throws CniError 6 when it cannot be read, 100 when it is not allocated, or neither to this pod nor to its PodGroup
  */
 export function allocatedClaim(object: JsonObject, claim: PodClaim, pod: Pod): AllocatedClaim {
   const subject = `ResourceClaim "${pod.namespace}/${claim.claimName}"`;
@@ -37,8 +39,9 @@ export function allocatedClaim(object: JsonObject, claim: PodClaim, pod: Pod): A
     const metadata = fields.object("metadata");
     const status = fields.object("status");
     const owners = metadata?.objects("ownerReferences") ?? [];
-    if (claim.isOwned && !hasUid(owners, pod)) throw unusable(subject, "was not made for the pod");
-    if (!hasUid(status?.objects("reservedFor") ?? [], pod))
+    if (claim.isOwned && !owners.some(isPodOrGroup(pod, claim)))
+      throw unusable(subject, "was not made for the pod");
+    if (!(status?.objects("reservedFor") ?? []).some(isPodOrGroup(pod, claim)))
       throw unusable(subject, "is not reserved for the pod");
     const allocation = status?.object("allocation");
     if (allocation === undefined) throw unusable(subject, "is not allocated");
@@ -72,8 +75,16 @@ function inOrderOf(requests: readonly string[]): (a: ClaimedDevice, b: ClaimedDe
     Buffer.compare(Buffer.from(a.device), Buffer.from(b.device));
 }
 
-function hasUid(references: readonly FieldReader[], { uid }: Pod): boolean {
-  return references.some((reference) => reference.string("uid") === uid);
+/** Whether an owner or a consumer is the pod, or its PodGroup, of which pods know only the name. */
+function isPodOrGroup({ uid }: Pod, { podGroup }: PodClaim): (reference: FieldReader) => boolean {
+  const isGroup = (reference: FieldReader): boolean =>
+    reference.string("resource") === "podgroups"
+      ? reference.string("apiGroup") === schedulingGroup
+      : reference.string("kind") === "PodGroup" &&
+        reference.string("apiVersion")?.startsWith(`${schedulingGroup}/`) === true;
+  return (reference) =>
+    reference.string("uid") === uid ||
+    (podGroup !== undefined && reference.string("name") === podGroup && isGroup(reference));
 }
 
 function unusable(subject: string, reason: string): CniError {

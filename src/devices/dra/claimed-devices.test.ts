@@ -171,6 +171,37 @@ test("a claim from a template that another pod owns is refused [D-25]", async ()
   ).rejects.toMatchObject({ code: 100, message: expect.stringContaining("not made for the pod") });
 });
 
+test("a claim may be the pod's group's, of that name and kind [D-25]", async () => {
+  const { api, ids } = await open();
+  const claim = claimObject("web-nic-x", [{ device: "vf-2" }]);
+  const group = { name: "gang", uid: "uid-gang" };
+  const reservation = { apiGroup: "scheduling.k8s.io", resource: "podgroups", ...group };
+  const owner = { apiVersion: "scheduling.k8s.io/v1alpha2", kind: "PodGroup", ...group };
+  const withOwner = (each: JsonObject, reservedFor: JsonObject): JsonObject => ({
+    ...claim,
+    metadata: { ...(claim.metadata as JsonObject), ownerReferences: [each] },
+    status: { ...(claim.status as JsonObject), reservedFor: [reservedFor] },
+  });
+  const statuses = [{ name: "nic", resourceClaimName: "web-nic-x" }];
+  const pod = draPod({ spec: templates.slice(0, 1), statuses });
+  const member = (podGroupName: string): JsonObject => ({
+    ...pod,
+    spec: { ...(pod.spec as JsonObject), schedulingGroup: { podGroupName } },
+  });
+  api.claims = [withOwner(owner, reservation)];
+  expect(await ids(member("gang"))).toEqual([pci(2)]);
+  await expect(ids(member("other"))).rejects.toMatchObject({ code: 100 });
+  await expect(ids(pod)).rejects.toMatchObject({ code: 100 });
+  for (const [each, reserved] of [
+    [{ ...owner, kind: "Job" }, reservation],
+    [{ ...owner, apiVersion: "evil.example/v1" }, reservation],
+    [owner, { ...reservation, apiGroup: "evil.example" }],
+  ] as const) {
+    api.claims = [withOwner(each, reserved)];
+    await expect(ids(member("gang"))).rejects.toMatchObject({ code: 100 });
+  }
+});
+
 test("devices are in the order of the pod's claims, of requests, and of names; each once [D-27]", async () => {
   const { api, devices } = await open();
   api.claims = [

@@ -2,6 +2,7 @@ import { readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { FieldReader } from "#lib/field-reader.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** A claim of a pod. */
 export interface PodClaim {
@@ -13,10 +14,12 @@ export interface PodClaim {
   readonly isOwned: boolean;
   /** Which request of the claim has the devices of which extended resource. */
   readonly mappings: readonly RequestMapping[];
+  /** The PodGroup that the pod belongs to, which may have the ResourceClaim in its place. */
+  readonly podGroup?: string;
 }
 
 /** A request of the claim that stands for extended resources. */
-export interface RequestMapping {
+interface RequestMapping {
   readonly resourceName: string;
   readonly requestName: string;
 }
@@ -33,12 +36,15 @@ export function podClaims(pod: JsonObject): readonly PodClaim[] {
   const reading = { subject: "Pod", code: CniErrorCode.DecodingFailure };
   return readDocument(pod, reading, (fields) => {
     const status = fields.object("status");
-    const wanted = fields.object("spec")?.objects("resourceClaims") ?? [];
+    const spec = fields.object("spec");
+    const wanted = spec?.objects("resourceClaims") ?? [];
     if (wanted.length > maxClaims) throw tooMany(wanted.length);
     const generated = generatedClaims(status);
     const claims = wanted.flatMap((claim) => claimOf(claim, generated));
     const extended = status?.object("extendedResourceClaimStatus");
-    return extended === undefined ? claims : [...claims, extendedClaim(extended)];
+    const podGroup = spec?.object("schedulingGroup")?.string("podGroupName");
+    const all = extended === undefined ? claims : [...claims, extendedClaim(extended)];
+    return all.map((claim) => ({ ...claim, ...omitUndefined({ podGroup }) }));
   });
 }
 
