@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
+import { claimScenarios } from "./claims.ts";
 import { deviceScenarios } from "./devices.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
@@ -57,6 +58,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   installScenarios(scene);
   attachScenarios(scene);
   deviceScenarios(scene);
+  claimScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);
