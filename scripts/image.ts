@@ -16,6 +16,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
+import { deployImage } from "./release/image.ts";
 import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from "./root-files.ts";
 
 /**
@@ -28,7 +29,7 @@ const { values } = parseArgs({
   options: {
     version: { type: "string", default: "0.0.0" },
     commit: { type: "string", default: "unknown" },
-    name: { type: "string", default: "localhost/plexus:dev" },
+    name: { type: "string", default: deployImage() },
     standalone: { type: "boolean", default: false },
     rootfs: { type: "string" },
   },

@@ -1,26 +1,17 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { parse } from "yaml";
+import { deployImage } from "./release/image.ts";
+import { plainManifest } from "./release/manifest.ts";
 
 /**
- * Writes deploy/install.yaml: the resources of deploy/base one after the other, for people without
- * kustomize. `--check` only says (by exit code 1) whether it has to be written.
+ * Writes deploy/install.yaml from deploy/base and deploy/image. `--check` only says (by exit code 1)
+ * whether it has to be written.
  */
-const root = new URL("../deploy/", import.meta.url);
-const target = new URL("install.yaml", root);
+const target = new URL("../deploy/install.yaml", import.meta.url);
+const head = "# Made by scripts/install-manifest.ts from deploy/base. Do not edit.\n";
+const text = `${head}${plainManifest("base", deployImage())}`;
 
-function render(): string {
-  const { resources } = parse(read("base/kustomization.yaml")) as { resources: string[] };
-  const head = "# Made by scripts/install-manifest.ts from deploy/base. Do not edit.\n";
-  const parts = resources.map((file) => read(`base/${file}`).trimEnd());
-  return `${head}${parts.join("\n---\n")}\n`;
-}
-
-function read(path: string): string {
-  return readFileSync(new URL(path, root), "utf8");
-}
-
-if (!process.argv.includes("--check")) writeFileSync(target, render());
-else if (readFileSync(target, "utf8") !== render()) {
+if (!process.argv.includes("--check")) writeFileSync(target, text);
+else if (readFileSync(target, "utf8") !== text) {
   process.stderr.write("deploy/install.yaml is stale: run npx node scripts/install-manifest.ts\n");
   process.exitCode = 1;
 }

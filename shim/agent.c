@@ -23,7 +23,7 @@ static void on_sigterm(int number)
 
 _Noreturn static void end(const char *subject, const char *problem)
 {
-	fprintf(stderr, "plexus agent: %s: %s\n", subject, problem);
+	say(2, "plexus agent: %s: %s\n", subject, problem);
 	exit(1);
 }
 
@@ -77,7 +77,7 @@ _Noreturn static void serve(struct call *call, const struct buf *request)
 		call->trouble = "plexusd has ended the conversation";
 		session_with_daemon(call, request);
 		if (call->trouble != last)
-			fprintf(stderr, "plexus agent: %s; connecting again\n", call->trouble);
+			say(2, "plexus agent: %s; connecting again\n", call->trouble);
 		last = call->trouble;
 		if (call->orders)
 			pause_ms = PAUSE_MIN_MS;

@@ -31,18 +31,6 @@ void buf_add(struct buf *b, const void *data, size_t len)
 	b->data[b->len] = '\0';
 }
 
-/* Appends formatted text, cut where it is longer than any path can be. */
-void buf_print(struct buf *b, const char *format, ...)
-{
-	char line[PATH_SIZE];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof line, format, args);
-	va_end(args);
-	buf_add(b, line, strlen(line));
-}
-
 /* Takes bytes off the front. */
 void buf_drop(struct buf *b, size_t len)
 {

@@ -105,14 +105,14 @@ void call_request(struct call *call, struct buf *request)
 		[NETNS_GONE] = "PLEXUS_NETNS=gone", [NETNS_UNKNOWN] = "PLEXUS_NETNS=unknown",
 	};
 	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
-	char started[64];
+	char started[64], digits[NUMBER_SIZE];
 
 	if (*call->netns)
 		f.fields[f.count++] = text(netns[netns_state(call->netns)]);
 	if (call_is(call, "AGENT") && *setting("PLEXUS_AGENT", ""))
 		f.fields[f.count++] = text("PLEXUS_AGENT=once");
 	if (getenv("PLEXUS_TRACE")) {
-		snprintf(started, sizeof started, "PLEXUS_STARTED_US=%lld", (long long)call->started_us);
+		print(started, sizeof started, "PLEXUS_STARTED_US=%s", number(digits, call->started_us).data);
 		f.fields[f.count++] = text(started);
 	}
 	for (char **e = environ; *e; e++) {

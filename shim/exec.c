@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 #include "shim.h"
 
-#define OUTPUT_CAP (4u << 20)
-#define ERRORS_CAP (64u << 10)
+#define OUTPUT_CAP (4 << 20)
+#define ERRORS_CAP (64 << 10)
 #define GRACE_US 2000000 /* for pipes to close after the delegate */
 
 enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES, SIGNALS = PIPES, WATCHED };
@@ -22,7 +22,7 @@ struct delegate {
 };
 
 /* Notes how the delegate ended. */
-__attribute__((format(printf, 4, 5)))
+FORMAT(4, 5)
 static void set_outcome(struct exec_result *r, const char *outcome, int code, const char *format, ...)
 {
 	va_list args;
@@ -30,7 +30,7 @@ static void set_outcome(struct exec_result *r, const char *outcome, int code, co
 	r->outcome = outcome;
 	r->code = code;
 	va_start(args, format);
-	vsnprintf(r->message, sizeof r->message, format, args);
+	print_args(r->message, sizeof r->message, format, &args);
 	va_end(args);
 }
 
@@ -112,7 +112,7 @@ static void enforce_limits(struct delegate *d, bool late)
 	if (late)
 		set_outcome(d->result, "timeout", 0, "still running after %d ms; killed", d->timeout_ms);
 	else if (d->result->output.len > OUTPUT_CAP)
-		set_outcome(d->result, "overflow", 0, "stdout passed %u MiB; killed", OUTPUT_CAP >> 20);
+		set_outcome(d->result, "overflow", 0, "stdout passed %d MiB; killed", OUTPUT_CAP >> 20);
 	else
 		return;
 	kill_group(d);

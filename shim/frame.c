@@ -8,11 +8,6 @@ struct field text(const char *s)
 	return (struct field){ (char *)s, strlen(s) };
 }
 
-struct field number(char digits[NUMBER_SIZE], int64_t n)
-{
-	return (struct field){ digits, (size_t)snprintf(digits, NUMBER_SIZE, "%lld", (long long)n) };
-}
-
 struct field content(const struct buf *b)
 {
 	return (struct field){ b->data, b->len };

@@ -62,11 +62,11 @@ static int lock_node(struct call *call, char path[PATH_SIZE], int how)
 {
 	int fd;
 
-	snprintf(path, PATH_SIZE, "%s/.gc.lock", call->state_dir);
+	print(path, PATH_SIZE, "%s/.gc.lock", call->state_dir);
 	fd = lock(call, path, how, "node");
 	if (fd >= 0)
 		return fd;
-	snprintf(path, PATH_SIZE, "%s", call->state_dir);
+	print(path, PATH_SIZE, "%s", call->state_dir);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		fail(call, CNI_IO_FAILURE, "cannot lock %s: %s", path, errno_text(errno));
@@ -97,7 +97,7 @@ static void await_stragglers(struct call *call)
 {
 	char again[64];
 
-	snprintf(again, sizeof again, "/proc/self/fd/%d", call->lock);
+	print(again, sizeof again, "/proc/self/fd/%d", call->lock);
 	call->inherited_lock = open(again, O_RDWR | O_CLOEXEC);
 	if (is_held(call->inherited_lock, setting_ms("PLEXUS_STRAGGLER_MS", 10000))) {
 		stragglers_end(call->lock);
@@ -120,7 +120,7 @@ void lock_take(struct call *call)
 	fd = lock_node(call, node, gc ? LOCK_EX : LOCK_SH);
 	if (gc)
 		return;
-	snprintf(sandbox, sizeof sandbox, "%s/%s.lock", call->state_dir, call->container_id);
+	print(sandbox, sizeof sandbox, "%s/%s.lock", call->state_dir, call->container_id);
 	call->lock = lock(call, sandbox, LOCK_EX, "sandbox");
 	if (call->lock < 0) {
 		wait_for(call, fd, LOCK_EX, node, "node");

@@ -3,7 +3,7 @@
  * engine's orders. It decides nothing but what to do when there is no engine. */
 #include "shim.h"
 
-#define STDIN_CAP (8u << 20)
+#define STDIN_CAP (8 << 20)
 #define VERSION_STDIN_MS 500
 #define STATUS_WAIT_MS 5000
 #define VERSIONS(to) "0.1.0" to "0.2.0" to "0.3.0" to "0.3.1" to "0.4.0" to "1.0.0" to "1.1.0"
@@ -14,7 +14,7 @@ static void read_conf(struct call *call)
 		fail(call, CNI_IO_FAILURE, "cannot read stdin: %s", errno_text(errno));
 	call_find_version(call, call->conf.data);
 	if (call->conf.len > STDIN_CAP)
-		fail(call, CNI_IO_FAILURE, "stdin holds more than %u MiB", STDIN_CAP >> 20);
+		fail(call, CNI_IO_FAILURE, "stdin holds more than %d MiB", STDIN_CAP >> 20);
 }
 
 /* How long to wait for an engine. A pod cannot start without one, and a CHECK that fails may end a pod; a
@@ -93,21 +93,19 @@ int main(int argc, char **argv)
 	call_init(&call);
 	spawn_prepare(&call);
 	if (argc > 1 && !strcmp(argv[1], "--version")) {
-		puts("plexus " PLEXUS_VERSION " (" PLEXUS_COMMIT ")");
-		return fflush(stdout) ? 1 : 0;
+		return say(1, "plexus %s (%s)\n", PLEXUS_VERSION, PLEXUS_COMMIT) ? 1 : 0;
 	}
 	if (argc > 1 && !strcmp(argv[1], "agent"))
 		agent(&call, argv + 2);
 	if (!*call.command) {
-		fputs("plexus " PLEXUS_VERSION ": attaches pods to several networks\n"
-		      "CNI protocol versions supported: " VERSIONS(", ") "\n", stderr);
+		say(2, "plexus %s: attaches pods to several networks\n"
+		    "CNI protocol versions supported: " VERSIONS(", ") "\n", PLEXUS_VERSION);
 		return 0;
 	}
 	read_conf(&call);
 	if (call_is(&call, "VERSION")) {
-		printf("{\"cniVersion\":\"%s\",\"supportedVersions\":[\"" VERSIONS("\",\"") "\"]}\n",
-		       call.cni_version);
-		return fflush(stdout) ? 1 : 0;
+		return say(1, "{\"cniVersion\":\"%s\",\"supportedVersions\":[\"" VERSIONS("\",\"") "\"]}\n",
+			   call.cni_version) ? 1 : 0;
 	}
 	call_check(&call);
 	lock_take(&call);

@@ -7,7 +7,7 @@ static int remove_file(const char *format, const char *name)
 {
 	char path[PATH_SIZE];
 
-	snprintf(path, sizeof path, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR), name);
+	print(path, sizeof path, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR), name);
 	return unlink(path) && errno != ENOENT && errno != ENOTDIR ? errno : 0;
 }
 
@@ -21,7 +21,7 @@ int forget_order(const struct call *call, const struct frame *f)
 
 	if (call_attaches(call) || !is_container_id(id))
 		return EPERM;
-	snprintf(part, sizeof part, "-%s-", id);
+	print(part, sizeof part, "-%s-", id);
 	for (int i = 1; i < f->count; i++)
 		if (strchr(f->fields[i].data, '/') || !strstr(f->fields[i].data, part))
 			return EPERM;

@@ -31,11 +31,11 @@ static void answer_netlink(struct call *call, const struct frame *f, struct buf 
 {
 	struct buf reply = { 0 };
 	const char *message, *stage;
-	char error[NUMBER_SIZE];
+	char code[NUMBER_SIZE];
+	int error = netlink_order(call, f, &reply, &message, &stage);
 
-	number(error, netlink_order(call, f, &reply, &message, &stage));
 	frame_write(answer, FRAME_NETLINK_RESULT, (struct field[]){
-		text(error), content(&reply), text(message), text(stage) }, 4);
+		number(code, error), content(&reply), text(message), text(stage) }, 4);
 	buf_free(&reply);
 }
 

@@ -54,14 +54,17 @@ size_t plan_step(const struct plan *plan, size_t at, struct frame *step)
 static size_t plan_end(const struct plan *plan, size_t start, size_t at)
 {
 	const struct buf *bytes = &plan->bytes;
-	char digits[NUMBER_SIZE], crc[9];
+	char digits[NUMBER_SIZE], crc[9] = "";
 	struct buf end = { 0 };
+	uint32_t sum;
 	struct frame record;
 	ssize_t size = frame_parse(bytes->data + at, bytes->len - at, &record);
 
 	if (size > 0 && record.type == FRAME_RECORD)
 		at += (size_t)size;
-	snprintf(crc, sizeof crc, "%08x", crc32(bytes->data + start, at - start));
+	sum = crc32(bytes->data + start, at - start);
+	for (int i = 7; i >= 0; i--, sum >>= 4)
+		crc[i] = "0123456789abcdef"[sum & 15];
 	frame_write(&end, FRAME_PLAN_END, (struct field[]){ number(digits, plan->steps), text(crc) }, 2);
 	if (bytes->len - at < end.len || memcmp(bytes->data + at, end.data, end.len))
 		at = 0;

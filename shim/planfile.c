@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The files of an attachment in the state directory, of which the shim needs the plan only. */
+#include <stdio.h> /* rename */
 #include "shim.h"
 
 #define PLAN_CAP (64u << 20)
@@ -16,8 +17,8 @@ void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]
 {
 	char name[NAME_MAX + 1];
 
-	snprintf(name, sizeof name, format, call->container_id, call->ifname);
-	snprintf(path, PATH_SIZE, "%s/%s", call->state_dir, name);
+	print(name, sizeof name, format, call->container_id, call->ifname);
+	print(path, PATH_SIZE, "%s/%s", call->state_dir, name);
 }
 
 /* Reads and checks a plan that nobody but root can have written. Returns what is wrong with it, NULL when

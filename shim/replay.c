@@ -2,6 +2,8 @@
  * A complete DEL with no engine, from the teardown plan that was written before anything was attached. */
 #include "shim.h"
 
+#define FAILURE_MAX 300 /* bytes of what a delegate says that an error repeats */
+
 /* Runs one step. Returns true when it is done; else appends why not. Delegates print it on stdout. */
 static bool run_step(struct call *call, struct frame *step, int timeout_ms, struct buf *failures)
 {
@@ -20,7 +22,8 @@ static bool run_step(struct call *call, struct frame *step, int timeout_ms, stru
 		text = r->output.data;
 	else if (r->errors.len)
 		text = r->errors.data;
-	buf_print(failures, "%s%s: %.300s", failures->len ? "; " : "", step->fields[EXEC_TYPE].data, text);
+	buf_print(failures, "%s%s: %.*s", failures->len ? "; " : "", step->fields[EXEC_TYPE].data,
+		  FAILURE_MAX, text);
 	return false;
 }
 

@@ -31,7 +31,7 @@ static bool has_cni_variables(const struct frame *order, char message[PATH_SIZE]
 		entry = order->fields[i];
 		if (!strncmp(entry.data, "CNI_", 4) && is_text(entry) && strchr(entry.data, '='))
 			continue;
-		snprintf(message, PATH_SIZE, "environment entry %d is not CNI_NAME=VALUE", i - EXEC_ENV + 1);
+		print(message, PATH_SIZE, "environment entry %d is not CNI_NAME=VALUE", i - EXEC_ENV + 1);
 		return false;
 	}
 	return true;
@@ -70,11 +70,11 @@ bool order_allowed(const struct call *call, const struct frame *order, char mess
 	if (!has_cni_variables(order, message))
 		return false;
 	if (!may_order(call, command))
-		snprintf(message, PATH_SIZE, "CNI_COMMAND=%s cannot be part of %s", command, call->command);
+		print(message, PATH_SIZE, "CNI_COMMAND=%s cannot be part of %s", command, call->command);
 	else if (!is_own && !is_version && (call_attaches(call) || strcmp(command, "DEL")))
-		snprintf(message, PATH_SIZE, "CNI_CONTAINERID=%s is another container than this call's", id);
+		print(message, PATH_SIZE, "CNI_CONTAINERID=%s is another container than this call's", id);
 	else if (!is_netns_allowed(call, is_own || call_attaches(call), netns))
-		snprintf(message, PATH_SIZE, "CNI_NETNS=%s is %s", netns, is_own || call_attaches(call)
+		print(message, PATH_SIZE, "CNI_NETNS=%s is %s", netns, is_own || call_attaches(call)
 			 ? "another network namespace than this call's, or the runtime's own"
 			 : "no network namespace, or the runtime's own");
 	else

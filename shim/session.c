@@ -66,8 +66,8 @@ enum session_end session_with_daemon(struct call *call, const struct buf *reques
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (strlen(path) >= sizeof to.sun_path)
-		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %zu bytes",
-		     sizeof to.sun_path - 1);
+		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes",
+		     (int)sizeof to.sun_path - 1);
 	strcpy(to.sun_path, path);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* full backlog: EAGAIN */
 	if (connect(fd, (struct sockaddr *)&to, sizeof to)) {

@@ -16,7 +16,6 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -88,13 +87,21 @@ struct nlmsghdr;
 /* buf.c */
 void buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, const void *data, size_t len);
-void buf_print(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_drop(struct buf *b, size_t len);
 void buf_free(struct buf *b);
 
+/* text.c */
+#define FORMAT(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
+struct field number(char digits[NUMBER_SIZE], int64_t n);
+size_t print_args(char *to, size_t size, const char *format, va_list *args) FORMAT(3, 0);
+void print(char *to, size_t size, const char *format, ...) FORMAT(3, 4);
+void buf_print(struct buf *b, const char *format, ...) FORMAT(2, 3);
+int say(int fd, const char *format, ...) FORMAT(2, 3);
+size_t utf8_length(const char *s);
+void buf_json(struct buf *b, const char *text);
+
 /* frame.c */
 struct field text(const char *s);
-struct field number(char digits[NUMBER_SIZE], int64_t n);
 struct field content(const struct buf *b);
 bool is_text(struct field f);
 bool field_is(struct field f, const char *s);
@@ -124,9 +131,7 @@ void call_request(struct call *call, struct buf *request);
 
 /* fail.c */
 const char *errno_text(int error);
-size_t utf8_length(const char *s);
-_Noreturn void fail(struct call *call, enum cni_error code, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+_Noreturn void fail(struct call *call, enum cni_error code, const char *format, ...) FORMAT(3, 4);
 
 /* lock.c */
 void lock_take(struct call *call);

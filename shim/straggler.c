@@ -27,7 +27,7 @@ static bool is_straggler(pid_t pid, pid_t group, const struct stat *lock)
 
 	if (getpgid(pid) != group)
 		return false;
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, DELEGATE_LOCK);
+	print(path, sizeof path, "/proc/%d/fd/%d", (int)pid, DELEGATE_LOCK);
 	return !stat(path, &file) && file.st_dev == lock->st_dev && file.st_ino == lock->st_ino;
 }
 

@@ -28,7 +28,7 @@ static bool is_roots(const char *path, size_t dir, mode_t type)
 		if (len && !path[len])
 			return true;
 		len += 1 + strcspn(path + len + 1, "/");
-		snprintf(part, sizeof part, "%.*s", (int)len, path);
+		print(part, sizeof part, "%.*s", (int)len, path);
 	}
 }
 
@@ -89,7 +89,7 @@ static void append(const struct call *call, const char *path, bool untrusted, st
 	buf_add(list, "", 0);
 	for (; *path; path += len + (path[len] == ':')) {
 		len = strcspn(path, ":");
-		snprintf(dir, sizeof dir, "%.*s", (int)len, path);
+		print(dir, sizeof dir, "%.*s", (int)len, path);
 		if (len == 0 || len >= PATH_MAX || list_has(list->data, ":", dir, len) ||
 		    !(untrusted || is_trusted(call, dir, len, S_IFDIR)))
 			continue;
@@ -123,16 +123,16 @@ static const char *find_in(const struct call *call, const char *type, const stru
 	struct stat file;
 	size_t len;
 
-	snprintf(message, PATH_SIZE, "no plugin \"%s\" in \"%s\"", type, list->data);
+	print(message, PATH_SIZE, "no plugin \"%s\" in \"%s\"", type, list->data);
 	for (const char *dir = list->data; *dir; dir += len + (dir[len] == ':')) {
 		len = strcspn(dir, ":");
-		snprintf(path, PATH_SIZE, "%.*s/%s", (int)len, dir, type);
+		print(path, PATH_SIZE, "%.*s/%s", (int)len, dir, type);
 		if (stat(path, &file) || !S_ISREG(file.st_mode))
 			continue;
 		if (is_trusted(call, path, len, S_IFREG))
 			return "found";
 		if (!strcmp(outcome, "missing"))
-			snprintf(message, PATH_SIZE, "directory %.*s of plugin \"%s\" is not trusted: it is not in "
+			print(message, PATH_SIZE, "directory %.*s of plugin \"%s\" is not trusted: it is not in "
 				 "the runtime's CNI_PATH; %s must list it, and all of its path must be root's, "
 				 "writable by root alone and without links", (int)len, dir, type,
 				 setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS));
@@ -150,7 +150,7 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 	struct buf list = { 0 };
 
 	if (!*name || !is_text(type) || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, "..")) {
-		snprintf(message, PATH_SIZE, "plugin type \"%s\" is not a plain file name", name);
+		print(message, PATH_SIZE, "plugin type \"%s\" is not a plain file name", name);
 		return "refused";
 	}
 	search_path(call, search, &list);

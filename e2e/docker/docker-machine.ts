@@ -10,7 +10,6 @@ import { Reaper } from "../cluster/machine/reaper.ts";
 import type { Daemon } from "../support/daemon.ts";
 import { type HostState, type HostStateKind, readHostState } from "../support/host-state.ts";
 import { cniPluginDir, distPath, nodeBinary } from "../support/paths.ts";
-import { waitUntil } from "../support/wait.ts";
 import { type EngineBuild, engineBuild } from "./engines.ts";
 
 /** The address of the world outside of the machine, and the machine's own in that network. */
@@ -145,7 +144,6 @@ export class DockerMachine implements AsyncDisposable {
       ...(liveRestore ? ["--live-restore"] : []),
     ]);
     this.#engine = engine;
-    await engine.waitUntil("dockerd serves", () => engine.log.includes("API listen on"));
   }
 
   /** Ends dockerd: SIGTERM lets it stop its containers, SIGKILL does not. */
@@ -165,7 +163,6 @@ export class DockerMachine implements AsyncDisposable {
       ...["--reconcile-seconds", "1", "--log-level", "debug"],
     ]);
     this.#driver = driver;
-    await driver.waitUntil("the driver serves", () => driver.log.includes("driver serves"));
   }
 
   async stopDriver(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
@@ -192,15 +189,4 @@ export class DockerMachine implements AsyncDisposable {
     await this.#host.kill();
     await this.#reaper.reap();
   }
-}
-
-/** Waits until a command succeeds on the machine. */
-export async function waitForCommand(
-  machine: DockerMachine,
-  ...command: [string, ...string[]]
-): Promise<void> {
-  await waitUntil(`${command.join(" ")} succeeds`, async () => {
-    await machine.run(...command);
-    return true;
-  });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { HostState } from "../support/host-state.ts";
 import { distPath } from "../support/paths.ts";
@@ -31,6 +32,8 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     for (const network of networks) await fixture.createNetwork(network);
     // Bridges and the plugins' own chains stay from their first use on.
     await Promise.all(networks.map((network) => run(network, network)));
+    const attachment = { network: "red" };
+    await fixture.run({ name: "published", attachment, published: { "80/tcp": "18079" } });
     await fixture.removeAll();
   });
   afterAll(() => fixture?.[Symbol.asyncDispose]());
@@ -248,12 +251,16 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
   test("the driver serves as a managed plugin", async () => {
     const { machine } = fixture;
     await machine.docker("plugin", "create", "managed", distPath("docker-plugin"));
-    await machine.docker("plugin", "set", "managed", `networks.source=${machine.manifestsDir}`);
+    const settings = [`networks.source=${machine.manifestsDir}`, "args=--reconcile-seconds 1"];
+    await machine.docker("plugin", "set", "managed", ...settings);
     await machine.docker("plugin", "enable", "managed");
     await fixture.createNetwork("red", { name: "managed", driver: "managed:latest" });
     const [one, two] = await runPair("managed");
     expect(await pings(one, two.getIpAddress("managed"))).toBe(true);
     expect(await pings(one, outside.address)).toBe(true);
+    // Long enough for a driver that does not see containers' namespaces to take them for gone.
+    await sleep(4000);
+    expect(await pings(one, two.getIpAddress("managed"))).toBe(true);
     await fixture.expectNothingLeft(before);
     await fixture.docker.getNetwork("managed").remove();
     await machine.docker("plugin", "disable", "managed");

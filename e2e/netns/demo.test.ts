@@ -43,7 +43,7 @@ test("make demo attaches two pods to three networks, pings over each and leaves 
   );
   expect(stdout).toMatch(/192\.168\.50\.10\/24[\s\S]*"name": "demo\/lab"/);
   expect(stdout).toMatch(
-    /address leases +0 +4 +0 +as before[\s\S]*attachment records +0 +4 +0 +as before/,
+    /address leases +0 +4 +0 +as before[\s\S]*attachment records +0 +2 +0 +as before/,
   );
   expect(stdout).toMatch(/ Nothing is left\.$/);
   expect(existsSync(dir)).toBe(false);

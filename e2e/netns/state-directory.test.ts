@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { errorOf } from "../support/cni-call.ts";
 import type { PlexusNode } from "../support/plexus-node.ts";
 import { scriptedTest as test } from "../support/test.ts";
+import { waitUntil } from "../support/wait.ts";
 
 test.beforeAll(async ({ idleNode: { lab, stateDir } }) => {
   await lab.run("mkdir", "-p", stateDir);
@@ -48,7 +49,11 @@ test("with a read-only state directory ADD is refused and DEL detaches but canno
   const attached = await node.pod("attached", { networks: "alpha" });
   await attached.mustAdd();
   await plugins.clear();
-  await node.lab.run("mount", "-o", "remount,ro", node.stateDir);
+  // Records are open until they are durable, for half a second; such a file system stays writable.
+  await waitUntil("the state directory can be made read-only", async () => {
+    await node.lab.run("mount", "-o", "remount,ro", node.stateDir);
+    return true;
+  });
   const errors = [errorOf(await pod.add()), errorOf(await attached.del())];
   await node.lab.run("mount", "-o", "remount,rw", node.stateDir);
   for (const error of errors) {

@@ -62,7 +62,7 @@ export const specifications: readonly Specification[] = [
     introduction:
       "libnetwork's description of the protocol between Docker Engine and a remote network driver, in " +
       "its order. What only newer engines have is marked so. An identifier names the section.",
-    prefix: "E-",
+    prefix: "M-",
     requirements: "docs/requirements-docker.json",
     page: "docs/conformance-docker.md",
   },

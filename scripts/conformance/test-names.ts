@@ -20,7 +20,7 @@ export interface ProvingTest {
   readonly ids: readonly string[];
 }
 
-const identifier = /\[([RNE]-[^\]\s]+|D-\d+|S-\d{3})\]/g;
+const identifier = /\[([RNM]-[^\]\s]+|D-\d+|S-\d{3})\]/g;
 
 /** Identifiers of whatever list, which names carry at their end. */
 const anyIdentifier = /\[[A-Z]-[^\]\s]+\]/g;

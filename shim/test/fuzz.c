@@ -2,6 +2,7 @@
  * Feeds bytes to everything that parses what others wrote. Built twice: FUZZ_PLAN wraps the bytes
  * as the steps of a plan whose checksum is right, so that the fuzzer gets past it. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <linux/netlink.h>
 #include "../shim.h"

@@ -107,6 +107,24 @@ static void test_utf8(void)
 	}
 }
 
+static void test_text(void)
+{
+	char digits[NUMBER_SIZE], small[8];
+	struct buf line = { 0 };
+
+	assert(!strcmp(number(digits, INT64_MIN).data, "-9223372036854775808") && number(digits, 0).len == 1);
+	buf_print(&line, "%s, %d and %.*s%s|%.*s.", "one", INT_MIN, 2, "three", "", 9, "4");
+	assert(!strcmp(line.data, "one, -2147483648 and th|4.") && line.len == strlen(line.data));
+	print(small, sizeof small, "%s%d", "1234", 56789);
+	assert(!strcmp(small, "1234567"));
+	print(small, sizeof small, "%s", "");
+	assert(!*small);
+	line.len = 0;
+	buf_json(&line, "\"a\\\n\xff\xc3\xa9");
+	assert(!strcmp(line.data, "\\\"a\\\\ \\ufffd\xc3\xa9"));
+	buf_free(&line);
+}
+
 static void test_version(void)
 {
 	static struct call call = { .cni_version = "1.1.0" };
@@ -170,7 +188,7 @@ static bool allowed(const char *command, const char *id, const char *netns, cons
 	static const char *const names[] = { "COMMAND", "CONTAINERID", "NETNS" };
 
 	for (int i = 0; i < 3; i++) {
-		snprintf(variables[i], sizeof variables[i], "CNI_%s=%s", names[i], list[i]);
+		print(variables[i], sizeof variables[i], "CNI_%s=%s", names[i], list[i]);
 		order.fields[order.count++] = text(variables[i]);
 	}
 	if (entry)
@@ -195,6 +213,7 @@ int main(void)
 	test_malformed();
 	test_numbers();
 	test_utf8();
+	test_text();
 	test_version();
 	test_netlink_chain();
 	test_netlink_reads();

@@ -32,7 +32,7 @@ function lastConf(bench: DriverBench) {
   return { plugins: conf.delegates[0]?.plugins ?? [], runtimeConfig: conf.runtimeConfig };
 }
 
-test("an endpoint is attached in a namespace of its own and answered with what the kernel has [E-6.1] [E-6.2] [E-6.3] [E-6.7]", async () => {
+test("an endpoint is attached in a namespace of its own and answered with what the kernel has [M-6.1] [M-6.2] [M-6.3] [M-6.7]", async () => {
   const bench = await benchWithNetwork();
   const answer = await bench.createEndpoint("e1", {
     Options: {
@@ -46,7 +46,7 @@ test("an endpoint is attached in a namespace of its own and answered with what t
   expect(bench.machine.calls).toEqual([`ADD e1 in ${staging} as eth0`]);
 });
 
-test("both families are answered, and an address whose subnet has no route without its subnet [E-6.7]", async () => {
+test("both families are answered, and an address whose subnet has no route without its subnet [M-6.7]", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = {
     addresses: ["10.1.0.5/24", "fd00::5/64"],
@@ -68,7 +68,7 @@ test("both families are answered, and an address whose subnet has no route witho
   });
 });
 
-test("an interface may be null, and have a MAC alone [E-6.3] [E-6.7]", async () => {
+test("an interface may be null, and have a MAC alone [M-6.3] [M-6.7]", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = { addresses: [], routes: [] };
   const answer = await bench.createEndpoint("e1", { Interface: null, Options: null });
@@ -81,7 +81,7 @@ test("the MAC of an ipvlan interface, which is its device's, is not answered", a
   expect(await bench.createEndpoint("e1")).toEqual({ Address: "10.1.0.5/24" });
 });
 
-test("addresses that Docker's IPAM has chosen are given to the plugin, with its gateways and the network's routes [E-4.6] [E-6.4] [E-6.5] [E-6.8]", async () => {
+test("addresses that Docker's IPAM has chosen are given to the plugin, with its gateways and the network's routes [M-4.6] [M-6.4] [M-6.5] [M-6.8]", async () => {
   const bench = await benchWithNetwork({
     IPv4Data: [
       { AddressSpace: "LocalDefault", Pool: "10.2.0.0/24", Gateway: "10.2.0.1/24" },
@@ -110,7 +110,7 @@ test("addresses that Docker's IPAM has chosen are given to the plugin, with its 
   });
 });
 
-test("a network without IPAM gets Docker's addresses with a default route by each gateway [E-4.6]", async () => {
+test("a network without IPAM gets Docker's addresses with a default route by each gateway [M-4.6]", async () => {
   const list = { cniVersion: "1.0.0", name: "l2", plugins: [{ type: "macvlan", ipam: {} }] };
   const bench = await benchWithNetwork(
     { IPv4Data: [{ Pool: "10.1.0.0/24", Gateway: "10.1.0.1" }] },
@@ -129,7 +129,7 @@ test("a network that reaches its own subnet by a gateway is refused with Docker'
   expect(await bench.machine.names()).toEqual([]);
 });
 
-test("a MAC that the request brings goes to a plugin that takes one, and is not answered [E-6.6] [E-6.8]", async () => {
+test("a MAC that the request brings goes to a plugin that takes one, and is not answered [M-6.6] [M-6.8]", async () => {
   const bench = await benchWithNetwork();
   const Interface = { MacAddress: "02:00:00:00:00:77" };
   expect(await bench.createEndpoint("e1", { Interface })).toEqual({ Address: "10.1.0.5/24" });
@@ -179,6 +179,7 @@ test.each([
   [{ "plexus.bandwidth": "fast" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.bandwidth": "ingress=1M,other=2M" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.colour": "red" }, "plexus.colour: there is no such option"],
+  [{ "com.docker.network.endpoint.ifname": "a b" }, "interface name"],
   [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "0.Proto: must be 6, 17 or 132"],
 ])("the options %j are refused", async (Options, problem) => {
   const bench = await benchWithNetwork();
@@ -193,7 +194,6 @@ test.each([
     "--driver-opt plexus.ips: no plugin of network plain has the capability ips",
   ],
   [{ "plexus.bandwidth": "1M" }, "plexus.bandwidth: no plugin"],
-  [{ "com.docker.network.portmap": [{ Proto: 6, Port: 80, HostPort: 80 }] }, "-p: no plugin"],
 ])("what no plugin of the network can do is refused: %j", async (Options, problem) => {
   const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "bridge" }] };
   const bench = await benchWithNetwork({}, list);
@@ -201,7 +201,36 @@ test.each([
   expect(json.Err).toContain(problem);
 });
 
-test("Join hands over the interface with its routes; the engine names it [E-9.1] [E-9.2] [E-9.3] [E-9.4] [E-9.5] [E-9.6] [E-9.7]", async () => {
+test("a network that cannot publish ports passes them over and says so: another of the container's may", async () => {
+  const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "macvlan" }] };
+  const bench = await benchWithNetwork({}, list);
+  const published = [{ Proto: 6, Port: 80, HostPort: 8080 }];
+  await bench.createEndpoint("e1", { Options: { "com.docker.network.portmap": published } });
+  expect(lastConf(bench).runtimeConfig).toEqual({});
+  expect(bench.logger.at("warn")).toEqual([
+    "no plugin of network plain has the capability portMappings: it publishes no ports",
+  ]);
+});
+
+test("one of a container's networks publishes its port; another container cannot have it", async () => {
+  const bench = await benchWithNetwork();
+  const network = JSON.stringify({ ...bridgeList, name: "blue" });
+  const generic = { "plexus.network": network };
+  const Options = { "com.docker.network.generic": generic };
+  await bench.done("CreateNetwork", { NetworkID: "n2", Options });
+  const published = [{ Proto: 6, Port: 80, HostPort: 8080 }];
+  const withPort = { Options: { "com.docker.network.portmap": published } };
+  await bench.createEndpoint("e1", withPort);
+  await bench.join("e1", sandbox);
+  for (const id of ["e2", "e3"]) await bench.createEndpoint(id, { ...withPort, NetworkID: "n2" });
+  expect(lastConf(bench).runtimeConfig).toEqual({});
+  expect(await bench.join("e2", sandbox)).toHaveProperty("InterfaceName");
+  await expect(bench.join("e3", "/var/run/docker/netns/other")).rejects.toThrow(
+    "cannot publish port 8080: a container on network red has it",
+  );
+});
+
+test("Join hands over the interface with its routes; the engine names it [M-9.1] [M-9.2] [M-9.3] [M-9.4] [M-9.5] [M-9.6] [M-9.7]", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = {
     addresses: ["10.1.0.5/24", "fd00::5/64"],
@@ -231,7 +260,7 @@ test("Join hands over the interface with its routes; the engine names it [E-9.1]
   expect(await bench.machine.names()).toEqual([]);
 });
 
-test("a gateway outside of all subnets gets a route of its own [E-9.7]", async () => {
+test("a gateway outside of all subnets gets a route of its own [M-9.7]", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = {
     addresses: ["10.1.0.5/32"],
@@ -247,7 +276,7 @@ test("a gateway outside of all subnets gets a route of its own [E-9.7]", async (
 test.each([
   ["plexus.gateway=none", { options: { "plexus.gateway": "none" } }, true],
   ["plexus.gateway=docker", { options: { "plexus.gateway": "docker" } }, false],
-] as const)("with %s there is no gateway [E-9.8]", async (_option, extra, disables) => {
+] as const)("with %s there is no gateway [M-9.8]", async (_option, extra, disables) => {
   const bench = await benchWithNetwork(extra);
   await bench.createEndpoint("e1");
   const answer = await bench.join("e1", sandbox);
@@ -255,7 +284,7 @@ test.each([
   expect(answer).not.toHaveProperty("Gateway");
 });
 
-test("an internal network has no gateway [E-9.8]", async () => {
+test("an internal network has no gateway [M-9.8]", async () => {
   const bench = await startBench();
   await bench.done("CreateNetwork", {
     NetworkID: "n1",
@@ -270,7 +299,7 @@ test("an internal network has no gateway [E-9.8]", async () => {
   expect(answer).not.toHaveProperty("Gateway");
 });
 
-test("the name that the user wants is passed on with the prefix of the network [E-13.5]", async () => {
+test("the name that the user wants is passed on with the prefix of the network [M-13.5]", async () => {
   const bench = await benchWithNetwork({ options: { "plexus.ifprefix": "net" } });
   await bench.createEndpoint("e1", {
     Options: { "com.docker.network.endpoint.ifname": "lan0" },
@@ -280,7 +309,7 @@ test("the name that the user wants is passed on with the prefix of the network [
   });
 });
 
-test("EndpointOperInfo says what the endpoint is [E-7.1]", async () => {
+test("EndpointOperInfo says what the endpoint is [M-7.1]", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   expect(await bench.done("EndpointOperInfo", key)).toMatchObject({
@@ -290,7 +319,7 @@ test("EndpointOperInfo says what the endpoint is [E-7.1]", async () => {
   expect(json.Err).toBe("endpoint e2 is not known");
 });
 
-test("an endpoint that leaves is detached with its interface and addresses where they were [E-8.1] [E-10.1]", async () => {
+test("an endpoint that leaves is detached with its interface and addresses where they were [M-8.1] [M-10.1]", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.join("e1", sandbox);
@@ -303,7 +332,7 @@ test("an endpoint that leaves is detached with its interface and addresses where
   expect(await bench.machine.names()).toEqual([]);
 });
 
-test("an endpoint that was never joined is detached where it is [E-8.1]", async () => {
+test("an endpoint that was never joined is detached where it is [M-8.1]", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.done("DeleteEndpoint", key);

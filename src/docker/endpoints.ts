@@ -5,7 +5,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { DriverError } from "./driver-error.ts";
 import { interfaceAnswer, joinAnswer } from "./endpoint/answers.ts";
 import type { EndpointHost } from "./endpoint/endpoint-host.ts";
-import { chooseHostPorts, type ProbePort } from "./endpoint/host-ports.ts";
+import { chooseHostPorts, type ProbePort, type TakenPort } from "./endpoint/host-ports.ts";
 import { planEndpoint } from "./endpoint/plan-endpoint.ts";
 import type { Collection } from "./json-files.ts";
 import type { Networks } from "./networks.ts";
@@ -73,6 +73,7 @@ export class Endpoints {
     const endpoint = this.#get(request.EndpointID);
     const network = networks.get(endpoint.networkId);
     const sandboxKey = sandboxRoot + request.SandboxKey;
+    this.#checkSharedPorts(endpoint, sandboxKey);
     if (endpoint.mode === "direct") return this.#joinDirectly(endpoint, network, sandboxKey);
     const mayRepeat = endpoint.phase === "joined" && (await host.isOnHost(endpoint));
     if (endpoint.phase !== "created" && !mayRepeat) throw cannotJoin(endpoint);
@@ -129,17 +130,31 @@ export class Endpoints {
     network: NetworkState,
     request: RequestOf<"NetworkDriver.CreateEndpoint">,
   ): Promise<EndpointState> {
-    const { stored, host, probePort: probe, bootId, now } = this.#options;
+    const { stored, host, probePort: probe, bootId, now, logger } = this.#options;
     using _ports = await this.#ports.acquire("");
-    const taken = stored.all().flatMap(({ portMappings }) => portMappings);
+    const networkId = network.id;
+    const taken = stored.all().flatMap(takenPorts);
     const planned = await planEndpoint(network, request, {
       bootId,
       now: now(),
       stagingNetns: host.stagingNetns(request.EndpointID),
-      choosePorts: ({ published }) => chooseHostPorts(published, { taken, probe }),
+      choosePorts: (published) => chooseHostPorts(published, { networkId, taken, probe }),
+      warn: (message) => logger.warn({ endpoint: request.EndpointID }, message),
     });
     await stored.put(planned.id, planned);
     return planned;
+  }
+
+  /** @throws DriverError when the ports that another endpoint publishes are another container's */
+  #checkSharedPorts({ sharesPortsWith }: EndpointState, sandboxKey: string): void {
+    for (const id of sharesPortsWith) {
+      const owner = this.#options.stored.get(id);
+      if (owner === undefined || owner.sandboxKey === sandboxKey) continue;
+      const ports = owner.portMappings.map(({ hostPort }) => hostPort).join(", ");
+      throw new DriverError(
+        `cannot publish port ${ports}: a container on network ${owner.displayName} has it`,
+      );
+    }
   }
 
   /** The engine shows none of the ports that a remote driver publishes. */
@@ -208,6 +223,10 @@ export class Endpoints {
     if (endpoint !== undefined) return endpoint;
     throw new DriverError(`endpoint ${endpointId} is not known`);
   }
+}
+
+function takenPorts({ id, networkId, portMappings }: EndpointState): TakenPort[] {
+  return portMappings.map((mapping) => ({ mapping, endpointId: id, networkId }));
 }
 
 function cannotJoin({ id, phase }: EndpointState): DriverError {

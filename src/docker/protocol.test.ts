@@ -14,7 +14,7 @@ const createNetwork = {
   ...nullIpam,
 };
 
-test("Plugin.Activate has no payload and names the driver's kind [E-2.1] [E-2.2]", async () => {
+test("Plugin.Activate has no payload and names the driver's kind [M-2.1] [M-2.2]", async () => {
   const bench = await startBench();
   expect(await bench.send("/Plugin.Activate", "")).toEqual({
     status: 200,
@@ -22,14 +22,14 @@ test("Plugin.Activate has no payload and names the driver's kind [E-2.1] [E-2.2]
   });
 });
 
-test("GetCapabilities has no payload and names both scopes [E-3.1] [E-3.2]", async () => {
+test("GetCapabilities has no payload and names both scopes [M-3.1] [M-3.2]", async () => {
   const bench = await startBench();
   const { json } = await bench.send("/NetworkDriver.GetCapabilities", "");
   expect(json).toEqual({ Scope: "local", ConnectivityScope: "local", GwAllocChecker: true });
 });
 
 test.each(["/NetworkDriver.Unheard", "/IpamDriver.RequestPool", "/", "/NetworkDriver.toString"])(
-  "the unknown URI %s is answered with 404 [E-1.2]",
+  "the unknown URI %s is answered with 404 [M-1.2]",
   async (path) => {
     const bench = await startBench();
     expect(await bench.send(path, "{}")).toMatchObject({ status: 404 });
@@ -50,14 +50,14 @@ test.each([
   ['{"NetworkID":"n1"}', "EndpointID: "],
   ['{"NetworkID":"../n1","EndpointID":"e1"}', "NetworkID: must be an identifier"],
   ['{"NetworkID":"","EndpointID":"e1"}', "NetworkID: must be an identifier"],
-])("the body %s cannot be decoded and is answered with 400 [E-1.1]", async (body, problem) => {
+])("the body %s cannot be decoded and is answered with 400 [M-1.1]", async (body, problem) => {
   const bench = await startBench();
   const { status, json } = await bench.send("/NetworkDriver.Leave", body);
   expect(status).toBe(400);
   expect(json.Err).toContain(`NetworkDriver.Leave: ${problem}`);
 });
 
-test("a body that is longer than any engine's is refused [E-1.1]", async () => {
+test("a body that is longer than any engine's is refused [M-1.1]", async () => {
   const bench = await startBench();
   const body = JSON.stringify({ ...endpointKey, more: "x".repeat(1024 * 1024) });
   expect(await bench.send("/NetworkDriver.Leave", body)).toMatchObject({ status: 413 });
@@ -90,7 +90,7 @@ test.each([
     },
   ],
 ])(
-  "%s with a %s that is none is answered with 400 and the member's name [E-4.3] [E-4.4] [E-4.5] [E-6.4] [E-6.5] [E-6.6]",
+  "%s with a %s that is none is answered with 400 and the member's name [M-4.3] [M-4.4] [M-4.5] [M-6.4] [M-6.5] [M-6.6]",
   async (method, member, body) => {
     const bench = await startBench();
     const { status, json } = await bench.call(method, {
@@ -103,14 +103,14 @@ test.each([
   },
 );
 
-test("an operation that is refused is answered with Err [E-1.3]", async () => {
+test("an operation that is refused is answered with Err [M-1.3]", async () => {
   const bench = await startBench();
   const { status, json } = await bench.call("CreateEndpoint", { ...endpointKey, Interface: null });
   expect(status).toBe(200);
   expect(json.Err).toBe("network n1 is not known: create it again with docker network create");
 });
 
-test("no error repeats what a configuration holds [E-1.4]", async () => {
+test("no error repeats what a configuration holds [M-1.4]", async () => {
   const bench = await startBench();
   const secret = "s3cr3t";
   for (const network of [`{"password":"${secret}"`, `{"cniVersion":"1.0.0","token":"${secret}"}`]) {
@@ -124,7 +124,7 @@ test("no error repeats what a configuration holds [E-1.4]", async () => {
   expect(JSON.stringify(json)).not.toContain(secret);
 });
 
-test("a network's addressing data and options are taken as engines send them, and answered with {} [E-4.1] [E-4.2] [E-4.3] [E-4.4] [E-4.5] [E-4.7] [E-4.8]", async () => {
+test("a network's addressing data and options are taken as engines send them, and answered with {} [M-4.1] [M-4.2] [M-4.3] [M-4.4] [M-4.5] [M-4.7] [M-4.8]", async () => {
   const bench = await startBench();
   const { json } = await bench.call("CreateNetwork", {
     ...createNetwork,
@@ -149,7 +149,7 @@ test("a network's addressing data and options are taken as engines send them, an
   expect(json).toEqual({});
 });
 
-test("lists and maps may be null [E-4.2] [E-4.7]", async () => {
+test("lists and maps may be null [M-4.2] [M-4.7]", async () => {
   const bench = await startBench();
   const { json } = await bench.call("CreateNetwork", {
     ...createNetwork,
@@ -161,7 +161,7 @@ test("lists and maps may be null [E-4.2] [E-4.7]", async () => {
   expect(refused.json.Err).toMatch(/^-o plexus.network: /);
 });
 
-test("a network that is deleted is forgotten, and answered with {} also when it is not known [E-5.1]", async () => {
+test("a network that is deleted is forgotten, and answered with {} also when it is not known [M-5.1]", async () => {
   const bench = await startBench();
   await bench.createNetwork();
   for (let time = 1; time <= 2; time++) {
@@ -172,7 +172,7 @@ test("a network that is deleted is forgotten, and answered with {} also when it 
   ).toContain("n1 is not known");
 });
 
-test("DiscoverNew and DiscoverDelete take nodes, and types without a meaning, and answer with {} [E-11.1] [E-11.2] [E-12.1]", async () => {
+test("DiscoverNew and DiscoverDelete take nodes, and types without a meaning, and answer with {} [M-11.1] [M-11.2] [M-12.1]", async () => {
   const bench = await startBench();
   for (const method of ["DiscoverNew", "DiscoverDelete"]) {
     for (const data of [
@@ -186,7 +186,7 @@ test("DiscoverNew and DiscoverDelete take nodes, and types without a meaning, an
   }
 });
 
-test("AllocateNetwork gives nodes the options back, and FreeNetwork has nothing to free [E-13.1] [E-13.2]", async () => {
+test("AllocateNetwork gives nodes the options back, and FreeNetwork has nothing to free [M-13.1] [M-13.2]", async () => {
   const bench = await startBench();
   const Options = { "plexus.network": "red", other: 5 };
   const body = { NetworkID: "swarm1", Options, ...nullIpam };
@@ -196,7 +196,7 @@ test("AllocateNetwork gives nodes the options back, and FreeNetwork has nothing 
   expect(await bench.done("FreeNetwork", { NetworkID: "swarm1" })).toEqual({});
 });
 
-test("ProgramExternalConnectivity and RevokeExternalConnectivity are answered with {} [E-13.3]", async () => {
+test("ProgramExternalConnectivity and RevokeExternalConnectivity are answered with {} [M-13.3]", async () => {
   const bench = await startBench();
   const body = { ...endpointKey, Options: { "com.docker.network.portmap": [] } };
   expect(await bench.done("ProgramExternalConnectivity", body)).toEqual({});
@@ -222,7 +222,7 @@ test.each([
     options: { "plexus.gateway": "none" },
     skips: true,
   },
-])("GwAllocCheck: $why [E-13.4]", async ({ list, options, skips }) => {
+])("GwAllocCheck: $why [M-13.4]", async ({ list, options, skips }) => {
   const bench = await startBench();
   const network = JSON.stringify({ cniVersion: "1.0.0", ...list });
   const generic = { "plexus.network": network, ...options };

@@ -46,6 +46,23 @@ test("an endpoint whose container is gone is detached the second time that it is
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
 });
 
+test("a container's namespace that is mounted where the driver does not see it counts as there", async () => {
+  const bench = await benchWithContainer();
+  bench.machine.namespaces.delete(sandbox);
+  bench.machine.plainFiles.add(sandbox);
+  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+});
+
+test("one that was seen and is unmounted is gone, although its file is still there", async () => {
+  const bench = await benchWithContainer();
+  await bench.reconcile();
+  bench.machine.namespaces.delete(sandbox);
+  bench.machine.plainFiles.add(sandbox);
+  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  expect(await endpointsOf(bench)).toEqual([]);
+});
+
 test("an endpoint that waits for its container's namespace stays for two minutes", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");

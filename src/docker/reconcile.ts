@@ -33,6 +33,8 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   /** Endpoints without a container at the last run: between two of an engine's steps one may look like that. */
   #orphans: ReadonlySet<string> = new Set();
+  /** Endpoints whose container's namespace this process has seen. */
+  readonly #seen = new Set<string>();
   readonly #notBefore = new Map<string, number>();
 
   constructor(options: ReconcilerOptions) {
@@ -44,6 +46,7 @@ export class Reconciler {
     const { stored, host } = this.#options;
     const orphans = new Set<string>();
     for (const { id } of stored.all()) await this.#reconcile(id, orphans);
+    for (const id of this.#seen) if (stored.get(id) === undefined) this.#seen.delete(id);
     this.#orphans = orphans;
     await this.#removeUnknownRecords();
     await host.removeNamespacesBut((id) => stored.get(id) !== undefined);
@@ -83,7 +86,12 @@ export class Reconciler {
   async #isOrphan(endpoint: EndpointState): Promise<boolean> {
     const { host, nowMs } = this.#options;
     if (await host.isOnHost(endpoint)) return nowMs() - Date.parse(endpoint.since) > transientMs;
-    return !(await host.namespaceExists(endpoint.sandboxKey ?? ""));
+    const { id, sandboxKey = "" } = endpoint;
+    const found = await host.findSandbox(sandboxKey);
+    if (found === "namespace") this.#seen.add(id);
+    // The engine unmounts a namespace, and removes its file a minute later. What was never seen may be
+    // mounted where this process does not see it.
+    return found === "nothing" || (found === "other" && this.#seen.has(id));
   }
 
   /** Records of which the endpoint's file was lost. */

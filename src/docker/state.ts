@@ -70,7 +70,9 @@ export const endpointSchema = z.object({
   ifName: z.string(),
   netns: z.string(),
   conf: json,
-  portMappings: z.array(portMapping),
+  portMappings: z.array(portMapping).readonly(),
+  /** Endpoints that publish its ports, if they are the same container's. */
+  sharesPortsWith: z.array(z.string()).readonly(),
   /** The addresses and MAC that the engine asked for; empty where the network chooses. */
   requested: z.object({
     Address: z.string().exactOptional(),

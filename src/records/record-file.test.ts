@@ -38,7 +38,11 @@ test("formatRecord(), parseRecord() and parsePlan() keep everything that a recor
     attachments: [
       { ...attachment, state: "attached", result: { cniVersion: "1.0.0" } },
       { ...attachment, state: "attempted", defaultRoute: ["10.0.0.1"] },
-      { ...attachment, state: "planned" },
+      {
+        ...attachment,
+        state: "planned",
+        device: { resourceName: "vendor.example/nic", id: "0000:01:00.0", source: "checkpoint" },
+      },
     ],
     pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
     teardown: {
@@ -71,6 +75,22 @@ test.each([
     fileOf("2", { ...sandbox, ifName: "eth1", bootId: "", attachments: [] }),
     /belongs to interface eth1 of container c1/,
   ],
+  [
+    "a member that no release knows",
+    fileOf("2", { ...sandbox, bootId: "", attachments: [], extra: 1 }),
+    /extra/,
+  ],
+  [
+    "an absent member as null",
+    fileOf("2", { ...sandbox, bootId: "", attachments: [], pod: null }),
+    /pod/,
+  ],
+  [
+    "CNI_ARGS that are no pairs",
+    fileOf("2", { ...sandbox, bootId: "", attachments: [{ ...attachment, cniArgs: [["a"]] }] }),
+    /cniArgs: must be a list of pairs of strings/,
+  ],
+  ["no object", fileOf("2", []), /must be an object/],
   [
     "text that is no JSON",
     encodePlan({ ...key, bootId: "", attempted: 0, calls: [] }, { schema: "2", text: "{" }),

@@ -1,77 +1,11 @@
-import * as z from "zod";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
-import type { Json, JsonObject } from "#lib/json.ts";
+import { DocumentError } from "#lib/document-error.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { decodePlan, decodeRecord, encodePlan } from "#protocol/plan.ts";
-
-/** The schema that this version writes. It reads the first one as well. */
-const recordSchemaVersion = 2;
-
-const jsonObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
-
-const firstAttachmentSchema = z.strictObject({
-  displayName: z.string(),
-  isDefault: z.boolean(),
-  ifName: z.string().min(1),
-  conf: jsonObject,
-  cniArgs: z.array(z.tuple([z.string(), z.string()])),
-  capabilityArgs: jsonObject,
-  searchPath: z.array(z.string()),
-  defaultRoute: z.array(z.string()).exactOptional(),
-  result: jsonObject.exactOptional(),
-});
-
-const attachmentSchema = z.strictObject({
-  ...firstAttachmentSchema.shape,
-  state: z.enum(["planned", "attempted", "attached"]),
-  device: z
-    .strictObject({ resourceName: z.string(), id: z.string(), source: z.string() })
-    .exactOptional(),
-});
-
-const firstRecordSchema = z.strictObject({
-  containerId: z.string().min(1),
-  ifName: z.string().min(1),
-  netns: z.string(),
-  cniVersion: z.string(),
-  pod: z.strictObject({ namespace: z.string(), name: z.string(), uid: z.string() }).exactOptional(),
-  createdAt: z.string(),
-  attachments: z.array(firstAttachmentSchema),
-});
-
-const recordSchema = z.strictObject({
-  ...firstRecordSchema.shape,
-  bootId: z.string(),
-  attachments: z.array(attachmentSchema),
-  pendingStatus: z.record(z.string(), z.string()).exactOptional(),
-  teardown: z
-    .strictObject({
-      firstFailedAt: z.string(),
-      failedAt: z.string(),
-      attempts: z.number(),
-      lastError: z.string(),
-    })
-    .exactOptional(),
-});
-
-/** How far the ADD had come is not in the first schema, so that every attachment has to be detached. */
-const upgradedRecordSchema = firstRecordSchema.transform(
-  (record): AttachmentRecord => ({
-    ...record,
-    bootId: "",
-    attachments: record.attachments.map((attachment) => ({
-      ...attachment,
-      state: attachment.result === undefined ? "attempted" : "attached",
-    })),
-  }),
-);
-
-const schemas: Readonly<Record<string, z.ZodType<AttachmentRecord>>> = {
-  1: upgradedRecordSchema,
-  [recordSchemaVersion]: recordSchema,
-};
+import { readRecord, recordSchemaVersion } from "./record-schema.ts";
 
 /** Where a record or plan was read. */
 export interface RecordPlace {
@@ -88,7 +22,7 @@ export function formatRecord(record: AttachmentRecord, plan: TeardownPlan): Buff
   const text = JSON.stringify(record);
   return encodePlan(
     { containerId, ifName, bootId, attempted, calls },
-    { schema: String(recordSchemaVersion), text },
+    { schema: recordSchemaVersion, text },
   );
 }
 
@@ -121,16 +55,9 @@ export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
 /** A record in the text that its checksum has proved to be whole. @throws CniError 6 naming the file */
 export function validRecord(schema: string, text: string, place: RecordPlace): AttachmentRecord {
   return usable("attachment record", place, () => {
-    const known = schemas[schema];
-    if (known === undefined) {
-      const versions = Object.keys(schemas).join(" and ");
-      throw new ProtocolError(`it has schema ${schema}, this version reads ${versions}`);
-    }
-    const parsed = known.safeParse(JSON.parse(text));
-    if (!parsed.success)
-      throw new ProtocolError(z.prettifyError(parsed.error).replaceAll("\n", " "));
-    checkOwner(parsed.data, place.key);
-    return parsed.data;
+    const record = readRecord(schema, JSON.parse(text));
+    checkOwner(record, place.key);
+    return record;
   });
 }
 
@@ -144,10 +71,13 @@ export function usable<T>(description: string, { path }: RecordPlace, step: () =
   try {
     return step();
   } catch (error) {
-    if (!(error instanceof ProtocolError || error instanceof SyntaxError)) throw error;
+    const isContent = [ProtocolError, DocumentError, SyntaxError].some(
+      (kind) => error instanceof kind,
+    );
+    if (!isContent) throw error;
     throw new CniError(
       CniErrorCode.DecodingFailure,
-      `${description} ${path} is unusable: ${error.message}`,
+      `${description} ${path} is unusable: ${errorMessage(error)}`,
       { cause: error },
     );
   }

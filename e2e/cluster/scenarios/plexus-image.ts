@@ -3,12 +3,13 @@
 import { appendFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { deployImage } from "../../../scripts/release/image.ts";
 import { nodeBinary, repositoryRoot } from "../../support/paths.ts";
 import { writeImage } from "../machine/images.ts";
 import { run } from "../machine/run.ts";
 
 /** The image that deploy/ names. */
-export const defaultPlexusImage = "localhost/plexus:dev";
+export const defaultPlexusImage = deployImage();
 
 /** The image to upgrade to. */
 export const nextPlexusImage = "localhost/plexus:next";

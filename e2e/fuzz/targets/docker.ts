@@ -1,4 +1,5 @@
 import fc from "fast-check";
+import { CniError } from "#cni/error.ts";
 import { DriverError } from "#docker/driver-error.ts";
 import { parseEndpointOptions } from "#docker/endpoint/endpoint-options.ts";
 import { parseNetworkOptions } from "#docker/network/network-options.ts";
@@ -52,7 +53,7 @@ function readOptions(request: { readonly Options?: Readonly<Record<string, unkno
   for (const read of [parseNetworkOptions, parseEndpointOptions]) {
     refusing(
       () => read(Options),
-      (error) => error instanceof DriverError,
+      (error) => error instanceof DriverError || error instanceof CniError,
     );
   }
 }

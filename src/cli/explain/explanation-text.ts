@@ -48,14 +48,17 @@ function nodeText({ name, confState, confReason }: Explanation["node"]): string 
 }
 
 function networkTable(networks: readonly ExplainedNetwork[]): string[] {
-  const rows = networks.map(({ network, ifName, addresses, plugins, problem }) => [
+  const hasDevices = networks.some(({ device }) => device !== undefined);
+  const rows = networks.map(({ network, ifName, addresses, device, plugins, problem }) => [
     network,
     ifName ?? "-",
     addresses?.join(" ") || "-",
+    ...(hasDevices ? [device ?? "-"] : []),
     plugins?.join(" ") ?? "-",
     problem ?? (ifName === undefined ? "not attached" : "attached"),
   ]);
-  return table(["NETWORK", "INTERFACE", "ADDRESSES", "PLUGINS", "STATE"], rows);
+  const head = ["NETWORK", "INTERFACE", "ADDRESSES", ...(hasDevices ? ["DEVICE"] : [])];
+  return table([...head, "PLUGINS", "STATE"], rows);
 }
 
 function shortened(annotation: string): string {

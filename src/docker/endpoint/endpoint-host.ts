@@ -1,6 +1,6 @@
 import { DriverError } from "#docker/driver-error.ts";
 import type { CniRuntime } from "#docker/host/cni-runtime.ts";
-import type { LinkState, NetworkNamespaces } from "#docker/host/namespaces.ts";
+import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/host/namespaces.ts";
 import type { EndpointState } from "#docker/state.ts";
 import { isJsonObject } from "#lib/json.ts";
 
@@ -65,7 +65,7 @@ export class EndpointHost {
    * @throws DriverError when there is no such namespace yet
    */
   async freeIfName(sandboxKey: string, prefix: string): Promise<string> {
-    if (!(await this.#namespaces.exists(sandboxKey))) {
+    if ((await this.#namespaces.find(sandboxKey)) !== "namespace") {
       throw new DriverError(
         "plexus.mode=direct: the container has no network namespace yet; that needs Docker Engine 28 or later, so create the network with -o plexus.mode=staged",
       );
@@ -81,9 +81,9 @@ export class EndpointHost {
     return (await this.#namespaces.links()).includes(hostIfName(endpoint.id));
   }
 
-  /** Whether there is a network namespace at a path. */
-  namespaceExists(path: string): Promise<boolean> {
-    return this.#namespaces.exists(path);
+  /** What is at the path of a container's network namespace. */
+  findSandbox(path: string): Promise<FoundAtPath> {
+    return this.#namespaces.find(path);
   }
 
   /** Detaches an endpoint wherever its interface is by now. May be repeated. @throws CniError or Error */
@@ -103,8 +103,9 @@ export class EndpointHost {
   /** CNI_NETNS for a DEL: where the interface is, else where a substitute is, else where it was to be, else "". */
   async #findInterface(endpoint: EndpointState): Promise<string> {
     if (endpoint.bootId !== this.#bootId) return "";
-    if (endpoint.mode === "direct" && (await this.#namespaces.exists(endpoint.netns))) {
-      return endpoint.netns;
+    if (endpoint.mode === "direct") {
+      const found = await this.#namespaces.find(endpoint.netns);
+      if (found === "namespace") return endpoint.netns;
     }
     const { id, ifName, link } = endpoint;
     const staging = this.#namespaces.pathOf(id);

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { validateIfName } from "#cni/names.ts";
 import { DriverError } from "#docker/driver-error.ts";
 import { optionProblems, ownOptions } from "#docker/network/network-options.ts";
 import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
@@ -63,7 +64,8 @@ const ownSchema = z.strictObject({
 
 /**
  * Reads the options of an endpoint; engines add keys of their own, which are passed over.
- * @throws DriverError naming every option that is wrong or that Plexus does not have
+ * @throws DriverError naming every option that is wrong or that Plexus does not have; CniError 4 for the name of an
+ *   interface that is none
  */
 export function parseEndpointOptions(options: Readonly<Record<string, unknown>>): EndpointOptions {
   const own = ownSchema.safeParse(ownOptions(options, "plexus."));
@@ -74,6 +76,7 @@ export function parseEndpointOptions(options: Readonly<Record<string, unknown>>)
     throw new DriverError(`${portMapKey}: ${issue?.path.join(".")}: ${issue?.message}`);
   }
   const ifName = options[ifNameKey];
+  if (typeof ifName === "string" && ifName !== "") validateIfName(ifName);
   return {
     ips: [],
     ...own.data,

@@ -2,6 +2,7 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import type { PortMapping } from "#npwg/selection/network-selection.ts";
 import { chooseHostPorts, probeHostPort } from "./host-ports.ts";
 
 const web = { containerPort: 80, protocol: "tcp", hostPort: 8000, hostPortEnd: 8003 } as const;
@@ -9,9 +10,11 @@ const free = async (port: number): Promise<number> => port || 40_000;
 
 test("ports of the same number do not collide across protocols and addresses", async () => {
   const other = { hostPort: 8000, containerPort: 1 } as const;
-  const choose = async (taken: Parameters<typeof chooseHostPorts>[1]["taken"], hostIP?: string) => {
+  const choose = async (taken: readonly PortMapping[], hostIP?: string) => {
     const port = { ...web, ...(hostIP === undefined ? {} : { hostIP }) };
-    return (await chooseHostPorts([port], { taken, probe: free }))[0]?.hostPort;
+    const owned = taken.map((mapping) => ({ mapping, endpointId: "e1", networkId: "n1" }));
+    const options = { networkId: "n1", taken: owned, probe: free };
+    return (await chooseHostPorts([port], options)).portMappings[0]?.hostPort;
   };
   expect(await choose([{ ...other, protocol: "udp" }])).toBe(8000);
   expect(await choose([{ ...other, protocol: "tcp" }])).toBe(8001);
@@ -21,18 +24,20 @@ test("ports of the same number do not collide across protocols and addresses", a
 });
 
 test("ports of one container do not collide with each other", async () => {
-  const chosen = await chooseHostPorts([web, { ...web, containerPort: 81 }], {
+  const { portMappings } = await chooseHostPorts([web, { ...web, containerPort: 81 }], {
+    networkId: "n1",
     taken: [],
     probe: free,
   });
-  expect(chosen.map(({ hostPort }) => hostPort)).toEqual([8000, 8001]);
+  expect(portMappings.map(({ hostPort }) => hostPort)).toEqual([8000, 8001]);
 });
 
 test("a port that a process holds is passed over", async () => {
   const probe = async (port: number): Promise<number | undefined> =>
     port < 8002 ? undefined : port;
-  const [chosen] = await chooseHostPorts([web], { taken: [], probe });
-  expect(chosen).toEqual({ hostPort: 8002, containerPort: 80, protocol: "tcp" });
+  const chosen = await chooseHostPorts([web], { networkId: "n1", taken: [], probe });
+  const portMappings = [{ hostPort: 8002, containerPort: 80, protocol: "tcp" }];
+  expect(chosen).toEqual({ portMappings, sharesPortsWith: [] });
 });
 
 test("probeHostPort() knows which TCP and UDP ports processes hold, and finds free ones", async () => {

@@ -2,6 +2,7 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { DriverError } from "#docker/driver-error.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { PortMapping } from "#npwg/selection/network-selection.ts";
 import type { PublishedPort } from "./endpoint-options.ts";
 
@@ -14,25 +15,66 @@ export type ProbePort = (
 /** How often an arbitrary port is asked for that is then found to be another endpoint's. */
 const anyPortAttempts = 20;
 
+/** A port of the host that another endpoint has. No process holds it: there is a rule in the kernel. */
+export interface TakenPort {
+  readonly mapping: PortMapping;
+  readonly endpointId: string;
+  readonly networkId: string;
+}
+
+/** What an endpoint publishes. */
+export interface ChosenPorts {
+  readonly portMappings: readonly PortMapping[];
+  /**
+   * Endpoints that publish the ports instead. The engine asks for a container's ports on each of its
+   * networks, and one of them is enough; whether it is the same container shows when it joins.
+   */
+  readonly sharesPortsWith: readonly string[];
+}
+
+/** Where ports are chosen. */
+interface HostPorts {
+  readonly networkId: string;
+  readonly taken: readonly TakenPort[];
+  readonly probe: ProbePort;
+}
+
 /**
  * Chooses the host's port of each published one, as the plugin `portmap` wants one: the only one, the
- * first of a range that is free, or any that is. `taken` are those of other endpoints, whose
- * rules in the kernel no process holds.
+ * first of a range that is free, or any that is.
  * @throws DriverError when none is free
  */
 export async function chooseHostPorts(
   published: readonly PublishedPort[],
-  { taken, probe }: { readonly taken: readonly PortMapping[]; readonly probe: ProbePort },
-): Promise<PortMapping[]> {
+  { networkId, taken, probe }: HostPorts,
+): Promise<ChosenPorts> {
   const chosen: PortMapping[] = [];
+  const owners = new Set<string>();
   for (const port of published) {
-    const isTaken = (hostPort: number): boolean =>
-      [...taken, ...chosen].some((other) => collides(other, { ...port, hostPort }));
-    const hostPort = await choose(port, { isTaken, probe });
-    const { containerPort, protocol, hostIP } = port;
-    chosen.push({ hostPort, containerPort, protocol, ...(hostIP === undefined ? {} : { hostIP }) });
+    const owner = ownerElsewhere(port, { networkId, taken });
+    if (owner !== undefined) owners.add(owner);
+    else {
+      const isTaken = (hostPort: number): boolean =>
+        [...taken.map(({ mapping }) => mapping), ...chosen].some((other) =>
+          collides(other, { ...port, hostPort }),
+        );
+      const hostPort = await choose(port, { isTaken, probe });
+      const { containerPort, protocol, hostIP } = port;
+      chosen.push(omitUndefined({ hostPort, containerPort, protocol, hostIP }));
+    }
   }
-  return chosen;
+  return { portMappings: chosen, sharesPortsWith: [...owners] };
+}
+
+/** The endpoint that has the one port that will do, if it is of another network: no container is twice in one. */
+function ownerElsewhere(
+  port: PublishedPort,
+  { networkId, taken }: Omit<HostPorts, "probe">,
+): string | undefined {
+  if (port.hostPort === 0 || port.hostPort !== port.hostPortEnd) return undefined;
+  const owners = taken.filter(({ mapping }) => collides(mapping, port));
+  const isElsewhere = owners.every((owner) => owner.networkId !== networkId);
+  return isElsewhere ? owners[0]?.endpointId : undefined;
 }
 
 interface Choice {

@@ -11,6 +11,7 @@ import { covers } from "#netlink/ip-bytes.ts";
 import { requestedCapabilities } from "#npwg/runtime-config.ts";
 import type { PortMapping } from "#npwg/selection/network-selection.ts";
 import { type EndpointOptions, parseEndpointOptions } from "./endpoint-options.ts";
+import type { ChosenPorts } from "./host-ports.ts";
 
 type CreateEndpoint = RequestOf<"NetworkDriver.CreateEndpoint">;
 
@@ -21,7 +22,6 @@ const stagedIfName = "eth0";
 const asked: Readonly<Record<string, string>> = {
   ips: "--driver-opt plexus.ips",
   mac: "--mac-address",
-  portMappings: "-p",
   bandwidth: "--driver-opt plexus.bandwidth",
 };
 
@@ -32,7 +32,8 @@ export interface PlanContext {
   readonly now: string;
   /** CNI_NETNS of the staged mode. */
   readonly stagingNetns: string;
-  readonly choosePorts: (options: EndpointOptions) => Promise<PortMapping[]>;
+  readonly choosePorts: (published: EndpointOptions["published"]) => Promise<ChosenPorts>;
+  readonly warn: (message: string) => void;
 }
 
 /**
@@ -49,7 +50,8 @@ export async function planEndpoint(
   const { Address, AddressIPv6, MacAddress } = request.Interface;
   const requested = omitUndefined({ Address, AddressIPv6, MacAddress });
   refuseConflicts({ network, requested, options });
-  const portMappings = await context.choosePorts(options);
+  const ports = await context.choosePorts(publishedBy(list, options, context));
+  const { portMappings } = ports;
   const runtimeConfig = capabilityArgs(list, { network, requested, options, portMappings });
   return {
     schemaVersion: 1,
@@ -69,7 +71,7 @@ export async function planEndpoint(
       delegates: [delegate(network, requested)],
       runtimeConfig,
     },
-    portMappings,
+    ...ports,
     requested,
     ...(options.ifName === undefined ? {} : { wantedIfName: options.ifName }),
   };
@@ -89,6 +91,20 @@ function refuseConflicts({ requested, options }: Wishes): void {
       "--driver-opt plexus.ips: Docker's IPAM chooses the addresses of this network; use --ip, or create the network with --ipam-driver null",
     );
   }
+}
+
+/**
+ * The ports that a network publishes. The engine asks for a container's ports on each of its networks, so that
+ * one that cannot publish any is no mistake; its own drivers pass them over, too.
+ */
+function publishedBy(
+  list: NetConfList,
+  { published }: EndpointOptions,
+  { warn }: PlanContext,
+): EndpointOptions["published"] {
+  if (published.length === 0 || enabledCapabilities(list).has("portMappings")) return published;
+  warn(`no plugin of network ${list.name} has the capability portMappings: it publishes no ports`);
+  return [];
 }
 
 function capabilityArgs(

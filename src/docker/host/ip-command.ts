@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import { readdir } from "node:fs/promises";
+import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { readLink, readLinkNames, readRoutes } from "./ip-output.ts";
-import type { LinkState, NetworkNamespaces } from "./namespaces.ts";
+import type { FoundAtPath, LinkState, NetworkNamespaces } from "./namespaces.ts";
 import { runProgram } from "./run-program.ts";
 
 /** Where `ip netns` keeps namespaces. */
@@ -25,9 +25,11 @@ export class IpCommand implements NetworkNamespaces {
     return join(netnsDir, this.#prefix + name);
   }
 
-  async exists(path: string): Promise<boolean> {
+  async find(path: string): Promise<FoundAtPath> {
     const entered = await runProgram(["nsenter", `--net=${path}`, "true"], { mayFail: true });
-    return entered.exitCode === 0;
+    if (entered.exitCode === 0) return "namespace";
+    const isThere = await lstat(path).then(() => true, isOther);
+    return isThere ? "other" : "nothing";
   }
 
   async names(): Promise<string[]> {
@@ -105,6 +107,11 @@ export class IpCommand implements NetworkNamespaces {
   async #change(path: string | undefined, commands: readonly string[]): Promise<void> {
     await runProgram([...enter(path), "ip", "-batch", "-"], { input: `${commands.join("\n")}\n` });
   }
+}
+
+/** Whether an error is another one than that there is nothing. */
+function isOther(error: NodeJS.ErrnoException): boolean {
+  return error.code !== "ENOENT" && error.code !== "ENOTDIR";
 }
 
 function enter(path: string | undefined): string[] {

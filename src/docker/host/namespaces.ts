@@ -20,12 +20,18 @@ export interface LinkRoute {
   readonly isFromAddress: boolean;
 }
 
+/**
+ * What is at a path: a network namespace, something else, or nothing. The file of a namespace that is mounted
+ * where this process does not see it is something else.
+ */
+export type FoundAtPath = "namespace" | "other" | "nothing";
+
 /** Network namespaces of the machine, and the interfaces in them. Every method throws an Error that names the problem. */
 export interface NetworkNamespaces {
   /** The path of the namespace of a name. */
   pathOf(name: string): string;
-  /** Whether there is a network namespace at a path. */
-  exists(path: string): Promise<boolean>;
+  /** What is at a path. */
+  find(path: string): Promise<FoundAtPath>;
   /** The names of all namespaces that {@link create} has made, by any process. */
   names(): Promise<string[]>;
   /** Makes an empty namespace; one that is there already stays. */

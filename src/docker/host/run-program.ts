@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { oneLine } from "#lib/one-line.ts";
 
 /** Where programs are looked for, and where plugins find those that they execute, such as iptables. */
-export const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /** What a program that has ended printed and exited with. */
 export interface ProgramOutcome {

@@ -3,7 +3,7 @@ import { DriverError } from "#docker/driver-error.ts";
 import { nonEmptyText } from "#engine/config-keys.ts";
 
 /** How an endpoint's interface comes into its container; docs/docker.md, "Modes". */
-export type Mode = "staged" | "direct";
+type Mode = "staged" | "direct";
 
 /** Who gives a container its default route. */
 export type GatewayChoice = "auto" | "none" | "docker";

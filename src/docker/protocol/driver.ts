@@ -16,7 +16,7 @@ interface Answers {
 export type EmptyAnswer = Readonly<Record<string, never>>;
 
 /** The answer of a method. */
-export type AnswerOf<M extends Method> = M extends keyof Answers ? Answers[M] : EmptyAnswer;
+type AnswerOf<M extends Method> = M extends keyof Answers ? Answers[M] : EmptyAnswer;
 
 /** Serves the methods of the protocol. Each throws an Error whose message the engine shows to its user. */
 export type NetworkDriver = {

@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import type { CniCall, CniRuntime } from "#docker/host/cni-runtime.ts";
-import type { LinkState, NetworkNamespaces } from "#docker/host/namespaces.ts";
+import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/host/namespaces.ts";
 
 /** The path of the namespace that this process is in. */
 const own = "/proc/self/ns/net";
@@ -20,6 +20,8 @@ const attached: Omit<LinkState, "ifName"> = {
 export class FakeMachine implements NetworkNamespaces, CniRuntime {
   /** By path: the interfaces by name. */
   readonly namespaces = new Map<string, Map<string, LinkState>>([[own, new Map()]]);
+  /** Paths of files that are no namespaces. */
+  readonly plainFiles = new Set<string>();
   /** In order: `ADD id in path as eth0`. */
   readonly calls: string[] = [];
   /** The calls with everything that they carry. */
@@ -57,8 +59,9 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
     return `/run/netns/plexus-docker-${name}`;
   }
 
-  async exists(path: string): Promise<boolean> {
-    return this.namespaces.has(path);
+  async find(path: string): Promise<FoundAtPath> {
+    if (this.namespaces.has(path)) return "namespace";
+    return this.plainFiles.has(path) ? "other" : "nothing";
   }
 
   async names(): Promise<string[]> {

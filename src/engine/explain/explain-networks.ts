@@ -136,6 +136,7 @@ function explained(
     plugins: "network" in each ? each.network.list.plugins.map(({ type }) => type) : undefined,
     ifName: isAttached ? found.ifName : undefined,
     addresses: isAttached ? addressesOf(found) : undefined,
+    device: isAttached ? found.device?.id : undefined,
     problem,
   });
 }

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
 import type { PodState } from "#engine/verify/not-attached.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -21,6 +23,7 @@ interface Scenario {
   readonly pod?: Partial<PodState>;
   readonly node?: Partial<NodeFacts>;
   readonly noPod?: boolean;
+  readonly devices?: FakeDevices;
   /** Makes it so; `add` has been called if it is not false. */
   readonly before?: (lab: EngineLab) => void | Promise<void>;
   readonly after?: (lab: EngineLab) => void | Promise<void>;
@@ -33,8 +36,12 @@ interface Scenario {
 const podName = { namespace: "default", name: "web" };
 
 async function explain(scenario: Scenario): Promise<Explanation> {
-  const { conf, config, annotation = "net-a" } = scenario;
-  const lab = new EngineLab({ ...(conf && { conf }), ...(config && { config }) });
+  const { conf, config, devices, annotation = "net-a" } = scenario;
+  const lab = new EngineLab({
+    ...(conf && { conf }),
+    ...(config && { config }),
+    ...(devices && { deviceSources: [devices] }),
+  });
   const annotations = {
     ...(annotation === "" ? {} : { [networksAnnotation]: annotation }),
     ...scenario.annotations,
@@ -154,6 +161,25 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     finding: "repeated-network",
     says: ["attached twice", "another name"],
     annotation: "net-a,net-a",
+  },
+  "a device that no container requests": {
+    finding: "missing-device",
+    says: ["vendor.example/vf", "limits of a container"],
+    devices: new FakeDevices(),
+    before: needsDevice,
+  },
+  "a device that is not the pod's": {
+    finding: "foreign-device",
+    says: ['"0000:03:02.7"', "plexusctl devices"],
+    devices: new FakeDevices().allocate("vendor.example/vf", "0000:03:02.1"),
+    annotation: '[{"name":"net-a","deviceID":"0000:03:02.7"}]',
+    before: needsDevice,
+  },
+  "a kubelet that does not answer": {
+    finding: "kubelet-away",
+    says: ["no answer", "pod-resources"],
+    devices: failingDevices(),
+    before: needsDevice,
   },
   "an interface name twice": {
     finding: "interface-name-taken",
@@ -402,6 +428,25 @@ test("every known error is provoked", () => {
   expect(errorFindings.filter((each) => !provoked.has(each)).toSorted()).toEqual(
     elsewhere.toSorted(),
   );
+});
+
+function needsDevice(lab: EngineLab): void {
+  const annotations = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
+  lab.source.addNad("default/net-a", network("net-a", "sriov"), annotations);
+}
+
+function failingDevices(): FakeDevices {
+  const devices = new FakeDevices();
+  const message = "cannot find out which devices pod default/web was allocated: no answer";
+  devices.failure = new CniError(CniErrorCode.TryAgainLater, message);
+  return devices;
+}
+
+test("an explanation shows the device of a network", async () => {
+  const devices = new FakeDevices().allocate("vendor.example/vf", "0000:03:02.1");
+  const { networks } = await explain({ finding: "", says: [], devices, before: needsDevice });
+
+  expect(networks[1]).toMatchObject({ network: "default/net-a", device: "0000:03:02.1" });
 });
 
 test("an explanation shows networks with interface, addresses and plugins", async () => {

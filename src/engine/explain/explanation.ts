@@ -14,6 +14,8 @@ export interface ExplainedNetwork {
   /** The interface that it has in the pod; absent when it is not attached. */
   readonly ifName?: string;
   readonly addresses?: readonly string[];
+  /** The ID of the device that it is attached by. */
+  readonly device?: string;
   /** The types of its plugins, in order; absent when its configuration cannot be used. */
   readonly plugins?: readonly string[];
   /** Why it cannot be attached, as an ADD would say it. */

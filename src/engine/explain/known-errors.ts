@@ -52,6 +52,21 @@ const knownErrors: readonly KnownError[] = [
     step: 'declare it in the definition ("capabilities": {…: true}) on a plugin that supports it, or take the key out of the annotation',
   },
   {
+    finding: "missing-device",
+    words: ["its definition needs a device of resource"],
+    step: "add the resource to the limits of a container, as often as networks need it, and create the pod again",
+  },
+  {
+    finding: "foreign-device",
+    words: ["asks for the device … was not allocated"],
+    step: "take the deviceID out of the annotation, or name one that plexusctl devices shows for the pod",
+  },
+  {
+    finding: "kubelet-away",
+    words: ["cannot find out which devices"],
+    step: "see whether the kubelet runs and whether plexusd's pod has its pod-resources directory; the pod starts once it answers",
+  },
+  {
     finding: "repeated-network",
     words: ["cannot be attached twice to one pod"],
     step: "use a second definition whose configuration has another name",

@@ -1,0 +1,37 @@
+import { readFileSync } from "node:fs";
+import { parse, stringify } from "yaml";
+
+/** An image, as kustomize spells it. */
+interface Image {
+  readonly newName: string;
+  readonly newTag?: string;
+  readonly digest?: string;
+}
+
+const kustomization = new URL("../../deploy/image/kustomization.yaml", import.meta.url);
+
+/** The reference of the image that deploy/image names: `localhost/plexus:dev` in a checkout. */
+export function deployImage(): string {
+  const { images } = parse(readFileSync(kustomization, "utf8")) as { images: readonly [Image] };
+  const [{ newName, newTag, digest }] = images;
+  return digest === undefined ? `${newName}:${newTag}` : `${newName}@${digest}`;
+}
+
+/** The text of deploy/image/kustomization.yaml for another image. @throws Error when `reference` has neither tag nor digest */
+export function imageKustomization(reference: string): string {
+  const image = { name: "plexus", ...parseReference(reference) };
+  const head = { apiVersion: "kustomize.config.k8s.io/v1alpha1", kind: "Component" };
+  return stringify({ ...head, images: [image] });
+}
+
+/** `NAME:TAG`, `NAME@DIGEST`, or both, of which the digest counts. The name may have a registry with a port. */
+const referencePattern = /^([^@]+?)(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$/;
+
+function parseReference(reference: string): Image {
+  const [, newName, newTag, digest] = referencePattern.exec(reference) ?? [];
+  if (newName === undefined || (newTag === undefined && digest === undefined)) {
+    throw new Error(`"${reference}" does not name an image with a tag or a digest`);
+  }
+  if (digest !== undefined) return { newName, digest };
+  return { newName, ...(newTag === undefined ? {} : { newTag }) };
+}

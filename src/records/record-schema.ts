@@ -1,0 +1,157 @@
+import type {
+  AttachedDevice,
+  AttachmentRecord,
+  FailedTeardown,
+  RecordedAttachment,
+} from "#engine/record.ts";
+import { type FieldReader, readFields } from "#lib/field-reader.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { ProtocolError } from "#protocol/frame.ts";
+
+/** The schema that this version writes. It reads the first one as well. */
+export const recordSchemaVersion = "2";
+
+const states = ["planned", "attempted", "attached"] as const;
+
+const firstRecordKeys = [
+  "containerId",
+  "ifName",
+  "netns",
+  "cniVersion",
+  "createdAt",
+  "attachments",
+];
+const firstAttachmentKeys = [
+  "displayName",
+  "isDefault",
+  "ifName",
+  "conf",
+  "cniArgs",
+  "capabilityArgs",
+  "searchPath",
+];
+
+/**
+ * Reads a record of that schema. A record has nothing but what its schema knows: what another release has
+ * added must not be lost.
+ * @throws ProtocolError when the schema is not known
+ * @throws DocumentError naming every member that is wrong
+ */
+export function readRecord(schema: string, value: unknown): AttachmentRecord {
+  if (schema !== recordSchemaVersion && schema !== "1") {
+    throw new ProtocolError(`it has schema ${schema}, this version reads 1 and 2`);
+  }
+  return readFields(value, { subject: "content" }, (fields) => {
+    const isFirst = schema === "1";
+    if (isFirst) checkKeys(fields, firstRecordKeys, ["pod"]);
+    else checkKeys(fields, [...firstRecordKeys, "bootId"], ["pod", "pendingStatus", "teardown"]);
+    const read = isFirst ? readFirstAttachment : readAttachment;
+    return { ...readSandbox(fields), attachments: fields.objects("attachments").map(read) };
+  });
+}
+
+/** Everything but the attachments. In the first schema the boot is not known. */
+function readSandbox(fields: FieldReader): Omit<AttachmentRecord, "attachments"> {
+  return omitUndefined({
+    containerId: fields.required("containerId"),
+    ifName: fields.required("ifName"),
+    netns: text(fields, "netns"),
+    cniVersion: text(fields, "cniVersion"),
+    pod: readPod(fields.object("pod")),
+    createdAt: text(fields, "createdAt"),
+    bootId: text(fields, "bootId"),
+    pendingStatus: fields.has("pendingStatus") ? fields.stringMap("pendingStatus") : undefined,
+    teardown: readTeardown(fields.object("teardown")),
+  });
+}
+
+function readPod(fields: FieldReader | undefined): AttachmentRecord["pod"] {
+  if (fields === undefined) return undefined;
+  checkKeys(fields, ["namespace", "name", "uid"]);
+  return {
+    namespace: text(fields, "namespace"),
+    name: text(fields, "name"),
+    uid: text(fields, "uid"),
+  };
+}
+
+function readTeardown(fields: FieldReader | undefined): FailedTeardown | undefined {
+  if (fields === undefined) return undefined;
+  checkKeys(fields, ["firstFailedAt", "failedAt", "attempts", "lastError"]);
+  return {
+    firstFailedAt: text(fields, "firstFailedAt"),
+    failedAt: text(fields, "failedAt"),
+    attempts: fields.integer("attempts") ?? 0,
+    lastError: text(fields, "lastError"),
+  };
+}
+
+/** How far the ADD had come is not in the first schema, so that every attachment has to be detached. */
+function readFirstAttachment(fields: FieldReader): RecordedAttachment {
+  checkKeys(fields, firstAttachmentKeys, ["defaultRoute", "result"]);
+  return { ...readNetwork(fields), state: fields.has("result") ? "attached" : "attempted" };
+}
+
+function readAttachment(fields: FieldReader): RecordedAttachment {
+  checkKeys(fields, [...firstAttachmentKeys, "state"], ["defaultRoute", "result", "device"]);
+  const state = states.find((each) => each === fields.value("state"));
+  if (state === undefined) fields.mismatch("state", `one of ${states.join(", ")}`);
+  const device = readDevice(fields.object("device"));
+  return omitUndefined({ ...readNetwork(fields), state: state ?? "planned", device });
+}
+
+function readNetwork(fields: FieldReader): Omit<RecordedAttachment, "state"> {
+  const isDefault = fields.value("isDefault");
+  if (typeof isDefault !== "boolean") fields.mismatch("isDefault", "a boolean");
+  return omitUndefined({
+    displayName: text(fields, "displayName"),
+    isDefault: isDefault === true,
+    ifName: fields.required("ifName"),
+    conf: fields.object("conf")?.raw ?? {},
+    cniArgs: readPairs(fields, "cniArgs"),
+    capabilityArgs: fields.object("capabilityArgs")?.raw ?? {},
+    searchPath: fields.strings("searchPath"),
+    defaultRoute: fields.has("defaultRoute") ? fields.strings("defaultRoute") : undefined,
+    result: fields.object("result")?.raw,
+  });
+}
+
+function readDevice(fields: FieldReader | undefined): AttachedDevice | undefined {
+  if (fields === undefined) return undefined;
+  checkKeys(fields, ["resourceName", "id", "source"]);
+  return {
+    resourceName: text(fields, "resourceName"),
+    id: text(fields, "id"),
+    source: text(fields, "source"),
+  };
+}
+
+function readPairs(fields: FieldReader, key: string): readonly (readonly [string, string])[] {
+  return fields.elements(key).flatMap((value): [string, string][] => {
+    const [name, argument, ...others] = Array.isArray(value) ? value : [];
+    if (typeof name === "string" && typeof argument === "string" && others.length === 0) {
+      return [[name, argument]];
+    }
+    fields.mismatch(key, "a list of pairs of strings");
+    return [];
+  });
+}
+
+/** A string, which may be empty; that it is missing {@link checkKeys} has noted. */
+function text(fields: FieldReader, key: string): string {
+  return fields.string(key) ?? "";
+}
+
+/** Notes the required members that are missing, and those that are neither required nor optional. */
+function checkKeys(
+  fields: FieldReader,
+  required: readonly string[],
+  optional: readonly string[] = [],
+): void {
+  for (const key of required) {
+    if (fields.value(key) === undefined) fields.problem(key, "is missing");
+  }
+  // A member that is null would pass for one that is absent.
+  const present = optional.filter((key) => fields.value(key) !== undefined);
+  fields.refuseOthers([...required, ...present]);
+}
