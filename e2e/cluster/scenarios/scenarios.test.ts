@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
 import { chartScenarios } from "./chart.ts";
+import { claimScenarios } from "./claims.ts";
 import { deviceScenarios } from "./devices.ts";
 import { explainScenarios } from "./explain.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
@@ -59,6 +60,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   installScenarios(scene);
   attachScenarios(scene);
   deviceScenarios(scene);
+  claimScenarios(scene);
   explainScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
