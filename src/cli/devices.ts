@@ -1,5 +1,6 @@
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
-import type { AllocatedDevice, Logger } from "#engine/ports.ts";
+import type { AllocatedDevice } from "#engine/device-ports.ts";
+import type { Logger } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";

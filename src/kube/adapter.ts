@@ -1,11 +1,5 @@
-import type {
-  ClusterSource,
-  EventRecorder,
-  Logger,
-  Pod,
-  ResourceApi,
-  StatusPublisher,
-} from "#engine/ports.ts";
+import type { ResourceApi } from "#engine/device-ports.ts";
+import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
@@ -24,7 +18,8 @@ import { keyOfObject, metadataListOnly, metadataOnly, nadOf, podOf } from "./obj
 import { KubeResourceApi } from "./resource-api.ts";
 import type { RestartReason } from "./restart-reason.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
-import { WatchCache, type WatchTimings } from "./watch-cache.ts";
+import { WatchCache } from "./watch-cache.ts";
+import type { WatchTimings } from "./watch-timings.ts";
 
 /** What is measured of the API; every label has few values. */
 export interface KubeMetrics {

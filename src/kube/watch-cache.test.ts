@@ -10,7 +10,8 @@ import type { RestartReason } from "./restart-reason.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { podObject } from "./testing/objects.ts";
 import { isList, isWatch } from "./testing/requests.ts";
-import { WatchCache, type WatchTimings } from "./watch-cache.ts";
+import { WatchCache } from "./watch-cache.ts";
+import type { WatchTimings } from "./watch-timings.ts";
 
 const quick: Partial<WatchTimings> = {
   backoff: { initialMs: 5, maxMs: 20 },

@@ -4,11 +4,10 @@ import {
   type ClaimRequest,
   type DeviceLookup,
   type DeviceSource,
-  type Logger,
-  type Pod,
   type ResourceApi,
   ResourceApiUnavailableError,
-} from "#engine/ports.ts";
+} from "#engine/device-ports.ts";
+import type { Logger, Pod } from "#engine/ports.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type AllocatedClaim, allocatedClaim, type ClaimedDevice } from "./claim.ts";
