@@ -1,5 +1,5 @@
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { type KubeAdapter, type KubeOptions, startKube } from "../adapter.ts";
+import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
 import type { FakeApiServer } from "./fake-api-server.ts";
 
 /** The adapter of node `node-1`, with short times; stopped when it goes out of scope. */
