@@ -10,14 +10,14 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { type AccessReview, accessReview } from "./access-review.ts";
 import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
-import { ApiEventRecorder, type EventDropReason, type NodeEventReason } from "./event-recorder.ts";
+import { ApiEventRecorder, type NodeEventReason } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
+import type { EventDropReason, RestartReason, StatusWriteResult } from "./metric-labels.ts";
 import { type NodePods, nodePods } from "./node-pods.ts";
 import { removeTaint } from "./node-taint.ts";
 import { keyOfObject, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
-import type { RestartReason } from "./restart-reason.ts";
-import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
+import { ApiStatusPublisher } from "./status-publisher.ts";
 import { WatchCache } from "./watch-cache.ts";
 import type { WatchTimings } from "./watch-timings.ts";
 

@@ -4,7 +4,8 @@ import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import { ListWatch, type ListWatchTarget, parseWatchEvent } from "#kube/api/list-watch.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
-import { type RestartReason, restartReason } from "./restart-reason.ts";
+import type { RestartReason } from "./metric-labels.ts";
+import { restartReason } from "./restart-reason.ts";
 import { isVersionUnusable, WatchPosition } from "./watch-position.ts";
 import { defaultWatchTimings, type WatchTimings } from "./watch-timings.ts";
 
@@ -20,6 +21,7 @@ interface WatchCacheOptions<T> extends ListWatchTarget {
   readonly mayBeAbsent?: boolean;
   readonly logger: Logger;
   readonly timings?: Partial<WatchTimings>;
+  /** Called with false at once, so that an alert can see a cache that is never listed, and with true after the LIST. */
   readonly onSynced?: (synced: boolean) => void;
   readonly onRestart?: (reason: RestartReason) => void;
 }
@@ -48,6 +50,7 @@ export class WatchCache<T> {
     this.#timings = { ...defaultWatchTimings, ...options.timings };
     this.#requests = new ListWatch(options, this.#timings);
     this.#backoff = new Backoff(this.#timings.backoff);
+    options.onSynced?.(false);
   }
 
   get(key: string): T | undefined {

@@ -10,6 +10,7 @@ import { loadScenarios } from "./load.ts";
 import { outageScenarios } from "./outage.ts";
 import { OwnTarget } from "./own-target.ts";
 import { installPlexus, plexusLogs } from "./plexus.ts";
+import { quickstartScenarios } from "./quickstart.ts";
 import { Scene } from "./scene.ts";
 import { securityScenarios } from "./security.ts";
 import { isGiven, type Target } from "./target.ts";
@@ -62,6 +63,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   loadScenarios(scene);
   outageScenarios(scene);
   uninstallScenarios(scene);
+  quickstartScenarios(scene);
 });
 
 async function report({ target }: Scene): Promise<string> {
