@@ -20,10 +20,12 @@ test("ipvlan: ADD, CHECK, ping and DEL leave nothing", async ({ node }) => {
   await leavesNothing(node, pods, () => lifeCycle(pods, { ifName: "net1" }));
 });
 
-test("vrf in a chain: ADD, CHECK, ping and DEL leave nothing", async ({ node }) => {
+test("vrf in a chain: ADD, ping and DEL leave nothing", async ({ node }) => {
   await node.nad("vrf", chained(bridge("n-vrf", 42), { type: "vrf", vrfname: "blue" }));
   const pods = await twoPods(node, { networks: "vrf" });
-  await leavesNothing(node, pods, () => lifeCycle(pods, { ifName: "net1" }));
+  // CHECK of bridge looks for the network's route in the main table, from which vrf has taken it.
+  const options = { ifName: "net1", checks: false };
+  await leavesNothing(node, pods, () => lifeCycle(pods, options));
 });
 
 test("vlan: pods on both ends of a link reach each other, and DEL leaves nothing", async ({
