@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-further e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov release test-release
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -73,6 +73,10 @@ e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	PLEXUS_E2E_RUNTIME=$(RUNTIME) vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 
+e2e-further: image ## devices, fresh nodes and the Helm chart on a real cluster; not part of CI yet
+	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	vitest run --project further
+
 e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CRI-O the first time, in minutes)
 	@scripts/system-deps.sh cluster
 	vitest run --project crio
@@ -103,6 +107,7 @@ bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: 
 docs: deps ## regenerate the generated pages
 	node scripts/conformance.ts
 	node scripts/config-docs.ts
+	node scripts/chart-schema.ts
 
 image: build ## build the container image from local files; STANDALONE=1 puts plexus-standalone in
 	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone)
@@ -116,6 +121,13 @@ docker-plugin: build ## the same as a managed plugin, for `docker plugin create`
 e2e-docker: docker-plugin ## containers of two releases of Docker Engine on Plexus networks, in namespaces of their own
 	@scripts/system-deps.sh docker
 	vitest run --project docker
+
+release: deps ## what a release has beside its image, into dist/release (IMAGE=…: of that image; needs Go, for Helm)
+	@scripts/system-deps.sh release
+	node scripts/release.ts --version $(VERSION) $(if $(IMAGE),--image "$(IMAGE)")
+
+test-release: release ## the chart against kustomize, the files of a release, the workflows of .github
+	vitest run --project release
 
 clean: ## remove what was built
 	rm -rf dist

@@ -51,6 +51,15 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "release",
+          include: ["e2e/release/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 1_200_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "conformance",
           include: ["e2e/conformance/**/*.test.ts"],
           testTimeout: 120_000,
@@ -92,7 +101,17 @@ export default defineConfig({
         extends: true,
         test: {
           name: "cluster",
-          include: ["e2e/cluster/**/*.test.ts"],
+          include: ["e2e/cluster/{kubernetes,scenarios}/**/*.test.ts"],
+          testTimeout: 300_000,
+          hookTimeout: 2_400_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "further",
+          include: ["e2e/cluster/further/*.test.ts"],
           testTimeout: 300_000,
           hookTimeout: 2_400_000,
           fileParallelism: false,

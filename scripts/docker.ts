@@ -24,7 +24,9 @@ async function buildArchive(root: string, archive: string): Promise<void> {
   const unit = "plexus-docker.service";
   await install(join("deploy/docker", unit), join(root, "etc/systemd/system", unit), 0o644);
   await mkdir(join(root, "etc/plexus/networks"), { recursive: true });
-  await execa("tar", [...reproducible, "-C", root, "-czf", archive, "."]);
+  // Not the directories above, which are the host's.
+  const own = ["usr/lib/plexus", join("etc/systemd/system", unit), "etc/plexus"];
+  await execa("tar", [...reproducible, "-C", root, "-czf", archive, ...own]);
   await rm(root, { recursive: true });
   process.stdout.write(`${archive}\n`);
 }

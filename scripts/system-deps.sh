@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Finds what building (`build`; the demo too), testing (`test`: more),
-# the test cluster (`cluster`), Docker (`docker`) or the benchmark (`bench`) needs of the system, or
-# installs Debian's packages for it.
+# Finds what building (`build`; the demo too), testing (`test`: more), the test cluster (`cluster`),
+# Docker (`docker`), a release (`release`) or the benchmark (`bench`) needs of the system, or installs
+# Debian's packages for it.
 set -euo pipefail
 
 missing=()
@@ -27,7 +27,7 @@ can_install() { command -v apt-get && [ "$(id -u)" = 0 ]; }
 # the build then says what that costs.
 shim_cc() { command -v musl-gcc || { ! can_install && static_cc; }; }
 
-case ${1:?build, test, cluster, docker or bench} in
+case ${1:?build, test, cluster, docker, release or bench} in
 build)
   need containernetworking-plugins has_plugins
   need musl-tools shim_cc
@@ -59,6 +59,10 @@ docker)
   need iproute2 command -v ip
   need iptables command -v iptables
   need util-linux command -v nsenter
+  ;;
+release)
+  need golang command -v go
+  need util-linux command -v flock
   ;;
 bench)
   need gcc command -v gcc

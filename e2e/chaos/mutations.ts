@@ -53,7 +53,8 @@ export const mutations: readonly Mutation[] = [
     file: "src/engine/attach/attach-networks.ts",
     find: 'await ctx.trace.phase("record", () => updateRecord(ctx, progress));',
     replace: 'await ctx.trace.phase("record", async () => void [updateRecord, progress]);',
-    scenario: "ADD net2/bridge:after plexusd kill",
+    // While the namespace is there, the pod's annotation is a second safeguard.
+    scenario: "ADD net2/bridge:after plexusd kill; netns removed",
   },
   {
     name: "a failed ADD detaches what it attached",

@@ -144,6 +144,7 @@ export class DockerMachine implements AsyncDisposable {
       ...(liveRestore ? ["--live-restore"] : []),
     ]);
     this.#engine = engine;
+    await engine.waitUntil("dockerd serves", () => engine.log.includes("API listen on"));
   }
 
   /** Ends dockerd: SIGTERM lets it stop its containers, SIGKILL does not. */
@@ -163,6 +164,7 @@ export class DockerMachine implements AsyncDisposable {
       ...["--reconcile-seconds", "1", "--log-level", "debug"],
     ]);
     this.#driver = driver;
+    await driver.waitUntil("the driver serves", () => driver.log.includes("driver serves"));
   }
 
   async stopDriver(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {

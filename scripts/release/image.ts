@@ -13,7 +13,15 @@ const kustomization = new URL("../../deploy/image/kustomization.yaml", import.me
 /** The reference of the image that deploy/image names: `localhost/plexus:dev` in a checkout. */
 export function deployImage(): string {
   const { images } = parse(readFileSync(kustomization, "utf8")) as { images: readonly [Image] };
-  const [{ newName, newTag, digest }] = images;
+  return referenceOf(images[0]);
+}
+
+/** A reference as kustomize makes it: without a tag where there is a digest. @throws Error as {@link imageKustomization} does */
+export function plainReference(reference: string): string {
+  return referenceOf(parseReference(reference));
+}
+
+function referenceOf({ newName, newTag, digest }: Image): string {
   return digest === undefined ? `${newName}:${newTag}` : `${newName}@${digest}`;
 }
 

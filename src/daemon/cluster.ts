@@ -1,4 +1,10 @@
-import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import type {
+  ClusterSource,
+  EventRecorder,
+  Logger,
+  ResourceApi,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
@@ -14,6 +20,8 @@ export interface Cluster {
   readonly events: EventRecorder;
   /** This node's pods and its Node; absent where there are none of them, as with a directory of manifests. */
   readonly node?: Pick<KubeAdapter, "nodePods" | "removeTaint">;
+  /** Claims of devices; absent where there is no API. */
+  readonly resourceApi?: ResourceApi;
   /** Records an event on the Node when a change of its CNI configuration deserves one. */
   nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;
   /** Records an event on the Node: the configuration file has changed and cannot be used. */
@@ -56,6 +64,7 @@ export async function openApiCluster(options: ApiClusterOptions): Promise<Cluste
     publisher: kube.publisher,
     events: kube.events,
     node: kube,
+    resourceApi: kube.resourceApi,
     accessReview: kube.accessReview,
     nodeConfChanged(status, before) {
       const event = nodeConfEvent(status, before);

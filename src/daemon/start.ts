@@ -2,6 +2,7 @@ import { performance } from "node:perf_hooks";
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { nodeDuties } from "#daemon/node/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { EngineDeps } from "#engine/deps.ts";
 import { Engine } from "#engine/engine.ts";
@@ -63,7 +64,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const confFiles = new HostConfFiles(view);
   const engine = await newEngine(options, {
     ...{ records, metrics, config, cluster, confFiles },
-    deviceSources: openDeviceSources(options, { config, resources }),
+    deviceSources: openDeviceSources(options, { config, cluster, resources }),
   });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
@@ -130,15 +131,17 @@ async function newEngine(
   });
 }
 
-/** The kubelet's devices are those of the API's pods; who can write manifests of pods needs no leave for any. */
+/** Devices are allocated to the API's pods; who can write manifests of pods needs no leave for any. */
 function openDeviceSources(
-  { flags, logger }: DaemonOptions,
-  { config, resources }: { config: EffectiveConfig; resources: AsyncDisposableStack },
+  { logger }: DaemonOptions,
+  parts: { config: EffectiveConfig; cluster: Cluster; resources: AsyncDisposableStack },
 ): readonly DeviceSource[] {
-  if (flags.source.kind === "manifests") return [];
-  const devices = new KubeletDevices({ kubeletDir: config.current().kubeletDir, logger });
-  resources.defer(() => devices.close());
-  return [devices];
+  const { resourceApi: api } = parts.cluster;
+  if (api === undefined) return [];
+  const { kubeletDir } = parts.config.current();
+  const devices = new KubeletDevices({ kubeletDir, logger });
+  parts.resources.defer(() => devices.close());
+  return [devices, new ClaimedDevices({ api, kubeletDir, logger })];
 }
 
 /** The timers' tasks run at once, and when the configuration has changed. */

@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { DeviceInfoFiles } from "#engine/ports.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
+import { isAbsent } from "#lib/files/is-absent.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { cniDeviceInfoDir, ownerOfCniDeviceInfo } from "#npwg/device-info.ts";
 
@@ -55,9 +56,4 @@ export async function sweepDeviceInfo(
   const attached = await attachedContainers();
   const abandoned = own.filter(({ containerId }) => !attached.has(containerId));
   await Promise.all(abandoned.map(({ name }) => rm(join(dir, name), { force: true })));
-}
-
-function isAbsent(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException).code;
-  return code === "ENOENT" || code === "ENOTDIR";
 }

@@ -9,6 +9,9 @@ import type { Json, JsonObject } from "#lib/json.ts";
  * declaration. Where Multus has a key of the same meaning it has the same name.
  */
 
+// A schema is used a few times in the life of a process: to compile it, as zod does, takes longer than that.
+z.config({ jitless: true });
+
 /** Any text but the empty one. */
 export const nonEmptyText = z.string().min(1, { error: "must not be empty" });
 

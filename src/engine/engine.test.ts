@@ -134,8 +134,8 @@ test("handle() prints the duration of each phase on stderr with PLEXUS_TRACE=1",
     "delegate ptp (default-net)",
     "route",
     "sync",
-    "record",
     "status",
+    "record",
   ]);
 });
 

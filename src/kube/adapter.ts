@@ -1,4 +1,11 @@
-import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from "#engine/ports.ts";
+import type {
+  ClusterSource,
+  EventRecorder,
+  Logger,
+  Pod,
+  ResourceApi,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
@@ -14,6 +21,7 @@ import { LiveGetter } from "./live-get.ts";
 import { type NodePods, nodePods } from "./node-pods.ts";
 import { removeTaint } from "./node-taint.ts";
 import { keyOfObject, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
+import { KubeResourceApi } from "./resource-api.ts";
 import type { RestartReason } from "./restart-reason.ts";
 import { ApiStatusPublisher, type StatusWriteResult } from "./status-publisher.ts";
 import { WatchCache, type WatchTimings } from "./watch-cache.ts";
@@ -48,6 +56,7 @@ export interface KubeAdapter {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  readonly resourceApi: ResourceApi;
   readonly nodePods: NodePods;
   /** Asks the API server whose token it is. */
   readonly accessReview: AccessReview;
@@ -98,6 +107,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     source: new ApiClusterSource({ pods, nads, live }),
     publisher,
     events,
+    resourceApi: new KubeResourceApi(live, options.nodeName),
     nodePods: nodePods(pods, live),
     accessReview: accessReview(client, options.apiTimeoutMs),
     recordOnNode: (event) => events.recordOnNode(event),

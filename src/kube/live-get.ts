@@ -6,11 +6,12 @@ import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** One object to be read from the API server itself. */
+/** One object, or page of a list, to be read from the API server itself. */
 interface LiveGetRequest {
   /** Kind and name for messages: `pod default/web`. */
   readonly object: string;
   readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly accept?: string;
 }
 
@@ -34,7 +35,7 @@ export class LiveGetter {
    */
   get(request: LiveGetRequest, signal?: AbortSignal): Promise<JsonObject | undefined> {
     // Objects as a whole and their metadata are not the same.
-    const key = `${request.accept ?? ""} ${request.path}`;
+    const key = JSON.stringify([request.accept, request.path, request.query]);
     let running = this.#running.get(key);
     if (running === undefined) {
       running = this.#read(request).finally(() => this.#running.delete(key));
@@ -69,9 +70,11 @@ export class LiveGetter {
     request: LiveGetRequest,
     { signal, leftMs }: { signal: AbortSignal; leftMs: number },
   ): Promise<JsonObject> {
-    const { path, accept } = request;
+    const { path, query, accept } = request;
     const timeoutMs = Math.max(250, Math.ceil(leftMs / 2));
-    const answer = await this.#client.json(omitUndefined({ path, accept, timeoutMs, signal }));
+    const answer = await this.#client.json(
+      omitUndefined({ path, query, accept, timeoutMs, signal }),
+    );
     if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
     return answer;
   }

@@ -1,8 +1,15 @@
-import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import type {
+  ClusterSource,
+  EventRecorder,
+  Logger,
+  ResourceApi,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
 import { ApiEventRecorder } from "./event-recorder.ts";
 import { LiveGetter } from "./live-get.ts";
+import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
 /** The API for the length of one call: every object is read live, nothing is watched. */
@@ -10,6 +17,7 @@ export interface OneShotKube {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
+  readonly resourceApi: ResourceApi;
   /** Lets pending writes end, for `graceMs` at the most. */
   close(graceMs: number): Promise<void>;
 }
@@ -35,6 +43,7 @@ export async function openKubeOnce(options: {
     source: new ApiClusterSource({ pods: noCache, nads: noCache, live }),
     publisher,
     events,
+    resourceApi: new KubeResourceApi(live, nodeName),
     async close(graceMs) {
       await Promise.all([publisher.stop(graceMs), events.stop(graceMs)]);
       client.close();

@@ -49,7 +49,7 @@ function annotationsOf(api: FakeApiServer, name = "web"): unknown {
 
 const patches = (api: FakeApiServer) => api.seen.filter(isStatusPatch);
 
-test("publish() sends one merge PATCH of one annotation with the UID, and reads nothing", async () => {
+test("publish() sends one merge PATCH of one annotation with the UID, and reads nothing [D-34]", async () => {
   await using api = await FakeApiServer.start();
   api.put("pods", podObject("web", { annotations: { theirs: "kept" } }));
   await using started = await start(api);

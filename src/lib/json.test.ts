@@ -18,6 +18,8 @@ test("quoteValue() renders a value as JSON in one line, at most so long", () => 
   expect(quoteValue(undefined)).toBe("undefined");
   expect(quoteValue("x".repeat(100), 10)).toBe(`"${"x".repeat(10)}…"`);
   expect(quoteValue("1234567890", 10)).toBe('"1234567890"');
+  expect(quoteValue("\u0001".repeat(10), 18)).toBe(`"${"\\u0001".repeat(3)}…"`);
+  expect(quoteValue("\ud800".repeat(100)).length).toBeLessThan(90);
   expect(quoteValue([1, 2, 3], 10)).toBe("[1,2,3]");
   expect(quoteValue(Array(100).fill(0))).toBe("an array");
   expect(quoteValue({ a: "x".repeat(100) })).toBe("an object");

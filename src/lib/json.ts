@@ -16,10 +16,20 @@ export function isJsonObject(value: unknown): value is JsonObject {
  * be shown is cut, anything else as large is only named by its type.
  */
 export function quoteValue(value: unknown, max = 80): string {
-  if (typeof value === "string" && value.length > max) {
-    return JSON.stringify(`${value.slice(0, max)}…`);
-  }
+  if (typeof value === "string") return quoteText(value, max);
   const text = JSON.stringify(value) ?? String(value);
-  if (typeof value === "string" || text.length <= max) return text;
+  if (text.length <= max) return text;
   return Array.isArray(value) ? "an array" : "an object";
+}
+
+/** An escaped character counts as long as it is shown: half a surrogate pair, or a control character, as six. */
+function quoteText(text: string, max: number): string {
+  const whole = text.length > max ? undefined : JSON.stringify(text);
+  if (whole !== undefined && whole.length <= max + 2) return whole;
+  let end = 0;
+  for (let shown = 0; end < text.length; end++) {
+    shown += JSON.stringify(text[end]).length - 2;
+    if (shown > max) break;
+  }
+  return JSON.stringify(`${text.slice(0, end)}…`);
 }

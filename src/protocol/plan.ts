@@ -63,14 +63,17 @@ export interface NewestPlan {
  */
 export function findNewestPlan(file: Buffer): NewestPlan {
   let found: { start: number; end: number } | undefined;
-  let start = 0;
+  let start: number | undefined;
   let calls = 0;
   let at = 0;
   for (let frame = frameAt(file, at); frame !== undefined; frame = frameAt(file, at)) {
     if (frame.type === FrameType.Plan) [start, calls] = [at, 0];
     if (frame.type === FrameType.Exec) calls++;
-    if (frame.type === FrameType.PlanEnd && isEnd(file, { start, at, end: frame.end }, calls)) {
-      found = { start, end: frame.end };
+    if (frame.type === FrameType.PlanEnd && start !== undefined) {
+      const { end } = frame;
+      if (isEnd(file, { start, at, end }, calls)) found = { start, end };
+      // A plan has one end: another would have all of it summed up again.
+      start = undefined;
     }
     at = frame.end;
   }

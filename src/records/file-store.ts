@@ -149,16 +149,21 @@ export class FileRecordStore implements RecordStore {
     return this.#open.put(this.#path(recordFileName(key)), content);
   }
 
-  /** The blocks of the content are freed behind the call: a disk that discards them takes milliseconds for it. */
+  /**
+   * The blocks of the content are freed behind the call: a disk that discards them takes milliseconds for it, and
+   * to start the thread that waits for that takes longer than the answer.
+   */
   #emptyLater(path: string): void {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#emptying.add(promise);
     const { O_WRONLY, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
-    open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, (error, fd) => {
-      if (error === null) closeSync(fd);
-      this.#emptying.delete(promise);
-      resolve();
-    });
+    const empty = (): void =>
+      open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, (error, fd) => {
+        if (error === null) closeSync(fd);
+        this.#emptying.delete(promise);
+        resolve();
+      });
+    setImmediate(empty);
   }
 
   /** @throws CniError 5 when the step fails */

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DaemonConfig } from "#daemon/config/config.ts";
+import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { ApiError } from "#kube/api/api-error.ts";
@@ -57,13 +58,18 @@ function openApi(
 ): Required<CallCluster> {
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
   const api = { kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs };
-  const kube = lazyKube({ open: () => openKubeOnce(api), logger, closeGraceMs });
+  const { resourceApi, ...kube } = lazyKube({
+    open: () => openKubeOnce(api),
+    logger,
+    closeGraceMs,
+  });
   const devices = new KubeletDevices({ kubeletDir, logger });
+  const claimed = new ClaimedDevices({ api: resourceApi, kubeletDir, logger });
   const close = async (): Promise<void> => {
     devices.close();
     await kube.close();
   };
-  return { ...kube, deviceSources: [devices], close };
+  return { ...kube, deviceSources: [devices, claimed], close };
 }
 
 /** The kept token is valid for an hour at most and ends with plexusd's pod; the error then says so. */

@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger, ResourceApi } from "#engine/ports.ts";
 import type { OneShotKube } from "#kube/one-shot.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { CallCluster } from "./serve.ts";
@@ -16,7 +16,9 @@ interface LazyKubeOptions {
  * The API, opened when the call first needs it. A DEL does not: it would pay for reading credentials as much as
  * for all that it does, and fail where they cannot be used.
  */
-export function lazyKube(options: LazyKubeOptions): Required<Omit<CallCluster, "deviceSources">> {
+export function lazyKube(
+  options: LazyKubeOptions,
+): Required<Omit<CallCluster, "deviceSources">> & { readonly resourceApi: ResourceApi } {
   const { logger, closeGraceMs } = options;
   let opened: Promise<OneShotKube> | undefined;
   const kube = (): Promise<OneShotKube> => {
@@ -57,6 +59,12 @@ export function lazyKube(options: LazyKubeOptions): Required<Omit<CallCluster, "
           ({ events }) => events.record(pod, event),
           () => logger.warn({ reason: event.reason }, event.message),
         );
+      },
+    },
+    resourceApi: {
+      getClaim: async (ref, call) => (await reading()).resourceApi.getClaim(ref, call),
+      async *listSlices(driver, call) {
+        yield* (await reading()).resourceApi.listSlices(driver, call);
       },
     },
     async close() {

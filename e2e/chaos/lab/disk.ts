@@ -10,6 +10,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
+import { waitUntil } from "../../support/wait.ts";
 import type { Place } from "./place.ts";
 
 /** What goes wrong with the state directory's file system; one that is read-only already cannot be filled. */
@@ -17,7 +18,15 @@ export async function breakDisk(place: Place, how: string): Promise<void> {
   if (isReadOnly(place)) return;
   if (how === "full") untilRefused("ENOSPC", fill(join(place.disk, "filler")));
   else if (how === "no-inode") untilRefused("ENOSPC", useInodes(join(place.disk, "inodes")));
-  else await execa("mount", ["-o", "remount,ro", place.disk]);
+  else await makeReadOnly(place.disk);
+}
+
+/** A record is open until it is durable, half a second after its last update; a disk with such a file stays writable. */
+async function makeReadOnly(disk: string): Promise<void> {
+  await waitUntil("the disk can be made read-only", async () => {
+    await execa("mount", ["-o", "remount,ro", disk]);
+    return true;
+  });
 }
 
 /** Makes the file system what it was. */

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import {
-  Server,
-  ServerCredentials,
-  type ServerWritableStream,
-  type ServiceDefinition,
-} from "@grpc/grpc-js";
-import { integer, type MessageType, message, parts, text, texts } from "#grpc/message.ts";
+import type { Server, ServerWritableStream, ServiceDefinition } from "@grpc/grpc-js";
+import { integer, message, parts, text, texts } from "#grpc/message.ts";
 import { openUnaryClient } from "#grpc/open-client.ts";
 import { unaryMethod } from "#grpc/unary-method.ts";
+import { type Done, serveUnix, unary } from "./unix-server.ts";
 
 /* The kubelet's device plugin API, v1beta1 (k8s.io/kubelet, pkg/apis/deviceplugin/v1beta1/api.proto). */
 
@@ -50,11 +44,7 @@ export class DevicePlugin implements Disposable {
     this[Symbol.dispose]();
     const { directory, resourceName } = this.#options;
     const path = join(directory, this.#socket);
-    await rm(path, { force: true });
-    this.#server = new Server();
-    this.#server.addService(service, this.#handlers());
-    const bind = promisify(this.#server.bindAsync.bind(this.#server));
-    await bind(`unix:${path}`, ServerCredentials.createInsecure());
+    this.#server = await serveUnix(path, service, this.#handlers());
     using kubelet = await openUnaryClient(join(directory, "kubelet.sock"), {
       maxResponseBytes: 1000,
     });
@@ -80,26 +70,11 @@ export class DevicePlugin implements Disposable {
   }
 }
 
-type Done<T> = (error: null, value: T) => void;
-
 const service: ServiceDefinition = {
-  GetDevicePluginOptions: method("GetDevicePluginOptions", empty, options),
-  ListAndWatch: { ...method("ListAndWatch", empty, devices), responseStream: true },
-  Allocate: method("Allocate", allocateRequest, allocateResponse),
+  GetDevicePluginOptions: unary("/v1beta1.DevicePlugin/GetDevicePluginOptions", empty, options),
+  ListAndWatch: {
+    ...unary("/v1beta1.DevicePlugin/ListAndWatch", empty, devices),
+    responseStream: true,
+  },
+  Allocate: unary("/v1beta1.DevicePlugin/Allocate", allocateRequest, allocateResponse),
 };
-
-function method<Request, Response>(
-  name: string,
-  request: MessageType<Request>,
-  response: MessageType<Response>,
-) {
-  return {
-    path: `/v1beta1.DevicePlugin/${name}`,
-    requestStream: false,
-    responseStream: false,
-    requestSerialize: (value: Partial<Request>) => Buffer.from(request.encode(value)),
-    requestDeserialize: (bytes: Buffer) => request.decode(bytes),
-    responseSerialize: (value: Partial<Response>) => Buffer.from(response.encode(value)),
-    responseDeserialize: (bytes: Buffer) => response.decode(bytes),
-  };
-}

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { chmod, readFile, rename, writeFile } from "node:fs/promises";
+import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import type { AttachmentRecord } from "#engine/record.ts";
-import { nad } from "../../support/manifests.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
-import type { Cluster } from "../kubernetes/cluster.ts";
 import { DevicePlugin } from "./device-plugin.ts";
+import {
+  addLinks,
+  addressesOf,
+  linkNetwork,
+  ownCluster,
+  recordOf,
+  removeLinks,
+} from "./link-devices.ts";
 import { home, networkStatus } from "./objects.ts";
 import { plexusctl, waitForPlexus } from "./plexus.ts";
 import type { PodOptions, Scene } from "./scene.ts";
@@ -18,17 +23,6 @@ import { isGiven, ownOnly } from "./target.ts";
 const inSystem = ["--namespace=kube-system"];
 const resourceName = "plexus.example/link";
 const links = ["dev-a", "dev-b", "dev-c"];
-
-/**
- * host-device takes PCI addresses for devices, or the name of a link that is in its configuration: this
- * gives it the device for that name. Devices of these tests are links, as virtual functions need hardware.
- */
-const plugin = `#!/bin/sh
-conf=$(cat)
-id=$(printf %s "$conf" | sed -n 's/.*"deviceID":"\\([^"]*\\)".*/\\1/p')
-printf %s "$conf" | sed "s/\\"type\\":\\"link-device\\"/\\"type\\":\\"host-device\\",\\"device\\":\\"$id\\"/" |
-	exec /opt/cni/bin/host-device
-`;
 
 /** Two devices in the pod's one container. */
 const twoDevices: PodOptions = {
@@ -48,27 +42,9 @@ export function deviceScenarios(scene: () => Scene): void {
     beforeAll(async () => {
       if (isGiven) return;
       const { node } = ownCluster(scene());
-      for (const link of links) {
-        await scene().target.inNode([
-          "ip",
-          "link",
-          "add",
-          link,
-          "type",
-          "veth",
-          "peer",
-          "name",
-          `${link}-p`,
-        ]);
-      }
-      const path = join(node.cniBinDir, "link-device");
-      await writeFile(path, plugin);
-      await chmod(path, 0o755);
-      for (const name of ["link-one", "link-two"]) {
-        const conf = { cniVersion: "1.0.0", name, plugins: [{ type: "link-device" }] };
-        const annotations = { "k8s.v1.cni.cncf.io/resourceName": resourceName };
-        await scene().target.apply(nad(name, conf, { namespace: home, annotations }));
-      }
+      await addLinks(scene(), links);
+      for (const name of ["link-one", "link-two"])
+        await scene().target.apply(linkNetwork(name, resourceName));
       devicePlugin = new DevicePlugin({
         directory: join(node.root, "var/lib/kubelet/device-plugins"),
         resourceName,
@@ -81,13 +57,13 @@ export function deviceScenarios(scene: () => Scene): void {
     afterAll(async () => {
       devicePlugin?.[Symbol.dispose]();
       if (isGiven) return;
-      for (const link of links) await scene().target.inNode(["ip", "link", "delete", link]);
+      await removeLinks(scene(), links);
       await scene().remember();
     });
 
     test("are moved into the pod, one for each network in order, and back after a restart of the kubelet [D-3] [D-7] [D-11]", async () => {
       const { node } = ownCluster(scene());
-      const addresses = await addressesOf(scene());
+      const addresses = await addressesOf(scene(), links);
       const pod = await scene().startPod("devices", twoDevices);
       const shown = await plexusctl(scene().target, "devices", `${home}/devices`);
       const rows = [...shown.matchAll(/^(dev-\S+) +(\S+) +(\S+) \((\S+)\) +(.+)$/gm)];
@@ -111,12 +87,12 @@ export function deviceScenarios(scene: () => Scene): void {
       expect(await scene().exec("devices", "ip", "link", "show", "net2")).toContain(
         addresses[ids[1] ?? ""],
       );
-      expect(Object.keys(await addressesOf(scene()))).not.toContain(ids[0]);
+      expect(Object.keys(await addressesOf(scene(), links))).not.toContain(ids[0]);
       await node.stopKubelet();
       await node.startKubelet();
       await offerDevices(scene(), devicePlugin);
       await scene().deletePods("devices");
-      expect(await addressesOf(scene())).toEqual(addresses);
+      expect(await addressesOf(scene(), links)).toEqual(addresses);
     });
 
     test("that the pod has not requested are an error that says so [D-5]", async () => {
@@ -165,11 +141,6 @@ export function deviceScenarios(scene: () => Scene): void {
   });
 }
 
-function ownCluster({ target }: Scene): Cluster {
-  if (target.own === undefined) throw new Error(ownOnly);
-  return target.own;
-}
-
 /** Registers the plugin and waits until the scheduler knows its devices. */
 async function offerDevices(scene: Scene, plugin: DevicePlugin | undefined): Promise<void> {
   await plugin?.start();
@@ -180,21 +151,6 @@ async function offerDevices(scene: Scene, plugin: DevicePlugin | undefined): Pro
     async () => (await scene.target.kubectl(...read)) === `${links.length}`,
     { timeoutMs: 60_000, intervalMs: 300 },
   );
-}
-
-/** The hardware addresses of those of the links that are on the node. */
-async function addressesOf(scene: Scene): Promise<Record<string, string>> {
-  const listed = await scene.target.inNode(["ip", "-oneline", "link"]);
-  const found = [...listed.matchAll(/^\d+: (dev-[a-z])[@:].*link\/ether (\S+)/gm)];
-  return Object.fromEntries(found.map(([, name, address]) => [name, address]));
-}
-
-async function recordOf({ target }: Scene, name: string): Promise<AttachmentRecord> {
-  const lines = (await plexusctl(target, "records", "--json")).trim().split("\n");
-  const records = lines.map((line) => JSON.parse(line) as AttachmentRecord);
-  const found = records.find(({ pod }) => pod?.name === name);
-  if (found === undefined) throw new Error(`there is no record of pod ${name}`);
-  return found;
 }
 
 /** deploy/components/device-checkpoint on the DaemonSet that runs. */

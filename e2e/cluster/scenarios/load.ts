@@ -24,7 +24,8 @@ export function loadScenarios(scene: () => Scene): void {
       expect(addresses.map((each) => each.length)).toEqual(Array(30).fill(3));
       expect(new Set(addresses.flat()).size).toBe(90);
       expect(
-        (await scene().added("attachment records")).filter((name) => name.endsWith(".json")).length,
+        (await scene().added("attachment records")).filter((name) => name.endsWith(".record"))
+          .length,
       ).toBe(30);
       await scene().kubectl("delete", "deployment", "many");
       await scene().kubectl("wait", "--for=delete", "pod", "--selector=app=many", "--timeout=600s");

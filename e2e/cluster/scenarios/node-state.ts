@@ -49,5 +49,5 @@ export async function waitForNodeState(
 /** The attachment records of the node, those of sandboxes that are gone included. */
 export async function recordsOf(target: Target): Promise<string[]> {
   const { "attachment records": files = [] } = await nodeState(target);
-  return files.filter((name) => name.endsWith(".json"));
+  return files.filter((name) => name.endsWith(".record"));
 }

@@ -45,6 +45,11 @@ export interface PodObject {
   readonly status: {
     readonly phase?: string;
     readonly podIP?: string;
+    readonly resourceClaimStatuses?: readonly {
+      readonly name: string;
+      readonly resourceClaimName?: string;
+    }[];
+    readonly extendedResourceClaimStatus?: { readonly resourceClaimName: string };
     readonly conditions?: readonly { readonly type: string; readonly status: string }[];
     readonly containerStatuses?: readonly {
       readonly restartCount: number;

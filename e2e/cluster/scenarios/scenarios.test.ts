@@ -2,8 +2,8 @@
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
-import { deviceScenarios } from "./devices.ts";
-import { freshNodeScenarios } from "./fresh-node.ts";
+import { claimScenarios } from "./claims.ts";
+import { explainScenarios } from "./explain.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
@@ -56,11 +56,11 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
 
   installScenarios(scene);
   attachScenarios(scene);
-  deviceScenarios(scene);
+  claimScenarios(scene);
+  explainScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);
-  freshNodeScenarios(scene);
   uninstallScenarios(scene);
 });
 

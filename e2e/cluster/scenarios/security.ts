@@ -43,6 +43,8 @@ const allowed: readonly Access[] = [
   { verb: "watch", ...nads },
   { verb: "patch", resource: "pods", subresource: "status" },
   { verb: "create", resource: "events" },
+  { verb: "get", resource: "resourceclaims", group: "resource.k8s.io" },
+  { verb: "list", resource: "resourceslices", group: "resource.k8s.io" },
 ];
 
 const refused: readonly Access[] = [
@@ -52,6 +54,9 @@ const refused: readonly Access[] = [
   { verb: "delete", resource: "pods" },
   { verb: "create", resource: "pods", subresource: "exec" },
   { verb: "get", resource: "secrets" },
+  { verb: "list", resource: "resourceclaims", group: "resource.k8s.io" },
+  { verb: "update", resource: "resourceclaims", subresource: "status", group: "resource.k8s.io" },
+  { verb: "patch", resource: "resourceslices", group: "resource.k8s.io" },
   { verb: "get", resource: "configmaps" },
   { verb: "get", resource: "nodes" },
   { verb: "patch", ...nads },
@@ -73,11 +78,11 @@ export function securityScenarios(scene: () => Scene): void {
       });
     });
 
-    test("may read pods and networks, patch the status of pods and create events [S-200]", async () => {
+    test("may read pods, networks and resource claims, patch the status of pods and create events [S-200] [S-210]", async () => {
       expect(await answers(scene().target, allowed)).toEqual(allowed.map(() => true));
     });
 
-    test("may do nothing else [S-201]", async () => {
+    test("may do nothing else, nor change resource claims [S-201] [S-210]", async () => {
       expect(await answers(scene().target, refused)).toEqual(refused.map(() => false));
     });
 

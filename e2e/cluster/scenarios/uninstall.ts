@@ -37,7 +37,7 @@ export function uninstallScenarios(scene: () => Scene): void {
       // There is no plexusd any more: this is the shim's own doing.
       await scene().deletePods("attached");
       await scene().waitForNothingLeft();
-      await waitForRollout(target);
+      await waitForUninstallation(target);
       expect(await confFiles(target)).not.toContain("00-plexus.conflist");
       expect(await binaries(target)).not.toContain("plexus");
       expect((await nodeState(target))["attachment records"]).toEqual([]);
@@ -70,7 +70,7 @@ export async function uninstallPlexus(target: Target): Promise<void> {
       '"uninstall", "--allow-default-only"]',
     ),
   );
-  await waitForRollout(target);
+  await waitForUninstallation(target);
   await deleteManifests(target);
 }
 
@@ -86,7 +86,8 @@ async function deleteManifests(target: Target): Promise<void> {
   expect(await installManifest(target.plexusImage)).toContain("kind: DaemonSet");
 }
 
-async function waitForRollout(target: Target): Promise<void> {
+/** Waits until every node is given back. */
+export async function waitForUninstallation(target: Target): Promise<void> {
   const daemonset = "daemonset/plexus-uninstall";
   await target.kubectl(system, "rollout", "status", daemonset, "--timeout=400s");
 }

@@ -71,7 +71,7 @@ test("the manifests have the default paths and the default port", () => {
   for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
 });
 
-test("plexusd may read pods and definitions, patch pods' status and record events; nothing more [S-200] [S-201]", () => {
+test("plexusd may read pods, definitions and devices of claims, patch pods' status and record events; nothing more [S-200] [S-201] [S-210]", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],
@@ -81,6 +81,8 @@ test("plexusd may read pods and definitions, patch pods' status and record event
     { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"] },
     { apiGroups: [""], resources: ["pods/status"], verbs: ["patch"] },
     { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
+    { apiGroups: ["resource.k8s.io"], resources: ["resourceclaims"], verbs: ["get"] },
+    { apiGroups: ["resource.k8s.io"], resources: ["resourceslices"], verbs: ["list"] },
   ]);
 });
 

@@ -56,8 +56,8 @@ test("add() writes record and plan before the first delegate runs, and again wit
     "ptp ADD eth0",
     "update c1@eth0",
     "bridge ADD net1",
-    "update c1@eth0",
     "publish default/web",
+    "update c1@eth0",
   ]);
   const progress = lab.records.writes.map(({ record, plan }) => ({
     states: record.attachments.map((a) => a.state).join(),

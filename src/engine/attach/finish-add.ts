@@ -34,14 +34,16 @@ export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Pro
 
 /**
  * Updates the record while the status is published and what was created becomes durable: none has to wait
- * for the others. When one fails, all have ended before the rollback starts. A status that could not be written
+ * for the others, and the request to the API goes out first. When one fails, all have ended before the rollback starts. A status that could not be written
  * goes into the record.
  */
 async function recordAndPublish(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
   const { attached } = sandbox;
   const record = withProgress(sandbox.record, { attached, attempted: attached.length });
-  const updated = ctx.trace.phase("record", () => updateRecord(ctx, record));
   const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));
+  const updated = new Promise(setImmediate).then(() =>
+    ctx.trace.phase("record", () => updateRecord(ctx, record)),
+  );
   const durable = ctx.trace.phase("sync", () => sandbox.durable);
   const ended = await Promise.allSettled([updated, published, durable]);
   const failed = ended.find((each) => each.status === "rejected");

@@ -3,6 +3,8 @@ import type { CallContext } from "#engine/deps.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { AllocatedDevice, Pod } from "#engine/ports.ts";
 import { withDevice } from "#npwg/device.ts";
+import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
+import { allocatedDevices } from "./allocated-devices.ts";
 import { DevicePool, type DeviceShortage } from "./device-pool.ts";
 import { RefusedRequest } from "./refused-request.ts";
 
@@ -24,8 +26,8 @@ export async function assignDevices(
   const pool = new DevicePool(await allocatedDevices(ctx, pod, needing));
   const devices = new Map<ResolvedNetwork, AllocatedDevice>();
   for (const network of needing) {
-    const id = network.selection?.deviceId;
-    if (id !== undefined) devices.set(network, namedDevice(ctx, pool, { network, id }));
+    const device = selectedDevice(ctx, pool, network);
+    if (device !== undefined) devices.set(network, device);
   }
   for (const network of needing.filter((each) => !devices.has(each))) {
     const device = pool.takeNext(network.resourceName ?? "");
@@ -35,12 +37,23 @@ export async function assignDevices(
   return networks.map((network) => attachedBy(network, devices.get(network)));
 }
 
-/** @throws RefusedRequest when the pod was not allocated it: else whoever creates pods could take any device */
-function namedDevice(
+/**
+ * The device that the pod's selection names, by its ID or by the claim that it was allocated for.
+ * @throws RefusedRequest when the pod was not allocated it: else whoever creates pods could take any device
+ */
+function selectedDevice(
   ctx: CallContext,
   pool: DevicePool,
-  { network, id }: { readonly network: ResolvedNetwork; readonly id: string },
-): AllocatedDevice {
+  network: ResolvedNetwork,
+): AllocatedDevice | undefined {
+  const { deviceId: id, resourceClaim } = network.selection ?? {};
+  if (resourceClaim !== undefined) {
+    const device = pool.takeClaimed(network, resourceClaim);
+    if (device === undefined) throw notClaimed(network, resourceClaim);
+    if (id === undefined || id === device.id) return device;
+    throw notAllocated(network, id);
+  }
+  if (id === undefined) return undefined;
   if (ctx.deps.deviceSources.length === 0) return { id, source: ownWord };
   const device = pool.takeNamed(network, id);
   if (device === undefined) throw notAllocated(network, id);
@@ -48,7 +61,8 @@ function namedDevice(
 }
 
 function needsDevice({ resourceName, selection }: ResolvedNetwork): boolean {
-  return (resourceName ?? "") !== "" || selection?.deviceId !== undefined;
+  const { deviceId, resourceClaim } = selection ?? {};
+  return (resourceName ?? "") !== "" || deviceId !== undefined || resourceClaim !== undefined;
 }
 
 function attachedBy(
@@ -56,42 +70,10 @@ function attachedBy(
   allocated: AllocatedDevice | undefined,
 ): ResolvedNetwork {
   if (allocated === undefined) return network;
-  const device = { resourceName: network.resourceName ?? "", ...allocated };
+  const { id, source } = allocated;
+  const device = { resourceName: network.resourceName ?? "", id, source };
   const capabilityArgs = { ...network.capabilityArgs, deviceID: device.id };
   return { ...network, list: withDevice(network.list, device.id), capabilityArgs, device };
-}
-
-/** What all sources say together. @throws CniError 100 when two of them have devices of one resource */
-async function allocatedDevices(
-  ctx: CallContext,
-  pod: Pod | undefined,
-  networks: readonly ResolvedNetwork[],
-): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
-  const { deviceSources } = ctx.deps;
-  if (pod === undefined) return new Map();
-  const lookup = { pod, networks, podObject: onceOnly(ctx, pod), signal: ctx.signal };
-  const answers = await ctx.trace.phase("devices", () =>
-    Promise.all(deviceSources.map((source) => source.devicesOf(lookup))),
-  );
-  const all = new Map<string, readonly AllocatedDevice[]>();
-  for (const [resourceName, devices] of answers.flatMap((answer) => [...answer])) {
-    const before = all.get(resourceName) ?? [];
-    if (before.length > 0 && devices.length > 0)
-      throw allocatedTwice(resourceName, before, devices);
-    all.set(resourceName, [...before, ...devices]);
-  }
-  return all;
-}
-
-function onceOnly(
-  { deps, signal }: CallContext,
-  pod: Pod,
-): () => ReturnType<NonNullable<typeof deps.source>["getPodObject"]> {
-  let reading: ReturnType<NonNullable<typeof deps.source>["getPodObject"]> | undefined;
-  return () => {
-    reading ??= deps.source?.getPodObject(pod, { signal }) ?? Promise.resolve(undefined);
-    return reading;
-  };
 }
 
 /** A network that gets no device, and how it comes. */
@@ -106,7 +88,7 @@ function reportMissing(ctx: CallContext, pod: Pod | undefined, missing: MissingD
   const message =
     `network ${network.displayName}: its definition needs a device of resource ${resource}, of which the pod ` +
     `was allocated ${found}, and its networks need ${needed}: a container of the pod has to request ` +
-    `the resource (resources.limits: ${resource}: "${needed}")`;
+    `the resource (resources.limits: ${resource}: "${needed}"), or a resource claim of the pod to have it allocated`;
   const error = new RefusedRequest(
     "DeviceNotAllocated",
     new CniError(CniErrorCode.InvalidRequest, message),
@@ -128,14 +110,17 @@ function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string
   );
 }
 
-function allocatedTwice(
-  resourceName: string,
-  ...answers: readonly (readonly AllocatedDevice[])[]
-): CniError {
-  const sources = answers.map((devices) => devices[0]?.source).join(" and of ");
-  return new CniError(
-    CniErrorCode.InvalidRequest,
-    `the pod has devices of resource ${resourceName} of ${sources}: which of them its networks are to get ` +
-      "is not defined",
+function notClaimed(
+  { displayName, resourceName }: ResolvedNetwork,
+  { claim, request }: ClaimSelection,
+): RefusedRequest {
+  const wanted = request === undefined ? "" : `request ${JSON.stringify(request)} of `;
+  const resource = (resourceName ?? "") === "" ? "" : ` of resource ${resourceName}`;
+  const message =
+    `network ${displayName}: the pod's annotation asks for the device of ${wanted}its resource claim ` +
+    `${JSON.stringify(claim)}, for which it was allocated no device${resource} that another of its networks does not have`;
+  return new RefusedRequest(
+    "DeviceNotAllocated",
+    new CniError(CniErrorCode.InvalidRequest, message),
   );
 }

@@ -1,4 +1,5 @@
-import type { AllocatedDevice, DeviceNetwork } from "#engine/ports.ts";
+import type { AllocatedDevice, ClaimRequest, DeviceNetwork } from "#engine/ports.ts";
+import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
 
 /** Of a resource that has too few devices: how many there are, and how many networks need one. */
 export interface DeviceShortage {
@@ -20,6 +21,22 @@ export class DevicePool {
     const eligible =
       resourceName === "" ? [...this.#allocated.values()].flat() : this.#of(resourceName);
     return this.#take(eligible.find((device) => device.id === id && !this.#taken.has(device)));
+  }
+
+  /** A device of a claim, of the network's resource or of none; undefined when all are taken or there is none. */
+  takeClaimed(
+    { resourceName = "" }: DeviceNetwork,
+    { claim, request }: ClaimSelection,
+  ): AllocatedDevice | undefined {
+    const eligible =
+      resourceName === ""
+        ? [...this.#allocated.values()].flat()
+        : [...this.#of(resourceName), ...this.#of("")];
+    const isWanted = (each: ClaimRequest): boolean =>
+      each.claim === claim && (request === undefined || each.request === request);
+    return this.#take(
+      eligible.find((device) => device.claims?.some(isWanted) && !this.#taken.has(device)),
+    );
   }
 
   /** The first device of a resource that no network has yet. */

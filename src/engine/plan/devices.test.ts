@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { exited, failed } from "#engine/testing/fake-plugins.ts";
@@ -357,3 +358,79 @@ test.each<[string, JsonObject, (conf: JsonObject) => unknown]>([
 function runtimeDevice({ runtimeConfig }: JsonObject): unknown {
   return (runtimeConfig as JsonObject | undefined)?.deviceID;
 }
+
+/** Devices of claims, of the resource or of none. */
+function claimed(resource: string, ...devices: [id: string, claim: string, request: string][]) {
+  const source = new FakeDevices("ResourceClaim x");
+  source.allocate(resource, ...devices.map(([id]) => id));
+  source.claim(resource, ...devices.map(([, claim, request]) => ({ claim, request })));
+  return source;
+}
+
+const byClaim = (name: string, claim: string, request?: string): JsonObject => ({
+  name,
+  "dev.plexus.resourceClaim": { claim, ...(request === undefined ? {} : { request }) },
+});
+
+test("a selection chooses the device of a claim and a request; the others get the rest [D-28]", async () => {
+  const dra = claimed(vf, ["a", "left", "req"], ["b", "right", "one"], ["c", "right", "two"]);
+  const networks = JSON.stringify([
+    byClaim("sriov", "right", "two"),
+    { name: "other" },
+    byClaim("sriov", "right"),
+  ]);
+  const lab = labWith(networks, [new FakeDevices(), dra]);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: "c", net2: "a", net3: "b" });
+  expect(lab.records.writes.at(-1)?.record.attachments[1]?.device).toEqual({
+    id: "c",
+    resourceName: vf,
+    source: "ResourceClaim x",
+  });
+});
+
+test("a claim's device needs no resource of its own or of the definition [D-28]", async () => {
+  const networks = JSON.stringify([byClaim("plain", "nic"), byClaim("sriov", "nic")]);
+  const lab = labWith(networks, [claimed("", ["a", "nic", "req"], ["b", "nic", "req"])]);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: "a", net2: "b" });
+});
+
+test.each([
+  ["that the pod does not have", byClaim("sriov", "gone")],
+  ["without such a request", byClaim("sriov", "nic", "gone")],
+  ["of another resource", byClaim("gpu", "nic")],
+  ["with another device than the one named", { ...byClaim("sriov", "nic"), deviceID: "z" }],
+])("a selection by a claim %s is refused [D-28]", async (_, element) => {
+  const lab = labWith(JSON.stringify([element]), [claimed(vf, ["a", "nic", "req"])]);
+  lab.source.addNad("default/gpu", network("gpu", "gpu"), needs("vendor.example/gpu"));
+  const { json } = await lab.add(web);
+  expect(json).toMatchObject({
+    code: 100,
+    msg: expect.stringMatching(/the pod's annotation asks/),
+  });
+  expect(lab.events.reasons).toEqual(["DeviceNotAllocated"]);
+});
+
+test("networks get devices of device plugins and of claims, each resource from one of them [D-27]", async () => {
+  const kubelet = new FakeDevices().allocate("vendor.example/other", "of-plugin");
+  const lab = labWith("sriov,third", [kubelet, claimed(vf, ["of-claim", "nic", "req"])]);
+  lab.source.addNad("default/third", network("third", "macvtap"), needs("vendor.example/other"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: "of-claim", net2: "of-plugin" });
+});
+
+test("a source that cannot say now does not hold up a pod that has enough devices without it [D-29]", async () => {
+  const kubelet = new FakeDevices().allocate(vf, "a");
+  const dra = new FakeDevices("ResourceClaim x");
+  dra.failure = new CniError(CniErrorCode.TryAgainLater, "the API server is away");
+  const lab = labWith("sriov", [kubelet, dra]);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn")).toHaveLength(1);
+  for (const networks of ["sriov,other", JSON.stringify([byClaim("sriov", "nic")])]) {
+    const held = labWith(networks, [kubelet, dra]);
+    expect((await held.add(web)).json).toMatchObject({ code: 11 });
+  }
+  dra.failure = new CniError(CniErrorCode.InvalidRequest, "a claim is missing");
+  expect((await labWith("sriov", [kubelet, dra]).add(web)).json).toMatchObject({ code: 100 });
+});

@@ -1,4 +1,4 @@
-import type { AllocatedDevice, DeviceLookup, DeviceSource } from "#engine/ports.ts";
+import type { AllocatedDevice, ClaimRequest, DeviceLookup, DeviceSource } from "#engine/ports.ts";
 
 /** Devices that a test allocates, to whichever pod asks. */
 export class FakeDevices implements DeviceSource {
@@ -18,6 +18,14 @@ export class FakeDevices implements DeviceSource {
       resourceName,
       ids.map((id) => ({ id, source: this.source })),
     );
+    return this;
+  }
+
+  /** Has allocated the devices of a resource for these requests of claims, in order. */
+  claim(resourceName: string, ...requests: ClaimRequest[]): this {
+    const devices = this.#devices.get(resourceName) ?? [];
+    const claimed = devices.map((device, i) => ({ ...device, claims: requests.slice(i, i + 1) }));
+    this.#devices.set(resourceName, claimed);
     return this;
   }
 

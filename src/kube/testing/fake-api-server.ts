@@ -259,8 +259,12 @@ function exactVersion(query: URLSearchParams): string | undefined {
   return isExact ? `${version}` : undefined;
 }
 
+/** A field that an object does not have is an empty text, as on the real one. */
 function isSelected(object: JsonObject, query: URLSearchParams): boolean {
-  const node = query.get("fieldSelector")?.replace("spec.nodeName=", "");
   const spec = isJsonObject(object.spec) ? object.spec : {};
-  return node === undefined || spec.nodeName === node;
+  const terms = (query.get("fieldSelector") ?? "").split(",").filter((term) => term !== "");
+  return terms.every((term) => {
+    const [path = "", value] = term.split("=");
+    return (spec[path.replace("spec.", "")] ?? "") === value;
+  });
 }

@@ -25,7 +25,10 @@ export interface ElementContext {
   onWarning(key: string, reason: string): void;
 }
 
-/** Every key of multi-network specification v1.1 §4.1.2.1, and those that Multus knows besides. */
+/** Plexus's own, in the reverse-DNS form that §4.1.2.1 keeps for implementations. */
+const resourceClaimKey = "dev.plexus.resourceClaim";
+
+/** Every key of multi-network specification v1.1 §4.1.2.1, those that Multus knows besides, and our own. */
 const knownKeys = [
   "name",
   "namespace",
@@ -40,6 +43,7 @@ const knownKeys = [
   "infiniband-guid",
   "deviceID",
   "ipam-claim-reference",
+  resourceClaimKey,
 ];
 
 /**
@@ -57,6 +61,7 @@ const emptyValues: Readonly<Record<string, string>> = {
   "infiniband-guid": '""',
   deviceID: '""',
   "ipam-claim-reference": '""',
+  [resourceClaimKey]: "{}",
 };
 
 /**
@@ -89,8 +94,19 @@ export function parseSelectionElement(
     cniArgs: fields.object("cni-args")?.raw,
     defaultRoute: readGateways(fields),
     deviceId: fields.string("deviceID"),
+    resourceClaim: readClaimSelection(fields),
     ipamClaimReference: fields.string("ipam-claim-reference"),
     position,
+  });
+}
+
+function readClaimSelection(fields: FieldReader): NetworkSelection["resourceClaim"] {
+  const selection = fields.object(resourceClaimKey);
+  if (selection === undefined) return undefined;
+  selection.refuseOthers(["claim", "request"]);
+  return omitUndefined({
+    claim: selection.requiredChecked("claim", dnsLabelProblem),
+    request: selection.checked("request", dnsLabelProblem),
   });
 }
 

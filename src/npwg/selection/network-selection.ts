@@ -18,9 +18,17 @@ export interface NetworkSelection {
   /** Gateways; empty = the attachment gets the default route by the gateways that its plugin set. */
   readonly defaultRoute?: readonly string[];
   readonly deviceId?: string;
+  /** Chooses the device that was allocated for a claim of the pod: the key `dev.plexus.resourceClaim`. */
+  readonly resourceClaim?: ClaimSelection;
   readonly ipamClaimReference?: string;
   /** The element's place in the annotation, counted from 1. */
   readonly position: number;
+}
+
+/** Which of the pod's claims, as its specification names them, and which request where a claim has several. */
+export interface ClaimSelection {
+  readonly claim: string;
+  readonly request?: string;
 }
 
 /** A port of the host that leads to one of the pod (multi-network specification v1.1 §4.1.2.1.7). */

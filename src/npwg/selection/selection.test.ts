@@ -390,6 +390,7 @@ describe("values", () => {
     ["infiniband-guid", ""],
     ["deviceID", ""],
     ["ipam-claim-reference", ""],
+    ["dev.plexus.resourceClaim", {}],
     ["namespace", ""],
     ["ips", []],
     ["portMappings", []],
@@ -416,6 +417,21 @@ describe("values", () => {
       });
     },
   );
+
+  test("parseNetworkSelections() reads the claim whose device a network is to get [D-28]", () => {
+    const key = "dev.plexus.resourceClaim";
+    for (const resourceClaim of [{ claim: "nic" }, { claim: "nic", request: "left" }]) {
+      expect(parseOne({ name: "a", [key]: resourceClaim })).toMatchObject({ resourceClaim });
+    }
+    for (const [value, problem] of [
+      ["nic", "must be an object"],
+      [{ request: "left" }, '.claim": is missing'],
+      [{ claim: "../x" }, '.claim": must be a DNS-1123 label'],
+      [{ claim: "nic", claims: "x" }, "claims"],
+    ] as const) {
+      expect(() => parse(JSON.stringify([{ name: "a", [key]: value }]))).toThrow(problem);
+    }
+  });
 
   test("parseNetworkSelections() takes interfaceRequest where interface is empty (multus.md §1.5)", () => {
     const element = { name: "a", interface: "", interfaceRequest: "old0" };

@@ -1,0 +1,87 @@
+{{/* The image: the values', else the one that deploy/image names. */}}
+{{- define "plexus.image" -}}
+{{- $default := index (.Files.Get "files/image/kustomization.yaml" | fromYaml).images 0 -}}
+{{- $image := .Values.image -}}
+{{- $name := $image.repository | default $default.newName -}}
+{{- if $image.digest -}}
+{{ $name }}@{{ $image.digest }}
+{{- else if $image.tag -}}
+{{ $name }}:{{ $image.tag }}
+{{- else if $default.digest -}}
+{{ $name }}@{{ $default.digest }}
+{{- else -}}
+{{ $name }}:{{ $default.newTag }}
+{{- end -}}
+{{- end -}}
+
+{{/* What the value `platform` stands for, as YAML. */}}
+{{- define "plexus.platform" -}}
+{{- $platforms := .Files.Get "platforms.yaml" | fromYaml -}}
+{{- if .Values.platform -}}
+{{- get $platforms .Values.platform | required (printf "platform: %q is not in platforms.yaml" .Values.platform) | toYaml -}}
+{{- else -}}
+{}
+{{- end -}}
+{{- end -}}
+
+{{/* plexusd's configuration, as YAML: the values' over the platform's over that of deploy/base. */}}
+{{- define "plexus.config" -}}
+{{- $base := .Files.Get "files/base/config.yaml" | fromYaml -}}
+{{- $config := get $base.data "config.yaml" | fromYaml -}}
+{{- $platform := include "plexus.platform" . | fromYaml -}}
+{{- $config = mergeOverwrite $config ($platform.config | default dict) -}}
+{{- if ne .Release.Namespace "kube-system" -}}
+{{- if not .Values.config.multusNamespace -}}
+{{- $_ := set $config "plexusNamespace" .Release.Namespace -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.startupTaint.enabled -}}
+{{- $_ := set $config "startupTaint" .Values.startupTaint.key -}}
+{{- end -}}
+{{- mergeOverwrite $config (deepCopy .Values.config) | toYaml -}}
+{{- end -}}
+
+{{/* The directory that the shim is installed in: of several, the first. */}}
+{{- define "plexus.shimDir" -}}
+{{- if kindIs "slice" .cniBinDir }}{{ first .cniBinDir }}{{ else }}{{ .cniBinDir }}{{ end -}}
+{{- end -}}
+
+{{/* The text of a file of deploy/, with this release's namespace and image. Takes (list ROOT FILE). */}}
+{{- define "plexus.text" -}}
+{{- $root := index . 0 -}}
+{{- $file := printf "files/%s" (index . 1) -}}
+{{- $root.Files.Get $file | required (printf "the chart has no %s" $file) | replace "kube-system" $root.Release.Namespace | replace "image: plexus\n" (printf "image: %s\n" (include "plexus.image" $root)) -}}
+{{- end -}}
+
+{{/* An object with the labels of this release. Takes (list ROOT OBJECT). */}}
+{{- define "plexus.object" -}}
+{{- $root := index . 0 -}}
+{{- $object := index . 1 -}}
+{{- $labels := $object.metadata.labels | default dict -}}
+{{- $_ := set $labels "app.kubernetes.io/instance" $root.Release.Name -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63) -}}
+{{- $_ := set $object.metadata "labels" $labels -}}
+---
+{{ toYaml $object }}
+{{ end -}}
+
+{{/* The objects of a file of deploy/ as they are. Takes (list ROOT FILE). */}}
+{{- define "plexus.objects" -}}
+{{- $root := index . 0 -}}
+{{- range regexSplit "(?m)^---$" (include "plexus.text" .) -1 -}}
+{{- include "plexus.object" (list $root (fromYaml .)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The object of one kind in a file of deploy/, as YAML. Takes (list ROOT FILE KIND). */}}
+{{- define "plexus.ofKind" -}}
+{{- $kind := index . 2 -}}
+{{- range regexSplit "(?m)^---$" (include "plexus.text" .) -1 -}}
+{{- $object := fromYaml . -}}
+{{- if eq $object.kind $kind -}}
+{{- toYaml $object -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { execa } from "execa";
+import { beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { unseenPaths } from "#daemon/config/host-paths.ts";
+import { parseConfig } from "#daemon/config/parse.ts";
+import {
+  byKind,
+  hostPathOf,
+  loadManifests,
+  type Manifest,
+  mountOf,
+  type PodSpec,
+  root,
+} from "#daemon/config/testing/manifests.ts";
+import { viewOf } from "#host/host-view.ts";
+import { valuesSchema } from "../../scripts/release/values-schema.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
+import { chartDir, kustomize, renderChart } from "./chart.ts";
+import { releaseTool } from "./tools.ts";
+
+const isNoDistribution = ["agent", "metrics", "sandboxes"];
+const platforms = (await readdir(join(root, "deploy/overlays"))).filter(
+  (name) => !isNoDistribution.includes(name),
+);
+const crdFile = join(root, "crds/network-attachment-definitions.yaml");
+
+beforeAll(async () => {
+  await Promise.all([releaseTool("helm"), kubernetesDirectory()]);
+});
+
+test("helm lint finds nothing", async () => {
+  const flags = ["--strict", "--kube-version", "1.30.0"];
+  const { stdout } = await execa(await releaseTool("helm"), ["lint", chartDir, ...flags]);
+  expect(stdout).toContain("1 chart(s) linted, 0 chart(s) failed");
+});
+
+test("the chart's version is that of the package, and its schema that of the configuration", async () => {
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+  const chart = parse(await readFile(join(chartDir, "Chart.yaml"), "utf8"));
+  expect(chart).toMatchObject({ version, appVersion: version });
+  const schema = await readFile(join(chartDir, "values.schema.json"), "utf8");
+  expect(schema, "run `npx node scripts/chart-schema.ts`").toBe(valuesSchema());
+  const values = parse(await readFile(join(chartDir, "values.yaml"), "utf8"));
+  const { global: _, ...documented } = JSON.parse(schema).properties;
+  expect(Object.keys(values)).toEqual(Object.keys(documented));
+});
+
+describe("the chart makes what kustomize makes", () => {
+  test("of deploy/base, with the definition of definitions, which is kept", async () => {
+    const crd = byKind("CustomResourceDefinition", loadManifests(await readFile(crdFile, "utf8")));
+    const annotations = { "helm.sh/resource-policy": "keep" };
+    const labels = {};
+    const kept = { ...crd, metadata: { ...crd.metadata, annotations, labels } };
+    expectSame(await renderChart({}), [...(await kustomize("base")), kept]);
+  });
+
+  test.each(platforms)("of overlay %s, and for its uninstallation", async (platform) => {
+    const namespace = platform === "openshift" ? "plexus" : "kube-system";
+    const values = { platform, crds: { enabled: false } };
+    const made = await kustomize(`overlays/${platform}`);
+    // Helm makes the namespace, or the administrator.
+    const expected = made.filter(({ kind }) => kind !== "Namespace");
+    expectSame(await renderChart({ values, namespace }), expected);
+
+    const uninstall = await renderChart({ values: { ...values, uninstall: true }, namespace });
+    const daemonSets = uninstall.filter(({ kind }) => kind === "DaemonSet");
+    expectSame(daemonSets, await kustomize(`overlays/${platform}/uninstall`));
+  });
+
+  test.each([
+    ["metrics", { metrics: { enabled: true } }, ["overlays/metrics"]],
+    ["startupTaint", { startupTaint: { enabled: true } }, ["../examples/startup-taint"]],
+    ["agent", { agent: { enabled: true } }, ["base", "overlays/agent"]],
+    ["sandboxes", { sandboxes: { enabled: true } }, ["base", "overlays/sandboxes"]],
+    [
+      "monitoring",
+      { metrics: { enabled: true, monitoring: true } },
+      ["overlays/metrics", "monitoring"],
+    ],
+  ])("with %s", async (_name, values, folders) => {
+    const made = await Promise.all(folders.map(kustomize));
+    expectSame(await renderChart({ values: { ...values, crds: { enabled: false } } }), made.flat());
+  });
+
+  test("with deviceCheckpoint", async () => {
+    const values = { deviceCheckpoint: { enabled: true }, crds: { enabled: false } };
+    expectSame(await renderChart({ values }), await withComponent("device-checkpoint"));
+  });
+});
+
+describe("the chart's values", () => {
+  test("name the image", async () => {
+    const digest = `sha256:${"a".repeat(64)}`;
+    const repository = "registry.example.org:5000/plexus";
+    const imagesOf = async (image: object): Promise<string[]> => {
+      const values = { image, agent: { enabled: true }, sandboxes: { enabled: true } };
+      const text = JSON.stringify(await renderChart({ values }));
+      return [
+        ...new Set([...text.matchAll(/"image":"([^"]*)"/g)].flatMap(([, name = ""]) => name)),
+      ];
+    };
+    expect(await imagesOf({})).toEqual(["localhost/plexus:dev"]);
+    expect(await imagesOf({ repository, tag: "v1" })).toEqual([`${repository}:v1`]);
+    expect(await imagesOf({ repository, tag: "v1", digest })).toEqual([`${repository}@${digest}`]);
+  });
+
+  test("may have plexusd in any namespace, which the policies, roles and the configuration then name", async () => {
+    const values = { startupTaint: { enabled: true }, metrics: { enabled: true } };
+    const all = await renderChart({ values, namespace: "networking" });
+    expect(JSON.stringify(all)).not.toContain("kube-system:plexusd");
+    expect(JSON.stringify(all)).not.toContain('"namespace":"kube-system"');
+    const policies = all.filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
+    expect(policies).toHaveLength(3);
+    for (const { spec } of policies) {
+      const [{ expression }] = spec.matchConditions;
+      expect(expression).toContain("'system:serviceaccount:networking:plexusd'");
+    }
+    expect(configOf(all)).toMatchObject({ plexusNamespace: "networking" });
+  });
+
+  test("give plexusd every directory that its configuration names, and reach its probes", async () => {
+    const config = {
+      clusterNetwork: "/etc/cni/primary/10-a.conflist",
+      readinessindicatorfile: "/run/primary/ready",
+      defaultNetworks: ["default/red", "/srv/networks/blue.conf"],
+      confDir: "/srv/networks",
+      kubeletDir: "/data/kubelet",
+      primary: { dir: "/etc/cni/net.d/primary.d" },
+      http: "[::1]:9000",
+    };
+    const all = await renderChart({ values: { config } });
+    const { spec } = byKind("DaemonSet", all).spec.template;
+    const [plexusd] = spec.containers;
+    const mounts = plexusd.volumeMounts ?? [];
+    const parsed = parseConfig(JSON.stringify(config), "config");
+    expect(unseenPaths(parsed, viewOf(mounts.map(({ mountPath }) => mountPath)))).toEqual([]);
+    const paths = mounts.map(({ mountPath }) => mountPath);
+    expect(paths).not.toContain("/etc/cni/net.d/primary.d");
+    expect(new Set(paths).size).toBe(paths.length);
+    expectSameNames(spec);
+    expect(mountOf(plexusd, "pod-resources")?.mountPath).toBe("/data/kubelet/pod-resources");
+    expect(plexusd.livenessProbe?.httpGet).toMatchObject({ host: "::1", port: 9000 });
+    expect(configOf(all)).toMatchObject(config);
+  });
+
+  test("place the pods of every DaemonSet, and name the container runtime's socket", async () => {
+    const tolerations = [{ key: "example.org/network", operator: "Exists" }];
+    const placed = { tolerations, nodeSelector: { pool: "a" } };
+    const additions = { agent: { enabled: true }, sandboxes: { enabled: true } };
+    const all = await renderChart({ values: { ...placed, ...additions, platform: "k3s" } });
+    const specs = all.flatMap(({ kind, spec }) => (kind === "DaemonSet" ? spec.template.spec : []));
+    expect(specs).toHaveLength(3);
+    const nodeSelector = { "kubernetes.io/os": "linux", pool: "a" };
+    for (const spec of specs) expect(spec).toMatchObject({ tolerations, nodeSelector });
+    const sockets = specs.map((spec) =>
+      hostPathOf({ ...spec, volumes: spec.volumes ?? [] }, "runtime"),
+    );
+    expect(sockets).toContain("/run/k3s/containerd/containerd.sock");
+  });
+
+  test("uninstall from where the primary CNI's configuration is", async () => {
+    const config = { primary: { dir: "/srv/primary" } };
+    const all = await renderChart({
+      values: { config, uninstall: true, agent: { enabled: true } },
+    });
+    const daemonSets = all.filter(({ kind }) => kind === "DaemonSet");
+    expect(daemonSets.map(({ metadata }) => metadata.name)).toEqual(["plexus-uninstall"]);
+    const { spec } = byKind("DaemonSet", all).spec.template;
+    expect(spec.initContainers[0].args).toEqual(["--primary-dir=/srv/primary"]);
+    expectSameNames(spec);
+  });
+
+  test("let a taint of one's own be removed, and no other", async () => {
+    const values = { startupTaint: { enabled: true, key: "example.org/starting" } };
+    const all = await renderChart({ values });
+    expect(configOf(all)).toMatchObject({ startupTaint: "example.org/starting" });
+    const policies = all.filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
+    expect(JSON.stringify(policies)).toContain(`"expression":"['example.org/starting']"`);
+  });
+
+  test.each([
+    ["an unknown value", { metricz: {} }, "metricz"],
+    ["an unknown platform", { platform: "k9s" }, "platform"],
+    ["an unknown key of the configuration", { config: { clusterNetwrok: "a" } }, "clusterNetwrok"],
+    ["a configuration's value of another type", { config: { delBudgetMs: "1s" } }, "delBudgetMs"],
+    ["an image's digest that is none", { image: { digest: "latest" } }, "digest"],
+  ])("refuse %s", async (_name, values, key) => {
+    await expect(renderChart({ values })).rejects.toThrow(key);
+  });
+});
+
+/** deploy/base with one of deploy/components. */
+async function withComponent(name: string): Promise<Manifest[]> {
+  await mkdir(join(root, "dist"), { recursive: true });
+  const folder = await mkdtemp(join(root, "dist/.kustomization-"));
+  try {
+    const kustomization = {
+      resources: ["../../deploy/base"],
+      components: [`../../deploy/components/${name}`],
+    };
+    await writeFile(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
+    return await kustomize(relative(join(root, "deploy"), folder));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** plexusd's configuration, which plexusd would take. */
+function configOf(all: readonly Manifest[]): object {
+  const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
+  parseConfig(text, "config.yaml");
+  return parse(text) as object;
+}
+
+function expectSameNames(spec: PodSpec): void {
+  const containers = [...spec.initContainers, ...spec.containers];
+  for (const { name, mountPath } of containers.flatMap((each) => each.volumeMounts ?? [])) {
+    const path = hostPathOf(spec, name);
+    if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
+  }
+}
+
+function expectSame(made: readonly Manifest[], expected: readonly Manifest[]): void {
+  expect(comparable(made)).toEqual(comparable(expected));
+}
+
+/** Objects by kind and name, in which the order of volumes and mounts and the spelling of YAML do not count. */
+function comparable(all: readonly Manifest[]): Record<string, unknown> {
+  const entries = all.map((each) => {
+    const name = `${each.kind}/${each.metadata.name}`;
+    const text = each.data?.["config.yaml"];
+    if (text !== undefined) return [name, { ...each, data: parse(text) }];
+    return [name, each.kind === "DaemonSet" ? sorted(each) : each];
+  });
+  expect(new Set(entries.map(([name]) => name)).size).toBe(entries.length);
+  return Object.fromEntries(entries);
+}
+
+function sorted(daemonSet: Manifest): Manifest {
+  const copy = structuredClone(daemonSet) as unknown as {
+    spec: {
+      template: {
+        spec: { volumes?: object[]; containers: Mounting[]; initContainers?: Mounting[] };
+      };
+    };
+  };
+  const { spec } = copy.spec.template;
+  spec.volumes?.sort(byText);
+  for (const each of [...spec.containers, ...(spec.initContainers ?? [])])
+    each.volumeMounts?.sort(byText);
+  return copy as unknown as Manifest;
+}
+
+interface Mounting {
+  readonly volumeMounts?: object[];
+}
+
+function byText(a: object, b: object): number {
+  const text = (each: object): string => JSON.stringify(Object.entries(each).toSorted());
+  return text(a).localeCompare(text(b));
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { loadManifests, type Manifest, root } from "#daemon/config/testing/manifests.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
+import { releaseTool } from "./tools.ts";
+
+/** The chart's values, and where it is installed. */
+export interface Installation {
+  readonly values?: object;
+  /** @default kube-system */
+  readonly namespace?: string;
+}
+
+export const chartDir = join(root, "deploy/chart");
+
+/** The objects that the chart makes, without the labels that say that Helm made them. @throws Error of Helm */
+export async function renderChart({
+  values = {},
+  namespace = "kube-system",
+}: Installation): Promise<Manifest[]> {
+  const work = await mkdtemp(join(tmpdir(), "plexus-chart-"));
+  try {
+    const file = join(work, "values.json");
+    await writeFile(file, JSON.stringify(values));
+    const flags = ["--namespace", namespace, "--kube-version", "1.30.0", "--values", file];
+    const { stdout } = await execa(await releaseTool("helm"), [
+      "template",
+      "plexus",
+      chartDir,
+      ...flags,
+    ]);
+    return loadManifests(stdout).map(withoutHelmLabels);
+  } finally {
+    await rm(work, { recursive: true });
+  }
+}
+
+/** The objects that kustomize makes of a folder of deploy/. */
+export async function kustomize(folder: string): Promise<Manifest[]> {
+  const kubectl = join(await kubernetesDirectory(), "kubectl");
+  return loadManifests((await execa(kubectl, ["kustomize", join(root, "deploy", folder)])).stdout);
+}
+
+const helmLabels = [
+  "app.kubernetes.io/instance",
+  "app.kubernetes.io/managed-by",
+  "app.kubernetes.io/version",
+  "helm.sh/chart",
+];
+
+function withoutHelmLabels(object: Manifest): Manifest {
+  const metadata = object.metadata as { labels?: Record<string, string> };
+  const labels = Object.entries(metadata.labels ?? {});
+  const own = labels.filter(([name]) => !helmLabels.includes(name));
+  return { ...object, metadata: { ...object.metadata, labels: Object.fromEntries(own) } as never };
+}

@@ -1,0 +1,65 @@
+import { createHash } from "node:crypto";
+import { copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { execa } from "execa";
+import { releaseTool } from "../e2e/release/tools.ts";
+import { deployImage, imageKustomization, plainReference } from "./release/image.ts";
+import { plainManifest } from "./release/manifest.ts";
+import { makeSbom } from "./release/sbom.ts";
+
+/**
+ * Writes what a release consists of beside its image: the manifests and the chart for that image, the definition of
+ * NetworkAttachmentDefinitions, the kubectl plugin, the SBOM, and the checksums of them all.
+ */
+const { values } = parseArgs({
+  options: {
+    version: { type: "string", default: "0.0.0" },
+    image: { type: "string", default: deployImage() },
+    out: { type: "string", default: "dist/release" },
+  },
+});
+const { version, out } = values;
+const image = plainReference(values.image);
+
+await rm(out, { recursive: true, force: true });
+await mkdir(out, { recursive: true });
+const kustomization = imageKustomization(image);
+for (const [name, folder] of [
+  ["install", "base"],
+  ["uninstall", "uninstall"],
+] as const) {
+  const head = `# Plexus ${version}: deploy/${folder} with the image of this release.\n`;
+  await writeFile(join(out, `${name}.yaml`), head + plainManifest(folder, image));
+}
+for (const path of ["crds/network-attachment-definitions.yaml", "deploy/kubectl-plexus"]) {
+  await copyFile(path, join(out, path.slice(path.indexOf("/") + 1)));
+}
+await packChart();
+await writeFile(join(out, "sbom.cdx.json"), await makeSbom(version));
+await writeFile(join(out, "SHA256SUMS"), await checksums());
+process.stdout.write(`${out}: Plexus ${version} with ${image}\n`);
+
+/** The chart with copies in place of its links, and the release's image. */
+async function packChart(): Promise<void> {
+  const work = await mkdtemp(join(tmpdir(), "plexus-release-"));
+  try {
+    const chart = join(work, "plexus");
+    await cp("deploy/chart", chart, { recursive: true, dereference: true });
+    await writeFile(join(chart, "files/image/kustomization.yaml"), kustomization);
+    const versions = ["--version", version, "--app-version", version];
+    await execa(await releaseTool("helm"), ["package", chart, "--destination", out, ...versions]);
+  } finally {
+    await rm(work, { recursive: true });
+  }
+}
+
+/** As `sha256sum --check` reads them. */
+async function checksums(): Promise<string> {
+  const lines = (await readdir(out)).toSorted().map(async (name) => {
+    const content = await readFile(join(out, name));
+    return `${createHash("sha256").update(content).digest("hex")}  ${name}\n`;
+  });
+  return (await Promise.all(lines)).join("");
+}

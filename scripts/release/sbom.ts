@@ -1,0 +1,93 @@
+import { readFileSync } from "node:fs";
+import { execa } from "execa";
+
+interface Component {
+  readonly type: string;
+  readonly name: string;
+  readonly version: string;
+  readonly purl: string;
+  readonly properties?: readonly { readonly name: string }[];
+  readonly [key: string]: unknown;
+}
+
+interface Dependency {
+  readonly ref: string;
+  readonly dependsOn: readonly string[];
+}
+
+/** The parts of a CycloneDX document that are changed here. */
+interface Sbom {
+  readonly metadata: { readonly component: Component; readonly [key: string]: unknown };
+  readonly components: readonly Component[];
+  readonly dependencies: readonly Dependency[];
+  readonly [key: string]: unknown;
+}
+
+const root = new URL("../../", import.meta.url);
+
+/**
+ * What a release is made of, as CycloneDX: npm's list of the packages in the bundles, with the Node that the image
+ * has and the libc that the shim is linked with. Without time and serial number, so that the same commit has
+ * the same one. @throws Error where there is no musl
+ */
+export async function makeSbom(version: string): Promise<string> {
+  const args = ["sbom", "--sbom-format=cyclonedx", "--package-lock-only"];
+  const { stdout } = await execa("npm", args, { cwd: root });
+  const sbom = JSON.parse(stdout) as Sbom;
+  const { serialNumber: _serial, metadata, components, dependencies, ...rest } = sbom;
+  const { timestamp: _time, component, ...otherMetadata } = metadata;
+  const plexus = { ...component, name: "plexus", version, purl: `pkg:generic/plexus@${version}` };
+  const packages = components.filter((each) => !isForDevelopment(each));
+  const refs = new Set([...packages.map(refOf), refOf(component)]);
+  const runtimes = [
+    runtime("application", { name: "node", version: nodeVersion() }),
+    runtime("library", { name: "musl", version: await muslVersion() }),
+  ];
+  const result = {
+    ...rest,
+    metadata: { ...otherMetadata, component: plexus },
+    components: [...packages, ...runtimes],
+    dependencies: dependencies
+      .filter(({ ref }) => refs.has(ref))
+      .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((to) => refs.has(to)) })),
+  };
+  return `${JSON.stringify(result, undefined, 2)}\n`;
+}
+
+/** npm's own --omit=dev leaves out what both a dependency and a development one need. */
+function isForDevelopment({ properties = [] }: Component): boolean {
+  return properties.some(({ name }) => name === "cdx:npm:package:development");
+}
+
+function refOf(component: Component): string {
+  return String(component["bom-ref"]);
+}
+
+/** What is no package of npm's; both have the MIT licence. */
+function runtime(type: string, { name, version }: { name: string; version: string }): Component {
+  return {
+    "bom-ref": `${name}@${version}`,
+    type,
+    name,
+    version,
+    scope: "required",
+    purl: `pkg:generic/${name}@${version}`,
+    licenses: [{ license: { id: "MIT" } }],
+  };
+}
+
+/** The Node that package.json pins: it is the one in the image. */
+function nodeVersion(): string {
+  const text = readFileSync(new URL("package.json", root), "utf8");
+  const { devDependencies } = JSON.parse(text) as { devDependencies: { node: string } };
+  return devDependencies.node;
+}
+
+/** As musl's dynamic loader says, which musl-tools bring along; executed without a program it fails. */
+async function muslVersion(): Promise<string> {
+  const arch = { x64: "x86_64", arm64: "aarch64" }[process.arch as string] ?? process.arch;
+  const { stderr } = await execa(`/lib/ld-musl-${arch}.so.1`, { reject: false });
+  const version = /^Version (\S+)$/m.exec(stderr ?? "")?.[1];
+  if (version === undefined) throw new Error("there is no musl: install musl-tools");
+  return version;
+}

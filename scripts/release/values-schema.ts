@@ -1,0 +1,74 @@
+import { readFileSync } from "node:fs";
+import { parse } from "yaml";
+import * as z from "zod";
+import { configSchema } from "#daemon/config/schema.ts";
+
+type Schema = Readonly<Record<string, unknown>>;
+
+const chart = new URL("../../deploy/chart/", import.meta.url);
+const text: Schema = { type: "string" };
+const enabled: Schema = { type: "boolean" };
+
+/**
+ * The text of deploy/chart/values.schema.json: unknown values are refused, and plexusd's configuration as far as
+ * a JSON schema can say what is right.
+ */
+export function valuesSchema(): string {
+  const schema = {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    ...closed({
+      platform: { enum: ["", ...platforms()] },
+      image: closed({
+        repository: text,
+        tag: text,
+        digest: { type: "string", pattern: "^(sha256:[0-9a-f]{64})?$" },
+        pullPolicy: { enum: ["", "Always", "IfNotPresent", "Never"] },
+      }),
+      imagePullSecrets: listOf(closed({ name: text })),
+      config: configuration(),
+      crds: closed({ enabled }),
+      metrics: closed({
+        enabled,
+        port: { type: "integer", minimum: 1, maximum: 65_535 },
+        monitoring: enabled,
+      }),
+      startupTaint: closed({ enabled, key: { type: "string", minLength: 1 } }),
+      agent: closed({ enabled }),
+      sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
+      deviceCheckpoint: closed({ enabled }),
+      resources: { type: "object" },
+      nodeSelector: { type: "object", additionalProperties: text },
+      tolerations: listOf({ type: "object" }),
+      uninstall: enabled,
+      // Helm's own, for charts that have this one among their dependencies.
+      global: { type: "object" },
+    }),
+  };
+  return `${JSON.stringify(schema, undefined, 2)}\n`;
+}
+
+/** Its descriptions are docs/configuration.md's, and its defaults are plexusd's to apply. */
+function configuration(): Schema {
+  const { $schema: _, ...schema } = z.toJSONSchema(configSchema, {
+    io: "input",
+    unrepresentable: "any",
+    override: ({ jsonSchema }) => {
+      for (const key of ["description", "default", "readOnly", "restart"] as const) {
+        delete (jsonSchema as Record<string, unknown>)[key];
+      }
+    },
+  });
+  return schema;
+}
+
+function platforms(): string[] {
+  return Object.keys(parse(readFileSync(new URL("platforms.yaml", chart), "utf8")) as object);
+}
+
+function closed(properties: Readonly<Record<string, Schema>>): Schema {
+  return { type: "object", properties, additionalProperties: false };
+}
+
+function listOf(items: Schema): Schema {
+  return { type: "array", items };
+}

@@ -1,0 +1,92 @@
+import { readDocument } from "#cni/document.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { Pod } from "#engine/ports.ts";
+import type { FieldReader } from "#lib/field-reader.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { PodClaim } from "./pod-claims.ts";
+
+const schedulingGroup = "scheduling.k8s.io";
+
+/** What names a device in the cluster. */
+export interface DeviceName {
+  readonly driver: string;
+  readonly pool: string;
+  readonly device: string;
+}
+
+/** A device that a claim was allocated. */
+export interface ClaimedDevice extends DeviceName {
+  /** The request of the claim, without the alternative of it that was chosen. */
+  readonly request: string;
+}
+
+/** A ResourceClaim with what it was allocated. */
+export interface AllocatedClaim {
+  readonly uid: string;
+  readonly name: string;
+  /** In the order of the claim's requests, sorted by their names within one. */
+  readonly devices: readonly ClaimedDevice[];
+}
+
+/**
+ * Reads a ResourceClaim. Devices for administrators, which others may have at the same time, are left out.
+ * @throws CniError 6 when it cannot be read, 100 when it is not allocated, or neither to this pod nor to its PodGroup
+ */
+export function allocatedClaim(object: JsonObject, claim: PodClaim, pod: Pod): AllocatedClaim {
+  const subject = `ResourceClaim "${pod.namespace}/${claim.claimName}"`;
+  const reading = { subject, code: CniErrorCode.DecodingFailure };
+  return readDocument(object, reading, (fields) => {
+    const metadata = fields.object("metadata");
+    const status = fields.object("status");
+    const owners = metadata?.objects("ownerReferences") ?? [];
+    if (claim.isOwned && !owners.some(isPodOrGroup(pod, claim)))
+      throw unusable(subject, "was not made for the pod");
+    if (!(status?.objects("reservedFor") ?? []).some(isPodOrGroup(pod, claim)))
+      throw unusable(subject, "is not reserved for the pod");
+    const allocation = status?.object("allocation");
+    if (allocation === undefined) throw unusable(subject, "is not allocated");
+    const requests = fields.object("spec")?.object("devices")?.objects("requests") ?? [];
+    const order = requests.map((request) => request.required("name"));
+    const results = allocation.object("devices")?.objects("results") ?? [];
+    return {
+      uid: metadata?.required("uid") ?? "",
+      name: claim.claimName,
+      devices: results
+        .filter((result) => result.value("adminAccess") !== true)
+        .map(claimedDevice)
+        .sort(inOrderOf(order)),
+    };
+  });
+}
+
+function claimedDevice(result: FieldReader): ClaimedDevice {
+  const [request = ""] = result.required("request").split("/");
+  return {
+    request,
+    driver: result.required("driver"),
+    pool: result.required("pool"),
+    device: result.required("device"),
+  };
+}
+
+function inOrderOf(requests: readonly string[]): (a: ClaimedDevice, b: ClaimedDevice) => number {
+  return (a, b) =>
+    requests.indexOf(a.request) - requests.indexOf(b.request) ||
+    Buffer.compare(Buffer.from(a.device), Buffer.from(b.device));
+}
+
+/** Whether an owner or a consumer is the pod, or its PodGroup, of which pods know only the name. */
+function isPodOrGroup({ uid }: Pod, { podGroup }: PodClaim): (reference: FieldReader) => boolean {
+  const isGroup = (reference: FieldReader): boolean =>
+    reference.string("resource") === "podgroups"
+      ? reference.string("apiGroup") === schedulingGroup
+      : reference.string("kind") === "PodGroup" &&
+        reference.string("apiVersion")?.startsWith(`${schedulingGroup}/`) === true;
+  return (reference) =>
+    reference.string("uid") === uid ||
+    (podGroup !== undefined && reference.string("name") === podGroup && isGroup(reference));
+}
+
+function unusable(subject: string, reason: string): CniError {
+  return new CniError(CniErrorCode.InvalidRequest, `${subject}, a claim of the pod, ${reason}`);
+}

@@ -1,0 +1,358 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { FakeResourceApi } from "#devices/testing/fake-resource-api.ts";
+import { claimObject, draPod, sliceObject } from "#devices/testing/resource-objects.ts";
+import { type DeviceLookup, ResourceApiUnavailableError } from "#engine/ports.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { ClaimedDevices } from "./claimed-devices.ts";
+
+const vf = "vendor.example/vf";
+const pci = (n: number): string => `0000:03:02.${n}`;
+const networkAttributes = (id: string, resourceName = vf): JsonObject => ({
+  "k8s.cni.cncf.io/deviceID": { string: id },
+  "k8s.cni.cncf.io/resourceName": { string: resourceName },
+});
+/** Four devices with the attributes of networks. */
+const slice = sliceObject({
+  devices: [0, 1, 2, 3].map((n) => ({ name: `vf-${n}`, attributes: networkAttributes(pci(n)) })),
+});
+const oneClaim = draPod({ spec: [{ name: "nic", resourceClaimName: "mine" }] });
+
+function lookup(object: JsonObject | undefined = oneClaim): DeviceLookup {
+  return {
+    pod: { namespace: "default", name: "web", uid: "uid-web", annotations: {}, isStatic: false },
+    networks: [{ displayName: "default/net", resourceName: vf }],
+    podObject: async () => object,
+    signal: new AbortController().signal,
+  };
+}
+
+async function open({ timeoutMs = 5000 } = {}) {
+  const api = new FakeResourceApi();
+  api.slices = [slice];
+  const logger = new FakeLogger();
+  const kubeletDir = await mkdtemp(join(tmpdir(), "plexus-dra-"));
+  onTestFinished(() => rm(kubeletDir, { recursive: true }));
+  const devices = new ClaimedDevices({ api, kubeletDir, logger, timeoutMs });
+  /** The IDs of the pod's devices of the resource. */
+  const ids = async (pod?: JsonObject, resource = vf): Promise<string[] | undefined> =>
+    (await devices.devicesOf(lookup(pod))).get(resource)?.map(({ id }) => id);
+  const metadataPath = join(
+    kubeletDir,
+    "plugins/nic.example/dra-device-metadata/default_mine/req/metadata.json",
+  );
+  const writeMetadata = async (text: string): Promise<void> => {
+    await mkdir(dirname(metadataPath), { recursive: true });
+    await writeFile(metadataPath, text);
+  };
+  return { api, devices, ids, logger, writeMetadata };
+}
+
+test("a pod without claims costs nothing, and one that is not known has no devices [D-29]", async () => {
+  const { api, devices } = await open();
+  expect(await devices.devicesOf(lookup({ spec: {} }))).toEqual(new Map());
+  const unknown = { ...lookup(), podObject: async () => undefined };
+  expect(await devices.devicesOf(unknown)).toEqual(new Map());
+  expect(api.asked).toEqual([]);
+});
+
+test("a claim that the specification names is read, though no status mentions it [D-23] [D-25] [D-26]", async () => {
+  const { api, devices } = await open();
+  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  const claims = [{ claim: "nic", request: "req" }];
+  expect(await devices.devicesOf(lookup())).toEqual(
+    new Map([[vf, [{ id: pci(1), source: "ResourceClaim mine", claims }]]]),
+  );
+  expect(api.asked).toEqual(["claim default/mine", "slices nic.example"]);
+});
+
+const templates = [
+  { name: "nic", resourceClaimTemplateName: "template" },
+  { name: "none", resourceClaimTemplateName: "template" },
+];
+
+test("a claim from a template is found by the status; one that was not needed is passed over [D-23]", async () => {
+  const { api, ids } = await open();
+  api.claims = [claimObject("web-nic-x", [{ device: "vf-2" }], { owner: "uid-web" })];
+  const statuses = [
+    { name: "nic", resourceClaimName: "web-nic-x" },
+    { name: "none", resourceClaimName: null },
+  ];
+  expect(await ids(draPod({ spec: templates, statuses }))).toEqual([pci(2)]);
+});
+
+test("a claim that was not made from its template yet is code 11 [D-23]", async () => {
+  const { devices } = await open();
+  await expect(devices.devicesOf(lookup(draPod({ spec: templates })))).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringContaining('the pod\'s claim "nic"'),
+  });
+});
+
+const extended = draPod({
+  extended: {
+    resourceClaimName: "mine",
+    requestMappings: [
+      { containerName: "main", resourceName: vf, requestName: "container-0-request-0" },
+      { containerName: "main", resourceName: "vendor.example/gpu", requestName: "gpu" },
+    ],
+  },
+});
+
+test("an extended resource that a claim stands for has the devices of its requests [D-24]", async () => {
+  const { api, ids } = await open();
+  const results = [
+    { device: "vf-3", request: "container-0-request-0" },
+    { device: "vf-1", request: "container-0-request-0" },
+    { device: "gpu-0", request: "gpu", driver: "gpu.example" },
+  ];
+  api.claims = [claimObject("mine", results, { owner: "uid-web" })];
+  const attributes = { "resource.kubernetes.io/pciBusID": { string: pci(1) } };
+  const gpus = sliceObject({ driver: "gpu.example", devices: [{ name: "gpu-0" }] });
+  api.slices = [
+    sliceObject({
+      devices: [
+        { name: "vf-1", attributes },
+        { name: "vf-3", attributes: networkAttributes(pci(3), "another.example/name") },
+      ],
+    }),
+    gpus,
+  ];
+  expect(await ids(extended)).toEqual([pci(1), pci(3)]);
+});
+
+test("an extended resource whose device has no ID is an error that names driver and attributes [D-26]", async () => {
+  const { api, devices } = await open();
+  api.claims = [
+    claimObject("mine", [{ device: "vf-1", request: "container-0-request-0" }], {
+      owner: "uid-web",
+    }),
+  ];
+  api.slices = [sliceObject({ devices: [{ name: "vf-1" }] })];
+  await expect(devices.devicesOf(lookup(extended))).rejects.toMatchObject({
+    code: 100,
+    message: expect.stringMatching(/device vf-1 of pool pool .*nic\.example publishes neither/),
+  });
+});
+
+test.each([
+  [
+    "does not exist",
+    undefined,
+    'its claim "nic" is the ResourceClaim default/mine, which does not exist',
+  ],
+  [
+    "is another pod's",
+    { reservedFor: "uid-other" },
+    'ResourceClaim "default/mine", a claim of the pod, is not reserved',
+  ],
+  ["is not allocated", { isAllocated: false }, "is not allocated"],
+])("a claim that %s is an error that names it [D-25] [S-306]", async (_, options, message) => {
+  const { api, devices } = await open();
+  if (options !== undefined) api.claims = [claimObject("mine", [{ device: "vf-1" }], options)];
+  await expect(devices.devicesOf(lookup())).rejects.toMatchObject({
+    code: 100,
+    message: expect.stringContaining(message),
+  });
+});
+
+test("a claim from a template that another pod owns is refused [D-25]", async () => {
+  const { api, devices } = await open();
+  api.claims = [claimObject("web-nic-x", [{ device: "vf-2" }], { owner: "uid-predecessor" })];
+  const statuses = [
+    { name: "nic", resourceClaimName: "web-nic-x" },
+    { name: "none", resourceClaimName: null },
+  ];
+  await expect(
+    devices.devicesOf(lookup(draPod({ spec: templates, statuses }))),
+  ).rejects.toMatchObject({ code: 100, message: expect.stringContaining("not made for the pod") });
+});
+
+test("a claim may be the pod's group's, of that name and kind [D-25]", async () => {
+  const { api, ids } = await open();
+  const claim = claimObject("web-nic-x", [{ device: "vf-2" }]);
+  const group = { name: "gang", uid: "uid-gang" };
+  const reservation = { apiGroup: "scheduling.k8s.io", resource: "podgroups", ...group };
+  const owner = { apiVersion: "scheduling.k8s.io/v1alpha2", kind: "PodGroup", ...group };
+  const withOwner = (each: JsonObject, reservedFor: JsonObject): JsonObject => ({
+    ...claim,
+    metadata: { ...(claim.metadata as JsonObject), ownerReferences: [each] },
+    status: { ...(claim.status as JsonObject), reservedFor: [reservedFor] },
+  });
+  const statuses = [{ name: "nic", resourceClaimName: "web-nic-x" }];
+  const pod = draPod({ spec: templates.slice(0, 1), statuses });
+  const member = (podGroupName: string): JsonObject => ({
+    ...pod,
+    spec: { ...(pod.spec as JsonObject), schedulingGroup: { podGroupName } },
+  });
+  api.claims = [withOwner(owner, reservation)];
+  expect(await ids(member("gang"))).toEqual([pci(2)]);
+  await expect(ids(member("other"))).rejects.toMatchObject({ code: 100 });
+  await expect(ids(pod)).rejects.toMatchObject({ code: 100 });
+  for (const [each, reserved] of [
+    [{ ...owner, kind: "Job" }, reservation],
+    [{ ...owner, apiVersion: "evil.example/v1" }, reservation],
+    [owner, { ...reservation, apiGroup: "evil.example" }],
+  ] as const) {
+    api.claims = [withOwner(each, reserved)];
+    await expect(ids(member("gang"))).rejects.toMatchObject({ code: 100 });
+  }
+});
+
+test("devices are in the order of the pod's claims, of requests, and of names; each once [D-27]", async () => {
+  const { api, devices } = await open();
+  api.claims = [
+    claimObject("mine", [{ device: "vf-2" }, { device: "vf-0", request: "req/alternative" }]),
+    claimObject("second", [{ device: "vf-1" }, { device: "vf-2" }]),
+  ];
+  const spec = [
+    { name: "b", resourceClaimName: "second" },
+    { name: "a", resourceClaimName: "mine" },
+  ];
+  const found = (await devices.devicesOf(lookup(draPod({ spec })))).get(vf) ?? [];
+  expect(found.map(({ id }) => id)).toEqual([pci(1), pci(2), pci(0)]);
+  expect(found[1]?.claims).toEqual([
+    { claim: "b", request: "req" },
+    { claim: "a", request: "req" },
+  ]);
+});
+
+test("devices for administrators and those without attributes of networks are passed over [D-25] [D-26]", async () => {
+  const { api, devices } = await open();
+  api.claims = [
+    claimObject("mine", [
+      { device: "vf-0", adminAccess: true },
+      { device: "plain" },
+      { device: "bus" },
+    ]),
+  ];
+  const bus = { "resource.kubernetes.io/pciBusID": { string: pci(7) } };
+  api.slices = [sliceObject({ devices: [{ name: "plain" }, { name: "bus", attributes: bus }] })];
+  const found = await devices.devicesOf(lookup());
+  expect([...found].map(([resource, list]) => [resource, list.map(({ id }) => id)])).toEqual([
+    ["", [pci(7)]],
+  ]);
+});
+
+test("of a pool's slices only those of the newest generation count, whatever their order [D-26]", async () => {
+  const { api, ids, devices } = await open();
+  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  const named = (id: string) => ({
+    devices: [{ name: "vf-1", attributes: networkAttributes(id) }],
+  });
+  const slices = [
+    sliceObject({ ...named("old"), generation: 1 }),
+    sliceObject({ ...named("new"), generation: 3 }),
+    sliceObject({ ...named("older"), generation: 2 }),
+    sliceObject({ ...named("of-another-pool"), generation: 9, pool: "other" }),
+  ];
+  api.slices = slices;
+  expect(await ids()).toEqual(["new"]);
+  api.slices = slices.toReversed();
+  expect(await ids()).toEqual(["new"]);
+  api.slices = [...slices, sliceObject({ devices: [], generation: 4 })];
+  await expect(devices.devicesOf(lookup())).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringContaining("device vf-1 of pool pool, which is in no ResourceSlice"),
+  });
+});
+
+test("more slices than a node can have end the reading [D-26]", async () => {
+  const { api, devices } = await open();
+  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  api.slices = Array(2001).fill(slice);
+  await expect(devices.devicesOf(lookup())).rejects.toMatchObject({
+    code: 100,
+    message: expect.stringContaining("nic.example has more than 2000 ResourceSlices"),
+  });
+});
+
+test("a pod with more claims than are read is refused", async () => {
+  const { api, devices } = await open();
+  const spec = Array.from({ length: 65 }, (_, i) => ({ name: `c${i}`, resourceClaimName: "mine" }));
+  await expect(devices.devicesOf(lookup(draPod({ spec })))).rejects.toMatchObject({ code: 100 });
+  expect(api.asked).toEqual([]);
+});
+
+function metadata(
+  apiVersion: string,
+  id: string,
+  { uid = "uid-of-mine", device = "vf-1" } = {},
+): JsonObject {
+  const attributes = networkAttributes(id);
+  const listed = { driver: "nic.example", pool: "pool", name: device, attributes };
+  return {
+    kind: "DeviceMetadata",
+    apiVersion: `metadata.resource.k8s.io/${apiVersion}`,
+    metadata: { namespace: "default", name: "mine", uid },
+    requests: [{ name: "req/first", devices: [listed] }],
+  };
+}
+
+test("the driver's metadata file comes first, and spares reading slices [D-30]", async () => {
+  const { api, ids, writeMetadata } = await open();
+  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  const versions = [metadata("v9", "unknown"), metadata("v1alpha1", "by-file")];
+  await writeMetadata(`${versions.map((each) => JSON.stringify(each)).join("\n")}\n`);
+  expect(await ids()).toEqual(["by-file"]);
+  expect(api.asked).toEqual(["claim default/mine"]);
+  await writeMetadata(versions.map((each) => JSON.stringify(each, undefined, 2)).join("\n"));
+  expect(await ids()).toEqual(["by-file"]);
+});
+
+test.each([
+  [
+    "is about a predecessor of the claim",
+    JSON.stringify(metadata("v1alpha1", "x", { uid: "?" })),
+    0,
+  ],
+  ["is about another device", JSON.stringify(metadata("v1alpha1", "x", { device: "vf-2" })), 0],
+  ["has no version that is known", JSON.stringify(metadata("v9", "x")), 0],
+  ["is cut", '{"kind":"DeviceMeta', 1],
+  ["is too long", " ".repeat(1024 * 1024 + 1), 1],
+])("slices are read where a metadata file %s [D-30]", async (_, text, warnings) => {
+  const { api, ids, logger, writeMetadata } = await open();
+  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  await writeMetadata(text);
+  expect(await ids()).toEqual([pci(1)]);
+  expect(logger.at("warn")).toHaveLength(warnings);
+});
+
+test("names that lead out of a driver's directory are not followed [D-30]", async () => {
+  const { api, ids } = await open();
+  api.claims = [claimObject("mine", [{ device: "vf-1", driver: "../escape" }])];
+  api.slices = [
+    sliceObject({
+      driver: "../escape",
+      devices: [{ name: "vf-1", attributes: networkAttributes("by-slice") }],
+    }),
+  ];
+  expect(await ids()).toEqual(["by-slice"]);
+});
+
+test("a group that is absent or forbidden is logged once, and the pod has no such devices [D-29]", async () => {
+  const { api, devices, logger } = await open();
+  api.failure = new ResourceApiUnavailableError("forbidden");
+  expect(await devices.devicesOf(lookup())).toEqual(new Map());
+  expect(await devices.devicesOf(lookup())).toEqual(new Map());
+  expect(logger.at("warn")).toHaveLength(1);
+  api.failure = undefined;
+  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  expect((await devices.devicesOf(lookup())).size).toBe(1);
+});
+
+test("an API that hangs is code 11 in time, and an end of the call ends it", async () => {
+  const { api, devices } = await open({ timeoutMs: 50 });
+  api.hangs = true;
+  await expect(devices.devicesOf(lookup())).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringContaining("the claims of pod default/web"),
+  });
+  const gone = new AbortController();
+  gone.abort(new Error("the shim has gone"));
+  const ended = devices.devicesOf({ ...lookup(), signal: gone.signal });
+  await expect(ended).rejects.toMatchObject({ code: 11 });
+});

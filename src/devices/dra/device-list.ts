@@ -1,0 +1,21 @@
+import type { AllocatedDevice } from "#engine/ports.ts";
+
+/** Devices by resource, each ID once, in the order in which they were first added. */
+export class DeviceList {
+  readonly #byResource = new Map<string, Map<string, AllocatedDevice>>();
+
+  /** A device that is there already, as two claims may share it, is that of all its claims. */
+  add(resourceName: string, device: AllocatedDevice): void {
+    const devices = this.#byResource.get(resourceName) ?? new Map<string, AllocatedDevice>();
+    const claims = [...(devices.get(device.id)?.claims ?? []), ...(device.claims ?? [])];
+    devices.set(device.id, {
+      ...(devices.get(device.id) ?? device),
+      ...(claims.length === 0 ? {} : { claims }),
+    });
+    this.#byResource.set(resourceName, devices);
+  }
+
+  get byResource(): ReadonlyMap<string, readonly AllocatedDevice[]> {
+    return new Map([...this.#byResource].map(([name, devices]) => [name, [...devices.values()]]));
+  }
+}

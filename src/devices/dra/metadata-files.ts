@@ -1,0 +1,86 @@
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { isAbsent } from "#lib/files/is-absent.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import type { AllocatedClaim, ClaimedDevice } from "./claim.ts";
+import { deviceKey, type NetworkDevice, networkDevice } from "./device-attributes.ts";
+
+/** A driver that writes more about one request is not believed. */
+const maxBytes = 1024 * 1024;
+
+const knownVersions = [
+  "metadata.resource.k8s.io/v1alpha1",
+  "metadata.resource.k8s.io/v1beta1",
+  "metadata.resource.k8s.io/v1",
+];
+
+/** What a metadata file is about. */
+interface MetadataRequest {
+  readonly kubeletDir: string;
+  readonly namespace: string;
+  readonly claim: AllocatedClaim;
+  readonly device: ClaimedDevice;
+}
+
+/**
+ * The attributes of a device in the file that its driver writes for the request (KEP-5304); undefined where it
+ * writes none, or does not have the device there.
+ * @throws Error when there is a file that cannot be read
+ */
+export async function deviceFromMetadata(
+  wanted: MetadataRequest,
+): Promise<NetworkDevice | undefined> {
+  const path = metadataPath(wanted);
+  const text = path === undefined ? undefined : await readLimited(path);
+  if (text === undefined) return undefined;
+  // One object for each version of the format, each beginning with a line of its own.
+  const versions = text.split(/^(?=\{)/m).map((each) => JSON.parse(each) as Json);
+  const metadata = versions.filter(isJsonObject).find(isKnown);
+  if (metadata === undefined || uidOf(metadata) !== wanted.claim.uid) return undefined;
+  const key = deviceKey(wanted.device);
+  const found = objects(metadata.requests)
+    // With the alternative that was chosen, where the request has several: `request/alternative`.
+    .filter(({ name }) => String(name).split("/")[0] === wanted.device.request)
+    .flatMap(({ devices }) => objects(devices))
+    .find(({ driver, pool, name }) => JSON.stringify([driver, pool, name]) === key);
+  return found === undefined ? undefined : networkDevice(found.attributes);
+}
+
+/** Undefined when one of the names, which come from the API, would lead somewhere else. */
+function metadataPath({
+  kubeletDir,
+  namespace,
+  claim,
+  device,
+}: MetadataRequest): string | undefined {
+  const claimDir = `${namespace}_${claim.name}`;
+  const names = [device.driver, claimDir, device.request];
+  if (names.some((name) => !/^[a-z0-9][-a-z0-9._]*$/.test(name))) return undefined;
+  const dir = join(kubeletDir, "plugins", device.driver, "dra-device-metadata", claimDir);
+  return join(dir, device.request, "metadata.json");
+}
+
+async function readLimited(path: string): Promise<string | undefined> {
+  try {
+    await using file = await open(path);
+    const buffer = Buffer.alloc(maxBytes + 1);
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
+    if (bytesRead > maxBytes) throw new Error(`${path} is longer than ${maxBytes} bytes`);
+    return buffer.toString("utf8", 0, bytesRead);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+function isKnown({ kind, apiVersion }: JsonObject): boolean {
+  return kind === "DeviceMetadata" && knownVersions.includes(String(apiVersion));
+}
+
+function uidOf({ metadata }: JsonObject): unknown {
+  return isJsonObject(metadata) ? metadata.uid : undefined;
+}
+
+function objects(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+}

@@ -1,0 +1,94 @@
+import { expect, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { type KubeAdapter, startKube } from "./adapter.ts";
+import { FakeApiServer } from "./testing/fake-api-server.ts";
+import { isGet, isList } from "./testing/requests.ts";
+
+const options = { signal: new AbortController().signal };
+const unavailable = { name: "ResourceApiUnavailableError" };
+/** What the real one answers for a group that it does not have. */
+const noGroup = { answer: 404, body: "404 page not found\n" } as const;
+
+async function start(api: FakeApiServer): Promise<KubeAdapter & AsyncDisposable> {
+  const kube = await startKube({
+    kubeconfig: await api.kubeconfig(),
+    nodeName: "node-1",
+    apiTimeoutMs: 500,
+    statusWaitMs: 200,
+    logger: new FakeLogger(),
+  });
+  return { ...kube, [Symbol.asyncDispose]: () => kube.stop(100) };
+}
+
+function slice(name: string, spec: JsonObject): JsonObject {
+  return { metadata: { name }, spec: { driver: "nic.example", ...spec } };
+}
+
+/** The names of the driver's slices, and the requests that they took. */
+async function listed({ resourceApi }: KubeAdapter): Promise<unknown[]> {
+  const slices: JsonObject[] = [];
+  for await (const each of resourceApi.listSlices("nic.example", options)) slices.push(each);
+  return slices.map(({ metadata }) => (metadata as JsonObject).name);
+}
+
+test("getClaim() reads the one claim; nothing is asked before [D-25] [D-29]", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await start(api);
+  await kube.whenSynced();
+  expect(api.seen.filter(({ path }) => path.includes("resource.k8s.io"))).toEqual([]);
+  const claim = { metadata: { namespace: "default", name: "nic" }, status: {} };
+  api.put("resourceclaims", claim);
+  const ref = { namespace: "default", name: "nic" };
+  expect(await kube.resourceApi.getClaim(ref, options)).toMatchObject(claim);
+  expect(api.seen.at(-1)?.path).toBe(
+    "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/nic",
+  );
+  expect(await kube.resourceApi.getClaim({ ...ref, name: "gone" }, options)).toBeUndefined();
+});
+
+test("listSlices() has the driver's slices of this node and of several, page by page [D-26]", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await start(api);
+  api.pageSize = 1;
+  api.put("resourceslices", slice("a", { nodeName: "node-1" }));
+  api.put("resourceslices", slice("b", { nodeName: "node-1" }));
+  api.put("resourceslices", slice("for-all", { allNodes: true }));
+  api.put("resourceslices", slice("of-another-node", { nodeName: "node-2" }));
+  api.put(
+    "resourceslices",
+    slice("of-another-driver", { driver: "gpu.example", nodeName: "node-1" }),
+  );
+  expect(await listed(kube)).toEqual(["a", "b", "for-all"]);
+  const lists = api.seen.filter(isList("resourceslices"));
+  expect(lists.map(({ query }) => [query.get("limit"), query.get("continue")])).toEqual([
+    ["100", null],
+    ["100", "1"],
+    ["100", null],
+  ]);
+});
+
+test("a group that is not there, or forbidden, is told from a claim that is missing [D-29]", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await start(api);
+  const ref = { namespace: "default", name: "nic" };
+  api.script({ when: isGet("nic"), ...noGroup });
+  api.script({ when: isGet("v1"), ...noGroup });
+  await expect(kube.resourceApi.getClaim(ref, options)).rejects.toMatchObject(unavailable);
+  api.script({ when: isList("resourceslices"), ...noGroup });
+  await expect(listed(kube)).rejects.toMatchObject(unavailable);
+  api.script({ when: isGet("nic"), answer: 403 });
+  await expect(kube.resourceApi.getClaim(ref, options)).rejects.toMatchObject(unavailable);
+  api.script({ when: isList("resourceslices"), answer: 403 });
+  await expect(listed(kube)).rejects.toMatchObject(unavailable);
+});
+
+test("an API server that does not answer is code 11, and no lasting state", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await start(api);
+  api.script({ when: isList("resourceslices"), answer: "hang", times: 10 });
+  await expect(listed(kube)).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringContaining("the ResourceSlices of driver nic.example"),
+  });
+});

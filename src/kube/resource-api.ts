@@ -1,0 +1,90 @@
+import { CniError } from "#cni/error.ts";
+import { type ResourceApi, ResourceApiUnavailableError } from "#engine/ports.ts";
+import { ApiError } from "#kube/api/api-error.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { LiveGetter } from "./live-get.ts";
+
+const group = "/apis/resource.k8s.io/v1";
+
+/** A slice has up to 128 devices and tens of kilobytes: a page of them stays far below what one answer may have. */
+const slicesPerPage = 100;
+
+/** ResourceClaims and ResourceSlices, read live: a node's pods seldom need them. */
+export class KubeResourceApi implements ResourceApi {
+  readonly #live: LiveGetter;
+  readonly #nodeName: string;
+
+  constructor(live: LiveGetter, nodeName: string) {
+    this.#live = live;
+    this.#nodeName = nodeName;
+  }
+
+  async getClaim(
+    { namespace, name }: { readonly namespace: string; readonly name: string },
+    { signal }: { readonly signal: AbortSignal },
+  ): Promise<JsonObject | undefined> {
+    const path = `${group}/namespaces/${encodeURIComponent(namespace)}/resourceclaims/${encodeURIComponent(name)}`;
+    const object = `ResourceClaim ${namespace}/${name}`;
+    const claim = await permitted(this.#live.get({ object, path }, signal));
+    if (claim === undefined) await this.#requireGroup(signal);
+    return claim;
+  }
+
+  async *listSlices(
+    driver: string,
+    { signal }: { readonly signal: AbortSignal },
+  ): AsyncGenerator<JsonObject, void, undefined> {
+    // An empty name is that of slices for all nodes, for some, or with a choice of nodes for each device.
+    for (const nodeName of [this.#nodeName, ""]) {
+      const selector = `spec.driver=${driver},spec.nodeName=${nodeName}`;
+      let page: string | undefined;
+      do {
+        const answer = await this.#page(driver, { selector, page, signal });
+        yield* (Array.isArray(answer.items) ? answer.items : []).filter(isJsonObject);
+        page = nextPage(answer);
+      } while (page !== undefined);
+    }
+  }
+
+  async #page(
+    driver: string,
+    { selector, page, signal }: { selector: string; page: string | undefined; signal: AbortSignal },
+  ): Promise<JsonObject> {
+    const query = { fieldSelector: selector, limit: slicesPerPage, continue: page };
+    const request = {
+      object: `the ResourceSlices of driver ${driver}`,
+      path: `${group}/resourceslices`,
+      query: omitUndefined(query),
+    };
+    const answer = await permitted(this.#live.get(request, signal));
+    if (answer === undefined) throw groupMissing();
+    return answer;
+  }
+
+  /** A claim that is missing and a group that is missing have the same status. @throws when it is the group */
+  async #requireGroup(signal: AbortSignal): Promise<void> {
+    const found = await permitted(this.#live.get({ object: group, path: group }, signal));
+    if (found === undefined) throw groupMissing();
+  }
+}
+
+function nextPage({ metadata }: JsonObject): string | undefined {
+  const token = isJsonObject(metadata) ? metadata.continue : undefined;
+  return typeof token === "string" && token !== "" ? token : undefined;
+}
+
+function groupMissing(): ResourceApiUnavailableError {
+  return new ResourceApiUnavailableError("the API server does not serve resource.k8s.io/v1");
+}
+
+/** @throws ResourceApiUnavailableError when it is forbidden */
+async function permitted<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    const cause = error instanceof CniError ? error.cause : undefined;
+    if (!(cause instanceof ApiError && cause.status === 403)) throw error;
+    throw new ResourceApiUnavailableError(cause.message, { cause: error });
+  }
+}
