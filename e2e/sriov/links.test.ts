@@ -1,3 +1,4 @@
+import { expect } from "vitest";
 import { leavesNothing, lifeCycle, twoPods } from "../support/life-cycle.ts";
 import { bridge, chained, hostLocal, list, macvlan, ptp } from "../support/networks.ts";
 import { test } from "../support/test.ts";
@@ -50,4 +51,13 @@ test("macvlan on a bond: ADD, CHECK, ping and DEL leave nothing", async ({ node 
   await node.nad("bonded", macvlan("n-bonded", 44, { master: "bond0" }));
   const pods = await twoPods(node, { networks: "bonded" });
   await leavesNothing(node, pods, () => lifeCycle(pods, { ifName: "net1" }));
+});
+
+test("DEL releases every address of a pod whose namespace is gone", async ({ node }) => {
+  const before = await node.hostState();
+  const pod = await node.newPod({ networks: "ipvlan,vlan-up0" });
+  await pod.mustAdd();
+  await node.lab.deleteNetns(pod.netns);
+  await pod.mustDel();
+  expect(await node.changesSince(before, ["address leases", "attachment records"])).toEqual([]);
 });
