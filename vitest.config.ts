@@ -89,6 +89,17 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "sriov",
+          include: ["e2e/sriov/**/*.test.ts"],
+          setupFiles: ["e2e/sriov/require-guest.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "cluster",
           include: ["e2e/cluster/{kubernetes,scenarios}/**/*.test.ts"],
           testTimeout: 300_000,
