@@ -9,6 +9,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
  * say. That it works with a real one, the cluster scenarios show.
  */
 
+const program = join(import.meta.dirname, "../../../deploy/kubectl-plexus");
 let dir: string;
 
 beforeEach(async () => {
@@ -38,7 +39,7 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
     `#!/bin/sh\ncase "$*" in\n"config view"*) echo shop ;;\n*"get pods -l"*) ${listPods} ;;\n*"get pod "*) ${getPod} ;;\n*" exec "*) ${exec} ;;\nesac\n`,
   );
   await chmod(path, 0o755);
-  const { exitCode, stdout, stderr } = await execa("deploy/kubectl-plexus", args, {
+  const { exitCode, stdout, stderr } = await execa(program, args, {
     reject: false,
     env: { PATH: `${dir}:${process.env.PATH}`, TMPDIR: dir },
   });
