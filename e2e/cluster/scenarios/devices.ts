@@ -17,6 +17,9 @@ const inSystem = ["--namespace=kube-system"];
 const resourceName = "plexus.example/link";
 const links = ["dev-a", "dev-b", "dev-c"];
 
+/** The overlay, in which other runtimes than containerd have another socket. */
+const sandboxes = join(repositoryRoot, "deploy/overlays/sandboxes");
+
 /** Two devices in the pod's one container. */
 const twoDevices: PodOptions = {
   networks: "link-one,link-two",
@@ -114,8 +117,9 @@ export function deviceScenarios(scene: () => Scene): void {
   test("the container runtime's list of sandboxes is kept for plexusd", async (context) => {
     if (isGiven) context.skip(ownOnly);
     const { target } = scene();
-    const overlay = ["--kustomize", join(repositoryRoot, "deploy/overlays/sandboxes")];
-    await target.kubectl("apply", ...overlay);
+    const { runtimeSocket } = ownCluster(scene()).node;
+    const overlay = await target.kubectl("kustomize", sandboxes);
+    await target.apply(overlay.replaceAll("/run/containerd/containerd.sock", runtimeSocket));
     try {
       await scene().startPod("listed", { networks: "red" });
       const { containerId } = await recordOf(scene(), "listed");
@@ -124,7 +128,7 @@ export function deviceScenarios(scene: () => Scene): void {
         (await listed().catch(() => "")).includes(containerId);
       await waitUntil("the sandbox is listed", isListed, { timeoutMs: 60_000, intervalMs: 500 });
     } finally {
-      await target.kubectl("delete", ...overlay);
+      await target.kubectl("delete", "--kustomize", sandboxes);
       await target.inNode(["rm", "-f", "/run/plexus/sandboxes.json"]);
     }
   });

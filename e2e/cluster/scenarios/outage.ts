@@ -35,7 +35,11 @@ export function outageScenarios(scene: () => Scene): void {
       const marker = "86402";
       const ends = { command: ["sleep", marker] };
       await scene().startPod("stays", both);
-      await scene().startPod("deleted", { ...both, spec: { terminationGracePeriodSeconds: 15 } });
+      await scene().startPod("deleted", {
+        ...both,
+        spec: { terminationGracePeriodSeconds: 15 },
+        container: { lifecycle: { preStop: { sleep: { seconds: 15 } } } },
+      });
       await scene().startPod("ends", {
         ...both,
         spec: { restartPolicy: "Never" },
