@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { busyboxImage } from "../cluster/machine/images.ts";
 import { distPath } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { pings } from "./containers.ts";
@@ -11,7 +12,7 @@ import type { DockerLab } from "./lab.ts";
 const plugin = "managed";
 const driver = `${plugin}:latest`;
 
-/** The driver as a plugin of the engine, until it is disposed of. */
+/** The driver as a plugin of the engine, which serves until it is disposed of. */
 class ManagedPlugin implements AsyncDisposable {
   readonly #machine: DockerMachine;
 
@@ -19,11 +20,11 @@ class ManagedPlugin implements AsyncDisposable {
     this.#machine = machine;
   }
 
-  /** Creates the plugin and starts it with flags for the driver. */
-  static async start(machine: DockerMachine, flags = ""): Promise<ManagedPlugin> {
-    await machine.docker("plugin", "create", plugin, distPath("docker-plugin"));
-    const args = `args=--reconcile-seconds 1 ${flags}`.trim();
-    await machine.docker("plugin", "set", plugin, `networks.source=${machine.manifestsDir}`, args);
+  /** Starts the plugin with flags for the driver. */
+  static async enable(machine: DockerMachine, ...flags: string[]): Promise<ManagedPlugin> {
+    const args = ["--reconcile-seconds 1", ...flags].join(" ");
+    const settings = [`networks.source=${machine.manifestsDir}`, `args=${args}`];
+    await machine.docker("plugin", "set", plugin, ...settings);
     await machine.docker("plugin", "enable", plugin);
     return new ManagedPlugin(machine);
   }
@@ -38,15 +39,18 @@ class ManagedPlugin implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#machine.docker("plugin", "disable", "--force", plugin);
-    await this.#machine.docker("plugin", "rm", plugin);
   }
 }
 
 /** What the driver does as a plugin that the engine manages, with a file system of its own. */
 export function managedPluginScenarios(lab: DockerLab): void {
+  beforeAll(() =>
+    lab.fixture.machine.docker("plugin", "create", plugin, distPath("docker-plugin")),
+  );
+
   test("a managed plugin keeps containers' networks, and detaches what an engine that was killed has forgotten", async () => {
     const { machine, docker } = lab.fixture;
-    await using managed = await ManagedPlugin.start(machine);
+    await using managed = await ManagedPlugin.enable(machine);
     await lab.fixture.createNetwork("red", { name: plugin, driver });
     const [one, two] = await lab.runPair(plugin);
     expect(await pings(one, two.getIpAddress(plugin))).toBe(true);
@@ -67,32 +71,40 @@ export function managedPluginScenarios(lab: DockerLab): void {
     await docker.getNetwork(plugin).remove();
   });
 
-  test("a swarm's networks are of the scope that the driver has, or made from each node's configuration", async () => {
+  test("a swarm's networks reach containers and services", async () => {
     const { machine, docker } = lab.fixture;
     await machine.docker("swarm", "init", "--advertise-addr", outside.machine);
     const subnet = ["--subnet", "10.71.0.0/24", "--gateway", "10.71.0.1"];
-    const network = [...subnet, "-o", "plexus.network=red"];
+    const definition = [...subnet, "-o", "plexus.network=red"];
     const create = ["network", "create", "-d", driver, "--attachable"];
-    const cases = {
-      local: [
-        ["network", "create", "--config-only", ...network, "config"],
-        [...create, "--scope", "swarm", "--config-from", "config", "swarmed"],
-      ],
-      global: [[...create, ...network, "swarmed"]],
-    };
-    for (const [scope, commands] of Object.entries(cases)) {
-      await using managed = await ManagedPlugin.start(machine, `--scope ${scope}`);
-      for (const command of commands) await machine.docker(...command);
-      const { Scope } = await docker.getNetwork("swarmed").inspect();
-      expect(Scope).toBe("swarm");
+    const expectSwarmNetwork = async (managed: ManagedPlugin): Promise<void> => {
+      expect((await docker.getNetwork("swarmed").inspect()).Scope).toBe("swarm");
       const [one, two] = await lab.runPair("swarmed");
       expect(two.getIpAddress("swarmed")).toMatch(/^10\.71\.0\./);
       expect(await pings(one, "two")).toBe(true);
       expect(await pings(one, outside.address)).toBe(true);
       await lab.fixture.removeAll();
-      expect(await managed.endpoints()).toEqual([]);
+      await waitUntil("all is detached", async () => (await managed.endpoints()).length === 0);
       await machine.docker("network", "rm", "swarmed");
+    };
+    {
+      await using managed = await ManagedPlugin.enable(machine);
+      await machine.docker("network", "create", "--config-only", ...definition, "config");
+      await machine.docker(...create, "--scope", "swarm", "--config-from", "config", "swarmed");
+      await expectSwarmNetwork(managed);
     }
+    await using managed = await ManagedPlugin.enable(
+      machine,
+      ...["--scope global", "--connectivity-scope global"],
+    );
+    await machine.docker(...create, ...definition, "swarmed");
+    const service = ["--name", "web", "--no-resolve-image", "--endpoint-mode", "dnsrr"];
+    const task = ["--network", "swarmed", busyboxImage, "sleep", "600"];
+    await machine.docker("service", "create", ...service, ...task);
+    const client = await lab.run("client", "swarmed");
+    await waitUntil("the service answers by its name", () => pings(client, "web"));
+    await machine.docker("service", "rm", "web");
+    await expectSwarmNetwork(managed);
     await machine.docker("network", "rm", "config");
     await machine.docker("swarm", "leave", "--force");
   });
