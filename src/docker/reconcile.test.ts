@@ -85,6 +85,17 @@ test("one that was never seen is gone, although its file is still there, once an
   expect(await endpointsOf(bench)).toEqual(["e2.json"]);
 });
 
+test("what was seen before the driver was started again still counts", async () => {
+  const bench = await benchWithContainer();
+  await bench.reconcile();
+  await bench.stop();
+  bench.machine.namespaces.delete(sandbox);
+  bench.machine.plainFiles.add(sandbox);
+  await bench.start();
+  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  expect(await endpointsOf(bench)).toEqual([]);
+});
+
 test("an endpoint that waits for its container's namespace stays for two minutes", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");

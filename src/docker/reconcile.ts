@@ -34,7 +34,7 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   /** Endpoints without a container at the last run: between two of an engine's steps one may look like that. */
   #orphans: ReadonlySet<string> = new Set();
-  /** Directories in which this process has seen a container's namespace: it sees what is mounted there. */
+  /** Directories in which a container's namespace was seen: the driver sees what is mounted there. */
   readonly #seenDirectories = new Set<string>();
   /** Directories of containers' namespaces that are not there, which was logged. */
   readonly #hiddenDirectories = new Set<string>();
@@ -42,6 +42,9 @@ export class Reconciler {
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
+    for (const { sandboxKey, sandboxSeen } of options.stored.all()) {
+      if (sandboxKey !== undefined && sandboxSeen) this.#seenDirectories.add(dirname(sandboxKey));
+    }
   }
 
   /** Tears down what belongs to nothing any more. @throws Error when the state cannot be read */
@@ -91,11 +94,18 @@ export class Reconciler {
     const { sandboxKey = "" } = endpoint;
     const directory = dirname(sandboxKey);
     const found = await host.findSandbox(sandboxKey);
-    if (found === "namespace") this.#seenDirectories.add(directory);
+    if (found === "namespace") await this.#markSeen(endpoint, directory);
     if (found === "hidden") this.#reportHidden(directory);
     // The engine unmounts a namespace, and removes its file a minute later. Where none was ever seen they
     // may be mounted where this process does not see them.
     return found === "nothing" || (found === "other" && this.#seenDirectories.has(directory));
+  }
+
+  /** An engine that is started again starts its managed plugins again: what was seen is kept for the next process. */
+  async #markSeen(endpoint: EndpointState, directory: string): Promise<void> {
+    this.#seenDirectories.add(directory);
+    if (endpoint.sandboxSeen) return;
+    await this.#options.stored.put(endpoint.id, { ...endpoint, sandboxSeen: true });
   }
 
   #reportHidden(directory: string): void {
