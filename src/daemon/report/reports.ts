@@ -7,7 +7,7 @@ import { lookUpPlugin } from "#daemon/node-conf/plugin-lookup.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
-import type { ConfFiles, PluginLookup } from "#engine/ports.ts";
+import type { ConfFiles, DeviceSource, PluginLookup } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record-store.ts";
 import type { PodState } from "#engine/verify/not-attached.ts";
 import type { HostView } from "#host/host-view.ts";
@@ -15,12 +15,15 @@ import { buildInfo } from "#lib/build-info.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NodeReport } from "./node-report.ts";
+import type { ReportedDevices } from "./reported-devices.ts";
 
 /** What {@link Reports} are made from. */
 export interface ReportsOptions {
   readonly engine: Engine;
   readonly records: RecordStore;
   readonly cluster: Cluster;
+  /** Devices of resource claims; absent where pods have none. */
+  readonly claims: DeviceSource | undefined;
   readonly config: EffectiveConfig;
   readonly confFiles: ConfFiles;
   readonly view: HostView;
@@ -75,6 +78,20 @@ export class Reports {
       searchPath: config.current().nodeConf.binDirs,
       findPlugin: (type) => this.#findPlugin(type),
     });
+  }
+
+  /**
+   * What the claims of a pod were allocated, read anew. plexusctl asks the kubelet itself: the library for that
+   * would stay in this process.
+   * @throws CniError as {@link DeviceSource.devicesOf} does
+   */
+  async claimedDevices(name: PodName): Promise<ReportedDevices> {
+    const { claims, cluster } = this.#options;
+    const pod = await cluster.source.getPod(name, {});
+    if (claims === undefined || pod === undefined) return {};
+    const { signal } = new AbortController();
+    const podObject = () => cluster.source.getPodObject(pod, { signal });
+    return Object.fromEntries(await claims.devicesOf({ pod, networks: [], podObject, signal }));
   }
 
   /** Without an API only what the source has is known of a pod: that it may be attached here. */
