@@ -101,17 +101,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "cluster",
-          include: ["e2e/cluster/{kubernetes,scenarios}/**/*.test.ts"],
-          testTimeout: 300_000,
-          hookTimeout: 2_400_000,
-          fileParallelism: false,
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: "further",
-          include: ["e2e/cluster/further/*.test.ts"],
+          include: ["e2e/cluster/**/*.test.ts"],
           testTimeout: 300_000,
           hookTimeout: 2_400_000,
           fileParallelism: false,

@@ -138,7 +138,8 @@ export class DockerMachine implements AsyncDisposable {
     const engine = await this.#host.startDaemon("dockerd", [
       "env",
       ...[`PATH=${path}`, "dockerd", "-H", this.dockerHost],
-      ...["--data-root", join(this.dir, "data"), "--exec-root", join(this.dir, "exec")],
+      // The exec root is the usual one, /var/run/docker: managed plugins get that mounted.
+      ...["--data-root", join(this.dir, "data")],
       ...["--pidfile", join(this.dir, "docker.pid"), "--storage-driver", "overlay2"],
       ...["--cgroup-parent", `/${basename(this.dir)}`],
       ...(liveRestore ? ["--live-restore"] : []),

@@ -1,7 +1,8 @@
 import { claimedDevicesPage, type ReportedDevices } from "#daemon/report/reported-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
+import type { AllocatedDevice } from "#engine/device-ports.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
-import type { AllocatedDevice, Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";

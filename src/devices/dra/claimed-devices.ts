@@ -3,9 +3,9 @@ import {
   type AllocatedDevice,
   type DeviceLookup,
   type DeviceSource,
-  type Pod,
   ResourceApiUnavailableError,
-} from "#engine/ports.ts";
+} from "#engine/device-ports.ts";
+import type { Pod } from "#engine/ports.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { devicesByResource } from "./devices-by-resource.ts";

@@ -36,8 +36,8 @@ export interface ChainToDetach {
  *   its place, so that the address is released. The same goes for a plugin that fails because its
  *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached, unless the
  *   plugin is waited for: it may have rules or addresses on the host that only itself can remove.
- * - After a plugin that succeeded without a namespace its IPAM plugin is executed, unless the plugin is known to have
- *   done that itself.
+ * - After a plugin that succeeds without a namespace before it comes to its IPAM plugin (`host-device`), that is
+ *   executed.
  * @throws CniError when something is left, HostGoneError when the shim has gone
  */
 export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {

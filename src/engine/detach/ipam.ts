@@ -4,10 +4,12 @@ import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 
 /**
- * Plugins that execute their IPAM plugin in every DEL. e2e/netns/address-release.test.ts and e2e/sriov/links.test.ts
- * hold the reference release to it.
+ * Plugins that succeed in a DEL without a namespace before they come to their IPAM plugin. A plugin is in this list only
+ * when it is known to: `ipam` is the plugin's own business, and a vendor's need not name an executable
+ * (`azure-cns`), or one that understands what is written there (`usePodCidr`). The other plugins of the
+ * reference release are held to their IPAM by e2e/netns/address-release.test.ts and e2e/sriov/links.test.ts.
  */
-const releasing = new Set(["bridge", "ipvlan", "macvlan", "ptp", "vlan"]);
+const leavingAddresses = new Set(["host-device"]);
 
 /**
  * The call that a plugin makes to its IPAM plugin: the same environment and configuration (CNI 1.1.0
@@ -29,14 +31,9 @@ export function ipamCallAfter(call: DelegateCall): DelegateCall | undefined {
     : undefined;
 }
 
-/**
- * Whether a plugin may succeed in a DEL without a namespace before it comes to its IPAM plugin. `host-device` of the
- * reference release does, and of most others nothing is known.
- */
+/** Whether a DEL of this plugin without a namespace leaves its address to others. */
 export function mayLeaveAddress(plugin: { readonly type: string; readonly raw: unknown }): boolean {
-  if (releasing.has(plugin.type)) return false;
-  const ipam = ipamType(plugin.raw);
-  return ipam !== undefined && ipam !== plugin.type;
+  return leavingAddresses.has(plugin.type) && ipamType(plugin.raw) !== undefined;
 }
 
 function ipamType(conf: unknown): string | undefined {

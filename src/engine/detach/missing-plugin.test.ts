@@ -168,6 +168,16 @@ test.each([
   expect(lab.records.keys).toEqual([]);
 });
 
+test("del() waits no longer for a missing plugin because the clock was set back", async () => {
+  const lab = await attached(network("default-net", "ptp", "portmap"), "portmap");
+  lab.config = { missingPluginGraceMs: 60_000 };
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
+  lab.setClockBack(365 * 86_400_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
+  lab.advance(60_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+});
+
 test("del() by the teardown plan treats a missing plugin alike", async () => {
   const lab = await attached(withIpam("bridge", "tuning"), "bridge");
   lab.records.damage(sandbox, "record");

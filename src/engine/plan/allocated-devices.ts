@@ -1,6 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
-import type { AllocatedDevice, DeviceNetwork, Pod } from "#engine/ports.ts";
+import type { AllocatedDevice, DeviceNetwork } from "#engine/device-ports.ts";
+import type { Pod } from "#engine/ports.ts";
 
 /** Devices by resource. */
 type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
