@@ -1,10 +1,12 @@
 import { expect, test as plainTest } from "vitest";
 import { FakeKubelet, listedPod } from "#devices/testing/fake-kubelet.ts";
+import { claimObject, draPod, sliceObject } from "#devices/testing/resource-objects.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { fileKinds, hostStateKinds } from "../support/host-state.ts";
 import { nad } from "../support/manifests.ts";
 import { hostLocal, list, ptp } from "../support/networks.ts";
+import { distPath, nodeBinary } from "../support/paths.ts";
 import { PlexusNode } from "../support/plexus-node.ts";
 import type { TestPod } from "../support/test-pod.ts";
 import { waitUntil } from "../support/wait.ts";
@@ -110,6 +112,40 @@ test("a function that the pod's annotation names is moved, and comes back withou
   const kinds = hostStateKinds.filter((kind) => kind !== "processes");
   expect(await node.changesSince(before, kinds)).toEqual([]);
   expect(await virtualFunctions()).toEqual(functions);
+});
+
+test("a function that a resource claim was allocated is moved, and plexusctl shows for which request", async ({
+  kubelet,
+  api,
+  node,
+}) => {
+  const [, second] = (await virtualFunctions()) as [VirtualFunction, VirtualFunction];
+  const address = await addressOf(second);
+  const attributes = {
+    "k8s.cni.cncf.io/deviceID": { string: second.pciAddress },
+    "k8s.cni.cncf.io/resourceName": { string: resourceName },
+  };
+  const slice = sliceObject({ devices: [{ name: "vf-1", attributes }] });
+  api.put("resourceslices", { ...slice, spec: { ...(slice.spec as object), nodeName: "node-1" } });
+  const allocated = [{ device: "vf-1", request: "left" }];
+  api.put("resourceclaims", claimObject("mine", allocated, { reservedFor: "uid-of-claiming" }));
+  kubelet.pods.push(listedPod("claiming", { main: {} }));
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "fast" };
+  const claims = draPod({ spec: [{ name: "nic", resourceClaimName: "mine" }] });
+  api.put("pods", { ...podObject("claiming", { annotations }), ...claims });
+  const pod = await node.pod("claiming", { uid: "uid-of-claiming" });
+
+  await pod.mustAdd();
+  expect(await podAddress(pod, "net1")).toBe(address);
+  const dirs = ["--state-dir", node.stateDir, "--kubelet-dir", kubelet.dir];
+  const command = ["devices", "claiming", ...dirs, "--socket", node.socketPath];
+  const shown = await node.lab.run(nodeBinary(), distPath("plexusctl.js"), ...command);
+  const source = "ResourceClaim mine (claim nic, request left)";
+  expect(shown.split("\n").at(-1)?.split(/ {2,}/)).toEqual([
+    ...[second.pciAddress, resourceName, "default/fast (net1)", source],
+  ]);
+  await pod.mustDel();
+  expect((await virtualFunctions())[1]).toEqual(second);
 });
 
 test("a function whose pod's namespace went before DEL is on the machine, and the next pod gets it", async ({

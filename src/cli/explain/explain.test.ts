@@ -47,6 +47,7 @@ async function plexusd(says: { explanation?: Explanation; report?: NodeReport } 
       asked.push(`${namespace}/${name}`);
       return says.explanation ?? explanation;
     },
+    claimedDevices: async () => ({}),
     nodeReport: async () => says.report ?? report,
     logger: new FakeLogger(),
   });

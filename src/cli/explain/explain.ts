@@ -1,4 +1,4 @@
-import { askPlexusd, PlexusdAway } from "#cli/ask-plexusd.ts";
+import { askPlexusd, PlexusdAway, podPath } from "#cli/ask-plexusd.ts";
 import {
   type CliOutput,
   type Command,
@@ -6,6 +6,7 @@ import {
   ExitCode,
   stringFlag,
 } from "#cli/command.ts";
+import { podName } from "#cli/pod-name.ts";
 import type { Advice, Explanation } from "#engine/explain/explanation.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { explanationText } from "./explanation-text.ts";
@@ -36,20 +37,16 @@ async function explain(args: CommandArguments, output: CliOutput): Promise<ExitC
     output.err(`--output must be text or json: ${JSON.stringify(format)}`);
     return ExitCode.WrongUsage;
   }
-  const [first = "", second] = (args.positionals[0] ?? "").split("/");
-  const [namespace, name] = second === undefined ? ["default", first] : [first, second];
-  const path = `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const pod = podName(args.positionals[0]);
   try {
-    const explanation = await askPlexusd<Explanation>(stringFlag(args, "socket"), path);
+    const explanation = await askPlexusd<Explanation>(stringFlag(args, "socket"), podPath(pod));
     const lines = format === "json" ? [JSON.stringify(explanation)] : explanationText(explanation);
     for (const line of lines) output.out(line);
     return explanation.advice.ok ? ExitCode.Done : ExitCode.Failed;
   } catch (error) {
     if (!(error instanceof PlexusdAway)) throw error;
     const advice = plexusdAway(error);
-    output.out(
-      format === "json" ? JSON.stringify({ pod: { namespace, name }, advice }) : advice.sentence,
-    );
+    output.out(format === "json" ? JSON.stringify({ pod, advice }) : advice.sentence);
     return ExitCode.Failed;
   }
 }
