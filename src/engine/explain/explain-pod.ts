@@ -126,7 +126,8 @@ function networksOf(
     logger: deps.logger,
     netnsState: "none",
   });
-  return explainNetworks(ctx, { pod, record, searchPath: options.searchPath });
+  const isConfKnown = Object.keys(options.conf).length > 0;
+  return explainNetworks(ctx, { pod, record, searchPath: options.searchPath, isConfKnown });
 }
 
 /** There is no call, so nothing is executed: plugins can only be looked up. */
