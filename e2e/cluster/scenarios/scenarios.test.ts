@@ -7,6 +7,7 @@ import { explainScenarios } from "./explain.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
+import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
 import { OwnTarget } from "./own-target.ts";
 import { installPlexus, plexusLogs } from "./plexus.ts";
@@ -59,6 +60,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   attachScenarios(scene);
   claimScenarios(scene);
   explainScenarios(scene);
+  monitoringScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);
