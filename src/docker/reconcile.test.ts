@@ -1,5 +1,5 @@
 import { readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { DriverBench } from "./testing/driver-bench.ts";
@@ -46,6 +46,17 @@ test("an endpoint whose container is gone is detached the second time that it is
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
 });
 
+test("containers stay whose namespaces are in a directory that the driver does not see, and the log says it once", async () => {
+  const bench = await benchWithContainer();
+  bench.machine.namespaces.delete(sandbox);
+  bench.machine.hiddenDirectories.add(dirname(sandbox));
+  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+  const warning =
+    "containers' network namespaces cannot be seen: what Docker forgets stays attached";
+  expect(bench.logger.at("warn")).toEqual([warning]);
+});
+
 test("a container's namespace that is mounted where the driver does not see it counts as there", async () => {
   const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
@@ -59,6 +70,28 @@ test("one that was seen and is unmounted is gone, although its file is still the
   await bench.reconcile();
   bench.machine.namespaces.delete(sandbox);
   bench.machine.plainFiles.add(sandbox);
+  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  expect(await endpointsOf(bench)).toEqual([]);
+});
+
+test("one that was never seen is gone, although its file is still there, once another in its directory was seen", async () => {
+  const bench = await benchWithContainer();
+  bench.machine.namespaces.delete(sandbox);
+  bench.machine.plainFiles.add(sandbox);
+  await bench.createEndpoint("e2");
+  await bench.join("e2", `${sandbox}2`);
+  bench.machine.startContainer(`${sandbox}2`, "plxe2");
+  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  expect(await endpointsOf(bench)).toEqual(["e2.json"]);
+});
+
+test("what was seen before the driver was started again still counts", async () => {
+  const bench = await benchWithContainer();
+  await bench.reconcile();
+  await bench.stop();
+  bench.machine.namespaces.delete(sandbox);
+  bench.machine.plainFiles.add(sandbox);
+  await bench.start();
   for (let run = 1; run <= 2; run++) await bench.reconcile();
   expect(await endpointsOf(bench)).toEqual([]);
 });

@@ -24,6 +24,15 @@ interface ClusterParts {
   readonly reaper: Reaper;
 }
 
+interface PodList {
+  /** A kubelet that knows of no pod gives null. */
+  readonly items: readonly { readonly metadata: { readonly uid: string } }[] | null;
+}
+
+function uidsOf({ items }: PodList): string[] {
+  return (items ?? []).map(({ metadata }) => metadata.uid);
+}
+
 /** A Kubernetes cluster of one node, in namespaces, directories and control groups of its own. */
 export class Cluster {
   /** Everything that the cluster keeps on disk. Goes with the cluster. */
@@ -103,6 +112,27 @@ export class Cluster {
     await waitUntil(
       `node ${name} is ready`,
       async () => (await this.kubectl(...read)) === `${bootId} True`,
+      { intervalMs: 200 },
+    );
+  }
+
+  /**
+   * Restarts the kubelet, and waits until the API server has given it its pods again: until then it answers exec and
+   * logs with "not found", and has not looked at any of them.
+   */
+  async restartKubelet(): Promise<void> {
+    const { name } = this.node;
+    await this.node.stopKubelet();
+    await this.node.startKubelet();
+    const here = ["pods", "--all-namespaces", `--field-selector=spec.nodeName=${name}`];
+    const bound = uidsOf(await this.get<PodList>(...here));
+    const ask = ["get", "--raw", `/api/v1/nodes/${name}/proxy/pods`];
+    await waitUntil(
+      "the kubelet knows its pods again",
+      async () => {
+        const known = uidsOf(JSON.parse(await this.kubectl(...ask)) as PodList);
+        return bound.every((uid) => known.includes(uid));
+      },
       { intervalMs: 200 },
     );
   }

@@ -2,8 +2,11 @@
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
+import { chartScenarios } from "./chart.ts";
 import { claimScenarios } from "./claims.ts";
+import { deviceScenarios } from "./devices.ts";
 import { explainScenarios } from "./explain.ts";
+import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
@@ -59,11 +62,14 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   installScenarios(scene);
   attachScenarios(scene);
   claimScenarios(scene);
+  deviceScenarios(scene);
   explainScenarios(scene);
   monitoringScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);
+  freshNodeScenarios(scene);
+  chartScenarios(scene);
   uninstallScenarios(scene);
   quickstartScenarios(scene);
 });

@@ -1,4 +1,4 @@
-import { askPlexusd, PlexusdAway } from "#cli/ask-plexusd.ts";
+import { askPlexusd, PlexusdAway, podPath } from "#cli/ask-plexusd.ts";
 import {
   type CliOutput,
   type Command,
@@ -6,6 +6,7 @@ import {
   ExitCode,
   stringFlag,
 } from "#cli/command.ts";
+import { podName } from "#cli/pod-name.ts";
 import { reportFlags, reportFlagsHelp, wantsJson } from "#cli/report-flags.ts";
 import type { Advice, Explanation } from "#engine/explain/explanation.ts";
 import { explanationText } from "./explanation-text.ts";
@@ -27,20 +28,16 @@ Exit code 1: something is the matter.`,
 };
 
 async function explain(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
-  const [first = "", second] = (args.positionals[0] ?? "").split("/");
-  const [namespace, name] = second === undefined ? ["default", first] : [first, second];
-  const path = `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const pod = podName(args.positionals[0]);
   try {
-    const explanation = await askPlexusd<Explanation>(stringFlag(args, "socket"), path);
+    const explanation = await askPlexusd<Explanation>(stringFlag(args, "socket"), podPath(pod));
     const lines = wantsJson(args) ? [JSON.stringify(explanation)] : explanationText(explanation);
     for (const line of lines) output.out(line);
     return explanation.advice.ok ? ExitCode.Done : ExitCode.Failed;
   } catch (error) {
     if (!(error instanceof PlexusdAway)) throw error;
     const advice = plexusdAway(error);
-    output.out(
-      wantsJson(args) ? JSON.stringify({ pod: { namespace, name }, advice }) : advice.sentence,
-    );
+    output.out(wantsJson(args) ? JSON.stringify({ pod, advice }) : advice.sentence);
     return ExitCode.Failed;
   }
 }

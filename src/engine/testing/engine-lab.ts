@@ -156,6 +156,11 @@ export class EngineLab {
     this.#advancedMs += milliseconds;
   }
 
+  /** Sets the machine's clock back, as NTP does after a start with a clock that was ahead. */
+  setClockBack(milliseconds: number): void {
+    this.#advancedMs -= milliseconds;
+  }
+
   /** One second later with every write of a record, and as much later as {@link advance} said. */
   #now(): string {
     const ms = Date.UTC(2026, 0, 1) + this.records.writes.length * 1000 + this.#advancedMs;
