@@ -22,7 +22,8 @@ export function explainScenarios(scene: () => Scene): void {
       expect(text.stdout.split("\n")[0]).toContain(
         `there is no NetworkAttachmentDefinition ${home}/nowhere, which the pod asks for): create the definition`,
       );
-      const json = await kubectlPlexus(scene().target, ["explain", `${home}/lost`, "-ojson"]);
+      expect(text.stdout).toMatch(/^LAST EVENT +REASON +MESSAGE\n.* NoNetworkFound /ms);
+      const json = await kubectlPlexus(scene().target, ["explain", "-o", "json", `${home}/lost`]);
       expect(JSON.parse(json.stdout).advice.finding).toBe("missing-definition");
     });
 
