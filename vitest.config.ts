@@ -52,7 +52,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "release",
-          include: ["e2e/release/**/*.test.ts"],
+          include: ["e2e/{release,monitoring}/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 1_200_000,
         },

@@ -10,6 +10,7 @@ import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
+import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
 import { OwnTarget } from "./own-target.ts";
 import { installPlexus, plexusLogs } from "./plexus.ts";
@@ -63,6 +64,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   claimScenarios(scene);
   deviceScenarios(scene);
   explainScenarios(scene);
+  monitoringScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);

@@ -25,6 +25,7 @@ interface Kubectl {
   readonly getPod?: string;
   readonly listPods?: string;
   readonly exec?: string;
+  readonly getEvents?: string;
 }
 
 async function run(args: readonly string[], kubectl: Kubectl = {}) {
@@ -32,11 +33,12 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
     getPod = "echo node-1",
     listPods = "echo plexus-x Running",
     exec = 'printf "%s\\n" "$*"',
+    getEvents = "false",
   } = kubectl;
   const path = join(dir, "kubectl");
   await writeFile(
     path,
-    `#!/bin/sh\ncase "$*" in\n"config view"*) echo shop ;;\n*"get pods -l"*) ${listPods} ;;\n*"get pod "*) ${getPod} ;;\n*" exec "*) ${exec} ;;\nesac\n`,
+    `#!/bin/sh\ncase "$*" in\n"config view"*) echo shop ;;\n*"get pods -l"*) ${listPods} ;;\n*"get pod "*) ${getPod} ;;\n*" exec "*) ${exec} ;;\n*"get events "*) ${getEvents} ;;\nesac\n`,
   );
   await chmod(path, 0o755);
   const { exitCode, stdout, stderr } = await execa(program, args, {
@@ -118,4 +120,19 @@ test.each([
   const { exitCode, stderr } = await run(args);
   expect(exitCode).toBe(2);
   expect(stderr).toContain(message);
+});
+
+test("the pod's last five events follow, for who may list them", async () => {
+  const getEvents = 'echo "LAST EVENT"; for n in 1 2 3 4 5 6 7; do echo "event $n"; done';
+  const { exitCode, stdout } = await run(["explain", "web"], {
+    exec: "echo report; exit 1",
+    getEvents,
+  });
+  const events = ["LAST EVENT", ...[3, 4, 5, 6, 7].map((n) => `event ${n}`)];
+  expect({ exitCode, lines: stdout.split("\n") }).toEqual({
+    exitCode: 1,
+    lines: ["report", "", ...events],
+  });
+  const json = await run(["explain", "-o", "json", "web"], { exec: "echo {}", getEvents });
+  expect(json.stdout).toBe("{}");
 });

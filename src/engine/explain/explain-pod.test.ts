@@ -466,6 +466,17 @@ test("an explanation shows networks with interface, addresses and plugins", asyn
   expect(calls.map(({ command }) => command)).toEqual(["ADD"]);
 });
 
+test("an explanation has the interfaces that the published status lists", async () => {
+  const status = [
+    { name: "default-net", interface: "eth0" },
+    { name: "net-a", interface: "net1" },
+  ];
+  const pod = { ...running.pod, networkStatus: JSON.stringify(status) };
+  const { published } = await explain({ finding: "", says: [], pod });
+
+  expect(published).toEqual(["eth0", "net1"]);
+});
+
 test("nothing is executed for an explanation", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });
