@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import { networkDriver } from "#docker/driver.ts";
 import { EndpointHost } from "#docker/endpoint/endpoint-host.ts";
 import { Endpoints } from "#docker/endpoints.ts";
-import { JsonFiles } from "#docker/json-files.ts";
+import { type Collection, JsonFiles } from "#docker/json-files.ts";
 import { Networks } from "#docker/networks.ts";
 import { PluginServer } from "#docker/plugin-server.ts";
 import { Reconciler } from "#docker/reconcile.ts";
@@ -55,6 +55,8 @@ export class DriverBench implements AsyncDisposable {
   nowMs = Date.parse("2026-01-01T00:00:00Z");
   bootId = "boot-1";
   records: AttachmentRecord[] = [];
+  /** Nothing can be written to the endpoints' directory; files can be removed. */
+  diskFull = false;
   readonly #stack: AsyncDisposableStack;
   #server: PluginServer | undefined;
   #reconciler: Reconciler | undefined;
@@ -86,7 +88,8 @@ export class DriverBench implements AsyncDisposable {
       { confDir: join(dir, "net.d"), confFiles: new HostConfFiles(), logger },
     );
     const endpointsDir = join(dir, "endpoints");
-    const stored = await JsonFiles.open({ dir: endpointsDir, schema: endpointSchema, logger });
+    const files = await JsonFiles.open({ dir: endpointsDir, schema: endpointSchema, logger });
+    const stored = this.#onDisk(files);
     const host = new EndpointHost({ runtime: machine, namespaces: machine, bootId });
     const probePort = async (port: number): Promise<number> => (port === 0 ? 40_000 : port);
     const endpoints = new Endpoints({
@@ -104,6 +107,18 @@ export class DriverBench implements AsyncDisposable {
     } as const;
     const driver = networkDriver({ networks, endpoints, capabilities, logger });
     this.#server = await PluginServer.listen({ socketPath: this.socketPath, driver, logger });
+  }
+
+  #onDisk<T>(files: Collection<T>): Collection<T> {
+    return {
+      get: (id) => files.get(id),
+      all: () => files.all(),
+      remove: (id) => files.remove(id),
+      put: async (id, value) => {
+        if (this.diskFull) throw new Error("ENOSPC: no space left on device, write");
+        await files.put(id, value);
+      },
+    };
   }
 
   async stop(): Promise<void> {
