@@ -1,5 +1,5 @@
-import { readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { DriverBench } from "./testing/driver-bench.ts";
 
@@ -95,4 +95,24 @@ test("calls for one endpoint at the same time are served one after another", asy
   await Promise.all([...removals, bench.reconcile()]);
   expect(bench.machine.calls.map((call) => call.split(" ")[0])).toEqual(["ADD", "DEL"]);
   expect(await endpointsOf(bench)).toEqual([]);
+});
+
+test("a file that a killed driver had not written to its end is removed", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.stop();
+  await writeFile(join(bench.dir, "endpoints", ".e1.json.0123456789ab0.tmp"), "{");
+  await bench.start();
+  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+});
+
+test("a socket that was removed with its directory is made again; a successor's is left", async () => {
+  const bench = await benchWithNetwork();
+  await rm(dirname(bench.socketPath), { recursive: true });
+  await bench.ensureReachable();
+  expect(await bench.createEndpoint("e1")).toMatchObject({ Address: "10.1.0.5/24" });
+  await rm(bench.socketPath);
+  await writeFile(bench.socketPath, "a successor's");
+  await bench.ensureReachable();
+  expect(await readFile(bench.socketPath, "utf8")).toBe("a successor's");
 });

@@ -131,6 +131,11 @@ export class DriverBench implements AsyncDisposable {
     await this.#reconciler?.run();
   }
 
+  /** What the driver does every few seconds. */
+  async ensureReachable(): Promise<void> {
+    await this.#server?.ensureReachable();
+  }
+
   /** Sends a body as it is. */
   async send(path: string, body: string, method = "POST"): Promise<Answer> {
     const sent = request({ socketPath: this.socketPath, path, method });
