@@ -1,21 +1,7 @@
-import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { DriverBench } from "./testing/driver-bench.ts";
-
-const key = { NetworkID: "n1", EndpointID: "e1" };
-const sandbox = "/var/run/docker/netns/1bfe5dba4ec0";
-const staging = "/run/netns/plexus-docker-e1";
-
-async function benchWithNetwork(): Promise<DriverBench> {
-  const bench = await DriverBench.create();
-  onTestFinished(() => bench[Symbol.asyncDispose]());
-  await bench.createNetwork();
-  return bench;
-}
-
-const endpointsOf = (bench: DriverBench): Promise<string[]> =>
-  readdir(join(bench.dir, "endpoints"));
+import { expect, test } from "vitest";
+import { benchWithNetwork, key, sandbox, staging } from "./testing/driver-bench.ts";
 
 test("an endpoint is not attached when the disk is full", async () => {
   const bench = await benchWithNetwork();
@@ -36,7 +22,7 @@ test("a container's endpoint is detached although the disk is full", async () =>
   await bench.done("DeleteEndpoint", key);
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
   expect(bench.machine.ownLinks).toEqual([]);
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("an endpoint whose Join could not be written is detached when the engine gives it up", async () => {
@@ -70,7 +56,7 @@ test("one of which the engine knows nothing any more is detached after two minut
   bench.nowMs += 180_000;
   await bench.reconcile();
   expect(bench.machine.ownLinks).toEqual([]);
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("an endpoint of a network that was deleted cannot join, and is detached", async () => {
@@ -84,7 +70,7 @@ test("an endpoint of a network that was deleted cannot join, and is detached", a
   await bench.done("Leave", { NetworkID: "n1", EndpointID: "e2" });
   await bench.done("DeleteEndpoint", { NetworkID: "n1", EndpointID: "e2" });
   expect(bench.machine.ownLinks).toEqual([]);
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("calls for one endpoint at the same time are served one after another", async () => {
@@ -94,7 +80,7 @@ test("calls for one endpoint at the same time are served one after another", asy
   const removals = [1, 2, 3].map(() => bench.done("DeleteEndpoint", key));
   await Promise.all([...removals, bench.reconcile()]);
   expect(bench.machine.calls.map((call) => call.split(" ")[0])).toEqual(["ADD", "DEL"]);
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("a file that a killed driver had not written to its end is removed", async () => {
@@ -103,7 +89,7 @@ test("a file that a killed driver had not written to its end is removed", async 
   await bench.stop();
   await writeFile(join(bench.dir, "endpoints", ".e1.json.0123456789ab0.tmp"), "{");
   await bench.start();
-  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
 });
 
 test("a socket that was removed with its directory is made again; a successor's is left", async () => {

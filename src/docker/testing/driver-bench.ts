@@ -1,10 +1,11 @@
 import { once } from "node:events";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, readdir, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { onTestFinished } from "vitest";
 import { networkDriver } from "#docker/driver.ts";
 import { EndpointHost } from "#docker/endpoint/endpoint-host.ts";
 import { Endpoints } from "#docker/endpoints.ts";
@@ -44,6 +45,30 @@ export const nullIpam = {
 export interface Answer {
   readonly status: number;
   readonly json: Record<string, unknown>;
+}
+
+/** What an endpoint of {@link benchWithNetwork} is named by. */
+export const key = { NetworkID: "n1", EndpointID: "e1" };
+/** CNI_NETNS of that endpoint's ADD in the staged mode. */
+export const staging = "/run/netns/plexus-docker-e1";
+/** The namespace of a container. */
+export const sandbox = "/var/run/docker/netns/1bfe5dba4ec0";
+
+/** Starts a driver without networks for one test. */
+export async function startBench(): Promise<DriverBench> {
+  const bench = await DriverBench.create();
+  onTestFinished(() => bench[Symbol.asyncDispose]());
+  return bench;
+}
+
+/** Starts a driver with the network `n1` for one test. */
+export async function benchWithNetwork(
+  extra: Parameters<DriverBench["createNetwork"]>[1] = {},
+  list: object = bridgeList,
+): Promise<DriverBench> {
+  const bench = await startBench();
+  await bench.createNetwork(list, extra);
+  return bench;
 }
 
 /** The driver behind its socket, with a machine in memory; its state is in files. */
@@ -124,6 +149,11 @@ export class DriverBench implements AsyncDisposable {
   async stop(): Promise<void> {
     await this.#server?.close();
     this.#server = undefined;
+  }
+
+  /** The files of the endpoints that the driver has. */
+  endpoints(): Promise<string[]> {
+    return readdir(join(this.dir, "endpoints"));
   }
 
   /** What the driver does on its timer. */
