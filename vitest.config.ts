@@ -52,7 +52,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "release",
-          include: ["e2e/release/**/*.test.ts"],
+          include: ["e2e/{release,monitoring}/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 1_200_000,
         },
@@ -83,6 +83,17 @@ export default defineConfig({
           include: ["e2e/docker/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 600_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "sriov",
+          include: ["e2e/sriov/**/*.test.ts"],
+          setupFiles: ["e2e/sriov/require-guest.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
           fileParallelism: false,
         },
       },

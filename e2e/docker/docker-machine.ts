@@ -26,6 +26,9 @@ for dir in /run/docker /run/netns /run/plexus /run/cni /var/lib/cni; do
 done
 mount --make-shared /run/netns
 mount --make-shared /run/docker
+# No registry is there to be waited for.
+echo 'nameserver 127.0.0.1' >/run/plexus/resolv.conf
+mount --bind /run/plexus/resolv.conf /etc/resolv.conf
 ip netns add outside
 ip link add up0 type veth peer name out0 netns outside
 ip address add ${outside.machine}/24 dev up0
@@ -126,7 +129,7 @@ export class DockerMachine implements AsyncDisposable {
     return this.run("ip", "netns", "exec", "outside", ...command);
   }
 
-  /** Runs Docker's own client, which only the release's package has. @throws Error when it fails */
+  /** Runs Docker's own client. @throws Error when it fails */
   docker(...args: string[]): Promise<string> {
     const client = join(this.build.binDirs[1] ?? "", "docker");
     return this.run(client, "-H", this.dockerHost, ...args);
@@ -138,7 +141,8 @@ export class DockerMachine implements AsyncDisposable {
     const engine = await this.#host.startDaemon("dockerd", [
       "env",
       ...[`PATH=${path}`, "dockerd", "-H", this.dockerHost],
-      ...["--data-root", join(this.dir, "data"), "--exec-root", join(this.dir, "exec")],
+      // The exec root is the usual one, /var/run/docker: managed plugins get that mounted.
+      ...["--data-root", join(this.dir, "data")],
       ...["--pidfile", join(this.dir, "docker.pid"), "--storage-driver", "overlay2"],
       ...["--cgroup-parent", `/${basename(this.dir)}`],
       ...(liveRestore ? ["--live-restore"] : []),

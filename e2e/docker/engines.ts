@@ -16,11 +16,12 @@ export interface EngineBuild {
 export async function engineBuild(name: EngineBuild["name"]): Promise<EngineBuild> {
   const root = await unpackedPackages({
     name: `docker-${name}`,
-    fromUnstable: name === "unstable" ? ["docker.io", "containerd"] : [],
+    fromUnstable: name === "unstable" ? ["docker.io", "docker-cli", "containerd"] : [],
     // unstable's runc asks for a newer C library than Debian 12's.
     fromRelease: name === "unstable" ? ["runc"] : ["docker.io", "containerd", "runc"],
     trials: [
       ["usr/sbin/dockerd", "--version"],
+      ["usr/bin/docker", "--version"],
       ["usr/bin/containerd", "--version"],
       ["usr/sbin/runc", "--version"],
     ],

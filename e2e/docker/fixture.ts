@@ -15,7 +15,7 @@ import {
   type RunningContainer,
   runContainer,
 } from "./containers.ts";
-import { DockerMachine } from "./docker-machine.ts";
+import { DockerMachine, outside } from "./docker-machine.ts";
 import type { EngineBuild } from "./engines.ts";
 
 /** A bridge that is the containers' gateway, with everything that publishing ports and the engine's firewall need. */
@@ -85,6 +85,8 @@ export class DockerFixture implements AsyncDisposable {
     const machine = await DockerMachine.create(name);
     process.env.DOCKER_HOST = machine.dockerHost;
     process.env.TESTCONTAINERS_RYUK_DISABLED = "true";
+    // testcontainers would look for the machine's address with an image that it has to download.
+    process.env.TESTCONTAINERS_HOST_OVERRIDE = outside.machine;
     for (const [each, config] of Object.entries(definitions)) {
       const path = join(machine.manifestsDir, `${each}.yaml`);
       await writeFile(path, manifestText([nad(each, config)]));

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record-store.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -33,12 +34,17 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   /** Endpoints without a container at the last run: between two of an engine's steps one may look like that. */
   #orphans: ReadonlySet<string> = new Set();
-  /** Endpoints whose container's namespace this process has seen. */
-  readonly #seen = new Set<string>();
+  /** Directories in which a container's namespace was seen: the driver sees what is mounted there. */
+  readonly #seenDirectories = new Set<string>();
+  /** Directories of containers' namespaces that are not there, which was logged. */
+  readonly #hiddenDirectories = new Set<string>();
   readonly #notBefore = new Map<string, number>();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
+    for (const { sandboxKey, sandboxSeen } of options.stored.all()) {
+      if (sandboxKey !== undefined && sandboxSeen) this.#seenDirectories.add(dirname(sandboxKey));
+    }
   }
 
   /** Tears down what belongs to nothing any more. @throws Error when the state cannot be read */
@@ -46,7 +52,6 @@ export class Reconciler {
     const { stored, host } = this.#options;
     const orphans = new Set<string>();
     for (const { id } of stored.all()) await this.#reconcile(id, orphans);
-    for (const id of this.#seen) if (stored.get(id) === undefined) this.#seen.delete(id);
     this.#orphans = orphans;
     await this.#removeUnknownRecords();
     await host.removeNamespacesBut((id) => stored.get(id) !== undefined);
@@ -86,12 +91,30 @@ export class Reconciler {
   async #isOrphan(endpoint: EndpointState): Promise<boolean> {
     const { host, nowMs } = this.#options;
     if (await host.isOnHost(endpoint)) return nowMs() - Date.parse(endpoint.since) > transientMs;
-    const { id, sandboxKey = "" } = endpoint;
+    const { sandboxKey = "" } = endpoint;
+    const directory = dirname(sandboxKey);
     const found = await host.findSandbox(sandboxKey);
-    if (found === "namespace") this.#seen.add(id);
-    // The engine unmounts a namespace, and removes its file a minute later. What was never seen may be
-    // mounted where this process does not see it.
-    return found === "nothing" || (found === "other" && this.#seen.has(id));
+    if (found === "namespace") await this.#markSeen(endpoint, directory);
+    if (found === "hidden") this.#reportHidden(directory);
+    // The engine unmounts a namespace, and removes its file a minute later. Where none was ever seen they
+    // may be mounted where this process does not see them.
+    return found === "nothing" || (found === "other" && this.#seenDirectories.has(directory));
+  }
+
+  /** An engine that is started again starts its managed plugins again: what was seen is kept for the next process. */
+  async #markSeen(endpoint: EndpointState, directory: string): Promise<void> {
+    this.#seenDirectories.add(directory);
+    if (endpoint.sandboxSeen) return;
+    await this.#options.stored.put(endpoint.id, { ...endpoint, sandboxSeen: true });
+  }
+
+  #reportHidden(directory: string): void {
+    if (this.#hiddenDirectories.has(directory)) return;
+    this.#hiddenDirectories.add(directory);
+    this.#options.logger.warn(
+      { directory },
+      "containers' network namespaces cannot be seen: what Docker forgets stays attached",
+    );
   }
 
   /** Records of which the endpoint's file was lost. */

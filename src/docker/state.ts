@@ -91,6 +91,8 @@ export const endpointSchema = z.object({
     })
     .exactOptional(),
   sandboxKey: z.string().exactOptional(),
+  /** The sweep has seen the container's namespace at `sandboxKey`. */
+  sandboxSeen: z.literal(true).exactOptional(),
 });
 
 /** See {@link networkSchema}. */

@@ -58,15 +58,18 @@ export class Cluster {
   /** The command that runs kubectl as the administrator. Files are looked for on this machine, as usual. */
   kubectlCommand(...args: string[]): Command {
     const kubectl = join(this.tools.kubernetes, "kubectl");
-    const { pid } = this.controlPlane.host;
-    return [
-      "nsenter",
-      `--target=${pid}`,
-      "-n",
-      kubectl,
-      `--kubeconfig=${this.kubeconfig}`,
-      ...args,
-    ];
+    return [...this.#whereServerIs, kubectl, `--kubeconfig=${this.kubeconfig}`, ...args];
+  }
+
+  /** The command that runs a program whose `kubectl` is the administrator's; kubectl finds its plugins in the PATH. */
+  administratorCommand(...command: Command): Command {
+    const path = `PATH=${this.tools.kubernetes}:${process.env.PATH}`;
+    return [...this.#whereServerIs, "env", path, `KUBECONFIG=${this.kubeconfig}`, ...command];
+  }
+
+  /** Only the network is that of the control plane's host; files are this machine's. */
+  get #whereServerIs(): Command {
+    return ["nsenter", `--target=${this.controlPlane.host.pid}`, "-n"];
   }
 
   /** Runs kubectl as the administrator and returns its standard output. Throws if it fails. */

@@ -15,9 +15,11 @@ import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
+import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
 import { OwnTarget } from "./own-target.ts";
 import { installPlexus, plexusLogs } from "./plexus.ts";
+import { quickstartScenarios } from "./quickstart.ts";
 import { Scene } from "./scene.ts";
 import { securityScenarios } from "./security.ts";
 import { isGiven, type Target } from "./target.ts";
@@ -67,6 +69,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   claimScenarios(scene);
   deviceScenarios(scene);
   explainScenarios(scene);
+  monitoringScenarios(scene);
   apiOutageScenario(scene);
   securityScenarios(scene);
   loadScenarios(scene);
@@ -76,6 +79,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   sandboxOutageScenario(scene);
   chartScenarios(scene);
   uninstallScenarios(scene);
+  quickstartScenarios(scene);
 });
 
 async function report({ target }: Scene): Promise<string> {

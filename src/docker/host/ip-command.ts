@@ -1,12 +1,14 @@
 import { createHash } from "node:crypto";
-import { lstat, readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, stat, statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { readLink, readLinkNames, readRoutes } from "./ip-output.ts";
 import type { FoundAtPath, LinkState, NetworkNamespaces } from "./namespaces.ts";
 import { runProgram } from "./run-program.ts";
 
 /** Where `ip netns` keeps namespaces. */
 const netnsDir = "/run/netns";
+/** NSFS_MAGIC of linux/magic.h: the filesystem of namespaces. */
+const namespaceFilesystem = 0x6e736673;
 
 /** Namespaces by the programs `ip` (iproute2) and `nsenter` (util-linux), in this process's own namespaces. */
 export class IpCommand implements NetworkNamespaces {
@@ -26,10 +28,13 @@ export class IpCommand implements NetworkNamespaces {
   }
 
   async find(path: string): Promise<FoundAtPath> {
-    const entered = await runProgram(["nsenter", `--net=${path}`, "true"], { mayFail: true });
-    if (entered.exitCode === 0) return "namespace";
-    const isThere = await lstat(path).then(() => true, isOther);
-    return isThere ? "other" : "nothing";
+    try {
+      const { type } = await statfs(path);
+      return type === namespaceFilesystem ? "namespace" : "other";
+    } catch (error) {
+      if (isOther(error as NodeJS.ErrnoException)) return "other";
+      return (await isDirectory(dirname(path))) ? "nothing" : "hidden";
+    }
   }
 
   async names(): Promise<string[]> {
@@ -107,6 +112,10 @@ export class IpCommand implements NetworkNamespaces {
   async #change(path: string | undefined, commands: readonly string[]): Promise<void> {
     await runProgram([...enter(path), "ip", "-batch", "-"], { input: `${commands.join("\n")}\n` });
   }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return stat(path).then((found) => found.isDirectory(), isOther);
 }
 
 /** Whether an error is another one than that there is nothing. */

@@ -22,9 +22,10 @@ export interface LinkRoute {
 
 /**
  * What is at a path: a network namespace, something else, or nothing. The file of a namespace that is mounted
- * where this process does not see it is something else.
+ * where this process does not see it is something else. `hidden`: not even the directory is there, so that
+ * nothing follows from what is missing in it.
  */
-export type FoundAtPath = "namespace" | "other" | "nothing";
+export type FoundAtPath = "namespace" | "other" | "nothing" | "hidden";
 
 /** Network namespaces of the machine, and the interfaces in them. Every method throws an Error that names the problem. */
 export interface NetworkNamespaces {

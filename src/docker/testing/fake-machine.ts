@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { CniCall, CniRuntime } from "#docker/host/cni-runtime.ts";
 import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/host/namespaces.ts";
@@ -22,6 +23,8 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   readonly namespaces = new Map<string, Map<string, LinkState>>([[own, new Map()]]);
   /** Paths of files that are no namespaces. */
   readonly plainFiles = new Set<string>();
+  /** Directories that this process does not have. */
+  readonly hiddenDirectories = new Set<string>();
   /** In order: `ADD id in path as eth0`. */
   readonly calls: string[] = [];
   /** The calls with everything that they carry. */
@@ -60,6 +63,7 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   }
 
   async find(path: string): Promise<FoundAtPath> {
+    if (this.hiddenDirectories.has(dirname(path))) return "hidden";
     if (this.namespaces.has(path)) return "namespace";
     return this.plainFiles.has(path) ? "other" : "nothing";
   }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
+import type { HostState } from "../support/host-state.ts";
+import type { RunningContainer } from "./containers.ts";
+import type { EngineBuild } from "./engines.ts";
+import { DockerFixture } from "./fixture.ts";
+
+const networks = ["red", "blue", "fixed", "wire", "shaped", "dual"] as const;
+
+/** The machine of a file's tests, with a network of each definition. Every test leaves it as it was. */
+export interface DockerLab {
+  readonly fixture: DockerFixture;
+  /** What was on the machine when the test began. */
+  readonly before: HostState;
+  /** Runs a container on a network. @default the network `red` */
+  run(name: string, network?: string): Promise<RunningContainer>;
+  /** Runs the containers `one` and `two` on a network. */
+  runPair(network: string): Promise<[RunningContainer, RunningContainer]>;
+}
+
+/** Starts a machine before the tests of this file, and removes the containers of each. */
+export function useDockerLab(name: EngineBuild["name"]): DockerLab {
+  let fixture: DockerFixture;
+  let before: HostState;
+  const run = (container: string, network = "red"): Promise<RunningContainer> =>
+    fixture.run({ name: container, attachment: { network } });
+
+  beforeAll(async () => {
+    fixture = await DockerFixture.create(name);
+    for (const network of networks) await fixture.createNetwork(network);
+    // Bridges and the plugins' own chains stay from their first use on.
+    await Promise.all(networks.map((network) => run(network, network)));
+    const attachment = { network: "red" };
+    await fixture.run({ name: "published", attachment, published: { "80/tcp": "18079" } });
+    await fixture.removeAll();
+  });
+  afterAll(() => fixture?.[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    before = await fixture.machine.state();
+  });
+  afterEach(() => fixture.removeAll());
+
+  return {
+    get fixture() {
+      return fixture;
+    },
+    get before() {
+      return before;
+    },
+    run,
+    runPair: (network) => Promise.all([run("one", network), run("two", network)]),
+  };
+}

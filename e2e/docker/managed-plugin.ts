@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { beforeAll, expect, test } from "vitest";
+import { busyboxImage } from "../cluster/machine/images.ts";
+import { distPath } from "../support/paths.ts";
+import { waitUntil } from "../support/wait.ts";
+import { pings } from "./containers.ts";
+import { type DockerMachine, outside } from "./docker-machine.ts";
+import type { DockerLab } from "./lab.ts";
+
+const plugin = "managed";
+const driver = `${plugin}:latest`;
+
+/** The driver as a plugin of the engine, which serves until it is disposed of. */
+class ManagedPlugin implements AsyncDisposable {
+  readonly #machine: DockerMachine;
+
+  private constructor(machine: DockerMachine) {
+    this.#machine = machine;
+  }
+
+  /** Starts the plugin with flags for the driver. */
+  static async enable(machine: DockerMachine, ...flags: string[]): Promise<ManagedPlugin> {
+    const args = ["--reconcile-seconds 1", ...flags].join(" ");
+    const settings = [`networks.source=${machine.manifestsDir}`, `args=${args}`];
+    await machine.docker("plugin", "set", plugin, ...settings);
+    await machine.docker("plugin", "enable", plugin);
+    return new ManagedPlugin(machine);
+  }
+
+  /** The endpoints that it has, one state each. */
+  async endpoints(): Promise<string[]> {
+    const dir = `${this.#machine.dir}/data/plugins/*/rootfs/var/lib/plexus/docker/endpoints`;
+    const script = `for file in ${dir}/*.json; do [ ! -e "$file" ] || { cat "$file" && echo; }; done`;
+    const states = await this.#machine.run("sh", "-c", script);
+    return states.split("\n").filter(Boolean);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#machine.docker("plugin", "disable", "--force", plugin);
+  }
+}
+
+/** What the driver does as a plugin that the engine manages, with a file system of its own. */
+export function managedPluginScenarios(lab: DockerLab): void {
+  beforeAll(() =>
+    lab.fixture.machine.docker("plugin", "create", plugin, distPath("docker-plugin")),
+  );
+
+  test("a managed plugin keeps containers' networks, and detaches what an engine that was killed has forgotten", async () => {
+    const { machine, docker } = lab.fixture;
+    await using managed = await ManagedPlugin.enable(machine);
+    await lab.fixture.createNetwork("red", { name: plugin, driver });
+    const [one, two] = await lab.runPair(plugin);
+    expect(await pings(one, two.getIpAddress(plugin))).toBe(true);
+    expect(await pings(one, outside.address)).toBe(true);
+    await waitUntil("the sweep has seen both containers", async () =>
+      (await managed.endpoints()).every((state) => state.includes("sandboxSeen")),
+    );
+    // Long enough for a sweep that does not see containers' namespaces to take them for gone.
+    await sleep(3000);
+    expect(await managed.endpoints()).toHaveLength(2);
+    await machine.stopEngine("SIGKILL");
+    await machine.startEngine();
+    await waitUntil("all endpoints are gone", async () => (await managed.endpoints()).length === 0);
+    const three = await lab.run("three", plugin);
+    expect(await pings(three, outside.address)).toBe(true);
+    await lab.fixture.expectNothingLeft(lab.before);
+    expect(await managed.endpoints()).toEqual([]);
+    await docker.getNetwork(plugin).remove();
+  });
+
+  test("a swarm's networks reach containers and services", async () => {
+    const { machine, docker } = lab.fixture;
+    await machine.docker("swarm", "init", "--advertise-addr", outside.machine);
+    const subnet = ["--subnet", "10.71.0.0/24", "--gateway", "10.71.0.1"];
+    const definition = [...subnet, "-o", "plexus.network=red"];
+    const create = ["network", "create", "-d", driver, "--attachable"];
+    const expectSwarmNetwork = async (managed: ManagedPlugin): Promise<void> => {
+      expect((await docker.getNetwork("swarmed").inspect()).Scope).toBe("swarm");
+      const [one, two] = await lab.runPair("swarmed");
+      expect(two.getIpAddress("swarmed")).toMatch(/^10\.71\.0\./);
+      expect(await pings(one, "two")).toBe(true);
+      expect(await pings(one, outside.address)).toBe(true);
+      await lab.fixture.removeAll();
+      await waitUntil("all is detached", async () => (await managed.endpoints()).length === 0);
+      await machine.docker("network", "rm", "swarmed");
+    };
+    {
+      await using managed = await ManagedPlugin.enable(machine);
+      await machine.docker("network", "create", "--config-only", ...definition, "config");
+      await machine.docker(...create, "--scope", "swarm", "--config-from", "config", "swarmed");
+      await expectSwarmNetwork(managed);
+    }
+    await using managed = await ManagedPlugin.enable(
+      machine,
+      ...["--scope global", "--connectivity-scope global"],
+    );
+    await machine.docker(...create, ...definition, "swarmed");
+    const service = ["--name", "web", "--no-resolve-image", "--endpoint-mode", "dnsrr"];
+    const task = ["--network", "swarmed", busyboxImage, "sleep", "600"];
+    await machine.docker("service", "create", ...service, ...task);
+    const client = await lab.run("client", "swarmed");
+    await waitUntil("the service answers by its name", () => pings(client, "web"));
+    await machine.docker("service", "rm", "web");
+    await expectSwarmNetwork(managed);
+    await machine.docker("network", "rm", "config");
+    await machine.docker("swarm", "leave", "--force");
+  });
+}

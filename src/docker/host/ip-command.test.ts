@@ -1,0 +1,18 @@
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { IpCommand } from "./ip-command.ts";
+
+test("find() tells a namespace, another file, nothing and a directory that is not there from each other", async () => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-docker-"));
+  const file = join(dir.path, "file");
+  await writeFile(file, "");
+  const namespaces = new IpCommand({ pid: process.pid, owner: dir.path });
+  const find = (path: string): Promise<string> => namespaces.find(path);
+  expect(await find("/proc/self/ns/net")).toBe("namespace");
+  expect(await find(file)).toBe("other");
+  expect(await find(join(dir.path, "gone"))).toBe("nothing");
+  expect(await find(join(dir.path, "gone/gone"))).toBe("hidden");
+  expect(await find(join(file, "gone"))).toBe("hidden");
+});
