@@ -105,7 +105,9 @@ export class Reconciler {
   async #markSeen(endpoint: EndpointState, directory: string): Promise<void> {
     this.#seenDirectories.add(directory);
     if (endpoint.sandboxSeen) return;
-    await this.#options.stored.put(endpoint.id, { ...endpoint, sandboxSeen: true });
+    const seen = { ...endpoint, sandboxSeen: true as const };
+    // On a full disk the next process looks for itself.
+    await this.#options.stored.put(endpoint.id, seen).catch(() => undefined);
   }
 
   #reportHidden(directory: string): void {
