@@ -53,6 +53,7 @@ test("one of which the engine knows nothing any more is detached after two minut
   bench.diskFull = true;
   await expect(bench.join("e1", sandbox)).rejects.toThrow("no space left on device");
   bench.diskFull = false;
+  await bench.reconcile();
   bench.nowMs += 180_000;
   await bench.reconcile();
   expect(bench.machine.ownLinks).toEqual([]);
