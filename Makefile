@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-further e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker release test-release
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov release test-release
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -73,13 +73,13 @@ e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	PLEXUS_E2E_RUNTIME=$(RUNTIME) vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 
-e2e-further: image ## devices, fresh nodes and the Helm chart on a real cluster; not part of CI yet
-	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
-	vitest run --project further
-
 e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CRI-O the first time, in minutes)
 	@scripts/system-deps.sh cluster
 	vitest run --project crio
+
+# TEST: one test by its name. The kernel and QEMU are Debian packages, unpacked into the cache the first time.
+e2e-sriov: build ## real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64)
+	node e2e/sriov/main.ts $(if $(TEST),-t "$(TEST)")
 
 # RUNS random runs of SEED, or the one SCENARIO; FIXED=1: the fixed ones and the proofs that they see something.
 chaos: build deps-test ## break everything at every step, then compare the node with what it was (docs/reliability.md)

@@ -52,7 +52,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "release",
-          include: ["e2e/release/**/*.test.ts"],
+          include: ["e2e/{release,monitoring}/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 1_200_000,
         },
@@ -89,18 +89,19 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: "cluster",
-          include: ["e2e/cluster/{kubernetes,scenarios}/**/*.test.ts"],
-          testTimeout: 300_000,
-          hookTimeout: 2_400_000,
+          name: "sriov",
+          include: ["e2e/sriov/**/*.test.ts"],
+          setupFiles: ["e2e/sriov/require-guest.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
           fileParallelism: false,
         },
       },
       {
         extends: true,
         test: {
-          name: "further",
-          include: ["e2e/cluster/further/*.test.ts"],
+          name: "cluster",
+          include: ["e2e/cluster/**/*.test.ts"],
           testTimeout: 300_000,
           hookTimeout: 2_400_000,
           fileParallelism: false,

@@ -16,6 +16,7 @@ const usage = `usage: node e2e/cluster/main.ts COMMAND
   up             starts a cluster of one node
   load FILE      makes the images in an archive known to the node
   kubectl ...    runs kubectl as the cluster's administrator
+  shell          starts a shell in which kubectl, with its plugins, is the administrator's
   node ...       runs a command on the node, or a shell
   down           stops the cluster and removes all that is left of it
 `;
@@ -25,6 +26,7 @@ interface State {
   readonly pid: number;
   readonly directory: string;
   readonly kubectl: Command;
+  readonly shell: Command;
   readonly node: Command;
   readonly import: Command;
 }
@@ -67,6 +69,7 @@ async function hold(): Promise<void> {
     pid: process.pid,
     directory: cluster.directory,
     kubectl: cluster.kubectlCommand(),
+    shell: cluster.administratorCommand("bash"),
     node: cluster.node.host.command([]),
     import: cluster.node.host.command(cluster.node.importCommand()),
   };
@@ -132,6 +135,8 @@ async function main([command = "", ...args]: readonly string[]): Promise<void> {
       );
     case "kubectl":
       return passOn((await readState()).kubectl, args);
+    case "shell":
+      return passOn((await readState()).shell, args);
     case "node":
       return passOn((await readState()).node, args.length > 0 ? args : ["sh"]);
     default:

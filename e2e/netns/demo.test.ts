@@ -45,10 +45,31 @@ test("make demo attaches two pods to three networks, pings over each and leaves 
   expect(stdout).toMatch(
     /address leases +0 +4 +0 +as before[\s\S]*attachment records +0 +2 +0 +as before/,
   );
-  expect(stdout).toMatch(/ Nothing is left\.$/);
+  expect(stdout).toMatch(/ Nothing is left\.\n/);
+  expect(picture(String(stdout))).toEqual([
+    "eth0 [ routed by the node ] eth0",
+    "10.244.7.2/24 kube-system/pod-network 10.244.7.3/24",
+    "net1 [ bridge br-storage ] net1",
+    "172.20.0.2/24 demo/storage 172.20.0.3/24",
+    "lab0 [ macvlan on uplink0 ] lab0",
+    "192.168.50.10/24 demo/lab 192.168.50.11/24",
+  ]);
   expect(existsSync(dir)).toBe(false);
   expect(await host()).toBe(before);
 });
+
+/** The rows of the picture that the demo ends with, without its lines, blanks and times. */
+function picture(stdout: string): string[] {
+  const rows = stdout.slice(stdout.lastIndexOf("+- pod web ")).split("\n").slice(1, -1);
+  return rows
+    .map((row) =>
+      row
+        .replaceAll(/[|<>]|-{2,}|ping.*ms/g, " ")
+        .trim()
+        .replaceAll(/ +/g, " "),
+    )
+    .filter((row) => row !== "");
+}
 
 test("without root it fails with one line that names the reason", async () => {
   const nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-s"];

@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { leavesNothing, lifeCycle, twoPods } from "../support/life-cycle.ts";
 import {
   bridge,
   chained,
@@ -8,9 +9,8 @@ import {
   macvlan,
   ptp,
 } from "../support/networks.ts";
-import type { PlexusNode } from "../support/plexus-node.ts";
 import { test } from "../support/test.ts";
-import type { PodOptions, TestPod } from "../support/test-pod.ts";
+import type { TestPod } from "../support/test-pod.ts";
 
 test.beforeAll(async ({ node }) => {
   node.confExtra = { checkDelegates: "all" };
@@ -47,41 +47,6 @@ const networks: { name: string; config: object }[] = [
 ];
 
 const plain = ptp("plain", 10);
-
-async function twoPods(node: PlexusNode, options: PodOptions = {}): Promise<[TestPod, TestPod]> {
-  return [await node.newPod(options), await node.newPod(options)];
-}
-
-async function lifeCycle(
-  pods: [TestPod, TestPod],
-  options: { ifName: string; runtimeConfig?: object },
-): Promise<void> {
-  const { runtimeConfig } = options;
-  const [a, b] = pods;
-  await a.mustAdd(runtimeConfig === undefined ? {} : { runtimeConfig });
-  await b.mustAdd();
-  // portmap 1.1.1 fails CHECK for IPv4 mappings, as it looks for them among the IPv6 rules.
-  if (runtimeConfig === undefined) for (const pod of pods) await pod.mustCheck();
-  const addresses = await b.addresses(options.ifName);
-  expect(addresses).not.toHaveLength(0);
-  for (const address of addresses) {
-    await a.ping(address.split("/")[0] ?? "", options.ifName);
-  }
-  for (const pod of pods) await pod.mustDel();
-}
-
-/** The first cycle makes what plugins keep for good: bridges, shared chains, lock files. */
-async function leavesNothing(
-  node: PlexusNode,
-  pods: [TestPod, TestPod],
-  cycle: () => Promise<void>,
-): Promise<void> {
-  await cycle();
-  const before = await node.hostState();
-  await cycle();
-  expect(await node.changesSince(before)).toEqual([]);
-  for (const pod of pods) expect(await pod.links()).toEqual({});
-}
 
 test.for(networks)(
   "$name as the default network: ADD, CHECK, ping and DEL leave nothing",

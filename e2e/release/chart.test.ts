@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { execa } from "execa";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -13,19 +13,15 @@ import {
   loadManifests,
   type Manifest,
   mountOf,
-  type PodSpec,
   root,
 } from "#daemon/config/testing/manifests.ts";
 import { viewOf } from "#host/host-view.ts";
 import { valuesSchema } from "../../scripts/release/values-schema.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
-import { chartDir, kustomize, renderChart } from "./chart.ts";
+import { chartDir, renderChart } from "./chart.ts";
+import { distributions, expectSameNames, kustomize } from "./kustomize.ts";
 import { releaseTool } from "./tools.ts";
 
-const isNoDistribution = ["agent", "metrics", "sandboxes"];
-const platforms = (await readdir(join(root, "deploy/overlays"))).filter(
-  (name) => !isNoDistribution.includes(name),
-);
 const crdFile = join(root, "crds/network-attachment-definitions.yaml");
 
 beforeAll(async () => {
@@ -58,7 +54,7 @@ describe("the chart makes what kustomize makes", () => {
     expectSame(await renderChart({}), [...(await kustomize("base")), kept]);
   });
 
-  test.each(platforms)("of overlay %s, and for its uninstallation", async (platform) => {
+  test.each(distributions)("of overlay %s, and for its uninstallation", async (platform) => {
     const namespace = platform === "openshift" ? "plexus" : "kube-system";
     const values = { platform, crds: { enabled: false } };
     const made = await kustomize(`overlays/${platform}`);
@@ -214,14 +210,6 @@ function configOf(all: readonly Manifest[]): object {
   const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
   parseConfig(text, "config.yaml");
   return parse(text) as object;
-}
-
-function expectSameNames(spec: PodSpec): void {
-  const containers = [...spec.initContainers, ...spec.containers];
-  for (const { name, mountPath } of containers.flatMap((each) => each.volumeMounts ?? [])) {
-    const path = hostPathOf(spec, name);
-    if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
-  }
 }
 
 function expectSame(made: readonly Manifest[], expected: readonly Manifest[]): void {

@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { loadManifests, type Manifest, root } from "#daemon/config/testing/manifests.ts";
-import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
 import { releaseTool } from "./tools.ts";
 
 /** The chart's values, and where it is installed. */
@@ -37,12 +36,6 @@ export async function renderChart({
   } finally {
     await rm(work, { recursive: true });
   }
-}
-
-/** The objects that kustomize makes of a folder of deploy/. */
-export async function kustomize(folder: string): Promise<Manifest[]> {
-  const kubectl = join(await kubernetesDirectory(), "kubectl");
-  return loadManifests((await execa(kubectl, ["kustomize", join(root, "deploy", folder)])).stdout);
 }
 
 const helmLabels = [

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadManifests, root } from "#daemon/config/testing/manifests.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
 import { nodeBinary } from "../support/paths.ts";
-import { kustomize } from "./chart.ts";
+import { kustomize } from "./kustomize.ts";
 import { releaseTool } from "./tools.ts";
 
 const version = "1.2.3-rc.1";

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { execa } from "execa";
 import { cachedDirectory } from "../cluster/machine/cache.ts";
+import { unpackedPackages } from "../cluster/machine/debian.ts";
 
 /** A program that is built from its released Go module, with the versions that its own go.mod pins. */
 interface GoProgram {
@@ -36,4 +37,15 @@ export async function releaseTool(name: ReleaseTool): Promise<string> {
     await execa("go", ["build", ...flags, "-o", join(to, name), main], { cwd, env });
   });
   return join(directory, name);
+}
+
+/** The path of ShellCheck, from Debian's package; its libraries are those that compilers need. */
+export async function shellcheck(): Promise<string> {
+  const root = await unpackedPackages({
+    name: "debian-shellcheck",
+    fromUnstable: [],
+    fromRelease: ["shellcheck"],
+    trials: [["usr/bin/shellcheck", "--version"]],
+  });
+  return join(root, "usr/bin/shellcheck");
 }

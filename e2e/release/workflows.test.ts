@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { execa } from "execa";
-import { expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { root } from "#daemon/config/testing/manifests.ts";
-import { releaseTool } from "./tools.ts";
+import { nodeBinary } from "../support/paths.ts";
+import { releaseTool, shellcheck } from "./tools.ts";
 
 interface Job {
   readonly permissions?: object;
   readonly "timeout-minutes"?: number;
   readonly uses?: string;
+  readonly steps: readonly { readonly id?: string; readonly run?: string }[];
 }
 
 interface Workflow {
@@ -22,13 +25,54 @@ interface Workflow {
 const folder = join(root, ".github/workflows");
 const files = await readdir(folder);
 
-test("actionlint finds nothing in the workflows", async () => {
+test("actionlint finds nothing in the workflows, nor ShellCheck in their commands", async () => {
   const paths = files.map((name) => join(folder, name));
-  const { stdout, exitCode } = await execa(await releaseTool("actionlint"), paths, {
-    reject: false,
-  });
+  const flags = ["-shellcheck", await shellcheck()];
+  const actionlint = await releaseTool("actionlint");
+  const { stdout, exitCode } = await execa(actionlint, [...flags, ...paths], { reject: false });
   expect([exitCode, stdout]).toEqual([0, ""]);
 }, 1_200_000);
+
+test("ShellCheck finds nothing in the scripts of the repository", async () => {
+  const search = ["grep", "--files-with-matches", "-E", "^#!.*(bash|/sh)$", "--", ":!*.ts"];
+  const { stdout: scripts } = await execa("git", search, { cwd: root });
+  const paths = scripts.split("\n");
+  expect(paths).toContain("deploy/kubectl-plexus");
+  const { stdout, exitCode } = await execa(
+    await shellcheck(),
+    ["--severity=warning", "--format=gcc", ...paths],
+    { cwd: root, reject: false },
+  );
+  expect([exitCode, stdout]).toEqual([0, ""]);
+}, 1_200_000);
+
+describe("the release's check of its tag", () => {
+  const check = async (tag: string): Promise<{ exitCode: number; written: string }> => {
+    const { jobs } = parse(await readFile(join(folder, "release.yml"), "utf8")) as Workflow;
+    const step = jobs.version?.steps.find(({ id }) => id === "version");
+    const output = join(await mkdtemp(join(tmpdir(), "plexus-workflow-")), "output");
+    onTestFinished(() => rm(dirname(output), { recursive: true }));
+    await writeFile(output, "");
+    const env = {
+      ...{ GITHUB_REF_NAME: tag, GITHUB_OUTPUT: output, REGISTRY: "ghcr.io" },
+      ...{ REPOSITORY: "Example/Plexus", PATH: `${dirname(nodeBinary())}:${process.env.PATH}` },
+    };
+    const shell = ["-eo", "pipefail", "-c", step?.run ?? "exit 9"];
+    const { exitCode } = await execa("bash", shell, { cwd: root, env, reject: false });
+    return { exitCode: exitCode ?? -1, written: await readFile(output, "utf8") };
+  };
+
+  test("takes the version of package.json, and names the image in lower case", async () => {
+    const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+    const image = "ghcr.io/example/plexus";
+    const written = `version=${version}\nimage=${image}\ncharts=${image}/charts\n`;
+    expect(await check(`v${version}`)).toEqual({ exitCode: 0, written });
+  });
+
+  test("refuses any other", async () => {
+    expect(await check("v99.0.0")).toEqual({ exitCode: 1, written: "" });
+  });
+});
 
 test.each(files)(
   "%s pins every action by its commit, and says of which release that is",

@@ -15,7 +15,10 @@ const listings = {
   "iptables chains": "{ iptables-save; ip6tables-save; } | sed -n 's/^:\\([^ ]*\\).*/\\1/p'",
   "iptables rules": "{ iptables-save; ip6tables-save; } | grep '^-A'",
   "port mappings": "{ nft list ruleset || iptables-save; } | grep dnat | sed 's/^[ \\t]*//'",
-  netns: "ls /run/netns",
+  // CRI-O has the host's own there too, for pods of the host's network.
+  netns: `ls /run/netns | while read -r name; do
+    [ "/run/netns/$name" -ef /proc/self/ns/net ] || echo "$name"
+  done`,
   "links in pods": `for pod in $(ls /run/netns); do
     ip -n "$pod" -o link | sed "s/^[0-9]*: \\([^:@]*\\).*/$pod \\1/"
   done`,

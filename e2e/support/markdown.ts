@@ -20,3 +20,16 @@ export async function replaceSection(path: string, name: string, text: string): 
     page.replace(section, (_, from, to) => `${from}\n\n${text}\n\n${to}`),
   );
 }
+
+/** A fenced block of code. */
+export interface CodeBlock {
+  /** What follows the fence: the language, then words of our own, which forges do not show. */
+  readonly info: string;
+  readonly text: string;
+}
+
+/** The fenced blocks of a page, in order. */
+export function codeBlocks(page: string): CodeBlock[] {
+  const fenced = page.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm);
+  return Array.from(fenced, ([, info = "", text = ""]) => ({ info: info.trim(), text }));
+}

@@ -22,29 +22,38 @@ ip link set lo up
 touch "$1"
 exec sleep infinity`;
 
+/** How a lab is made. */
+export interface LabOptions {
+  /** The lab has the machine's own network: only for a machine that is the test's own. @default false */
+  readonly machineNetwork?: boolean;
+}
+
 /**
  * A node of its own: a network and a mount namespace in which CNI plugins may do as they like.
- * The machine's own network is never touched.
+ * The machine's own network is never touched, unless the test asks for it.
  */
 export class NetnsLab implements AsyncDisposable {
   readonly dir: string;
   readonly #holder: ChildProcess;
+  readonly #namespaces: readonly string[];
 
-  private constructor(dir: string, holder: ChildProcess) {
+  private constructor(dir: string, holder: ChildProcess, namespaces: readonly string[]) {
     this.dir = dir;
     this.#holder = holder;
+    this.#namespaces = namespaces;
   }
 
-  static async create(): Promise<NetnsLab> {
+  static async create({ machineNetwork = false }: LabOptions = {}): Promise<NetnsLab> {
     requireRoot();
     const dir = await mkdtemp(join(tmpdir(), "plexus-lab-"));
     const ready = join(dir, ".ready");
-    const args = ["--net", "--mount", "--propagation", "private", "sh", "-c", setUp, "lab", ready];
+    const namespaces = machineNetwork ? ["--mount"] : ["--net", "--mount"];
+    const args = [...namespaces, "--propagation", "private", "sh", "-c", setUp, "lab", ready];
     const holder = spawn("unshare", args, { stdio: ["ignore", "ignore", "inherit"] });
     await waitUntil("the lab is set up", () => holder.exitCode !== null || existsSync(ready));
     if (holder.exitCode !== null) throw new Error(`unshare failed with ${holder.exitCode}`);
     await rm(ready);
-    return new NetnsLab(dir, holder);
+    return new NetnsLab(dir, holder, namespaces);
   }
 
   /** The process that holds the namespaces. */
@@ -58,8 +67,7 @@ export class NetnsLab implements AsyncDisposable {
       "nsenter",
       "-t",
       String(this.pid),
-      "-n",
-      "-m",
+      ...this.#namespaces,
       `--wd=${process.cwd()}`,
       "--",
       ...command,

@@ -7,7 +7,7 @@ import { cniEnvironment, type PodIdentity } from "./cni-environment.ts";
 import type { Daemon } from "./daemon.ts";
 import { differences, type HostState, type HostStateKind, readHostState } from "./host-state.ts";
 import { manifestText, type NadOptions, nad } from "./manifests.ts";
-import { NetnsLab } from "./netns-lab.ts";
+import { type LabOptions, NetnsLab } from "./netns-lab.ts";
 import { cniPluginDir, distPath } from "./paths.ts";
 import { shimEnvironment, startPlexusd } from "./plexusd.ts";
 import { type PodOptions, TestPod } from "./test-pod.ts";
@@ -35,8 +35,11 @@ export class PlexusNode implements AsyncDisposable {
    * Makes the lab and an empty manifests directory; no daemon runs yet.
    * @param options `daemonConfig` is the configuration file of its daemons; without keys there is none
    */
-  static async create({ daemonConfig = {} }: { daemonConfig?: object } = {}): Promise<PlexusNode> {
-    const lab = await NetnsLab.create();
+  static async create({
+    daemonConfig = {},
+    ...labOptions
+  }: { daemonConfig?: object } & LabOptions = {}): Promise<PlexusNode> {
+    const lab = await NetnsLab.create(labOptions);
     const config = join(lab.dir, "config.yaml");
     await writeFile(config, JSON.stringify(daemonConfig));
     const flags = Object.keys(daemonConfig).length === 0 ? [] : ["--config", config];
@@ -103,7 +106,8 @@ export class PlexusNode implements AsyncDisposable {
 
   /** Starts a daemon and waits until it serves; one that runs already is to hand over. */
   async startDaemon(...flags: string[]): Promise<void> {
-    const source = flags.includes("--manifests") ? {} : { manifests: this.manifestsDir };
+    const isGiven = flags.includes("--manifests") || flags.includes("--kubeconfig");
+    const source = isGiven ? {} : { manifests: this.manifestsDir };
     const daemon = await startPlexusd({
       socket: this.socketPath,
       stateDir: this.stateDir,

@@ -2,8 +2,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import { plexusdFlags, startPlexusd } from "../../e2e/support/plexusd.ts";
+import { type PodInterface, podInterfaces } from "./interfaces.ts";
 import { compareStock, takeStock } from "./leftovers.ts";
-import { heading, print, timed } from "./print.ts";
+import { picture, type SharedNetwork } from "./picture.ts";
+import { endLine, heading, print, timed } from "./print.ts";
 import { callPlexus, type DemoPod, printCall } from "./runtime.ts";
 import { addNamespace, DemoError, makeWorkplace, setUpNode, type Workplace } from "./workplace.ts";
 
@@ -32,11 +34,14 @@ async function main(): Promise<void> {
   await attach(at);
   const during = await takeStock(at);
   await show(at);
+  const networks = await pingBothWays(at);
   heading("DEL: the runtime takes the pods down");
   for (const pod of [web, db]) await callPlexus(at, "DEL", pod);
   heading("What is left");
   compareStock(before, during, await takeStock(at));
   await daemon.stop();
+  heading("The two pods as they were, from ip address, network-status and ping");
+  print(...picture([web.name, db.name], networks));
 }
 
 async function attach(at: Workplace): Promise<void> {
@@ -51,11 +56,35 @@ async function show(at: Workplace): Promise<void> {
   print((await execa("ip", ["-n", "web", "route"])).stdout);
   heading("k8s.v1.cni.cncf.io/network-status of the pod web");
   print(JSON.stringify(status(at, web), null, 2));
-  heading("ping, from web to db over each network");
-  for (const { name, interface: ifName, ips } of status(at, db)) {
-    const [address = ""] = ips;
-    await timed(`${ifName.padEnd(5)} ${address.padEnd(15)} ${name}`, () => ping(ifName, address));
+}
+
+/** Pings each pod from the other, over each network that they share, and finds out what joins them. */
+async function pingBothWays(at: Workplace): Promise<SharedNetwork[]> {
+  heading("ping, between web and db over each network");
+  const [links, statuses] = [await podInterfaces(web.name), status(at, web)];
+  const theirLinks = await podInterfaces(db.name);
+  const shared: SharedNetwork[] = [];
+  for (const theirs of status(at, db)) {
+    const ours = statuses.find(({ name }) => name === theirs.name);
+    if (ours === undefined) continue;
+    shared.push({
+      network: theirs.name,
+      ends: [interfaceOf(links, ours), interfaceOf(theirLinks, theirs)],
+      pings: [await ping([web, ours], theirs), await ping([db, theirs], ours)],
+    });
   }
+  return shared;
+}
+
+/** @throws DemoError when the status says what the kernel does not know */
+function interfaceOf(
+  links: readonly PodInterface[],
+  { interface: name }: StatusEntry,
+): PodInterface {
+  const found = links.find(({ ifName }) => ifName === name);
+  if (found === undefined)
+    throw new DemoError(`there is no interface ${name}, which the status has`);
+  return found;
 }
 
 function status(at: Workplace, { name }: DemoPod): StatusEntry[] {
@@ -64,23 +93,23 @@ function status(at: Workplace, { name }: DemoPod): StatusEntry[] {
   ) as StatusEntry[];
 }
 
-async function ping(ifName: string, address: string): Promise<void> {
-  const command = [
-    "netns",
-    "exec",
-    "web",
-    "ping",
-    "-n",
-    "-c",
-    "1",
-    "-w",
-    "20",
-    "-I",
-    ifName,
-    address,
-  ];
-  const { exitCode, stdout } = await execa("ip", command, { reject: false });
-  if (exitCode !== 0) throw new DemoError(`no answer from ${address} over ${ifName}: ${stdout}`);
+/** Pings an attachment of the other pod over the network that both have, and returns the time of the round trip. */
+async function ping(
+  [{ name }, from]: readonly [DemoPod, StatusEntry],
+  { name: network, ips: [address = ""] }: StatusEntry,
+): Promise<string> {
+  const flags = ["-n", "-c", "1", "-w", "20", "-I", from.interface, address];
+  const execute = async (): Promise<string> => {
+    const command = ["netns", "exec", name, "ping", ...flags];
+    const { exitCode, stdout } = await execa("ip", command, { reject: false });
+    const trip = / time=([\d.]+ ms)/.exec(stdout)?.[1];
+    if (exitCode === 0 && trip !== undefined) return trip;
+    throw new DemoError(`no answer from ${address} over ${from.interface}: ${stdout}`);
+  };
+  return timed(
+    `${from.interface.padEnd(5)} ${name.padEnd(4)} > ${address.padEnd(15)} ${network}`,
+    execute,
+  );
 }
 
 /** Exiting takes everything along: this is the first process of its namespaces. */
@@ -94,6 +123,7 @@ for (const [signal, status] of [
 main().then(
   () => process.exit(0),
   (error: unknown) => {
+    endLine();
     const message = error instanceof Error ? error.message : String(error);
     process.stderr.write(`demo: ${message.replaceAll(/\s*\n\s*/g, " ")}\n`);
     process.exit(1);

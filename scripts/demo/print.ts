@@ -1,5 +1,8 @@
 /** Writes for people: short, plain ASCII, the left margin for headings alone. */
 
+/** Whether a step has been begun on the line and not ended. */
+let isStepOpen = false;
+
 /** A heading with what is about to happen. */
 export function heading(text: string): void {
   process.stdout.write(`\n== ${text} ==\n`);
@@ -12,15 +15,27 @@ export function print(...texts: string[]): void {
   }
 }
 
-/** A step that is done, with its duration at the right. */
-export function done(text: string, milliseconds: number): void {
-  process.stdout.write(`   ${text.padEnd(72)} ${milliseconds.toFixed(0).padStart(6)} ms\n`);
-}
-
-/** Runs a step and prints how long it took. */
-export async function timed<T>(text: string, step: () => Promise<T>): Promise<T> {
+/**
+ * Runs a step. What it does is printed at its beginning, what came of it, where `outcome` says that, and how long it
+ * took at its end.
+ */
+export async function timed<T>(
+  text: string,
+  step: () => Promise<T>,
+  outcome: (value: T) => string = () => "",
+): Promise<T> {
+  process.stdout.write(`   ${text}`);
+  isStepOpen = true;
   const began = performance.now();
   const value = await step();
-  done(text, performance.now() - began);
+  const milliseconds = (performance.now() - began).toFixed(0).padStart(6);
+  const rest = outcome(value).padEnd(72 - text.length);
+  process.stdout.write(`${rest} ${milliseconds} ms\n`);
+  isStepOpen = false;
   return value;
+}
+
+/** Ends the line of a step that failed. */
+export function endLine(): void {
+  if (isStepOpen) process.stdout.write("\n");
 }

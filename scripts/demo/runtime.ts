@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { execa } from "execa";
 import { cniEnvironment } from "../../e2e/support/cni-environment.ts";
 import { shimEnvironment } from "../../e2e/support/plexusd.ts";
-import { done, print } from "./print.ts";
+import { print, timed } from "./print.ts";
 import { DemoError, type Workplace } from "./workplace.ts";
 
 /** A pod of the namespace `demo`; its network namespace has its name. */
@@ -55,17 +55,23 @@ export async function callPlexus(
   command: "ADD" | "DEL",
   pod: DemoPod,
 ): Promise<void> {
-  const began = performance.now();
+  await timed(`${command} ${pod.name}: `, () => execute(at, command, pod), outcome);
+}
+
+/** Returns what Plexus printed. */
+async function execute(at: Workplace, command: string, pod: DemoPod): Promise<string> {
   const { exitCode, stdout, stderr } = await execa(at.shim, [], {
     input: confOnStdin(),
     env: { PATH: process.env.PATH ?? "", ...environment(at, command, pod) },
     extendEnv: false,
     reject: false,
   });
-  const milliseconds = performance.now() - began;
-  if (exitCode !== 0)
-    throw new DemoError(`${command} of pod ${pod.name} failed: ${stdout}${stderr}`);
+  if (exitCode === 0) return stdout;
+  throw new DemoError(`${command} of pod ${pod.name} failed: ${stdout}${stderr}`);
+}
+
+function outcome(stdout: string): string {
   const { ips = [] } = stdout === "" ? {} : (JSON.parse(stdout) as CniResult);
-  const addresses = ips.map((ip) => `, address ${ip.address}, gateway ${ip.gateway}`).join("");
-  done(`${command} ${pod.name}: exit status 0${addresses}`, milliseconds);
+  const addresses = ips.map((ip) => `, address ${ip.address}, gateway ${ip.gateway}`);
+  return `exit status 0${addresses.join("")}`;
 }

@@ -1,6 +1,7 @@
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import { reportSocketPath } from "#daemon/report/node-report.ts";
+import type { PodName } from "#engine/explain/explain-pod.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
 const timeoutMs = 15_000;
@@ -22,6 +23,11 @@ export async function askPlexusd<T>(callSocket: string, path: string): Promise<T
   });
   if (status !== 200) throw new Error(`plexusd answers: ${body}`);
   return JSON.parse(body) as T;
+}
+
+/** The path of what plexusd says of a pod. */
+export function podPath({ namespace, name }: PodName): string {
+  return `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }
 
 async function get(socketPath: string, path: string): Promise<{ status: number; body: string }> {

@@ -18,7 +18,6 @@ import { listPodSandbox } from "#cri/runtime-service.ts";
 import { SandboxListFile } from "#cri/sandbox-list-file.ts";
 import { startHealthServer } from "#daemon/metrics/health-server.ts";
 import { createMetrics } from "#daemon/metrics/metrics.ts";
-import { FakeKubelet, listedPod } from "#devices/testing/fake-kubelet.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -519,36 +518,6 @@ test("sandboxes --write keeps a list for plexusd until it is stopped, or the run
   expect(await running).toBe(0);
   runtime.stop();
   expect(await runCli(argv, output)).toBe(1);
-});
-
-test("devices shows what the kubelet allocated, and which network has it", async () => {
-  const kubelet = await FakeKubelet.create();
-  kubelet.pods = [listedPod("web", { main: { "vendor.example/vf": ["v1", "v2"] } })];
-  await kubelet.start();
-  const stateDir = join(kubelet.dir, "state");
-  await mkdir(stateDir);
-  const store = await FileRecordStore.open(stateDir);
-  const record = recordOf("web", ["default/sriov"]);
-  const source = "the kubelet's pod-resources API";
-  const device = { id: "v1", resourceName: "vendor.example/vf", source };
-  const attachments = record.attachments.map((each) => ({ ...each, device }));
-  await store.create({ ...record, attachments }, emptyPlan);
-  const dirs = ["--state-dir", stateDir, "--kubelet-dir", kubelet.dir];
-  const network = `${attachments[0]?.displayName} (${attachments[0]?.ifName})`;
-  const { code, out } = await run("devices", "web", ...dirs);
-  expect([code, ...out.split("\n").map((line) => line.split(/ {2,}/))]).toEqual([
-    0,
-    ["DEVICE", "RESOURCE", "NETWORK", "SOURCE"],
-    ["v1", "vendor.example/vf", network, source],
-    ["v2", "vendor.example/vf", "-", source],
-  ]);
-  expect((await run("devices", "other/pod", ...dirs)).out).toContain("was allocated no devices");
-  kubelet.stop();
-  expect(await run("devices", "default/web", ...dirs)).toMatchObject({
-    code: 1,
-    out: expect.stringMatching(/v1 .*, when it was attached$/),
-    err: expect.stringContaining("there is no socket"),
-  });
 });
 
 test.each([

@@ -119,10 +119,26 @@ function parse(command: Command, argv: readonly string[]): ParsedArguments {
       return { kind: "wrong-usage", problem: `takes ${argumentsText(command)}` };
     }
     const flags = values as CommandArguments["flags"];
+    const problem = badChoice(command, flags);
+    if (problem !== undefined) return { kind: "wrong-usage", problem };
     return { kind: "arguments", args: { flags, positionals } };
   } catch (error) {
     return { kind: "wrong-usage", problem: errorMessage(error) };
   }
+}
+
+/** What is wrong with the first flag that has none of the values that it may have. */
+function badChoice(
+  { choices = {} }: Command,
+  flags: CommandArguments["flags"],
+): string | undefined {
+  const bad = Object.entries(choices).find(
+    ([name, values]) => !values.includes(String(flags[name])),
+  );
+  if (bad === undefined) return undefined;
+  const [name, values] = bad;
+  const list = `${values.slice(0, -1).join(", ")} or ${values.at(-1)}`;
+  return `--${name} must be ${list}: ${JSON.stringify(flags[name])}`;
 }
 
 function isRightCount(count: number, { argumentCount }: Command): boolean {

@@ -39,6 +39,8 @@ export interface Command {
   /** Further lines of its own help, flags described. */
   readonly help: string;
   readonly flags: NonNullable<ParseArgsConfig["options"]>;
+  /** The values that a flag may have, where not every one will do. */
+  readonly choices?: Readonly<Record<string, readonly string[]>>;
   /** How many arguments it takes besides flags. */
   readonly argumentCount: number | "one or more";
   /** How long it may take to end when the process is asked to, in milliseconds. @default 1000 */

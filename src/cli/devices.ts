@@ -1,8 +1,12 @@
+import { claimedDevicesPage, type ReportedDevices } from "#daemon/report/reported-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
-import type { AllocatedDevice, Logger } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
+import type { AllocatedDevice } from "#engine/device-ports.ts";
+import type { PodName } from "#engine/explain/explain-pod.ts";
+import type { Logger } from "#engine/ports.ts";
+import type { RecordedAttachment } from "#engine/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
+import { askPlexusd, podPath } from "./ask-plexusd.ts";
 import {
   type CliOutput,
   type Command,
@@ -10,97 +14,128 @@ import {
   ExitCode,
   stringFlag,
 } from "./command.ts";
+import { podName } from "./pod-name.ts";
 import { readRecords } from "./read-records.ts";
 import { table } from "./table.ts";
 
 /** `plexusctl devices`. */
 export const devicesCommand: Command = {
   name: "devices",
-  synopsis: "[NAMESPACE/]POD [--state-dir DIR] [--kubelet-dir DIR]",
+  synopsis: "[NAMESPACE/]POD [--state-dir DIR] [--kubelet-dir DIR] [--socket PATH]",
   summary: "show which devices a pod was allocated, and which network got which",
-  help: `Asks the kubelet of this node, and compares with what is recorded of the pod's attachments.
+  help: `Asks the kubelet of this node, and plexusd what the pod's resource claims were allocated, and compares
+with what is recorded of the pod's attachments.
 
   --state-dir DIR    attachment records (default ${defaultPaths.stateDir})
   --kubelet-dir DIR  the kubelet's directory (default ${defaultPaths.kubeletDir})
+  --socket PATH      the socket of plexusd (default ${defaultPaths.socket})
 
-Exit code 1: the kubelet does not answer; the recorded devices are listed all the same.`,
+Exit code 1: one of the two does not answer; what is known otherwise is listed all the same.`,
   flags: {
     "state-dir": { type: "string", default: defaultPaths.stateDir },
     "kubelet-dir": { type: "string", default: defaultPaths.kubeletDir },
+    socket: { type: "string", default: defaultPaths.socket },
   },
   argumentCount: 1,
   run: devices,
 };
 
 async function devices(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
-  const pod = podOf(args.positionals[0] ?? "");
+  const pod = podName(args.positionals[0]);
   const { records } = await readRecords(stringFlag(args, "state-dir"));
   const own = records.filter(
     (record) => record.pod?.namespace === pod.namespace && record.pod.name === pod.name,
   );
-  const answer = await askKubelet(stringFlag(args, "kubelet-dir"), pod, own);
-  const rows = rowsOf("devices" in answer ? answer.devices : new Map(), own);
+  const uid = own[0]?.pod?.uid ?? "";
+  const answers = await Promise.all([
+    answerOf(askKubelet(stringFlag(args, "kubelet-dir"), { ...pod, uid })),
+    answerOf(askForClaims(stringFlag(args, "socket"), pod)),
+  ]);
+  const problems = answers.flatMap((answer) => ("problem" in answer ? [answer.problem] : []));
+  const rows = rowsOf(
+    answers.flatMap((answer) => ("devices" in answer ? answer.devices : [])),
+    own.flatMap(({ attachments }) => attachments),
+  );
   if (rows.length > 0) {
     for (const line of table(["DEVICE", "RESOURCE", "NETWORK", "SOURCE"], rows)) output.out(line);
-  } else if ("devices" in answer) {
+  } else if (problems.length === 0) {
     output.out(`pod ${pod.namespace}/${pod.name} was allocated no devices`);
   }
-  if ("devices" in answer) return ExitCode.Done;
-  output.err(answer.problem);
-  return ExitCode.Failed;
+  for (const problem of problems) output.err(problem);
+  return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;
 }
 
-function podOf(reference: string): { namespace: string; name: string } {
-  const [first = "", second] = reference.split("/");
-  return second === undefined
-    ? { namespace: "default", name: first }
-    : { namespace: first, name: second };
+/** A device with the resource that it was allocated of; "" for none. */
+interface ResourceDevice extends AllocatedDevice {
+  readonly resourceName: string;
 }
 
-type Allocated = ReadonlyMap<string, readonly AllocatedDevice[]>;
+async function answerOf(
+  asked: Promise<readonly ResourceDevice[]>,
+): Promise<{ readonly devices: readonly ResourceDevice[] } | { readonly problem: string }> {
+  try {
+    return { devices: await asked };
+  } catch (error) {
+    return { problem: errorMessage(error) };
+  }
+}
 
 async function askKubelet(
   kubeletDir: string,
-  pod: { readonly namespace: string; readonly name: string },
-  records: readonly AttachmentRecord[],
-): Promise<{ readonly devices: Allocated } | { readonly problem: string }> {
+  pod: PodName & { readonly uid: string },
+): Promise<readonly ResourceDevice[]> {
   const source = new KubeletDevices({ kubeletDir, logger: silent });
-  const uid = records[0]?.pod?.uid ?? "";
   try {
     const devices = await source.devicesOf({
-      pod: { ...pod, uid, annotations: {}, isStatic: false },
+      pod: { ...pod, annotations: {}, isStatic: false },
       networks: [],
       podObject: async () => undefined,
       signal: new AbortController().signal,
     });
-    return { devices };
-  } catch (error) {
-    return { problem: errorMessage(error) };
+    return withResource(devices);
   } finally {
     source.close();
   }
 }
 
-/** One row for each device that the kubelet or a record names; an allocated one need not be attached. */
-function rowsOf(allocated: Allocated, records: readonly AttachmentRecord[]): string[][] {
-  const attached = records.flatMap(({ attachments }) => attachments);
-  const isOf = (resourceName: string, id: string) => (attachment: RecordedAttachment) =>
-    attachment.device?.id === id && attachment.device.resourceName === resourceName;
-  const known = [...allocated].flatMap(([resourceName, list]) =>
-    list.map(({ id, source }) => ({ resourceName, id, source })),
+async function askForClaims(socket: string, pod: PodName): Promise<readonly ResourceDevice[]> {
+  const path = `${podPath(pod)}/${claimedDevicesPage}`;
+  return withResource(Object.entries(await askPlexusd<ReportedDevices>(socket, path)));
+}
+
+function withResource(
+  byResource: Iterable<readonly [string, readonly AllocatedDevice[]]>,
+): readonly ResourceDevice[] {
+  return [...byResource].flatMap(([resourceName, list]) =>
+    list.map((device) => ({ ...device, resourceName })),
   );
-  const recordedOnly = attached.flatMap(({ device }) =>
-    device === undefined ||
-    (allocated.get(device.resourceName) ?? []).some(({ id }) => id === device.id)
-      ? []
-      : [{ ...device, source: `${device.source}, when it was attached` }],
-  );
-  return [...known, ...recordedOnly].map(({ resourceName, id, source }) => {
-    const attachment = attached.find(isOf(resourceName, id));
+}
+
+/** One row for each device that was allocated or that a record names; an allocated one need not be attached. */
+function rowsOf(
+  allocated: readonly ResourceDevice[],
+  attached: readonly RecordedAttachment[],
+): string[][] {
+  const recordedOnly = attached
+    .flatMap(({ device }) => device ?? [])
+    .filter((device) => !allocated.some((each) => isRecordedAs(each, device)))
+    .map((device) => ({ ...device, source: `${device.source}, when it was attached` }));
+  return [...allocated, ...recordedOnly].map((device) => {
+    const attachment = attached.find((each) => each.device && isRecordedAs(device, each.device));
     const network =
       attachment === undefined ? "-" : `${attachment.displayName} (${attachment.ifName})`;
-    return [id, resourceName || "-", network, source];
+    return [device.id, device.resourceName || "-", network, sourceOf(device)];
   });
+}
+
+function sourceOf({ source, claims = [] }: AllocatedDevice): string {
+  const requests = claims.map(({ claim, request }) => `claim ${claim}, request ${request}`);
+  return requests.length === 0 ? source : `${source} (${requests.join("; ")})`;
+}
+
+/** A network that names a claim need not name the resource. */
+function isRecordedAs(device: ResourceDevice, recorded: ResourceDevice): boolean {
+  return device.id === recorded.id && ["", device.resourceName].includes(recorded.resourceName);
 }
 
 const silent: Logger = {

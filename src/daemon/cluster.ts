@@ -1,10 +1,5 @@
-import type {
-  ClusterSource,
-  EventRecorder,
-  Logger,
-  ResourceApi,
-  StatusPublisher,
-} from "#engine/ports.ts";
+import type { ResourceApi } from "#engine/device-ports.ts";
+import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";

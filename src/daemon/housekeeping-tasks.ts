@@ -8,6 +8,7 @@ import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record-store.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
+import { elapsedMs } from "#lib/elapsed.ts";
 import { sandboxLockName } from "#lib/files/state-files.ts";
 import type { EffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
@@ -120,7 +121,7 @@ function nodeTasks({ unattachedPods, startupTaint }: HousekeepingOptions): House
 async function isLocked(stateDir: string, containerId: string): Promise<boolean> {
   const lock = join(stateDir, sandboxLockName(containerId));
   const found = await stat(lock).catch(() => undefined);
-  return found !== undefined && Date.now() - found.mtimeMs < longestCallMs;
+  return found !== undefined && elapsedMs(found.mtimeMs) < longestCallMs;
 }
 
 /** Nothing where pods come from a directory of manifests. */

@@ -44,6 +44,7 @@ export function serveReports(
   return startReportServer({
     socketPath: reportSocketPath(socket),
     explain: (pod) => reports.pod(pod),
+    claimedDevices: (pod) => reports.claimedDevices(pod),
     nodeReport: () => reports.node(),
     logger,
   });

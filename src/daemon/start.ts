@@ -5,8 +5,9 @@ import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { EngineDeps } from "#engine/deps.ts";
+import type { DeviceSource } from "#engine/device-ports.ts";
 import { Engine } from "#engine/engine.ts";
-import type { DeviceSource, Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { readHostView } from "#host/host-view.ts";
@@ -62,9 +63,10 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   config.onInvalid((message) => cluster.configInvalid(message));
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
+  const devices = openDeviceSources(options, { config, cluster, resources });
   const engine = await newEngine(options, {
     ...{ records, metrics, config, cluster, confFiles },
-    deviceSources: openDeviceSources(options, { config, cluster, resources }),
+    deviceSources: Object.values(devices),
   });
   const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
@@ -84,6 +86,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.adopt(metricsServer, (each) => each?.close());
   const reports = new Reports({
     ...{ engine, records, cluster, config, confFiles, view, nodeConf, readiness },
+    claims: devices.claims,
     nodeName: options.nodeName,
     stateDir: flags.stateDir,
     unattachedPods: () => duties?.unattachedPods.count ?? 0,
@@ -135,13 +138,13 @@ async function newEngine(
 function openDeviceSources(
   { logger }: DaemonOptions,
   parts: { config: EffectiveConfig; cluster: Cluster; resources: AsyncDisposableStack },
-): readonly DeviceSource[] {
+): { readonly kubelet?: DeviceSource; readonly claims?: DeviceSource } {
   const { resourceApi: api } = parts.cluster;
-  if (api === undefined) return [];
+  if (api === undefined) return {};
   const { kubeletDir } = parts.config.current();
-  const devices = new KubeletDevices({ kubeletDir, logger });
-  parts.resources.defer(() => devices.close());
-  return [devices, new ClaimedDevices({ api, kubeletDir, logger })];
+  const kubelet = new KubeletDevices({ kubeletDir, logger });
+  parts.resources.defer(() => kubelet.close());
+  return { kubelet, claims: new ClaimedDevices({ api, kubeletDir, logger }) };
 }
 
 /** The timers' tasks run at once, and when the configuration has changed. */

@@ -1,5 +1,6 @@
 import { lstat, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { elapsedMs } from "#lib/elapsed.ts";
 import { adminSocketName, isTemporarySocketName } from "#lib/files/state-files.ts";
 
 /** A socket has its name of its own for a moment only, before it is renamed. */
@@ -14,7 +15,7 @@ export async function sweepSockets(socketPath: string): Promise<void> {
   );
   for (const path of temporary.map((each) => join(dirname(socketPath), each))) {
     const found = await lstat(path).catch(() => undefined);
-    if (found?.isSocket() !== true || Date.now() - found.mtimeMs < abandonedAfterMs) continue;
+    if (found?.isSocket() !== true || elapsedMs(found.mtimeMs) < abandonedAfterMs) continue;
     await rm(path, { force: true });
   }
 }

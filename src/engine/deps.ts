@@ -1,12 +1,11 @@
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { Trace } from "#engine/call/trace.ts";
 import type { EngineConfig } from "./config.ts";
+import type { DeviceInfoFiles, DeviceSource } from "./device-ports.ts";
 import type {
   ClusterSource,
   ConfFiles,
   DelegateHost,
-  DeviceInfoFiles,
-  DeviceSource,
   EventRecorder,
   Logger,
   MultusFiles,

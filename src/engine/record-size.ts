@@ -1,5 +1,7 @@
-import { toJson } from "#cni/conf/conf.ts";
+import { type NetConfList, toJson } from "#cni/conf/conf.ts";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
+import { mayLeaveAddress } from "#engine/detach/ipam.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { PlannedAttachment } from "./planned-attachment.ts";
 
@@ -19,11 +21,12 @@ export class RecordSize {
   }
 
   /**
-   * Adds the result of a network: it is in the record once, and in the plan in the DEL of each plugin.
+   * Adds the result of a network: it is in the record once, and in the plan in each DEL.
    * @throws LimitError (code 100) when it is too much
    */
   addResult({ list }: Pick<PlannedAttachment, "list">, result: JsonObject): void {
-    this.#add((1 + list.plugins.length) * sizeOf(result), "with the results so far");
+    const copies = 1 + list.plugins.length + released(list).length;
+    this.#add(copies * sizeOf(result), "with the results so far");
   }
 
   #add(bytes: number, extent: string): void {
@@ -35,11 +38,18 @@ export class RecordSize {
 
 /**
  * The configuration is in the record as a whole and in the plan in parts; everything else is in the
- * record once, and in the plan in the DEL of each plugin, whose search path is there twice.
+ * record once, and in the plan in each DEL, whose search path is there twice.
  */
 function plannedBytes({ list, cniArgs, capabilityArgs, searchPath }: PlannedAttachment): number {
   const parameters = sizeOf({ cniArgs, capabilityArgs, searchPath }) + sizeOf(searchPath);
-  return 2 * sizeOf(toJson(list)) + (1 + list.plugins.length) * parameters;
+  const ipamDels = released(list).map(({ raw }) => sizeOf(raw) + parameters);
+  const dels = 2 * sizeOf(toJson(list)) + (1 + list.plugins.length) * parameters;
+  return ipamDels.reduce((sum, bytes) => sum + bytes, dels);
+}
+
+/** The plugins after which the plan has the DEL of their IPAM plugin. */
+function released({ plugins }: NetConfList): readonly PluginConf[] {
+  return plugins.filter(mayLeaveAddress);
 }
 
 function sizeOf(value: unknown): number {

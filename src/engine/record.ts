@@ -1,5 +1,5 @@
 import type { JsonObject } from "#lib/json.ts";
-import type { AllocatedDevice } from "./ports.ts";
+import type { AllocatedDevice } from "./device-ports.ts";
 
 /** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */
 export interface RecordKey {

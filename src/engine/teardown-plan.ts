@@ -1,5 +1,6 @@
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { ipamCallAfter } from "#engine/detach/ipam.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 import { recordedList, runtimeConf } from "./planned-attachment.ts";
@@ -59,10 +60,19 @@ function attachmentSteps(
   const before = known.get(conf);
   if (before?.sources.every((each, i) => each === sources[i]) === true) return before.steps;
   const rt = runtimeConf(record, attachment, timeoutMs);
-  const calls = delCalls(recordedList(attachment), rt, result);
+  const calls = delCalls(recordedList(attachment), rt, result).flatMap(withRelease);
   const steps = calls.map((call) => ({ group, call }));
   known.set(conf, { sources, steps });
   return steps;
+}
+
+/**
+ * A plan does not know whether there will be a namespace: where a plugin may leave its address without one, the
+ * DEL of its IPAM plugin follows in any case.
+ */
+function withRelease(call: DelegateCall): DelegateCall[] {
+  const release = ipamCallAfter(call);
+  return release === undefined ? [call] : [call, release];
 }
 
 /** The DELs of a plan that have to be executed: see {@link attachmentsToDetach}. */

@@ -1,31 +1,14 @@
 import { expect, test, vi } from "vitest";
-import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { type KubeAdapter, type KubeOptions, startKube } from "./adapter.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { nadObject, podObject } from "./testing/objects.ts";
 import { isGet, isList, isWatch } from "./testing/requests.ts";
-
-async function start(
-  api: FakeApiServer,
-  options: Partial<KubeOptions> = {},
-): Promise<KubeAdapter & AsyncDisposable> {
-  const kube = await startKube({
-    kubeconfig: await api.kubeconfig(),
-    nodeName: "node-1",
-    apiTimeoutMs: 1000,
-    statusWaitMs: 200,
-    logger: new FakeLogger(),
-    timings: { backoff: { initialMs: 5, maxMs: 20 } },
-    ...options,
-  });
-  return { ...kube, [Symbol.asyncDispose]: () => kube.stop(100) };
-}
+import { startAdapter } from "./testing/start-adapter.ts";
 
 const web = { namespace: "default", name: "web" };
 
 test("startKube() refuses a name that no node can have, by which it would find no pods", async () => {
   await using api = await FakeApiServer.start();
-  await expect(start(api, { nodeName: "Node_1" })).rejects.toThrow(
+  await expect(startAdapter(api, { nodeName: "Node_1" })).rejects.toThrow(
     "the node's name must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got \"Node_1\"",
   );
 });
@@ -35,7 +18,7 @@ test("getPod() and getNad() answer from the caches, without a request", async ()
   const annotations = { "k8s.v1.cni.cncf.io/networks": "net-a", "example.com/other": "x" };
   api.put("pods", podObject("web", { annotations }));
   api.put("network-attachment-definitions", nadObject("net-a"));
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   const requests = api.seen.length;
   expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toEqual({
@@ -55,7 +38,7 @@ test("getPod() and getNad() answer from the caches, without a request", async ()
 
 test("getPodObject() reads the whole pod anew, beside a reading of its metadata, and no other of its name [D-10]", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   api.objects.set("pods/default/web", podObject("web"));
   const identity = { ...web, uid: "uid-of-web" };
@@ -75,7 +58,7 @@ test("getPodObject() reads the whole pod anew, beside a reading of its metadata,
 
 test("the pods' LIST and WATCH ask for metadata of this node's pods only", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   const list = api.seen.find(isList("pods"));
   expect(list?.query.get("fieldSelector")).toBe("spec.nodeName=node-1");
@@ -86,7 +69,7 @@ test("the pods' LIST and WATCH ask for metadata of this node's pods only", async
 
 test("the pods' WATCH asks for single objects, as the server cannot make a list of an event", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
@@ -94,7 +77,7 @@ test("the pods' WATCH asks for single objects, as the server cannot make a list 
 
 test("getPod() reads live what the cache does not have yet", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   api.objects.set("pods/default/web", podObject("web"));
   expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject({
@@ -104,7 +87,7 @@ test("getPod() reads live what the cache does not have yet", async () => {
 
 test("getPod() is sure that a pod is gone when the API server says 404", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   expect(await kube.source.getPod(web, {})).toBeUndefined();
 });
@@ -112,7 +95,7 @@ test("getPod() is sure that a pod is gone when the API server says 404", async (
 test("getPod() takes a pod of the same name with another UID as gone, having asked", async () => {
   await using api = await FakeApiServer.start();
   api.put("pods", podObject("web", { uid: "new" }));
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   expect(await kube.source.getPod({ ...web, uid: "old" }, {})).toBeUndefined();
   expect(api.seen.filter(isGet("web"))).toHaveLength(1);
@@ -121,7 +104,7 @@ test("getPod() takes a pod of the same name with another UID as gone, having ask
 test("getPod() finds the new pod when only the cache still has the old one", async () => {
   await using api = await FakeApiServer.start();
   api.put("pods", podObject("web", { uid: "old" }));
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   api.objects.set("pods/default/web", podObject("web", { uid: "new" }));
   expect(await kube.source.getPod({ ...web, uid: "new" }, {})).toMatchObject({ uid: "new" });
@@ -133,7 +116,7 @@ test.each([
 ])("getPod() tolerates another UID on a static pod: %j", async (annotations) => {
   await using api = await FakeApiServer.start();
   api.put("pods", podObject("web", { uid: "mirror", annotations }));
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   const pod = await kube.source.getPod({ ...web, uid: "of-the-kubelet" }, {});
   expect(pod).toMatchObject({ uid: "mirror", isStatic: true });
@@ -143,14 +126,14 @@ test("getPod() does not take kubernetes.io/config.source=api for a static pod", 
   await using api = await FakeApiServer.start();
   const annotations = { "kubernetes.io/config.source": "api" };
   api.put("pods", podObject("web", { annotations }));
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   expect(await kube.source.getPod({ ...web, uid: "other" }, {})).toBeUndefined();
 });
 
 test("getPod() throws code 11 with advice when the API server does not answer in time", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api, { apiTimeoutMs: 300 });
+  await using kube = await startAdapter(api, { apiTimeoutMs: 300 });
   await kube.whenSynced();
   api.script({ when: isGet("web"), answer: "hang", times: 100 });
   const startedAt = performance.now();
@@ -166,7 +149,7 @@ test("getPod() throws code 11 with advice when the API server does not answer in
 test("getPod() tries again within its deadline when a connection is dead", async () => {
   await using api = await FakeApiServer.start();
   api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
-  await using kube = await start(api, { apiTimeoutMs: 3000 });
+  await using kube = await startAdapter(api, { apiTimeoutMs: 3000 });
   await kube.whenSynced();
   api.script({ when: isGet("web"), answer: "hang" });
   api.script({ when: isGet("web"), answer: "reset" });
@@ -176,7 +159,7 @@ test("getPod() tries again within its deadline when a connection is dead", async
 
 test("getPod() names RBAC and token at once when it is forbidden", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   api.script({ when: isGet("web"), answer: 403, times: 100 });
   await expect(kube.source.getPod(web, {})).rejects.toMatchObject({
@@ -189,7 +172,7 @@ test("getPod() names RBAC and token at once when it is forbidden", async () => {
 test("getPod() ends with the caller's signal, and other callers are not affected", async () => {
   await using api = await FakeApiServer.start();
   api.objects.set("pods/default/web", podObject("web", { node: "x" }));
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   api.script({ when: isGet("web"), answer: 503 });
   const caller = new AbortController();
@@ -202,7 +185,7 @@ test("getPod() ends with the caller's signal, and other callers are not affected
 
 test("getNad() shares one request among simultaneous callers", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   const nads = await Promise.all(
     Array.from({ length: 20 }, () =>
@@ -216,7 +199,7 @@ test("getNad() shares one request among simultaneous callers", async () => {
 test("getNad() finds one that was created a moment ago, or says that there is none without the CRD", async () => {
   await using api = await FakeApiServer.start();
   api.absent.add("network-attachment-definitions");
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toBeUndefined();
   api.absent.clear();
@@ -230,7 +213,7 @@ test("getNad() names what is wrong with a definition that cannot be used", async
   await using api = await FakeApiServer.start();
   const { metadata = {} } = nadObject("net-a");
   api.put("network-attachment-definitions", { metadata, spec: { config: { type: "macvlan" } } });
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   await expect(
     kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
@@ -244,7 +227,7 @@ test("getNad() names what is wrong with a definition that cannot be used", async
 test("getNad() refuses a definition that is too long, which the cache does not keep", async () => {
   await using api = await FakeApiServer.start();
   api.put("network-attachment-definitions", nadObject("net-a", " ".repeat(131_073)));
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   await expect(
     kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
@@ -258,7 +241,7 @@ test("getNad() refuses a definition that is too long, which the cache does not k
 test("notReadyReason() says what is missing until both caches are listed", async () => {
   await using api = await FakeApiServer.start();
   api.script({ when: isList("pods"), answer: 403, times: 25 });
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await vi.waitFor(() =>
     expect(kube.source.notReadyReason()).toMatch(/pods of this node.*HTTP 403/),
   );
@@ -270,7 +253,7 @@ test("notReadyReason() says what is missing until both caches are listed", async
 test("notReadyReason() stays silent while the API server is away later on", async () => {
   await using api = await FakeApiServer.start();
   api.put("pods", podObject("web"));
-  await using kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   api.script({ when: () => true, answer: "reset", times: 1000 });
   api.endWatches("pods", "reset");

@@ -4,11 +4,8 @@ import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import type { JsonObject } from "#lib/json.ts";
-import {
-  ApiEventRecorder,
-  type EventDropReason,
-  type EventRecorderOptions,
-} from "./event-recorder.ts";
+import { ApiEventRecorder, type EventRecorderOptions } from "./event-recorder.ts";
+import type { EventDropReason } from "./metric-labels.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import type { SeenRequest } from "./testing/requests.ts";
 

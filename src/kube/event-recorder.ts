@@ -12,6 +12,7 @@ import {
   eventTime,
   newEventName,
 } from "./event-object.ts";
+import type { EventDropReason } from "./metric-labels.ts";
 
 /** Events about the node itself: its configuration, not a pod. */
 export type NodeEventReason =
@@ -31,9 +32,6 @@ interface Series {
   queued: boolean;
   readonly content: EventContent;
 }
-
-/** Why an event did not reach the API; a label of a metric. */
-export type EventDropReason = "rate" | "queue" | "failed";
 
 /** Options of an {@link ApiEventRecorder}. */
 export interface EventRecorderOptions {

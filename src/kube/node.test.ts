@@ -1,24 +1,11 @@
-import { expect, onTestFinished, test } from "vitest";
-import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { expect, test } from "vitest";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import { type KubeAdapter, startKube } from "./adapter.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { podObject } from "./testing/objects.ts";
+import { startAdapter } from "./testing/start-adapter.ts";
 
 const key = "plexus.dev/not-ready";
 const other = { key: "node.kubernetes.io/unschedulable", effect: "NoSchedule" };
-
-async function start(api: FakeApiServer): Promise<KubeAdapter> {
-  const kube = await startKube({
-    kubeconfig: await api.kubeconfig(),
-    nodeName: "node-1",
-    apiTimeoutMs: 1000,
-    statusWaitMs: 200,
-    logger: new FakeLogger(),
-  });
-  onTestFinished(() => kube.stop(100));
-  return kube;
-}
 
 const answer = (method: string, status: number, body: object) => ({
   when: (request: { method: string; path: string }) =>
@@ -29,7 +16,7 @@ const answer = (method: string, status: number, body: object) => ({
 
 test("removeTaint() replaces the list of taints that it has read, and no other", async () => {
   await using api = await FakeApiServer.start();
-  const kube = await start(api);
+  await using kube = await startAdapter(api);
   const taints = [{ key, effect: "NoSchedule" }, other, { key, effect: "NoExecute" }];
   api.script(answer("GET", 200, { spec: { taints } }));
   api.script(answer("PATCH", 200, {}));
@@ -46,7 +33,7 @@ test.each([{ spec: { taints: [other] } }, { spec: {} }])(
   "removeTaint() writes nothing where there is no such taint: %j",
   async (node) => {
     await using api = await FakeApiServer.start();
-    const kube = await start(api);
+    await using kube = await startAdapter(api);
     api.script(answer("GET", 200, node));
     expect(await kube.removeTaint(key)).toBe(false);
     expect(api.seen.filter(({ method }) => method === "PATCH")).toEqual([]);
@@ -55,7 +42,7 @@ test.each([{ spec: { taints: [other] } }, { spec: {} }])(
 
 test("removeTaint() fails when somebody else has changed the taints, or it may not", async () => {
   await using api = await FakeApiServer.start();
-  const kube = await start(api);
+  await using kube = await startAdapter(api);
   api.script(answer("GET", 200, { spec: { taints: [{ key }] } }));
   api.script(answer("PATCH", 422, { message: "the server rejected our request" }));
   await expect(kube.removeTaint(key)).rejects.toThrow("rejected");
@@ -74,7 +61,7 @@ test("nodePods has the node's pods, and reads what the watch leaves out", async 
   };
   api.put("pods", { ...web, status });
   api.put("pods", podObject("elsewhere", { node: "node-2" }));
-  const kube = await start(api);
+  await using kube = await startAdapter(api);
   await kube.whenSynced();
   const [pod, ...more] = kube.nodePods.list();
   expect([pod?.name, more]).toEqual(["web", []]);

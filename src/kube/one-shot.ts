@@ -1,10 +1,5 @@
-import type {
-  ClusterSource,
-  EventRecorder,
-  Logger,
-  ResourceApi,
-  StatusPublisher,
-} from "#engine/ports.ts";
+import type { ResourceApi } from "#engine/device-ports.ts";
+import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
 import { ApiEventRecorder } from "./event-recorder.ts";

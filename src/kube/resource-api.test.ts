@@ -1,25 +1,14 @@
 import { expect, test } from "vitest";
-import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { type KubeAdapter, startKube } from "./adapter.ts";
+import type { KubeAdapter } from "./adapter.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { isGet, isList } from "./testing/requests.ts";
+import { startAdapter } from "./testing/start-adapter.ts";
 
 const options = { signal: new AbortController().signal };
 const unavailable = { name: "ResourceApiUnavailableError" };
 /** What the real one answers for a group that it does not have. */
 const noGroup = { answer: 404, body: "404 page not found\n" } as const;
-
-async function start(api: FakeApiServer): Promise<KubeAdapter & AsyncDisposable> {
-  const kube = await startKube({
-    kubeconfig: await api.kubeconfig(),
-    nodeName: "node-1",
-    apiTimeoutMs: 500,
-    statusWaitMs: 200,
-    logger: new FakeLogger(),
-  });
-  return { ...kube, [Symbol.asyncDispose]: () => kube.stop(100) };
-}
 
 function slice(name: string, spec: JsonObject): JsonObject {
   return { metadata: { name }, spec: { driver: "nic.example", ...spec } };
@@ -34,7 +23,7 @@ async function listed({ resourceApi }: KubeAdapter): Promise<unknown[]> {
 
 test("getClaim() reads the one claim; nothing is asked before [D-25] [D-29]", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api, { apiTimeoutMs: 500 });
   await kube.whenSynced();
   expect(api.seen.filter(({ path }) => path.includes("resource.k8s.io"))).toEqual([]);
   const claim = { metadata: { namespace: "default", name: "nic" }, status: {} };
@@ -49,7 +38,7 @@ test("getClaim() reads the one claim; nothing is asked before [D-25] [D-29]", as
 
 test("listSlices() has the driver's slices of this node and of several, page by page [D-26]", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api, { apiTimeoutMs: 500 });
   api.pageSize = 1;
   api.put("resourceslices", slice("a", { nodeName: "node-1" }));
   api.put("resourceslices", slice("b", { nodeName: "node-1" }));
@@ -70,7 +59,7 @@ test("listSlices() has the driver's slices of this node and of several, page by 
 
 test("a group that is not there, or forbidden, is told from a claim that is missing [D-29]", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api, { apiTimeoutMs: 500 });
   const ref = { namespace: "default", name: "nic" };
   api.script({ when: isGet("nic"), ...noGroup });
   api.script({ when: isGet("v1"), ...noGroup });
@@ -85,7 +74,7 @@ test("a group that is not there, or forbidden, is told from a claim that is miss
 
 test("an API server that does not answer is code 11, and no lasting state", async () => {
   await using api = await FakeApiServer.start();
-  await using kube = await start(api);
+  await using kube = await startAdapter(api, { apiTimeoutMs: 500 });
   api.script({ when: isList("resourceslices"), answer: "hang", times: 10 });
   await expect(listed(kube)).rejects.toMatchObject({
     code: 11,

@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import { type ResourceApi, ResourceApiUnavailableError } from "#engine/ports.ts";
+import { type ResourceApi, ResourceApiUnavailableError } from "#engine/device-ports.ts";
 import { ApiError } from "#kube/api/api-error.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

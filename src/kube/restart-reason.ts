@@ -1,13 +1,5 @@
 import type { ApiError } from "#kube/api/api-error.ts";
-
-/** Why a watch had to be started again; a label of a metric, so there are few. */
-export type RestartReason =
-  | "expired"
-  | "disconnected"
-  | "throttled"
-  | "refused"
-  | "error"
-  | "absent";
+import type { RestartReason } from "./metric-labels.ts";
 
 /** The reason that an error stands for. "absent" is not among them: only the cache knows which types may be. */
 export function restartReason(error: ApiError): RestartReason {

@@ -5,12 +5,10 @@ import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { apiPaths } from "./cluster-source.ts";
+import type { StatusWriteResult } from "./metric-labels.ts";
 import { metadataOnly } from "./objects.ts";
 
 const hurriedPauseMs = 100;
-
-/** How one attempt to write ended; a label of a metric. */
-export type StatusWriteResult = "written" | "retried" | "gone" | "invalid" | "dropped";
 
 /** Options of an {@link ApiStatusPublisher}. */
 interface StatusPublisherOptions {

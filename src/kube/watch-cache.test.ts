@@ -5,12 +5,13 @@ import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { apiPaths } from "./cluster-source.ts";
+import type { RestartReason } from "./metric-labels.ts";
 import { keyOfObject, podOf } from "./objects.ts";
-import type { RestartReason } from "./restart-reason.ts";
 import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { podObject } from "./testing/objects.ts";
 import { isList, isWatch } from "./testing/requests.ts";
-import { WatchCache, type WatchTimings } from "./watch-cache.ts";
+import { WatchCache } from "./watch-cache.ts";
+import type { WatchTimings } from "./watch-timings.ts";
 
 const quick: Partial<WatchTimings> = {
   backoff: { initialMs: 5, maxMs: 20 },
@@ -24,6 +25,7 @@ async function startCache(
   options: { timings?: Partial<WatchTimings>; mayBeAbsent?: boolean } = {},
 ) {
   const restarts: RestartReason[] = [];
+  const synced: boolean[] = [];
   const logger = new FakeLogger();
   const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   const cache = new WatchCache<string>({
@@ -36,12 +38,14 @@ async function startCache(
     logger,
     timings: { ...quick, ...options.timings },
     ...omitUndefined({ mayBeAbsent: options.mayBeAbsent }),
+    onSynced: (each) => synced.push(each),
     onRestart: (reason) => restarts.push(reason),
   });
   const running = cache.run();
   return {
     cache,
     restarts,
+    synced,
     logger,
     [Symbol.asyncDispose]: async (): Promise<void> => {
       cache.stop();
@@ -53,6 +57,14 @@ async function startCache(
 
 const watches = (api: FakeApiServer) => api.seen.filter(isWatch("pods"));
 const lists = (api: FakeApiServer) => api.seen.filter(isList("pods"));
+
+test("WatchCache says that nothing is listed yet, before it has an answer, and then once that it is", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await startCache(api);
+  expect(started.synced).toEqual([false]);
+  await started.cache.whenSynced();
+  expect(started.synced).toEqual([false, true]);
+});
 
 test("WatchCache lists, then follows the watch, for objects of its selector only", async () => {
   await using api = await FakeApiServer.start();

@@ -1,30 +1,13 @@
 import { CniError } from "#cni/error.ts";
 import type { Logger } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
-import {
-  ListWatch,
-  type ListWatchTarget,
-  type ListWatchTimings,
-  parseWatchEvent,
-} from "#kube/api/list-watch.ts";
-import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
+import { ListWatch, type ListWatchTarget, parseWatchEvent } from "#kube/api/list-watch.ts";
+import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
-import { type RestartReason, restartReason } from "./restart-reason.ts";
-
-/** Times of a {@link WatchCache}; the defaults are for production. */
-export interface WatchTimings extends ListWatchTimings {
-  readonly backoff: BackoffOptions;
-  /** How often an absent resource type (a CRD not yet applied) is looked for. */
-  readonly absentMs: number;
-}
-
-const defaultWatchTimings: WatchTimings = {
-  backoff: { initialMs: 500, maxMs: 30_000 },
-  requestTimeoutMs: 30_000,
-  idleMs: 90_000,
-  watchSeconds: 300,
-  absentMs: 15_000,
-};
+import type { RestartReason } from "./metric-labels.ts";
+import { restartReason } from "./restart-reason.ts";
+import { isVersionUnusable, WatchPosition } from "./watch-position.ts";
+import { defaultWatchTimings, type WatchTimings } from "./watch-timings.ts";
 
 /** Which resource type is kept, and how. */
 interface WatchCacheOptions<T> extends ListWatchTarget {
@@ -38,6 +21,7 @@ interface WatchCacheOptions<T> extends ListWatchTarget {
   readonly mayBeAbsent?: boolean;
   readonly logger: Logger;
   readonly timings?: Partial<WatchTimings>;
+  /** Called with false at once, so that an alert can see a cache that is never listed, and with true after the LIST. */
   readonly onSynced?: (synced: boolean) => void;
   readonly onRestart?: (reason: RestartReason) => void;
 }
@@ -52,13 +36,10 @@ export class WatchCache<T> {
   readonly #timings: WatchTimings;
   readonly #requests: ListWatch;
   readonly #backoff: Backoff;
+  readonly #position = new WatchPosition();
   readonly #stop = new AbortController();
   readonly #firstSync = Promise.withResolvers<void>();
   #objects = new Map<string, T>();
-  /** Where the next watch starts; undefined = a LIST first. */
-  #version: string | undefined;
-  /** What the next LIST must be no older than. "0" lets the server answer from its own cache. */
-  #listVersion = "0";
   #synced = false;
   #failure: ApiError | undefined;
   /** Versions that had expired, one after the other without an event between. */
@@ -69,6 +50,7 @@ export class WatchCache<T> {
     this.#timings = { ...defaultWatchTimings, ...options.timings };
     this.#requests = new ListWatch(options, this.#timings);
     this.#backoff = new Backoff(this.#timings.backoff);
+    options.onSynced?.(false);
   }
 
   get(key: string): T | undefined {
@@ -104,7 +86,7 @@ export class WatchCache<T> {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
-        if (this.#version === undefined) await this.#list();
+        if (this.#position.watchFrom === undefined) await this.#list();
         await this.#watch();
       } catch (error) {
         if (signal.aborted) return;
@@ -125,15 +107,15 @@ export class WatchCache<T> {
     let version = "";
     let next: string | undefined;
     do {
-      const from = next === undefined ? { resourceVersion: this.#listVersion } : { continue: next };
+      const from =
+        next === undefined ? { resourceVersion: this.#position.listFrom } : { continue: next };
       const page = await this.#requests.list(from, this.#stop.signal);
       for (const item of page.items) this.#put(objects, item);
       next = page.next;
       version = page.version;
     } while (next !== undefined);
     this.#objects = objects;
-    this.#version = version;
-    this.#listVersion = version;
+    this.#position.reached(version);
     this.#setSynced();
     this.#options.logger.info(
       { resource: this.#options.resource, objects: objects.size },
@@ -144,7 +126,7 @@ export class WatchCache<T> {
   async #watch(): Promise<void> {
     const startedAt = performance.now();
     let events = 0;
-    const lines = this.#requests.watch(this.#version, this.#stop.signal);
+    const lines = this.#requests.watch(this.#position.watchFrom, this.#stop.signal);
     for await (const line of lines) {
       this.#apply(line);
       events += 1;
@@ -168,9 +150,7 @@ export class WatchCache<T> {
     const { type, object, version } = parseWatchEvent(line, this.#options.resource);
     if (type === "ADDED" || type === "MODIFIED") this.#put(this.#objects, object);
     else if (type === "DELETED") this.#remove(object);
-    if (version === undefined) return;
-    this.#version = version;
-    this.#listVersion = version;
+    if (version !== undefined) this.#position.reached(version);
   }
 
   #put(objects: Map<string, T>, object: unknown): void {
@@ -213,13 +193,9 @@ export class WatchCache<T> {
     const absent = error.status === 404 && this.#options.mayBeAbsent === true;
     const reason = absent ? "absent" : restartReason(error);
     this.#options.onRestart?.(reason);
-    // 410: that version is no longer kept. 504 with a LIST: the server's cache is behind that version.
-    const versionUnusable = error.status === 410 || error.reason === "Expired";
-    if (versionUnusable || error.status === 404) {
-      if (this.#version === undefined) this.#listVersion = "";
-      this.#version = undefined;
-    } else if (error.status === 504 && this.#version === undefined) this.#listVersion = "";
+    this.#position.refused(error);
     if (absent) return this.#becomeAbsent();
+    const versionUnusable = isVersionUnusable(error);
     this.#failure = versionUnusable ? this.#failure : error;
     this.#expiries = versionUnusable ? this.#expiries + 1 : 0;
     // An expired version says nothing against the server: the LIST follows soon, but not in a loop.
@@ -233,7 +209,7 @@ export class WatchCache<T> {
   /** The resource type does not exist: there are none of it, which is a state like any other. */
   #becomeAbsent(): number {
     this.#objects = new Map();
-    this.#listVersion = "0";
+    this.#position.restart();
     if (!this.#synced) {
       this.#options.logger.warn(
         { resource: this.#options.resource },

@@ -8,6 +8,17 @@ test("LruMap makes a value once for as long as its key is used", () => {
   expect([use("a"), use("b"), use("a"), use("c"), use("a"), use("b")]).toEqual([1, 2, 1, 3, 1, 4]);
 });
 
+test("LruMap forgets what was set or made least recently, not what was looked at", () => {
+  const map = new LruMap<number>(2);
+  map.set("a", 1);
+  map.set("b", 2);
+  expect(map.peek("a")).toBe(1);
+  map.set("c", 3);
+  expect([map.peek("a"), map.peek("b"), map.peek("c")]).toEqual([undefined, 2, 3]);
+  map.delete("b");
+  expect([map.peek("b"), map.size]).toEqual([undefined, 1]);
+});
+
 test("LruMap never has more entries than its maximum", () => {
   const map = new LruMap<undefined>(100);
   for (let i = 0; i < 10_000; i++) map.getOrMake(`key-${i}`, () => undefined);

@@ -15,12 +15,25 @@ export class LruMap<V> {
 
   /** The value of a key, which counts as used; made by `make` when there is none. */
   getOrMake(key: string, make: () => V): V {
-    const known = this.#entries.has(key);
-    const value = known ? (this.#entries.get(key) as V) : make();
+    const value = this.#entries.has(key) ? (this.#entries.get(key) as V) : make();
+    this.set(key, value);
+    return value;
+  }
+
+  /** The value of a key, if there is one; it does not count as used. */
+  peek(key: string): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  /** Sets the value of a key, which counts as used. */
+  set(key: string, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
     if (this.#entries.size > this.#max) this.#forgetOldest();
-    return value;
+  }
+
+  delete(key: string): void {
+    this.#entries.delete(key);
   }
 
   #forgetOldest(): void {

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { encodeFrame, FrameType } from "#protocol/frame.ts";
 import { encodeExec } from "#protocol/messages.ts";
 import { FileRecordStore } from "./file-store.ts";
+import { attachment, key, sandbox } from "./testing/sample-record.ts";
 
 let dir: string;
 
@@ -18,23 +19,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true });
 });
 
-const key = { containerId: "c1", ifName: "eth0" };
-const attachment = {
-  displayName: "default/a",
-  isDefault: true,
-  ifName: "eth0",
-  conf: { name: "n", plugins: [{ type: "ptp" }] },
-  cniArgs: [["IgnoreUnknown", "1"]] as const,
-  capabilityArgs: {},
-  searchPath: ["/opt/cni/bin"],
-};
 const result = { cniVersion: "1.0.0" };
-const sandbox = {
-  ...key,
-  netns: "/run/netns/x",
-  cniVersion: "1.0.0",
-  createdAt: "2026-01-01T00:00:00Z",
-};
 const record = {
   ...sandbox,
   bootId: "b1",

@@ -3,25 +3,10 @@ import type { AttachmentRecord } from "#engine/record.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
 import { encodePlan } from "#protocol/plan.ts";
 import { formatRecord, parsePlan, parseRecord } from "./record-file.ts";
+import { attachment, key, sandbox } from "./testing/sample-record.ts";
 
-const key = { containerId: "c1", ifName: "eth0" };
 const where = { path: "/state/c1@eth0.record", key };
 
-const attachment = {
-  displayName: "default/a",
-  isDefault: true,
-  ifName: "eth0",
-  conf: { name: "n", plugins: [{ type: "ptp" }] },
-  cniArgs: [["IgnoreUnknown", "1"]] as const,
-  capabilityArgs: {},
-  searchPath: ["/opt/cni/bin"],
-};
-const sandbox = {
-  ...key,
-  netns: "/run/netns/x",
-  cniVersion: "1.0.0",
-  createdAt: "2026-01-01T00:00:00Z",
-};
 const plan: TeardownPlan = { bootId: "b1", attempted: 2, steps: [] };
 
 /** A file with a record of any schema. */

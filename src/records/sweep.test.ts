@@ -33,6 +33,14 @@ test("what a crash left half-written is removed, but not what is being written",
   expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp"]);
 });
 
+test("what was written before the clock was set back is removed as if it were as old as that", async () => {
+  const hours = -8 * 60 * minuteMs;
+  await put(hours, ".c9@eth0.record.0a1b.tmp", "c1@eth0.detached", "c7.lock");
+  await put(0, ".c8@eth0.record.ff.tmp", "c2@eth0.detached");
+  await sweepStateDirectory(dir);
+  expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp", "c2@eth0.detached"]);
+});
+
 test("records, plans, their updates, what was put aside and foreign files stay, however old", async () => {
   const kept = [
     ".gc.lock",

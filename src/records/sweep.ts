@@ -1,5 +1,6 @@
 import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { elapsedMs } from "#lib/elapsed.ts";
 import { parseStateFileName, type StateFile } from "#lib/files/state-files.ts";
 import { makeEmpty, removeIfPresent } from "./state-file.ts";
 
@@ -58,7 +59,7 @@ async function found(dir: string, name: string): Promise<FoundFile | undefined> 
   const status = file === undefined ? undefined : await lstat(path).catch(() => undefined);
   if (file === undefined || status === undefined) return undefined;
   const { mtimeMs, ino, size } = status;
-  return { path, file, ageMs: Date.now() - mtimeMs, inode: ino, isEmpty: size === 0 };
+  return { path, file, ageMs: elapsedMs(mtimeMs), inode: ino, isEmpty: size === 0 };
 }
 
 function oldTombstones(tombstones: readonly FoundFile[], max: number): FoundFile[] {

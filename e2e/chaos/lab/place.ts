@@ -17,11 +17,15 @@ export interface Place {
   readonly movedDir: string;
 }
 
+/*
+ * The disk has few inodes, as it is filled up in many runs; but more than a worker can need for the tombstones
+ * of all its runs, which are kept for longer than the runs last.
+ */
 const setUp = `
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/netns /run/cni /run/chaos/disk /var/lib/cni
 mount -t tmpfs tmpfs /var/lib/cni
-mount -t tmpfs -o size=4m,nr_inodes=128,mode=700 tmpfs /run/chaos/disk
+mount -t tmpfs -o size=4m,nr_inodes=1024,mode=700 tmpfs /run/chaos/disk
 ip link set lo up
 ip link add up0 type veth peer name up0-peer
 ip link set up0 up

@@ -24,6 +24,15 @@ interface ClusterParts {
   readonly reaper: Reaper;
 }
 
+interface PodList {
+  /** A kubelet that knows of no pod gives null. */
+  readonly items: readonly { readonly metadata: { readonly uid: string } }[] | null;
+}
+
+function uidsOf({ items }: PodList): string[] {
+  return (items ?? []).map(({ metadata }) => metadata.uid);
+}
+
 /** A Kubernetes cluster of one node, in namespaces, directories and control groups of its own. */
 export class Cluster {
   /** Everything that the cluster keeps on disk. Goes with the cluster. */
@@ -49,15 +58,18 @@ export class Cluster {
   /** The command that runs kubectl as the administrator. Files are looked for on this machine, as usual. */
   kubectlCommand(...args: string[]): Command {
     const kubectl = join(this.tools.kubernetes, "kubectl");
-    const { pid } = this.controlPlane.host;
-    return [
-      "nsenter",
-      `--target=${pid}`,
-      "-n",
-      kubectl,
-      `--kubeconfig=${this.kubeconfig}`,
-      ...args,
-    ];
+    return [...this.#whereServerIs, kubectl, `--kubeconfig=${this.kubeconfig}`, ...args];
+  }
+
+  /** The command that runs a program whose `kubectl` is the administrator's; kubectl finds its plugins in the PATH. */
+  administratorCommand(...command: Command): Command {
+    const path = `PATH=${this.tools.kubernetes}:${process.env.PATH}`;
+    return [...this.#whereServerIs, "env", path, `KUBECONFIG=${this.kubeconfig}`, ...command];
+  }
+
+  /** Only the network is that of the control plane's host; files are this machine's. */
+  get #whereServerIs(): Command {
+    return ["nsenter", `--target=${this.controlPlane.host.pid}`, "-n"];
   }
 
   /** Runs kubectl as the administrator and returns its standard output. Throws if it fails. */
@@ -100,6 +112,27 @@ export class Cluster {
     await waitUntil(
       `node ${name} is ready`,
       async () => (await this.kubectl(...read)) === `${bootId} True`,
+      { intervalMs: 200 },
+    );
+  }
+
+  /**
+   * Restarts the kubelet, and waits until the API server has given it its pods again: until then it answers exec and
+   * logs with "not found", and has not looked at any of them.
+   */
+  async restartKubelet(): Promise<void> {
+    const { name } = this.node;
+    await this.node.stopKubelet();
+    await this.node.startKubelet();
+    const here = ["pods", "--all-namespaces", `--field-selector=spec.nodeName=${name}`];
+    const bound = uidsOf(await this.get<PodList>(...here));
+    const ask = ["get", "--raw", `/api/v1/nodes/${name}/proxy/pods`];
+    await waitUntil(
+      "the kubelet knows its pods again",
+      async () => {
+        const known = uidsOf(JSON.parse(await this.kubectl(...ask)) as PodList);
+        return bound.every((uid) => known.includes(uid));
+      },
       { intervalMs: 200 },
     );
   }

@@ -71,6 +71,11 @@ export class ClusterNode {
     return join(this.root, "opt/cni/bin");
   }
 
+  /** Where the container runtime listens, on the node. */
+  get runtimeSocket(): string {
+    return this.#options.runtime.socket;
+  }
+
   /** Names the current boot, or the last one while the node is down. */
   get bootId(): string {
     return this.#bootId;

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import {
+  archivesOf,
+  downloadWithDependencies,
+  releaseName,
+  versionedPackage,
+  writeAptConfig,
+} from "./apt.ts";
 import { cachedDirectory } from "./cache.ts";
 import { type Command, run } from "./run.ts";
 
@@ -13,6 +20,13 @@ interface DebianPackages {
   readonly fromUnstable: readonly string[];
   /** Packages of the machine's own release. */
   readonly fromRelease: readonly string[];
+  /**
+   * Packages of the release's backports, or of the release where they have none, with all that they depend on and
+   * the machine lacks.
+   */
+  readonly fromBackports?: readonly string[];
+  /** Metapackages of the release's backports: of each the one package of a version that it names, without the rest. */
+  readonly versionedFromBackports?: readonly string[];
   /** Proof that the unpacked programs run on this machine's C library; paths below the directory. */
   readonly trials: readonly Command[];
 }
@@ -55,83 +69,39 @@ export function debianRoot(): Promise<string> {
 
 /** Returns the root that the packages are unpacked below; none is installed on the machine. */
 export function unpackedPackages(packages: DebianPackages): Promise<string> {
-  const { name, fromUnstable, fromRelease } = packages;
-  return cachedDirectory(name, [...fromUnstable, "release:", ...fromRelease], (root) =>
-    unpackAll(root, packages),
-  );
+  const { name, fromUnstable, fromRelease, fromBackports, versionedFromBackports } = packages;
+  const backports = [...(fromBackports ?? []), ...(versionedFromBackports ?? [])];
+  const inputs = [...fromUnstable, "release:", ...fromRelease, ...backports];
+  return cachedDirectory(name, inputs, (root) => unpackAll(root, packages));
 }
 
 async function unpackAll(root: string, packages: DebianPackages): Promise<void> {
   const apt = join(root, "apt");
   const release = await releaseName();
-  const suites = packages.fromUnstable.length === 0 ? [release] : ["sid", release];
-  const env = { APT_CONFIG: await writeAptConfig(apt, suites) };
+  const { fromBackports = [], versionedFromBackports = [] } = packages;
+  const suites = [
+    ...(packages.fromUnstable.length === 0 ? [] : ["sid"]),
+    ...(fromBackports.length + versionedFromBackports.length === 0 ? [] : [`${release}-backports`]),
+    release,
+  ];
+  const env = await writeAptConfig(apt, suites);
   await run(["apt-get", "update"], { env });
   const wanted = [
     ...packages.fromUnstable.map((name) => `${name}/sid`),
     ...packages.fromRelease.map((name) => `${name}/${release}`),
+    ...(await Promise.all(versionedFromBackports.map((name) => versionedPackage(name, env)))),
   ];
-  await run(["apt-get", "download", ...wanted], { env, cwd: apt });
-  for (const name of await readdir(apt)) {
-    if (name.endsWith(".deb")) {
-      await run(["dpkg-deb", "--extract", join(apt, name), root]);
+  if (wanted.length > 0) await run(["apt-get", "download", ...wanted], { env, cwd: apt });
+  if (fromBackports.length > 0) await downloadWithDependencies(fromBackports, env);
+  for (const directory of [apt, archivesOf(apt)]) {
+    for (const name of await readdir(directory)) {
+      if (name.endsWith(".deb")) {
+        await run(["dpkg-deb", "--extract", join(directory, name), root]);
+      }
     }
   }
   for (const [file, ...args] of packages.trials) {
     await run([join(root, file), ...args]);
   }
   await rm(apt, { recursive: true });
-}
-
-/** Writes an apt configuration with sources and lists of its own, so that the machine's stay as they are. */
-async function writeAptConfig(directory: string, suites: readonly string[]): Promise<string> {
-  await mkdir(join(directory, "lists", "partial"), { recursive: true });
-  await mkdir(join(directory, "cache", "archives", "partial"), { recursive: true });
-  const sources = join(directory, "debian.sources");
-  await writeFile(
-    sources,
-    [
-      "Types: deb",
-      `URIs: ${await mirror()}`,
-      `Suites: ${suites.join(" ")}`,
-      "Components: main",
-      "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg",
-      "",
-    ].join("\n"),
-  );
-  const config = join(directory, "apt.conf");
-  const settings = {
-    "Dir::Etc::sourcelist": sources,
-    "Dir::Etc::sourceparts": "-",
-    "Dir::State::lists": join(directory, "lists"),
-    "Dir::Cache": join(directory, "cache"),
-    "Acquire::Languages": "none",
-    "Acquire::Retries": "3",
-    // Everything here is below a directory that only root may enter.
-    "APT::Sandbox::User": "root",
-  };
-  const lines = Object.entries(settings).map(([key, value]) => `${key} "${value}";\n`);
-  await writeFile(config, lines.join(""));
-  return config;
-}
-
-/** The mirror that this machine's own apt takes its release from. */
-async function mirror(): Promise<string> {
-  const format = "$(CODENAME) $(REPO_URI)";
-  const listed = await run(["apt-get", "indextargets", "--format", format, "Created-By: Packages"]);
-  const release = await releaseName();
-  const line = listed.split("\n").find((entry) => entry.startsWith(`${release} `));
-  if (line === undefined) {
-    throw new Error(`cannot find the mirror of Debian ${release} among apt's sources`);
-  }
-  return line.slice(release.length + 1);
-}
-
-async function releaseName(): Promise<string> {
-  const text = await readFile("/etc/os-release", "utf8");
-  const name = /^VERSION_CODENAME=(\w+)$/m.exec(text)?.[1];
-  if (name === undefined) {
-    throw new Error("cannot find VERSION_CODENAME in /etc/os-release: not a Debian release");
-  }
-  return name;
 }

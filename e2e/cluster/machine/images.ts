@@ -18,6 +18,8 @@ export interface ImageOptions {
   readonly env?: readonly string[];
   /** UID or UID:GID. @default root */
   readonly user?: string;
+  /** What its containers are stopped with. @default SIGTERM */
+  readonly stopSignal?: NodeJS.Signals;
   /** The file to write: an archive as `docker save` makes it. */
   readonly archive: string;
 }
@@ -70,6 +72,7 @@ function imageConfig(options: ImageOptions, layerDigest: string): object {
       ...(options.entrypoint !== undefined && { Entrypoint: options.entrypoint }),
       ...(options.command !== undefined && { Cmd: options.command }),
       ...(options.user !== undefined && { User: options.user }),
+      ...(options.stopSignal !== undefined && { StopSignal: options.stopSignal }),
     },
     rootfs: { type: "layers", diff_ids: [`sha256:${layerDigest}`] },
     history: [{ created_by: "plexus e2e" }],
@@ -110,6 +113,8 @@ export async function writeBusyboxImage(busybox: string, directory: string): Pro
       reference: busyboxImage,
       root,
       command: ["sh"],
+      // The first process of a container ignores SIGTERM unless it handles it, and each pod would take its grace period.
+      stopSignal: "SIGKILL",
       archive: join(directory, "busybox.tar"),
     });
   });

@@ -3,17 +3,10 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { DraDriver } from "./dra-driver.ts";
-import {
-  addLinks,
-  addressesOf,
-  linkNetwork,
-  ownCluster,
-  recordOf,
-  removeLinks,
-} from "./link-devices.ts";
+import { addLinks, addressesOf, linkNetwork, recordOf, removeLinks } from "./link-devices.ts";
 import { home, networkStatus } from "./objects.ts";
 import type { Scene } from "./scene.ts";
-import { isGiven, ownOnly } from "./target.ts";
+import { isGiven, ownCluster, ownOnly } from "./target.ts";
 
 const driver = "link.plexus.example";
 const resourceName = "plexus.example/claimed";

@@ -5,6 +5,7 @@ import type { Server, ServerWritableStream, ServiceDefinition } from "@grpc/grpc
 import { integer, message, parts, text, texts } from "#grpc/message.ts";
 import { openUnaryClient } from "#grpc/open-client.ts";
 import { unaryMethod } from "#grpc/unary-method.ts";
+import { waitUntil } from "../../support/wait.ts";
 import { type Done, serveUnix, unary } from "./unix-server.ts";
 
 /* The kubelet's device plugin API, v1beta1 (k8s.io/kubelet, pkg/apis/deviceplugin/v1beta1/api.proto). */
@@ -20,10 +21,21 @@ const register = unaryMethod("/v1beta1.Registration/Register", {
   response: empty,
 });
 
+/** Of the kubelet's pod-resources API, v1: the devices that it can give to pods. */
+const allocatable = unaryMethod("/v1.PodResourcesLister/GetAllocatableResources", {
+  request: empty,
+  response: message({
+    devices: parts(1, message({ resourceName: text(1), deviceIds: texts(2) })),
+  }),
+});
+
+const limits = { maxResponseBytes: 10_000 };
+const timeoutMs = 10_000;
+
 /** What the test's plugin offers. */
 export interface DevicePluginOptions {
-  /** The kubelet's device-plugins directory, as this process sees it. */
-  readonly directory: string;
+  /** The kubelet's directory, as this process sees it. */
+  readonly kubeletDir: string;
   readonly resourceName: string;
   readonly ids: readonly string[];
 }
@@ -39,17 +51,30 @@ export class DevicePlugin implements Disposable {
     this.#socket = `${given.resourceName.replace("/", "-")}.sock`;
   }
 
-  /** Serves and registers; to be called again when the kubelet was started again, which removes the socket. */
+  /**
+   * Serves, registers, and waits until the kubelet has the devices. To be called again when the kubelet was started
+   * again: it removes the socket, and refuses pods that request a resource of which it knows the name only.
+   */
   async start(): Promise<void> {
     this[Symbol.dispose]();
-    const { directory, resourceName } = this.#options;
+    const { kubeletDir, resourceName } = this.#options;
+    const directory = join(kubeletDir, "device-plugins");
     const path = join(directory, this.#socket);
     this.#server = await serveUnix(path, service, this.#handlers());
-    using kubelet = await openUnaryClient(join(directory, "kubelet.sock"), {
-      maxResponseBytes: 1000,
-    });
+    using kubelet = await openUnaryClient(join(directory, "kubelet.sock"), limits);
     const request = { version: "v1beta1", endpoint: this.#socket, resourceName };
-    await kubelet.call(register, request, { timeoutMs: 10_000 });
+    await kubelet.call(register, request, { timeoutMs });
+    await this.#waitForKubelet();
+  }
+
+  async #waitForKubelet(): Promise<void> {
+    const { kubeletDir, resourceName, ids } = this.#options;
+    using resources = await openUnaryClient(join(kubeletDir, "pod-resources/kubelet.sock"), limits);
+    await waitUntil(`the kubelet has the devices of ${resourceName}`, async () => {
+      const { devices } = await resources.call(allocatable, {}, { timeoutMs });
+      const own = devices.filter((each) => each.resourceName === resourceName);
+      return own.flatMap(({ deviceIds }) => deviceIds).length === ids.length;
+    });
   }
 
   [Symbol.dispose](): void {

@@ -2,27 +2,23 @@
 
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import { DevicePlugin } from "./device-plugin.ts";
-import {
-  addLinks,
-  addressesOf,
-  linkNetwork,
-  ownCluster,
-  recordOf,
-  removeLinks,
-} from "./link-devices.ts";
+import { addLinks, addressesOf, linkNetwork, recordOf, removeLinks } from "./link-devices.ts";
 import { home, networkStatus } from "./objects.ts";
 import { plexusctl, waitForPlexus } from "./plexus.ts";
 import type { PodOptions, Scene } from "./scene.ts";
-import { isGiven, ownOnly } from "./target.ts";
+import { isGiven, ownCluster, ownOnly } from "./target.ts";
 
 const inSystem = ["--namespace=kube-system"];
 const resourceName = "plexus.example/link";
 const links = ["dev-a", "dev-b", "dev-c"];
+
+/** The overlay, in which other runtimes than containerd have another socket. */
+const sandboxes = join(repositoryRoot, "deploy/overlays/sandboxes");
 
 /** Two devices in the pod's one container. */
 const twoDevices: PodOptions = {
@@ -46,7 +42,7 @@ export function deviceScenarios(scene: () => Scene): void {
       for (const name of ["link-one", "link-two"])
         await scene().target.apply(linkNetwork(name, resourceName));
       devicePlugin = new DevicePlugin({
-        directory: join(node.root, "var/lib/kubelet/device-plugins"),
+        kubeletDir: join(node.root, "var/lib/kubelet"),
         resourceName,
         ids: links,
       });
@@ -62,7 +58,6 @@ export function deviceScenarios(scene: () => Scene): void {
     });
 
     test("are moved into the pod, one for each network in order, and back after a restart of the kubelet [D-3] [D-7] [D-11]", async () => {
-      const { node } = ownCluster(scene());
       const addresses = await addressesOf(scene(), links);
       const pod = await scene().startPod("devices", twoDevices);
       const shown = await plexusctl(scene().target, "devices", `${home}/devices`);
@@ -88,8 +83,7 @@ export function deviceScenarios(scene: () => Scene): void {
         addresses[ids[1] ?? ""],
       );
       expect(Object.keys(await addressesOf(scene(), links))).not.toContain(ids[0]);
-      await node.stopKubelet();
-      await node.startKubelet();
+      await ownCluster(scene()).restartKubelet();
       await offerDevices(scene(), devicePlugin);
       await scene().deletePods("devices");
       expect(await addressesOf(scene(), links)).toEqual(addresses);
@@ -105,28 +99,27 @@ export function deviceScenarios(scene: () => Scene): void {
     test("are found in the kubelet's checkpoint where its socket is missing [D-13] [D-14]", async () => {
       const { node } = ownCluster(scene());
       await mountCheckpoint(scene());
-      const socket = join(node.root, "var/lib/kubelet/pod-resources/kubelet.sock");
-      await rename(socket, `${socket}.away`);
-      try {
-        await scene().startPod("by-checkpoint", twoDevices);
-        const { attachments } = await recordOf(scene(), "by-checkpoint");
-        const sources = attachments.flatMap(({ device }) => device?.source ?? []);
-        expect(sources).toEqual(Array(2).fill("the kubelet's device checkpoint"));
-        await scene().deletePods("by-checkpoint");
-      } finally {
-        await rename(`${socket}.away`, socket);
+      onTestFinished(async () => {
         // To apply the manifest again would leave what it does not know.
         await scene().target.kubectl(...inSystem, "rollout", "undo", "daemonset/plexus");
         await waitForPlexus(scene().target);
-      }
+      });
+      const socket = join(node.root, "var/lib/kubelet/pod-resources/kubelet.sock");
+      await rename(socket, `${socket}.away`);
+      onTestFinished(async () => rename(`${socket}.away`, socket));
+      await scene().startPod("by-checkpoint", twoDevices);
+      const { attachments } = await recordOf(scene(), "by-checkpoint");
+      const sources = attachments.flatMap(({ device }) => device?.source ?? []);
+      expect(sources).toEqual(Array(2).fill("the kubelet's device checkpoint"));
     });
   });
 
   test("the container runtime's list of sandboxes is kept for plexusd", async (context) => {
     if (isGiven) context.skip(ownOnly);
     const { target } = scene();
-    const overlay = ["--kustomize", join(repositoryRoot, "deploy/overlays/sandboxes")];
-    await target.kubectl("apply", ...overlay);
+    const { runtimeSocket } = ownCluster(scene()).node;
+    const overlay = await target.kubectl("kustomize", sandboxes);
+    await target.apply(overlay.replaceAll("/run/containerd/containerd.sock", runtimeSocket));
     try {
       await scene().startPod("listed", { networks: "red" });
       const { containerId } = await recordOf(scene(), "listed");
@@ -135,13 +128,13 @@ export function deviceScenarios(scene: () => Scene): void {
         (await listed().catch(() => "")).includes(containerId);
       await waitUntil("the sandbox is listed", isListed, { timeoutMs: 60_000, intervalMs: 500 });
     } finally {
-      await target.kubectl("delete", ...overlay);
+      await target.kubectl("delete", "--kustomize", sandboxes);
       await target.inNode(["rm", "-f", "/run/plexus/sandboxes.json"]);
     }
   });
 }
 
-/** Registers the plugin and waits until the scheduler knows its devices. */
+/** Has the kubelet know the plugin's devices, and waits until the scheduler does. */
 async function offerDevices(scene: Scene, plugin: DevicePlugin | undefined): Promise<void> {
   await plugin?.start();
   const path = `--output=jsonpath={.status.allocatable.${resourceName.replaceAll(".", "\\.")}}`;

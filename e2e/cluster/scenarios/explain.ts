@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
+import { waitUntil } from "../../support/wait.ts";
 import { type RunResult, tryRun } from "../machine/run.ts";
 import { home } from "./objects.ts";
 import type { Scene } from "./scene.ts";
@@ -21,6 +22,7 @@ export function explainScenarios(scene: () => Scene): void {
       expect(text.stdout.split("\n")[0]).toContain(
         `there is no NetworkAttachmentDefinition ${home}/nowhere, which the pod asks for): create the definition`,
       );
+      expect(text.stdout).toMatch(/^LAST EVENT +REASON +MESSAGE\n.* NoNetworkFound /ms);
       const json = await kubectlPlexus(scene().target, ["explain", "-o", "json", `${home}/lost`]);
       expect(JSON.parse(json.stdout).advice.finding).toBe("missing-definition");
     });
@@ -35,6 +37,30 @@ export function explainScenarios(scene: () => Scene): void {
         new RegExp(`^All networks are attached: eth0=\\S+, net1=${home}/red\\.$`),
       );
       expect(exitCode).toBe(0);
+    });
+
+    test("explains a node whose runtime calls another configuration, and a pod from that time", async () => {
+      const { target } = scene();
+      const waitForFinding = (pod: string, finding: string): Promise<true> =>
+        waitUntil(`explain finds ${finding}`, async () => {
+          const json = await kubectlPlexus(target, ["explain", "-o", "json", `${home}/${pod}`]);
+          return JSON.parse(json.stdout).advice.finding === finding;
+        });
+      const [dir, first] = ["/etc/cni/net.d", "00-first.conflist"];
+      const copy = `cd ${dir} && cp $(ls | grep -v plexus | head -n 1) ${first}`;
+      await target.inNode(["sh", "-c", copy]);
+      try {
+        await waitUntil("plexusd sees it", async () =>
+          (await kubectlPlexus(target, ["doctor"])).stdout.includes("shadowed"),
+        );
+        await scene().startPod("overlooked", { networks: "red" });
+        await waitForFinding("overlooked", "node-shadowed");
+      } finally {
+        await target.inNode(["rm", `${dir}/${first}`]);
+      }
+      await waitForFinding("overlooked", "older-than-plexus");
+      await scene().startPod("of-the-host", { networks: "red", spec: { hostNetwork: true } });
+      await waitForFinding("of-the-host", "host-network");
     });
 
     test("examines the node", async () => {

@@ -13,6 +13,7 @@ import {
   waitForPlexus,
 } from "./plexus.ts";
 import { defaultPlexusImage } from "./plexus-image.ts";
+import { primaryDirScenarios } from "./primary-dir.ts";
 import type { Scene } from "./scene.ts";
 import { ask, type Request } from "./security.ts";
 import { isGiven, ownOnly, type Target } from "./target.ts";
@@ -31,7 +32,9 @@ export function freshNodeScenarios(scene: () => Scene): void {
       }
     });
 
-    test("a pod that started before Plexus is told of", { timeout }, async () => {
+    test("tells of a pod that started before Plexus, by an event and a count", {
+      timeout,
+    }, async () => {
       const { target } = scene();
       await parkPlexus(target);
       onTestFinished(async () => unparkPlexus(target));
@@ -54,7 +57,9 @@ export function freshNodeScenarios(scene: () => Scene): void {
       await scene().remember();
     });
 
-    test("the start-up taint goes when the node is served, and nothing else of it [S-208] [S-209]", {
+    primaryDirScenarios(scene);
+
+    test("loses its start-up taint when it is served, and plexusd may change nothing else of it [S-208] [S-209]", {
       timeout,
     }, async () => {
       const { target } = scene();

@@ -4,11 +4,10 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { nad } from "../../support/manifests.ts";
-import type { Cluster } from "../kubernetes/cluster.ts";
 import { home } from "./objects.ts";
 import { plexusctl } from "./plexus.ts";
 import type { Scene } from "./scene.ts";
-import { ownOnly } from "./target.ts";
+import { ownCluster } from "./target.ts";
 
 /**
  * host-device takes PCI addresses for devices, or the name of a link that is in its configuration: this
@@ -62,10 +61,4 @@ export async function recordOf({ target }: Scene, name: string): Promise<Attachm
   const found = records.find(({ pod }) => pod?.name === name);
   if (found === undefined) throw new Error(`there is no record of pod ${name}`);
   return found;
-}
-
-/** The cluster that the tests have started themselves. */
-export function ownCluster({ target }: Scene): Cluster {
-  if (target.own === undefined) throw new Error(ownOnly);
-  return target.own;
 }

@@ -26,8 +26,8 @@ export const networks = {
   late: bridge("late", 165),
 } as const;
 
-/** The bridges of these networks, which the bridge plugin leaves behind on purpose. */
-export const bridges = ["cni0", "br161", "br162", "br163", "br164", "br165"];
+/** The bridges of these networks and of the quickstart's, which the bridge plugin leaves behind on purpose. */
+export const bridges = "cni0 br161 br162 br163 br164 br165 br-red br-blue".split(" ");
 
 /** A namespace. */
 export function namespaceObject(name: string): object {

@@ -4,12 +4,19 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../../support/wait.ts";
-import type { Cluster } from "../kubernetes/cluster.ts";
 import { recordsOf } from "./node-state.ts";
 import { networkStatus } from "./objects.ts";
-import { parkPlexus, pidsWithArgument, plexusdPid, unparkPlexus, waitForPlexus } from "./plexus.ts";
+import {
+  nodeReady,
+  parkPlexus,
+  pidsWithArgument,
+  plexusdPid,
+  unparkPlexus,
+  waitForPlexus,
+  waitForReady,
+} from "./plexus.ts";
 import type { Scene } from "./scene.ts";
-import { isGiven, ownOnly } from "./target.ts";
+import { isGiven, ownCluster, ownOnly } from "./target.ts";
 
 const timeout = 900_000;
 const both = { networks: "red,blue" };
@@ -28,7 +35,11 @@ export function outageScenarios(scene: () => Scene): void {
       const marker = "86402";
       const ends = { command: ["sleep", marker] };
       await scene().startPod("stays", both);
-      await scene().startPod("deleted", { ...both, spec: { terminationGracePeriodSeconds: 15 } });
+      await scene().startPod("deleted", {
+        ...both,
+        spec: { terminationGracePeriodSeconds: 15 },
+        container: { lifecycle: { preStop: { sleep: { seconds: 15 } } } },
+      });
       await scene().startPod("ends", {
         ...both,
         spec: { restartPolicy: "Never" },
@@ -137,7 +148,7 @@ export function outageScenarios(scene: () => Scene): void {
       const event = await scene().waitForEvent("waits", "FailedCreatePodSandBox");
       expect(event.message).toMatch(/plexus/);
       // The primary's configuration has cniVersion 1.0.0, which has no STATUS for the runtime to call.
-      expect(await nodeReady(scene())).toBe("True");
+      expect(await nodeReady(target)).toBe("True");
       await scene().deletePods("before");
       await waitUntil(
         "a pod is detached without plexusd",
@@ -158,10 +169,10 @@ export function outageScenarios(scene: () => Scene): void {
       await scene().startPod("with-1.1", both);
       await parkPlexus(target);
       onTestFinished(async () => unparkPlexus(target));
-      await waitForReady(scene(), "False");
+      await waitForReady(target, "False");
       await unparkPlexus(target);
       await waitForPlexus(target);
-      await waitForReady(scene(), "True");
+      await waitForReady(target, "True");
       await scene().startPod("with-1.1-again", both);
     });
 
@@ -196,13 +207,6 @@ export function outageScenarios(scene: () => Scene): void {
       expect(leases.filter((path) => path.includes("/red/"))).toHaveLength(names.length);
     });
   });
-}
-
-function ownCluster({ target }: Scene): Cluster {
-  if (target.own === undefined) {
-    throw new Error(ownOnly);
-  }
-  return target.own;
 }
 
 /** Kills the one process on the node with this argument. */
@@ -247,19 +251,6 @@ async function replaceSandbox({ target }: Scene, marker: string): Promise<void> 
       return pid !== undefined && (await namespaceOf(pid).catch(() => old)) !== old;
     },
     { timeoutMs: 180_000, intervalMs: 500 },
-  );
-}
-
-async function nodeReady({ target }: Scene): Promise<string> {
-  const path = '{.status.conditions[?(@.type=="Ready")].status}';
-  return target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
-}
-
-async function waitForReady(scene: Scene, expected: string): Promise<void> {
-  await waitUntil(
-    `the node's condition Ready is ${expected}`,
-    async () => (await nodeReady(scene)) === expected,
-    { timeoutMs: 240_000, intervalMs: 1_000 },
   );
 }
 

@@ -37,6 +37,21 @@ export async function waitForPlexus(target: Target): Promise<void> {
   await target.kubectl("wait", "--for=condition=Ready", node, "--timeout=240s");
 }
 
+/** The status of the condition Ready of the node under test: `True`, `False` or `Unknown`. */
+export async function nodeReady(target: Target): Promise<string> {
+  const path = '{.status.conditions[?(@.type=="Ready")].status}';
+  return target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
+}
+
+/** Waits for that status. */
+export async function waitForReady(target: Target, expected: string): Promise<void> {
+  await waitUntil(
+    `the node's condition Ready is ${expected}`,
+    async () => (await nodeReady(target)) === expected,
+    { timeoutMs: 240_000, intervalMs: 500 },
+  );
+}
+
 /** The pod of plexusd on the node under test. */
 export async function plexusPod(target: Target): Promise<PodObject> {
   const here = `--field-selector=spec.nodeName=${target.nodeName}`;

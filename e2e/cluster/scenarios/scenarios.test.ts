@@ -2,14 +2,19 @@
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { attachScenarios } from "./attach.ts";
+import { chartScenarios } from "./chart.ts";
 import { claimScenarios } from "./claims.ts";
+import { deviceScenarios } from "./devices.ts";
 import { explainScenarios } from "./explain.ts";
+import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
+import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
 import { OwnTarget } from "./own-target.ts";
 import { installPlexus, plexusLogs } from "./plexus.ts";
+import { quickstartScenarios } from "./quickstart.ts";
 import { Scene } from "./scene.ts";
 import { securityScenarios } from "./security.ts";
 import { isGiven, type Target } from "./target.ts";
@@ -57,11 +62,16 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   installScenarios(scene);
   attachScenarios(scene);
   claimScenarios(scene);
+  deviceScenarios(scene);
   explainScenarios(scene);
+  monitoringScenarios(scene);
   securityScenarios(scene);
   loadScenarios(scene);
   outageScenarios(scene);
+  freshNodeScenarios(scene);
+  chartScenarios(scene);
   uninstallScenarios(scene);
+  quickstartScenarios(scene);
 });
 
 async function report({ target }: Scene): Promise<string> {

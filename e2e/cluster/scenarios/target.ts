@@ -30,5 +30,14 @@ export const isGiven = (process.env.KUBECONFIG ?? "") !== "";
 export const ownOnly =
   "not run: KUBECONFIG gives a cluster, whose node, control plane and CNI are not for tests to break";
 
+/** The cluster that the tests have started themselves. */
+export function ownCluster({ target }: { readonly target: Target }): Cluster {
+  if (target.own === undefined) throw new Error(ownOnly);
+  return target.own;
+}
+
+/** Whether the node's container runtime is CRI-O, not containerd. */
+export const isCrio = process.env.PLEXUS_E2E_RUNTIME === "crio";
+
 /** CRI-O maps the ports of the node itself: the cluster's network is not asked for any. */
-export const asksForPorts = process.env.PLEXUS_E2E_RUNTIME !== "crio";
+export const asksForPorts = !isCrio;

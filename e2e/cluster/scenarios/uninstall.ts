@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import { nodeState, recordsOf } from "./node-state.ts";
@@ -9,16 +10,30 @@ import { networkStatus } from "./objects.ts";
 import { installManifest, installPlexus } from "./plexus.ts";
 import { defaultPlexusImage } from "./plexus-image.ts";
 import type { Scene } from "./scene.ts";
-import type { Target } from "./target.ts";
+import { isCrio, type Target } from "./target.ts";
 
 const timeout = 900_000;
 const system = "--namespace=kube-system";
 const uninstallPods = "--selector=app.kubernetes.io/component=uninstall";
 
+const allowDefaultOnly = "--allow-default-only";
+
+/** A pod of the default network alone, which need not be deleted. CRI-O would ask Plexus to detach it later. */
+const stays = isCrio ? [] : ["default-only"];
+
+/** What is changed of a DaemonSet before it is applied. */
+interface DaemonSet {
+  readonly spec: {
+    readonly template: {
+      readonly spec: { readonly initContainers: readonly [{ readonly command: string[] }] };
+    };
+  };
+}
+
 /** The way back to the cluster's primary CNI, and to Plexus again. */
 export function uninstallScenarios(scene: () => Scene): void {
   describe("uninstalling", () => {
-    test("refuses, then gives the node back; installing works again", {
+    test("refuses while pods have further networks, then gives the node back; installing works again", {
       timeout,
     }, async (context) => {
       const { target } = scene();
@@ -28,19 +43,22 @@ export function uninstallScenarios(scene: () => Scene): void {
       }
       const pod = await scene().startPod("attached", { networks: "red,blue" });
       expect(networkStatus(pod)).toHaveLength(3);
+      for (const name of stays) await scene().startPod(name);
       await target.kubectl(system, "delete", "daemonset", "plexus", "--timeout=120s");
-      await target.apply(await uninstallManifest(target));
+      await target.apply(await uninstallManifest(target, allowDefaultOnly));
       await waitForLog(target, /plexus-e2e\/attached.*delete these pods.*nothing was changed/s);
       expect(await confFiles(target)).toContain("00-plexus.conflist");
-      expect(await recordsOf(target)).toHaveLength(1);
+      expect(await recordsOf(target)).toHaveLength(1 + stays.length);
 
       // There is no plexusd any more: this is the shim's own doing.
       await scene().deletePods("attached");
-      await scene().waitForNothingLeft();
       await waitForUninstallation(target);
       expect(await confFiles(target)).not.toContain("00-plexus.conflist");
       expect(await binaries(target)).not.toContain("plexus");
       expect((await nodeState(target))["attachment records"]).toEqual([]);
+      // These are the primary CNI's to detach now.
+      for (const name of stays) await scene().deletePods(name);
+      await scene().waitForNothingLeft();
       await deleteManifests(target);
 
       const node = `node/${target.nodeName}`;
@@ -64,19 +82,18 @@ export function uninstallScenarios(scene: () => Scene): void {
 /** Takes Plexus off a cluster that has no pods of ours any more. */
 export async function uninstallPlexus(target: Target): Promise<void> {
   await target.kubectl(system, "delete", "daemonset", "plexus", "--ignore-not-found");
-  await target.apply(
-    (await uninstallManifest(target)).replace(
-      '"uninstall"]',
-      '"uninstall", "--allow-default-only"]',
-    ),
-  );
+  await target.apply(await uninstallManifest(target, allowDefaultOnly));
   await waitForUninstallation(target);
   await deleteManifests(target);
 }
 
-async function uninstallManifest(target: Target): Promise<string> {
+/** deploy/uninstall, with further flags of `plexusctl uninstall`. */
+async function uninstallManifest(target: Target, ...flags: string[]): Promise<object> {
   const text = await target.kubectl("kustomize", join(repositoryRoot, "deploy/uninstall"));
-  return text.replaceAll(defaultPlexusImage, target.plexusImage);
+  const daemonSet = parse(text.replaceAll(defaultPlexusImage, target.plexusImage)) as DaemonSet;
+  const [uninstall] = daemonSet.spec.template.spec.initContainers;
+  uninstall.command.push(...flags);
+  return daemonSet;
 }
 
 async function deleteManifests(target: Target): Promise<void> {

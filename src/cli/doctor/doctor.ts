@@ -6,6 +6,7 @@ import {
   ExitCode,
   stringFlag,
 } from "#cli/command.ts";
+import { reportFlags, reportFlagsHelp, wantsJson } from "#cli/report-flags.ts";
 import { columns } from "#cli/table.ts";
 import type { NodeReport } from "#daemon/report/node-report.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -21,26 +22,17 @@ export const doctorCommand: Command = {
   summary: "examine this node: directories, configuration, releases, API, leftovers",
   help: `Asks plexusd and looks at the node's directories itself, in plexusd's container or on the node.
 
-  -o, --output   text (default), or json
-  --socket PATH  the socket of plexusd (default ${defaultPaths.socket})
+${reportFlagsHelp}
 
 Exit code 1: there is a problem; warnings alone are 0.`,
-  flags: {
-    output: { type: "string", short: "o", default: "text" },
-    socket: { type: "string", default: defaultPaths.socket },
-  },
+  ...reportFlags,
   argumentCount: 0,
   run: doctor,
 };
 
 async function doctor(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
-  const format = stringFlag(args, "output");
-  if (format !== "text" && format !== "json") {
-    output.err(`--output must be text or json: ${JSON.stringify(format)}`);
-    return ExitCode.WrongUsage;
-  }
   const findings = await examine(stringFlag(args, "socket"));
-  if (format === "json") output.out(JSON.stringify(findings));
+  if (wantsJson(args)) output.out(JSON.stringify(findings));
   else for (const line of textOf(findings)) output.out(line);
   return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
 }

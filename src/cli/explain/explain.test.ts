@@ -23,6 +23,7 @@ const explanation: Explanation = {
     { network: "cbr0", isDefault: true, plugins: ["flannel"] },
     { network: "shop/net-a", isDefault: false, problem: "there is no such definition" },
   ],
+  published: ["eth0"],
   calls: [{ command: "ADD", at: "2026-01-01T00:00:00Z", code: 100, message: "no definition" }],
   advice: { finding: "missing-definition", sentence: "Create it.", ok: false },
 };
@@ -47,6 +48,7 @@ async function plexusd(says: { explanation?: Explanation; report?: NodeReport } 
       asked.push(`${namespace}/${name}`);
       return says.explanation ?? explanation;
     },
+    claimedDevices: async () => ({}),
     nodeReport: async () => says.report ?? report,
     logger: new FakeLogger(),
   });
@@ -76,6 +78,7 @@ test("explain says the sentence first, then what it is concluded from", async ()
     "pod:         shop/web (Pending)",
     "node:        n1: active, the container runtime calls Plexus",
     "annotation:  net-a",
+    "status:      lists eth0",
     "last ADD:    2026-01-01T00:00:00Z code 100: no definition",
     "",
     "NETWORK     INTERFACE  ADDRESSES  PLUGINS  STATE",

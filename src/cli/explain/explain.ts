@@ -1,4 +1,4 @@
-import { askPlexusd, PlexusdAway } from "#cli/ask-plexusd.ts";
+import { askPlexusd, PlexusdAway, podPath } from "#cli/ask-plexusd.ts";
 import {
   type CliOutput,
   type Command,
@@ -6,8 +6,9 @@ import {
   ExitCode,
   stringFlag,
 } from "#cli/command.ts";
+import { podName } from "#cli/pod-name.ts";
+import { reportFlags, reportFlagsHelp, wantsJson } from "#cli/report-flags.ts";
 import type { Advice, Explanation } from "#engine/explain/explanation.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
 import { explanationText } from "./explanation-text.ts";
 
 /** `plexusctl explain NAMESPACE/NAME`. */
@@ -18,38 +19,25 @@ export const explainCommand: Command = {
   help: `Asks plexusd on the pod's node; a name without a namespace is in "default". From elsewhere:
 kubectl plexus explain NAMESPACE/NAME (deploy/kubectl-plexus).
 
-  -o, --output   text (default), or json
-  --socket PATH  the socket of plexusd (default ${defaultPaths.socket})
+${reportFlagsHelp}
 
 Exit code 1: something is the matter.`,
-  flags: {
-    output: { type: "string", short: "o", default: "text" },
-    socket: { type: "string", default: defaultPaths.socket },
-  },
+  ...reportFlags,
   argumentCount: 1,
   run: explain,
 };
 
 async function explain(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
-  const format = stringFlag(args, "output");
-  if (format !== "text" && format !== "json") {
-    output.err(`--output must be text or json: ${JSON.stringify(format)}`);
-    return ExitCode.WrongUsage;
-  }
-  const [first = "", second] = (args.positionals[0] ?? "").split("/");
-  const [namespace, name] = second === undefined ? ["default", first] : [first, second];
-  const path = `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const pod = podName(args.positionals[0]);
   try {
-    const explanation = await askPlexusd<Explanation>(stringFlag(args, "socket"), path);
-    const lines = format === "json" ? [JSON.stringify(explanation)] : explanationText(explanation);
+    const explanation = await askPlexusd<Explanation>(stringFlag(args, "socket"), podPath(pod));
+    const lines = wantsJson(args) ? [JSON.stringify(explanation)] : explanationText(explanation);
     for (const line of lines) output.out(line);
     return explanation.advice.ok ? ExitCode.Done : ExitCode.Failed;
   } catch (error) {
     if (!(error instanceof PlexusdAway)) throw error;
     const advice = plexusdAway(error);
-    output.out(
-      format === "json" ? JSON.stringify({ pod: { namespace, name }, advice }) : advice.sentence,
-    );
+    output.out(wantsJson(args) ? JSON.stringify({ pod, advice }) : advice.sentence);
     return ExitCode.Failed;
   }
 }

@@ -10,6 +10,7 @@ export function explanationText(explanation: Explanation): string[] {
     ["annotation", annotation === undefined ? "none" : shortened(annotation)],
     ["problem", explanation.annotationError],
     ["record", record && `since ${record.createdAt}, container ${record.containerId.slice(0, 12)}`],
+    ["status", explanation.published && `lists ${explanation.published.join(", ")}`],
     ...calls.map(
       ({ command, at, code, message }) =>
         [

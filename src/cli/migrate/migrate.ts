@@ -28,20 +28,16 @@ configuration: what the daemon's file says holds against the CNI configuration, 
 A comment at the end lists each key without a counterpart and what to do about it.
 Exit code 1: a file holds no configuration of Multus, or one that Plexus cannot use.`,
   flags: { output: { type: "string", short: "o", default: "yaml" } },
+  choices: { output: Object.keys(formats) },
   argumentCount: "one or more",
   async run(args, output) {
-    const format = stringFlag(args, "output");
-    const print = Object.hasOwn(formats, format) ? formats[format] : undefined;
-    if (print === undefined) {
-      output.err(`--output must be yaml, configmap or json: ${JSON.stringify(format)}`);
-      return ExitCode.WrongUsage;
-    }
     const found = [];
     for (const file of args.positionals) {
       found.push(...findMultusConfigurations(await readText(file), file));
     }
     const migration = convert(found);
     refuseUnusable(migration);
+    const print = formats[stringFlag(args, "output")] ?? asYaml;
     output.out(print(migration).trimEnd());
     return ExitCode.Done;
   },

@@ -1,4 +1,5 @@
 import type { Server } from "node:http";
+import type { Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
 
 /**
@@ -7,29 +8,39 @@ import type { Socket } from "node:net";
  * where there is none, the oldest at all. `server.maxConnections` would refuse the new one instead,
  * and so a probe as long as others keep theirs.
  */
-export function limitConnections(server: Server, max: number): void {
+export function limitConnections(server: Server | TlsServer, max: number): void {
   /** In the order in which they were opened. */
-  const open = new Set<Socket>();
-  const answering = new Set<Socket>();
-  server.on("connection", (socket) => {
-    open.add(socket);
-    socket.once("close", () => open.delete(socket));
+  const open = new Map<Connection, Socket>();
+  const answering = new Set<Connection>();
+  server.on("connection", (socket: Socket) => {
+    const connection = connectionOf(socket);
+    open.set(connection, socket);
+    socket.once("close", () => open.delete(connection));
     if (open.size <= max) return;
-    const closed = leastUseful(open, answering) ?? socket;
+    const closed = leastUseful(open, answering) ?? connection;
+    open.get(closed)?.destroy();
     open.delete(closed);
-    closed.destroy();
   });
   server.on("request", ({ socket }, response) => {
-    answering.add(socket);
-    response.once("close", () => answering.delete(socket));
+    const connection = connectionOf(socket);
+    answering.add(connection);
+    response.once("close", () => answering.delete(connection));
   });
 }
 
+/** What the sockets of a connection have in common: with TLS, a request's is another object than the connection's. */
+type Connection = Socket | string;
+
+function connectionOf(socket: Socket): Connection {
+  const { remoteAddress, remotePort } = socket;
+  return remotePort === undefined ? socket : `${remoteAddress} ${remotePort}`;
+}
+
 function leastUseful(
-  open: ReadonlySet<Socket>,
-  answering: ReadonlySet<Socket>,
-): Socket | undefined {
-  const [oldest] = open;
-  for (const socket of open) if (!answering.has(socket)) return socket;
+  open: ReadonlyMap<Connection, Socket>,
+  answering: ReadonlySet<Connection>,
+): Connection | undefined {
+  const [oldest] = open.keys();
+  for (const connection of open.keys()) if (!answering.has(connection)) return connection;
   return oldest;
 }

@@ -1,7 +1,11 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { KubeMetrics } from "#kube/adapter.ts";
+import { eventDropReasons, restartReasons, statusWriteResults } from "#kube/metric-labels.ts";
 
-/** What is measured of the use of the Kubernetes API. */
+/**
+ * What is measured of the use of the Kubernetes API. Counters have all their series from the start: the increase of one
+ * that appears with the first failure is none for Prometheus, and an alert on it would miss that failure.
+ */
 export function kubeMetrics(registry: Registry): Required<KubeMetrics> {
   const registers = [registry];
   const synced = new Gauge({
@@ -28,8 +32,13 @@ export function kubeMetrics(registry: Registry): Required<KubeMetrics> {
     labelNames: ["reason"],
     registers,
   });
+  for (const result of statusWriteResults) statusWrites.inc({ result }, 0);
+  for (const reason of eventDropReasons) dropped.inc({ reason }, 0);
   return {
-    cacheSynced: (resource, value) => synced.set({ resource }, value ? 1 : 0),
+    cacheSynced: (resource, value) => {
+      synced.set({ resource }, value ? 1 : 0);
+      for (const reason of restartReasons) restarts.inc({ resource, reason }, 0);
+    },
     watchRestarted: (resource, reason) => restarts.inc({ resource, reason }),
     statusWrite: (result) => statusWrites.inc({ result }),
     eventDropped: (reason) => dropped.inc({ reason }),

@@ -1,4 +1,5 @@
 import { request } from "node:https";
+import { connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
@@ -20,8 +21,10 @@ async function serve(review: AccessReview = async (token) => verdicts[token] ?? 
     logger: new FakeLogger(),
   });
   onTestFinished(() => server.close());
-  return (path: string, token?: string, method = "GET") =>
-    get(server.address.port, { path, method, ...(token && { token }) });
+  const { port } = server.address;
+  const ask = (path: string, token?: string, method = "GET") =>
+    get(port, { path, method, ...(token && { token }) });
+  return Object.assign(ask, { port });
 }
 
 /** The certificate is its own: who reads verifies by the token's right, not by a name. */
@@ -100,29 +103,108 @@ test("a verdict is kept for a minute, whoever asks with it", async () => {
   let now = 0;
   const review = vi.fn<AccessReview>(async () => "allowed");
   const access = reviewedAccess({ review, now: () => now });
-  await Promise.all([access("Bearer a"), access("bearer a")]);
+  await Promise.all([access("Bearer a", "10.0.0.1"), access("bearer a", "10.0.0.2")]);
   now = 59_000;
-  await access("Bearer a");
+  await access("Bearer a", "10.0.0.1");
   expect(review).toHaveBeenCalledTimes(1);
   now = 61_000;
-  await access("Bearer a");
+  await access("Bearer a", "10.0.0.1");
   expect(review).toHaveBeenCalledTimes(2);
 });
 
 test("strangers cannot make plexusd load the API server [S-506]", async () => {
   const review = vi.fn<AccessReview>(async () => "unauthenticated");
   const access = reviewedAccess({ review, now: () => 0 });
-  const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => access(`Bearer t${i}`)));
+  const ask = (_: unknown, i: number) => access(`Bearer t${i}`, `10.0.0.${i}`);
+  const answers = await Promise.all(Array.from({ length: 100 }, ask));
 
   expect(review).toHaveBeenCalledTimes(10);
   expect(new Set(answers)).toEqual(new Set(["unauthenticated", "too-many"]));
+});
+
+test("strangers keep no reader from the metrics, by however many tokens [S-506]", async () => {
+  let now = 0;
+  let isAway = false;
+  const access = reviewedAccess({
+    now: () => now,
+    review: async (token) => {
+      if (isAway) throw new Error("away");
+      return verdicts[token] ?? "unauthenticated";
+    },
+  });
+  const flood = async (): Promise<void> => {
+    for (let i = 0; i < 1000; i++) await access(`Bearer ${now}-${i}`, "10.0.0.66");
+  };
+  const read = (): Promise<string> => access("Bearer reader", "10.0.0.2");
+
+  await flood();
+  expect(await read()).toBe("allowed");
+  await flood();
+  now = 120_000;
+  await flood();
+  expect(await read()).toBe("allowed");
+  isAway = true;
+  now = 240_000;
+  await flood();
+  expect(await read()).toBe("unknown");
+  isAway = false;
+  expect(await read()).toBe("allowed");
+});
+
+test("a right that was taken away is noticed after a minute", async () => {
+  let now = 0;
+  const review = vi.fn<AccessReview>(async () => (now === 0 ? "allowed" : "forbidden"));
+  const access = reviewedAccess({ review, now: () => now });
+  expect(await access("Bearer a", "10.0.0.1")).toBe("allowed");
+  now = 61_000;
+  expect(await access("Bearer a", "10.0.0.1")).toBe("forbidden");
+});
+
+/** Opens connections from addresses 127.0.0.2 and up that send nothing. */
+function openConnections(port: number, counts: { addresses: number; each: number }): Socket[] {
+  const sockets = Array.from({ length: counts.addresses * counts.each }, (_, i) => {
+    const localAddress = `127.0.0.${2 + (i % counts.addresses)}`;
+    return connect({ port, host: "127.0.0.1", localAddress })
+      .on("error", () => undefined)
+      .resume();
+  });
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  return sockets;
+}
+
+test("a scrape is answered while many others open connections [S-506]", async () => {
+  const started = Promise.withResolvers<void>();
+  const verdict = Promise.withResolvers<AccessVerdict>();
+  const ask = await serve(() => {
+    started.resolve();
+    return verdict.promise;
+  });
+  const scrape = ask("/metrics", "reader");
+  await started.promise;
+  const sockets = openConnections(ask.port, { addresses: 10, each: 15 });
+  await vi.waitFor(() =>
+    expect(sockets.filter(({ closed }) => closed).length).toBeGreaterThan(100),
+  );
+  verdict.resolve("allowed");
+
+  expect((await scrape).status).toBe(200);
+});
+
+test("an address that opens connection after connection costs no handshakes [S-506]", async () => {
+  const ask = await serve();
+  const sockets = openConnections(ask.port, { addresses: 1, each: 100 });
+  await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(80));
+
+  expect((await ask("/metrics", "reader")).status).toBe(200);
 });
 
 test.each(["", "Basic YTpi", "Bearer ", "Bearer a b", `Bearer ${"a".repeat(10_000)} `, undefined])(
   "%j is no token and is not asked about",
   async (header) => {
     const review = vi.fn<AccessReview>(async () => "allowed");
-    const verdict = await reviewedAccess({ review })(header);
+    const verdict = await reviewedAccess({ review })(header, "10.0.0.1");
     const isCut = (header?.length ?? 0) > 8192;
     expect(review).toHaveBeenCalledTimes(isCut ? 1 : 0);
     if (!isCut) expect(verdict).toBe("unauthenticated");

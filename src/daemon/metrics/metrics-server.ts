@@ -1,12 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { createServer } from "node:https";
+import { createServer, type Server } from "node:https";
+import type { Socket } from "node:net";
 import { hostname } from "node:os";
 import type { Logger } from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
+import { AddressLimit } from "./address-limit.ts";
 import { limitConnections } from "./connection-limit.ts";
 import { type HealthServer, listen, type Page, send, timeouts } from "./http-server.ts";
 import type { Metrics } from "./metrics.ts";
-import { type MetricsAccess, reviewedAccess } from "./reviewed-access.ts";
+import { type MetricsAccess, type MetricsGate, reviewedAccess } from "./reviewed-access.ts";
 
 /** Options of {@link startMetricsServer}. */
 export interface MetricsServerOptions {
@@ -19,6 +21,9 @@ export interface MetricsServerOptions {
 
 /** Several Prometheus servers with a connection or two each. */
 const maxConnections = 32;
+
+/** Connections of one address. A handshake takes as long as a tenth of an ADD, and pods wait for the same process. */
+const connectionsOfAddress = { burst: 20, tokensPerSecond: 2 };
 
 /** Longer than any pod of a DaemonSet lives, as nothing renews it; whoever verifies names would need an authority. */
 const certificateDays = 3650;
@@ -36,10 +41,19 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
       .then((page) => send(response as ServerResponse, page))
       .catch(() => response.destroy());
   });
+  limitHandshakes(server);
   limitConnections(server, maxConnections);
   const running = await listen(server, { ...options.address, what: "metrics" });
   options.logger.info(running.address, "metrics are served over TLS to callers with the right");
   return running;
+}
+
+/** Closes connections of those who open too many, before they cost a handshake. */
+function limitHandshakes(server: Server): void {
+  const limit = new AddressLimit(connectionsOfAddress);
+  server.on("connection", (socket: Socket) => {
+    if (!limit.tryTake(socket.remoteAddress ?? "")) socket.destroy();
+  });
 }
 
 /** The library is loaded only by nodes that serve metrics this way. */
@@ -71,13 +85,16 @@ const refusals: Readonly<Record<Exclude<MetricsAccess, "allowed">, Page>> = {
 async function answer(
   request: IncomingMessage,
   parts: {
-    access: (authorization: string | undefined) => Promise<MetricsAccess>;
+    access: MetricsGate;
     metrics: Pick<Metrics, "render">;
   },
 ): Promise<Page> {
   if (request.method !== "GET") return { status: 405, text: "only GET\n" };
   if (request.url?.split("?")[0] !== "/metrics") return { status: 404, text: "/metrics\n" };
-  const verdict = await parts.access(request.headers.authorization);
+  const verdict = await parts.access(
+    request.headers.authorization,
+    request.socket.remoteAddress ?? "",
+  );
   if (verdict !== "allowed") return refusals[verdict];
   return { status: 200, ...(await parts.metrics.render()) };
 }

@@ -50,6 +50,21 @@ test("keeps the number of label values bounded", async () => {
   ]);
 });
 
+test("counts from 0 what an alert or a rate has to see the first time that it happens", async () => {
+  const metrics = createMetrics({ processMetrics: false });
+  metrics.kube.cacheSynced("pods", false);
+  const { text } = await metrics.render();
+  for (const line of [
+    'plexus_config_reads_total{result="invalid"} 0',
+    'plexus_status_writes_total{result="dropped"} 0',
+    'plexus_status_writes_total{result="invalid"} 0',
+    'plexus_events_dropped_total{reason="queue"} 0',
+    'plexus_apiserver_watch_restarts_total{resource="pods",reason="expired"} 0',
+  ]) {
+    expect(text.split("\n")).toContain(line);
+  }
+});
+
 test("says what the API, the configuration and the node's configuration are like", async () => {
   const metrics = createMetrics({ processMetrics: false });
   metrics.kube.cacheSynced("pods", true);

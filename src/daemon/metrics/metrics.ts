@@ -60,6 +60,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     labelNames: ["result"],
     registers,
   });
+  for (const result of ["ok", "invalid"]) confReads.inc({ result }, 0);
   const nodeConfState = new Gauge({
     name: "plexus_conf_state",
     help: "State of the node's CNI configuration: 1 for the one that it is in.",

@@ -8,7 +8,8 @@ const read = (path: string): string => readFileSync(new URL(path, root), "utf8")
 
 /** Names of the series that plexusd serves: a histogram has three. */
 async function servedNames(): Promise<Set<string>> {
-  const metrics = createMetrics({ attachments: async () => 0, leftovers: async () => 0 });
+  const none = async (): Promise<number> => 0;
+  const metrics = createMetrics({ attachments: none, leftovers: none, notAttached: none });
   const { text } = await metrics.render();
   const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) =>
     type === "histogram" ? ["_bucket", "_sum", "_count"].map((suffix) => name + suffix) : [name],

@@ -13,7 +13,10 @@ async function serve(explain: () => Promise<never> = () => Promise.reject(new Er
   const socketPath = join(dir, "admin.sock");
   const logger = new FakeLogger();
   const nodeReport = (): Promise<never> => Promise.reject(new Error("no node"));
-  const server = await startReportServer({ socketPath, explain, nodeReport, logger });
+  const claimedDevices = async () => ({ "vendor.example/vf": [] });
+  const server = await startReportServer({
+    ...{ socketPath, explain, claimedDevices, nodeReport, logger },
+  });
   onTestFinished(() => server.close());
   return { dir, socketPath, logger, close: () => server.close() };
 }
@@ -41,6 +44,8 @@ test.each([
   ["/node", "POST", 405],
   ["/%", "GET", 500],
   ["/pods/a/b", "GET", 500],
+  ["/pods/a/b/claimed-devices", "GET", 200],
+  ["/pods/a/b/claimed-devices/c", "GET", 404],
 ])("%s by %s is answered with %i", async (path, method, status) => {
   const { socketPath } = await serve();
 
@@ -57,7 +62,8 @@ test("what goes wrong is said to who asks, and logged", async () => {
 test("a successor's socket stays when the predecessor ends", async () => {
   const first = await serve();
   const nodeReport = (): Promise<never> => Promise.reject(new Error("second"));
-  const options = { socketPath: first.socketPath, explain: nodeReport, nodeReport };
+  const explain = { explain: nodeReport, claimedDevices: nodeReport };
+  const options = { socketPath: first.socketPath, ...explain, nodeReport };
   const second = await startReportServer({ ...options, logger: new FakeLogger() });
   await first.close();
 

@@ -8,11 +8,13 @@ import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { temporarySocketPath } from "#lib/files/state-files.ts";
 import type { NodeReport } from "./node-report.ts";
+import { claimedDevicesPage, type ReportedDevices } from "./reported-devices.ts";
 
 /** Options of {@link startReportServer}. */
 export interface ReportServerOptions {
   readonly socketPath: string;
   readonly explain: (pod: PodName) => Promise<Explanation>;
+  readonly claimedDevices: (pod: PodName) => Promise<ReportedDevices>;
   readonly nodeReport: () => Promise<NodeReport>;
   readonly logger: Logger;
 }
@@ -22,7 +24,8 @@ const maxConnections = 8;
 
 /**
  * Answers plexusctl on a Unix socket of mode 0600: `GET /node` with a {@link NodeReport}, `GET
- * /pods/NAMESPACE/NAME` with an {@link Explanation}. It changes nothing.
+ * /pods/NAMESPACE/NAME` with an {@link Explanation}, `GET /pods/NAMESPACE/NAME/claimed-devices` with {@link
+ * ReportedDevices}. It changes nothing.
  * @throws Error as of node:net when the socket cannot be made
  */
 export async function startReportServer(
@@ -58,10 +61,12 @@ async function answer(request: IncomingMessage, options: ReportServerOptions): P
   const parts = (request.url ?? "").split("/").slice(1).map(decodeURIComponent);
   if (parts.length === 1 && parts[0] === "node") return json(await options.nodeReport());
   const [pods, namespace = "", name = "", ...rest] = parts;
-  if (pods !== "pods" || namespace === "" || name === "" || rest.length > 0) {
-    return { status: 404, text: "/node or /pods/NAMESPACE/NAME" };
+  const pod = { namespace, name };
+  if (pods === "pods" && namespace !== "" && name !== "") {
+    if (rest.length === 0) return json(await options.explain(pod));
+    if (rest.join("/") === claimedDevicesPage) return json(await options.claimedDevices(pod));
   }
-  return json(await options.explain({ namespace, name }));
+  return { status: 404, text: `/node, /pods/NAMESPACE/NAME or that with /${claimedDevicesPage}` };
 }
 
 function json(value: object): Page {

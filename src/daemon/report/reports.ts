@@ -4,6 +4,7 @@ import type { EffectiveConfig } from "#daemon/effective-config.ts";
 import type { NodeConf } from "#daemon/node-conf/node-conf.ts";
 import { readCniConfDir } from "#daemon/node-conf/plexus-conf.ts";
 import { lookUpPlugin } from "#daemon/node-conf/plugin-lookup.ts";
+import type { DeviceSource } from "#engine/device-ports.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
@@ -15,12 +16,15 @@ import { buildInfo } from "#lib/build-info.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NodeReport } from "./node-report.ts";
+import type { ReportedDevices } from "./reported-devices.ts";
 
 /** What {@link Reports} are made from. */
 export interface ReportsOptions {
   readonly engine: Engine;
   readonly records: RecordStore;
   readonly cluster: Cluster;
+  /** Devices of resource claims; absent where pods have none. */
+  readonly claims: DeviceSource | undefined;
   readonly config: EffectiveConfig;
   readonly confFiles: ConfFiles;
   readonly view: HostView;
@@ -75,6 +79,20 @@ export class Reports {
       searchPath: config.current().nodeConf.binDirs,
       findPlugin: (type) => this.#findPlugin(type),
     });
+  }
+
+  /**
+   * What the claims of a pod were allocated, read anew. plexusctl asks the kubelet itself: the library for that
+   * would stay in this process.
+   * @throws CniError as {@link DeviceSource.devicesOf} does
+   */
+  async claimedDevices(name: PodName): Promise<ReportedDevices> {
+    const { claims, cluster } = this.#options;
+    const pod = await cluster.source.getPod(name, {});
+    if (claims === undefined || pod === undefined) return {};
+    const { signal } = new AbortController();
+    const podObject = () => cluster.source.getPodObject(pod, { signal });
+    return Object.fromEntries(await claims.devicesOf({ pod, networks: [], podObject, signal }));
   }
 
   /** Without an API only what the source has is known of a pod: that it may be attached here. */

@@ -4,7 +4,7 @@ import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { EventSubject } from "#engine/ports.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
-import { ipamCall } from "./ipam.ts";
+import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import { interfaceIsGone } from "./netns.ts";
 
 /** One attachment that is to be detached. */
@@ -36,6 +36,8 @@ export interface ChainToDetach {
  *   its place, so that the address is released. The same goes for a plugin that fails because its
  *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached, unless the
  *   plugin is waited for: it may have rules or addresses on the host that only itself can remove.
+ * - After a plugin that succeeds without a namespace before it comes to its IPAM plugin (`host-device`), that is
+ *   executed.
  * @throws CniError when something is left, HostGoneError when the shim has gone
  */
 export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {
@@ -75,12 +77,23 @@ class ChainTeardown {
 
   async #del(call: DelegateCall): Promise<void> {
     const outcome = await this.#execute(call);
-    if (succeeded(outcome)) return;
+    if (succeeded(outcome)) return this.#releaseLeftAddress(call);
     if (outcome.outcome === "missing") return this.#releaseAddress(call, outcome);
     const mayRepeat = outcome.outcome !== "timeout" && this.#netns !== "";
     if (!mayRepeat || !(await this.#interfaceIsGone())) return this.#fail(call, outcome);
     const second = await this.#execute(call);
-    if (!succeeded(second)) await this.#fail(call, second);
+    if (!succeeded(second)) return this.#fail(call, second);
+    await this.#releaseLeftAddress(call);
+  }
+
+  /** Executes the IPAM plugin of one that succeeded without a namespace. If that is missing, it may come back. */
+  async #releaseLeftAddress(call: DelegateCall): Promise<void> {
+    const ipam = this.#netns === "" ? ipamCallAfter(call) : undefined;
+    if (ipam === undefined) return;
+    const outcome = await this.#execute(ipam);
+    if (succeeded(outcome)) return;
+    if (outcome.outcome !== "missing") throw this.#failure({ call: ipam, outcome });
+    this.#missing.push({ call: ipam, outcome });
   }
 
   /** Passes over a failure that can only come from the missing IPAM plugin. @throws DelegateError otherwise */

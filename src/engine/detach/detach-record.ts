@@ -7,7 +7,7 @@ import {
   type RecordedAttachment,
 } from "#engine/record.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
-import { TeardownProgress } from "./teardown-progress.ts";
+import { failingSince, TeardownProgress } from "./teardown-progress.ts";
 
 /** How a record is detached. */
 export interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "budget"> {
@@ -41,10 +41,10 @@ export async function detachRecord(
 }
 
 /** Whether DELs have failed for so long that a plugin that is missing now counts as lost. */
-function graceIsOver(ctx: CallContext, { teardown }: AttachmentRecord): boolean {
-  const { missingPluginGraceMs } = ctx.config;
-  const since = teardown?.firstFailedAt ?? ctx.deps.now();
-  return Date.parse(ctx.deps.now()) - Date.parse(since) >= missingPluginGraceMs;
+function graceIsOver(ctx: CallContext, record: AttachmentRecord): boolean {
+  const now = ctx.deps.now();
+  const failingMs = Date.parse(now) - Date.parse(failingSince(record, now));
+  return failingMs >= ctx.config.missingPluginGraceMs;
 }
 
 /** The error of a DEL for which networks could not be detached. */

@@ -19,8 +19,12 @@ async function attached(conf: JsonObject, ...removed: string[]): Promise<EngineL
   return lab;
 }
 
-function withIpam(...types: string[]): JsonObject {
-  const plugins = types.map((type) => ({ type, ipam: { type: "host-local" } }));
+/** A network of a plugin that gives addresses, and of others after it that do not. */
+function withIpam(type: string, ...chained: string[]): JsonObject {
+  const plugins = [
+    { type, ipam: { type: "host-local" } },
+    ...chained.map((each) => ({ type: each })),
+  ];
   return { cniVersion: "1.0.0", name: "default-net", plugins };
 }
 
@@ -109,10 +113,10 @@ test("del() of a missing plugin fails when its IPAM plugin does, and can be repe
 });
 
 test("del() of a plugin that fails for its missing IPAM plugin is done when the interface is gone", async () => {
-  const lab = await attached(withIpam("sbr", "bridge"), "host-local");
+  const lab = await attached(withIpam("bridge", "sbr"), "host-local");
   lab.plugins.script("bridge DEL", failed(999, 'failed to find plugin "host-local"'));
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["bridge DEL eth0", "sbr DEL eth0"]);
+  expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "bridge DEL eth0"]);
   expect(lab.logger.at("warn")).toEqual([
     'IPAM plugin "host-local" of plugin "bridge" is missing: the attachment counts as detached, as its interface is gone',
   ]);
@@ -162,6 +166,16 @@ test.each([
   lab.advance(10_000);
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toEqual([]);
+});
+
+test("del() waits no longer for a missing plugin because the clock was set back", async () => {
+  const lab = await attached(network("default-net", "ptp", "portmap"), "portmap");
+  lab.config = { missingPluginGraceMs: 60_000 };
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
+  lab.setClockBack(365 * 86_400_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
+  lab.advance(60_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
 });
 
 test("del() by the teardown plan treats a missing plugin alike", async () => {

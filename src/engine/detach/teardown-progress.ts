@@ -12,6 +12,15 @@ const lastErrorMax = 1024;
 const interrupted = "the last DEL did not come to its end";
 
 /**
+ * Since when the DELs of a record have failed, as ISO 8601: now, where none has failed yet or the clock was set back to before
+ * the first one, whose time would else be reached again only after that long.
+ */
+export function failingSince({ teardown }: AttachmentRecord, now: string): string {
+  const since = teardown?.firstFailedAt ?? now;
+  return Date.parse(since) <= Date.parse(now) ? since : now;
+}
+
+/**
  * Keeps the record and the plan of a sandbox up to date while its attachments are detached, so that
  * nothing is detached twice, and a teardown that failed or was interrupted can be seen and repeated.
  */
@@ -39,7 +48,7 @@ export class TeardownProgress {
     this.#record = options.record;
     this.#remaining = options.owed;
     this.#withoutLock = options.withoutLock;
-    this.#firstFailedAt = options.record.teardown?.firstFailedAt ?? ctx.deps.now();
+    this.#firstFailedAt = failingSince(options.record, ctx.deps.now());
     this.#attempts = (options.record.teardown?.attempts ?? 0) + 1;
   }
 

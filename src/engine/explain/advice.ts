@@ -1,5 +1,5 @@
 import type { Advice, CallRecord, Explanation } from "./explanation.ts";
-import { explainError, type FailureText } from "./known-errors.ts";
+import { explainError, type FailureText } from "./known-errors/explain-error.ts";
 
 /** Everything of an explanation but its conclusion. */
 export type Facts = Omit<Explanation, "advice"> & {
@@ -76,8 +76,10 @@ function ofHostNetwork({ pod, annotation }: Facts): Advice | undefined {
   );
 }
 
+/** Of a pod that is not to go, what matters is why it cannot be attached; the DEL that follows may fail besides. */
 function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
   const last = calls.at(-1);
+  if (lastAdd(calls)?.message !== undefined && pod.isTerminating !== true) return undefined;
   const failed = last?.command === "DEL" && last.message !== undefined ? last : undefined;
   const message = failed?.message ?? record?.teardownError;
   if (message === undefined || (record === undefined && pod.isTerminating !== true)) {
@@ -99,10 +101,15 @@ function annotationInvalid({ annotationError }: Facts): Advice | undefined {
 }
 
 function addFailed({ calls, record }: Facts): Advice | undefined {
-  const last = calls.find(({ command }) => command === "ADD");
-  if (last?.message === undefined || record !== undefined) return undefined;
+  const last = lastAdd(calls);
+  const isAttached = record !== undefined && record.teardownError === undefined;
+  if (last?.message === undefined || isAttached) return undefined;
   const { finding, step } = explainError(textOf(last));
   return problem(finding, `The pod could not be attached (${quoted(last.message)}): ${step}.`);
+}
+
+function lastAdd(calls: readonly CallRecord[]): CallRecord | undefined {
+  return calls.find(({ command }) => command === "ADD");
 }
 
 const confSteps: Readonly<Record<string, string>> = {

@@ -25,9 +25,13 @@ export interface ExplainedNetworks {
  */
 export async function explainNetworks(
   ctx: CallContext,
-  { pod, record, searchPath }: ExplainInput,
+  { pod, record, searchPath, isConfKnown }: ExplainInput,
 ): Promise<ExplainedNetworks> {
-  const configured = await attempt("default network", () => configuredFor(ctx, pod));
+  const { clusterNetwork, delegates } = ctx.config;
+  const isDefaultKnown = isConfKnown || clusterNetwork !== undefined || delegates.length > 0;
+  const configured = isDefaultKnown
+    ? await attempt("default network", () => configuredFor(ctx, pod))
+    : recordedDefault(record);
   const requested = await requestedBy(ctx, pod);
   const all = [...configured, ...requested.networks];
   const problems = await problemsOf(ctx, all, searchPath);
@@ -43,6 +47,8 @@ interface ExplainInput {
   readonly pod: Pod;
   readonly record: AttachmentRecord | undefined;
   readonly searchPath: readonly string[];
+  /** Whether plexusd writes the runtime's conf; else the default network may be one that only calls name. */
+  readonly isConfKnown: boolean;
 }
 
 /** As an ADD has them: the default network may be another one for this pod. */
@@ -56,7 +62,13 @@ async function configuredFor(ctx: CallContext, pod: Pod): Promise<readonly Resol
 /** A network that was looked up, or why that failed. */
 type LookedUp =
   | { readonly name: string; readonly network: ResolvedNetwork }
-  | { readonly name: string; readonly isDefault: boolean; readonly problem: string };
+  | { readonly name: string; readonly isDefault: boolean; readonly problem?: string };
+
+/** The default network as it was attached, where only the runtime's calls name it. */
+function recordedDefault(record: AttachmentRecord | undefined): LookedUp[] {
+  const found = record?.attachments.find(({ isDefault }) => isDefault);
+  return found === undefined ? [] : [{ name: found.displayName, isDefault: true }];
+}
 
 async function attempt(
   name: string,

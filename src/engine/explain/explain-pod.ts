@@ -4,7 +4,7 @@ import { configForCall, defaultEngineConfig } from "#engine/config.ts";
 import type { EngineDeps } from "#engine/deps.ts";
 import { HostGoneError, type PluginLookup, type Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
-import { missingNetworks, type PodState } from "#engine/verify/not-attached.ts";
+import { missingNetworks, type PodState, statusEntries } from "#engine/verify/not-attached.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -61,11 +61,20 @@ export async function explainPod(
     networks,
     missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
     record: record && explainedRecord(record),
+    published: publishedBy(pod),
     calls: deps.history.of(name),
     sourceProblem,
   });
   const { sourceProblem: _, missing: __, ...explained } = facts;
   return { ...explained, advice: advise(facts) };
+}
+
+function publishedBy(pod: PodState | undefined): readonly string[] | undefined {
+  const entries = statusEntries(pod?.networkStatus ?? "");
+  const names = entries.flatMap((each) =>
+    typeof each.interface === "string" ? each.interface : [],
+  );
+  return names.length === 0 ? undefined : names;
 }
 
 function shown({ uid, node, hostNetwork, phase, isTerminating }: PodState): ShownPodState {
@@ -126,7 +135,8 @@ function networksOf(
     logger: deps.logger,
     netnsState: "none",
   });
-  return explainNetworks(ctx, { pod, record, searchPath: options.searchPath });
+  const isConfKnown = Object.keys(options.conf).length > 0;
+  return explainNetworks(ctx, { pod, record, searchPath: options.searchPath, isConfKnown });
 }
 
 /** There is no call, so nothing is executed: plugins can only be looked up. */

@@ -74,6 +74,8 @@ export interface Explanation {
   readonly annotationError?: string;
   readonly networks: readonly ExplainedNetwork[];
   readonly record?: ExplainedRecord;
+  /** The interfaces that the pod's network-status lists; absent when it has none that can be read. */
+  readonly published?: readonly string[];
   /** The last ADD and the last DEL of the pod since plexusd started. */
   readonly calls: readonly CallRecord[];
   readonly advice: Advice;

@@ -1,6 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
-import type { AllocatedDevice, DeviceNetwork, Pod } from "#engine/ports.ts";
+import type { AllocatedDevice, DeviceNetwork } from "#engine/device-ports.ts";
+import type { Pod } from "#engine/ports.ts";
 
 /** Devices by resource. */
 type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
@@ -8,7 +9,7 @@ type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
 /**
  * What all sources of devices say together. One that cannot say now does not hold up a pod that has enough
  * devices by the others: the API server may be away, and the kubelet know.
- * @throws CniError 100 when two of them have devices of one resource; else as the sources do
+ * @throws CniError 100 when two of them have devices of a resource that a network needs; else as the sources do
  */
 export async function allocatedDevices(
   ctx: CallContext,
@@ -22,6 +23,7 @@ export async function allocatedDevices(
   );
   const all = together(
     answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])),
+    networks,
   );
   const failures = answers.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   const decisive = failures.find((error) => !isTemporary(error));
@@ -49,11 +51,12 @@ function suffices(devices: Devices, networks: readonly DeviceNetwork[]): boolean
   });
 }
 
-function together(answers: readonly Devices[]): Devices {
+function together(answers: readonly Devices[], networks: readonly DeviceNetwork[]): Devices {
+  const needed = new Set(networks.map(({ resourceName }) => resourceName));
   const all = new Map<string, readonly AllocatedDevice[]>();
   for (const [resourceName, devices] of answers.flatMap((answer) => [...answer])) {
     const before = all.get(resourceName) ?? [];
-    if (before.length > 0 && devices.length > 0)
+    if (before.length > 0 && devices.length > 0 && needed.has(resourceName))
       throw allocatedTwice(resourceName, before, devices);
     all.set(resourceName, [...before, ...devices]);
   }

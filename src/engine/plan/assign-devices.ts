@@ -1,7 +1,8 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/deps.ts";
+import type { AllocatedDevice } from "#engine/device-ports.ts";
 import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
-import type { AllocatedDevice, Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports.ts";
 import { withDevice } from "#npwg/device.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
 import { allocatedDevices } from "./allocated-devices.ts";

@@ -1,4 +1,4 @@
-import type { AllocatedDevice, ClaimRequest, DeviceNetwork } from "#engine/ports.ts";
+import type { AllocatedDevice, ClaimRequest, DeviceNetwork } from "#engine/device-ports.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
 
 /** Of a resource that has too few devices: how many there are, and how many networks need one. */

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
-import { exited, failed } from "#engine/testing/fake-plugins.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
@@ -223,6 +223,16 @@ test("devices of different resources may come from different sources, those of o
   });
 });
 
+test("devices of a resource that no network needs may come from several sources", async () => {
+  const [kubelet, dra] = [new FakeDevices(), new FakeDevices("a resource claim")];
+  kubelet.allocate("vendor.example/gpu", "gpu0");
+  kubelet.allocate(vf, pci(1));
+  dra.allocate("vendor.example/gpu", "gpu1");
+  const lab = labWith("sriov", [kubelet, dra]);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: pci(1) });
+});
+
 test("an empty resourceName is none", async () => {
   const lab = labWith("unnamed", [new FakeDevices()]);
   lab.source.addNad("default/unnamed", network("net", "bridge"), needs(""));
@@ -328,36 +338,6 @@ test("a failed ADD leaves no information behind [D-20]", async () => {
   expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
   expect(lab.deviceInfo.files.has(cniFile)).toBe(false);
 });
-
-/*
- * What those plugins read that take devices, as they do it.
- */
-test.each<[string, JsonObject, (conf: JsonObject) => unknown]>([
-  ["sriov", {}, (conf) => conf.deviceID],
-  ["ovs", {}, (conf) => conf.deviceID],
-  ["ovn-k8s-cni-overlay", {}, (conf) => conf.deviceID],
-  ["rdma", {}, (conf) => conf.deviceID],
-  ["host-device", {}, (conf) => conf.pciBusID],
-  ["host-device", { capabilities: { deviceID: true } }, runtimeDevice],
-  ["vdpa", { capabilities: { deviceID: true } }, runtimeDevice],
-])(
-  "%s with %j finds its device where it reads it, at ADD and at DEL [D-4] [D-6]",
-  async (type, keys, read) => {
-    const lab = labWith("net", [new FakeDevices().allocate(vf, pci(1))]);
-    lab.source.addNad("default/net", plugins({ type, ...keys }), needs(vf));
-    lab.plugins.script(type, ({ conf, command, ifName }) => {
-      if (read(conf) !== pci(1)) return failed(7, "VF pci addr is required");
-      if (command === "ADD") lab.kernel.addLink(netns, ifName);
-      return command === "ADD" ? exited(0, { cniVersion: "1.0.0" }) : undefined;
-    });
-    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  },
-);
-
-function runtimeDevice({ runtimeConfig }: JsonObject): unknown {
-  return (runtimeConfig as JsonObject | undefined)?.deviceID;
-}
 
 /** Devices of claims, of the resource or of none. */
 function claimed(resource: string, ...devices: [id: string, claim: string, request: string][]) {

@@ -71,6 +71,19 @@ test("networks that are within their limits are refused when all of them togethe
   );
 });
 
+test.each([
+  ["bridge", 0],
+  ["host-device", 1],
+])(
+  "the DELs of IPAM plugins that the plan has after those of %s are counted",
+  async (type, exitCode) => {
+    const lab = asking("a,".repeat(20).slice(0, -1));
+    const plugin = { type, ipam: { type: "host-local" }, filler: "x".repeat(95_000) };
+    lab.source.addNad("default/a", { ...network("net-a"), plugins: [plugin] });
+    expect(await lab.add(web)).toMatchObject({ exitCode });
+  },
+);
+
 test("arguments that each plugin of a list would get are counted for each of them", async () => {
   const args = "x".repeat(30_000);
   const lab = asking("a,b,c,d,e", {});

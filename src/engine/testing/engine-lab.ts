@@ -1,8 +1,8 @@
 import type { CallAnswer } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { EngineMetrics } from "#engine/deps.ts";
+import type { DeviceSource } from "#engine/device-ports.ts";
 import { Engine } from "#engine/engine.ts";
-import type { DeviceSource } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { FakeConfFiles, FakeDeviceInfoFiles, FakeMultusFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";
@@ -154,6 +154,11 @@ export class EngineLab {
   advance(milliseconds: number): void {
     this.#milliseconds += milliseconds;
     this.#advancedMs += milliseconds;
+  }
+
+  /** Sets the machine's clock back, as NTP does after a start with a clock that was ahead. */
+  setClockBack(milliseconds: number): void {
+    this.#advancedMs -= milliseconds;
   }
 
   /** One second later with every write of a record, and as much later as {@link advance} said. */

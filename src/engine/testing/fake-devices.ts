@@ -1,4 +1,9 @@
-import type { AllocatedDevice, ClaimRequest, DeviceLookup, DeviceSource } from "#engine/ports.ts";
+import type {
+  AllocatedDevice,
+  ClaimRequest,
+  DeviceLookup,
+  DeviceSource,
+} from "#engine/device-ports.ts";
 
 /** Devices that a test allocates, to whichever pod asks. */
 export class FakeDevices implements DeviceSource {

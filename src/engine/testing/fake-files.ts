@@ -1,4 +1,5 @@
-import type { ConfFiles, DeviceInfoFiles, MultusFiles } from "#engine/ports.ts";
+import type { DeviceInfoFiles } from "#engine/device-ports.ts";
+import type { ConfFiles, MultusFiles } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";
 

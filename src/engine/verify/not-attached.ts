@@ -80,7 +80,8 @@ function attachedByOthers({ networkStatus = "", podIps }: PodState): Set<string>
   return new Set(isCurrent ? names : []);
 }
 
-function statusEntries(text: string): JsonObject[] {
+/** The entries of a network-status annotation; none when it cannot be read. */
+export function statusEntries(text: string): JsonObject[] {
   try {
     const value = parseJsonText(text);
     return Array.isArray(value) ? value.filter(isJsonObject) : [];

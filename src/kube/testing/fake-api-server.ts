@@ -3,8 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { exactVersion, isSelected, limitOf } from "./list-query.ts";
 import { mergePatch, metadataOf, namesOf } from "./merge-patch.ts";
 import type { SeenRequest } from "./requests.ts";
 import { play, type Script, send, sendStatus, statusObject } from "./responses.ts";
@@ -244,27 +245,4 @@ export class FakeApiServer implements AsyncDisposable {
     const all = [...this.objects].filter(([key]) => key.startsWith(`${collection}/`));
     return all.map(([, object]) => object).filter((object) => isSelected(object, query));
   }
-}
-
-/** The cache, which answers for version 0, knows no limit. */
-function limitOf(query: URLSearchParams): number {
-  const isCached = query.get("resourceVersion") === "0";
-  return isCached ? Number.POSITIVE_INFINITY : Number(query.get("limit") ?? "Infinity");
-}
-
-/** A LIST with a limit and a version, but without resourceVersionMatch, gets that very version. */
-function exactVersion(query: URLSearchParams): string | undefined {
-  const version = Number(query.get("resourceVersion"));
-  const isExact = version > 0 && query.has("limit") && !query.has("resourceVersionMatch");
-  return isExact ? `${version}` : undefined;
-}
-
-/** A field that an object does not have is an empty text, as on the real one. */
-function isSelected(object: JsonObject, query: URLSearchParams): boolean {
-  const spec = isJsonObject(object.spec) ? object.spec : {};
-  const terms = (query.get("fieldSelector") ?? "").split(",").filter((term) => term !== "");
-  return terms.every((term) => {
-    const [path = "", value] = term.split("=");
-    return (spec[path.replace("spec.", "")] ?? "") === value;
-  });
 }

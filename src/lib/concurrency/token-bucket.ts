@@ -1,5 +1,5 @@
 /** What a {@link TokenBucket} holds and how it fills. */
-interface TokenBucketOptions {
+export interface TokenBucketOptions {
   /** Tokens in a full bucket: what may be taken in one burst. */
   readonly burst: number;
   readonly tokensPerSecond: number;

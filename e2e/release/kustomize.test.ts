@@ -1,6 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { execa } from "execa";
+import { readFileSync } from "node:fs";
 import { beforeAll, expect, test } from "vitest";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
@@ -11,30 +9,15 @@ import {
   loadManifests,
   type Manifest,
   mountOf,
-  type PodSpec,
   root,
 } from "#daemon/config/testing/manifests.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { prepareTools } from "./tools.ts";
-
-let kubectl: string;
+import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
+import { distributions, expectSameNames, kustomize } from "./kustomize.ts";
 
 beforeAll(async () => {
-  kubectl = join((await prepareTools()).kubernetes, "kubectl");
+  await kubernetesDirectory();
 });
-
-const made = new Map<string, Promise<Manifest[]>>();
-
-/** What a kustomization makes, by kubectl; each is made once. */
-function kustomize(dir: string): Promise<Manifest[]> {
-  const known = made.get(dir) ?? make(dir);
-  made.set(dir, known);
-  return known;
-}
-
-async function make(dir: string): Promise<Manifest[]> {
-  return loadManifests((await execa(kubectl, ["kustomize", `${root}deploy/${dir}`])).stdout);
-}
 
 test("kustomize makes deploy/install.yaml of deploy/base", async () => {
   const install = loadManifests(readFileSync(`${root}deploy/install.yaml`, "utf8"));
@@ -44,25 +27,10 @@ test("kustomize makes deploy/install.yaml of deploy/base", async () => {
   expect(sorted(await kustomize("base"))).toEqual(sorted(install));
 });
 
-/** They come beside any overlay that installs Plexus itself. */
-const additions = ["agent", "metrics", "sandboxes"];
-const distributions = readdirSync(`${root}deploy/overlays`).filter(
-  (name) => !additions.includes(name),
-);
-
 /** The node's configuration that an overlay brings. */
 function nodeConfOf(name: string, all: readonly Manifest[]): NodeConfSpec {
   const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
   return parseConfig(text, name).nodeConf;
-}
-
-/** Every host directory that a container mounts has the same name on both sides. */
-function expectSameNames(spec: PodSpec): void {
-  const mounts = [...spec.initContainers, ...spec.containers].flatMap((c) => c.volumeMounts ?? []);
-  for (const { name, mountPath } of mounts) {
-    const path = hostPathOf(spec, name);
-    if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
-  }
 }
 
 test.each(distributions)("overlay %s keeps its paths together", async (name) => {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { run } from "./run.ts";
+
+/** Leads apt to sources, lists and a cache of its own. */
+type AptEnvironment = Readonly<Record<"APT_CONFIG", string>>;
+
+/** Downloads packages of backports and what they depend on, as far as the machine has none of it. */
+export async function downloadWithDependencies(
+  names: readonly string[],
+  env: AptEnvironment,
+): Promise<void> {
+  const suite = `${await releaseName()}-backports`;
+  const options = ["--download-only", "--yes", "--no-install-recommends", "-t", suite];
+  await run(["apt-get", "install", ...options, ...names], { env });
+}
+
+/** The package that a metapackage stands for: `linux-image-6.12.95-amd64` for `linux-image-amd64`. */
+export async function versionedPackage(name: string, env: AptEnvironment): Promise<string> {
+  const suite = `APT::Default-Release=${await releaseName()}-backports`;
+  const shown = await run(["apt-cache", "-o", suite, "show", "--no-all-versions", name], { env });
+  const found = /^Depends: (\S+) \(= ([^)]+)\)/m.exec(shown);
+  if (found === null) throw new Error(`cannot find the package that ${name} stands for`);
+  return `${found[1]}=${found[2]}`;
+}
+
+/** Writes an apt configuration with sources and lists of its own, so that the machine's stay as they are. */
+export async function writeAptConfig(
+  directory: string,
+  suites: readonly string[],
+): Promise<AptEnvironment> {
+  await mkdir(join(directory, "lists", "partial"), { recursive: true });
+  await mkdir(join(archivesOf(directory), "partial"), { recursive: true });
+  // A copy: apt locks the directory that it is in.
+  await copyFile("/var/lib/dpkg/status", join(directory, "status"));
+  const sources = join(directory, "debian.sources");
+  await writeFile(
+    sources,
+    [
+      "Types: deb",
+      `URIs: ${await mirror()}`,
+      `Suites: ${suites.join(" ")}`,
+      "Components: main",
+      "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg",
+      "",
+    ].join("\n"),
+  );
+  const config = join(directory, "apt.conf");
+  const settings = {
+    "Dir::Etc::sourcelist": sources,
+    "Dir::Etc::sourceparts": "-",
+    "Dir::State::lists": join(directory, "lists"),
+    "Dir::State::status": join(directory, "status"),
+    "Dir::Cache": join(directory, "cache"),
+    "Acquire::Languages": "none",
+    "Acquire::Retries": "3",
+    // Everything here is below a directory that only root may enter.
+    "APT::Sandbox::User": "root",
+  };
+  const lines = Object.entries(settings).map(([key, value]) => `${key} "${value}";\n`);
+  await writeFile(config, lines.join(""));
+  return { APT_CONFIG: config };
+}
+
+/** Where such a configuration has packages with what they depend on downloaded to. */
+export function archivesOf(directory: string): string {
+  return join(directory, "cache", "archives");
+}
+
+/** The mirror that this machine's own apt takes its release from. */
+async function mirror(): Promise<string> {
+  const format = "$(CODENAME) $(REPO_URI)";
+  const listed = await run(["apt-get", "indextargets", "--format", format, "Created-By: Packages"]);
+  const release = await releaseName();
+  const line = listed.split("\n").find((entry) => entry.startsWith(`${release} `));
+  if (line === undefined) {
+    throw new Error(`cannot find the mirror of Debian ${release} among apt's sources`);
+  }
+  return line.slice(release.length + 1);
+}
+
+/** The code name of the machine's Debian release. @throws Error when it is no Debian */
+export async function releaseName(): Promise<string> {
+  const text = await readFile("/etc/os-release", "utf8");
+  const name = /^VERSION_CODENAME=(\w+)$/m.exec(text)?.[1];
+  if (name === undefined) {
+    throw new Error("cannot find VERSION_CODENAME in /etc/os-release: not a Debian release");
+  }
+  return name;
+}

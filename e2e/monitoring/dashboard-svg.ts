@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import type { FilledPanel, Line } from "./dashboard.ts";
+import { scaleOf, valueText } from "./units.ts";
+
+/** Pixels of one step of Grafana's grid, and between two panels. */
+const [column, row, gap] = [50, 34, 8];
+const colours = [
+  "#3274d9",
+  "#e0752d",
+  "#299c46",
+  "#c4162a",
+  "#8f3bb8",
+  "#b8860b",
+  "#00838f",
+  "#555",
+];
+
+interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** A dashboard as a picture: every panel at its place in the grid, with its title, unit and data. */
+export function dashboardSvg(panels: readonly FilledPanel[]): string {
+  const rows = Math.max(...panels.map(({ panel: { gridPos } }) => gridPos.y + gridPos.h));
+  const [width, height] = [24 * column, rows * row];
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
+    `<rect width="${width}" height="${height}" fill="#f4f5f5"/>`,
+    ...panels.map(panelSvg),
+    "</svg>\n",
+  ].join("\n");
+}
+
+type Drawing = (box: Box, lines: readonly Line[], unit: string) => string[];
+
+const drawings: Readonly<Record<string, Drawing>> = { stat, timeseries };
+
+function panelSvg({ panel, lines }: FilledPanel): string {
+  const { x, y, w, h } = panel.gridPos;
+  const box = { x: 0, y: 0, width: w * column - gap, height: h * row - gap };
+  const { unit } = panel.fieldConfig.defaults;
+  const drawn = (drawings[panel.type] ?? table)(box, lines, unit);
+  return [
+    `<g transform="translate(${x * column + gap / 2} ${y * row + gap / 2})">`,
+    `<rect width="${box.width}" height="${box.height}" fill="#fff" stroke="#d8d9da" rx="3"/>`,
+    text({ x: 10, y: 20 }, panel.title, 'font-weight="600"'),
+    ...drawn,
+    "</g>",
+  ].join("\n");
+}
+
+function stat({ width, height }: Box, [line]: readonly Line[], unit: string): string[] {
+  const shown = line?.points.at(-1);
+  const value = shown === undefined ? "no data" : valueText(shown[1], unit);
+  const at = { x: width / 2, y: height / 2 + 24 };
+  return [text(at, value, 'font-size="40" text-anchor="middle" fill="#3274d9"')];
+}
+
+function table(_: Box, lines: readonly Line[], unit: string): string[] {
+  return lines.map(({ name, points }, n) =>
+    text({ x: 10, y: 50 + n * 18 }, `${name}: ${valueText(points.at(-1)?.[1] ?? 0, unit)}`),
+  );
+}
+
+/** Lines over time, with three lines of the scale, the times at both ends, and a legend of as many names as fit. */
+function timeseries({ width, height }: Box, lines: readonly Line[], unit: string): string[] {
+  const plot = { x: 66, y: 34, width: width - 82, height: height - 92 };
+  const points = lines.flatMap((line) => line.points);
+  const times = points.map(([time]) => time);
+  const [from, to] = [Math.min(...times), Math.max(...times)];
+  const top = scaleOf(Math.max(0, ...points.map(([, value]) => value)));
+  const atY = (value: number): number => plot.y + plot.height * (1 - value / top);
+  const atX = (time: number): number =>
+    plot.x + (plot.width * (time - from)) / Math.max(1, to - from);
+  const paths = lines.map(({ points: [...all] }, n) => {
+    const corners = all.map(([time, value]) => `${atX(time).toFixed(1)},${atY(value).toFixed(1)}`);
+    const stroke = `stroke="${colours[n % colours.length]}" stroke-width="1.5"`;
+    return `<polyline fill="none" ${stroke} points="${corners.join(" ")}"/>`;
+  });
+  const below = plot.y + plot.height + 16;
+  return [
+    ...[0, top / 2, top].flatMap((value) => [
+      `<path d="M${plot.x} ${atY(value)}h${plot.width}" stroke="#e3e4e5"/>`,
+      text({ x: plot.x - 6, y: atY(value) + 4 }, valueText(value, unit), 'text-anchor="end"'),
+    ]),
+    ...paths,
+    text({ x: plot.x, y: below }, `${Math.round((to - from) / 6) / 10} minutes ago`),
+    text({ x: plot.x + plot.width, y: below }, "now", 'text-anchor="end"'),
+    ...legend({ x: 10, y: below + 18, width: width - 20, height: 2 }, lines),
+  ];
+}
+
+/** Names in their colours, from left to right; `height` is in lines. */
+function legend(box: Box, lines: readonly Line[]): string[] {
+  const perLine = Math.max(1, Math.floor(box.width / 190));
+  const fitting = perLine * box.height;
+  const shown = lines.length > fitting ? fitting - 1 : lines.length;
+  const names = lines.slice(0, shown).map(({ name }) => name);
+  if (shown < lines.length) names.push(`and ${lines.length - shown} more`);
+  return names.map((name, n) => {
+    const at = { x: box.x + (n % perLine) * 190, y: box.y + Math.floor(n / perLine) * 16 };
+    const colour = n < shown ? colours[n % colours.length] : "#555";
+    return text(at, `– ${name}`.slice(0, 30), `fill="${colour}" font-size="11"`);
+  });
+}
+
+function text({ x, y }: { x: number; y: number }, words: string, attributes = ""): string {
+  const escaped = words.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const style = attributes.includes("fill=") ? attributes : `${attributes} fill="#343741"`;
+  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${style}>${escaped}</text>`;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startPlexusd } from "../support/plexusd.ts";
+import { prometheusPrograms, promtool } from "./prometheus.ts";
+import { shippedRules } from "./shipped.ts";
+
+const unitTests = join(import.meta.dirname, "rules.test.yaml");
+let dir: string;
+
+beforeAll(async () => {
+  await prometheusPrograms();
+  dir = await mkdtemp(join(tmpdir(), "plexus-monitoring-"));
+  await writeFile(join(dir, "rules.yaml"), JSON.stringify(await shippedRules()));
+  await copyFile(unitTests, join(dir, "rules.test.yaml"));
+});
+
+afterAll(async () => await rm(dir, { recursive: true }));
+
+test("promtool finds nothing wrong with the rules", async () => {
+  const { exitCode, stdout } = await promtool(["check", "rules", join(dir, "rules.yaml")]);
+  expect([exitCode, stdout]).toEqual([0, expect.stringContaining("SUCCESS")]);
+});
+
+test("every alert fires when and for whom it should", async () => {
+  const result = await promtool(["test", "rules", join(dir, "rules.test.yaml")]);
+  expect([result.exitCode, result.stdout, result.stderr]).toEqual([
+    0,
+    expect.stringContaining("SUCCESS"),
+    "",
+  ]);
+  const tested = await readFile(unitTests, "utf8");
+  const alerts = (await shippedRules()).groups.flatMap(({ rules }) => rules);
+  const names = alerts.map(({ alert }) => alert);
+  expect(names.filter((name) => !tested.includes(name))).toEqual([]);
+});
+
+test("promtool finds nothing wrong with the metrics of a running plexusd but with Node's own", async () => {
+  const port = await freePort();
+  const manifests = join(dir, "manifests");
+  await mkdir(manifests);
+  const paths = { socket: join(dir, "plexus.sock"), stateDir: join(dir, "state"), manifests };
+  const flags = ["--http", `127.0.0.1:${port}`];
+  const plexusd = await startPlexusd({ ...paths, logFile: join(dir, "plexusd.log"), flags });
+  const response = await fetch(`http://127.0.0.1:${port}/metrics`);
+  const metrics = await response.text();
+  await plexusd.stop();
+  const { stdout, stderr } = await promtool(["check", "metrics"], metrics);
+  const findings = `${stdout}${stderr}`.split("\n").filter((line) => line !== "");
+  // prom-client counts in gauges what Node has open at the moment.
+  const ofNode = /^nodejs_active_(handles|requests|resources)_total non-counter metrics/;
+  expect(findings.filter((line) => !ofNode.test(line))).toEqual([]);
+  expect(metrics).toContain("plexus_build_info");
+});
+
+/** A port of the loopback interface that nobody listens on. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, "127.0.0.1", () => resolve((server.address() as { port: number }).port));
+  });
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

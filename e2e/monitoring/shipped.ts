@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { repositoryRoot } from "../support/paths.ts";
+
+/** An alert of deploy/monitoring/rules.yaml. */
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+}
+
+/** What Prometheus reads of the PrometheusRule. */
+export interface Rules {
+  readonly groups: readonly { readonly rules: readonly Alert[] }[];
+}
+
+/** A panel of Grafana's model. */
+export interface Panel {
+  readonly title: string;
+  readonly type: string;
+  readonly gridPos: {
+    readonly x: number;
+    readonly y: number;
+    readonly w: number;
+    readonly h: number;
+  };
+  readonly fieldConfig: { readonly defaults: { readonly unit: string } };
+  readonly targets: readonly { readonly expr: string; readonly legendFormat: string }[];
+}
+
+/** The rules as a file of Prometheus has them, without the object of the operator around. */
+export async function shippedRules(): Promise<Rules> {
+  return (parse(await read("rules.yaml")) as { spec: Rules }).spec;
+}
+
+/** The panels of the dashboard, with what Grafana puts in for variables: all nodes, and an interval. */
+export async function shippedPanels(interval: string): Promise<Panel[]> {
+  const text = await read("dashboard.json");
+  const filled = text.replaceAll("$node", ".*").replaceAll("$__rate_interval", interval);
+  return (JSON.parse(filled) as { panels: Panel[] }).panels;
+}
+
+function read(name: string): Promise<string> {
+  return readFile(join(repositoryRoot, "deploy/monitoring", name), "utf8");
+}

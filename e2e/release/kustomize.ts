@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { execa } from "execa";
+import { expect } from "vitest";
+import {
+  hostPathOf,
+  loadManifests,
+  type Manifest,
+  type PodSpec,
+  root,
+} from "#daemon/config/testing/manifests.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
+
+/** Overlays that come beside one that installs Plexus itself. */
+const additions = ["agent", "metrics", "sandboxes"];
+
+/** The overlays that install Plexus on a distribution. */
+export const distributions: readonly string[] = readdirSync(join(root, "deploy/overlays")).filter(
+  (name) => !additions.includes(name),
+);
+
+const made = new Map<string, Promise<Manifest[]>>();
+
+/** The objects that kustomize makes of a folder of deploy/; each folder is made once. */
+export function kustomize(folder: string): Promise<Manifest[]> {
+  const known = made.get(folder) ?? make(folder);
+  made.set(folder, known);
+  return known;
+}
+
+async function make(folder: string): Promise<Manifest[]> {
+  const kubectl = join(await kubernetesDirectory(), "kubectl");
+  return loadManifests((await execa(kubectl, ["kustomize", join(root, "deploy", folder)])).stdout);
+}
+
+/** Every host directory that a container mounts has the same name on both sides. */
+export function expectSameNames(spec: PodSpec): void {
+  const mounts = [...spec.initContainers, ...spec.containers].flatMap((c) => c.volumeMounts ?? []);
+  for (const { name, mountPath } of mounts) {
+    const path = hostPathOf(spec, name);
+    if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
+  }
+}

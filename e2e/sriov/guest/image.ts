@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { existsSync } from "node:fs";
+import { copyFile, glob, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { cachedDirectory } from "../../cluster/machine/cache.ts";
+import { debianRoot, unpackedPackages } from "../../cluster/machine/debian.ts";
+import { run } from "../../cluster/machine/run.ts";
+
+/** What a guest is started with. */
+export interface GuestImage {
+  /** The root that QEMU's packages are unpacked below. */
+  readonly packages: string;
+  readonly kernel: string;
+  readonly initramfs: string;
+  /** A directory with the `lib/modules` that the guest gets, and a static `busybox`. */
+  readonly files: string;
+}
+
+/** What the guest needs before it has a root file system. */
+const earlyModules = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
+
+/**
+ * Where the modules are that tests may need: all of the network but the drivers of other hardware. The rest of the
+ * kernel's modules would take a minute to index.
+ */
+const moduleDirectories = [
+  "net",
+  "lib",
+  "crypto",
+  "arch/x86/crypto",
+  "fs/9p",
+  "fs/netfs",
+  "fs/fscache",
+  "fs/overlayfs",
+  ...["virtio", "dca", "ptp", "pps", "i2c/algos"].map((name) => `drivers/${name}`),
+  ...["*.ko*", "bonding", "ipvlan", "macvlan", "vxlan", "ethernet/intel/igb*"].map(
+    (name) => `drivers/net/${name}`,
+  ),
+];
+
+/** Finds the guest's kernel and programs, and unpacks or makes what is not in the cache yet. */
+export async function guestImage(): Promise<GuestImage> {
+  const [packages, debian] = await Promise.all([
+    unpackedPackages({
+      name: "debian-guest",
+      fromUnstable: [],
+      fromRelease: [],
+      // Debian 12's own QEMU has no card with virtual functions.
+      fromBackports: ["qemu-system-x86"],
+      versionedFromBackports: ["linux-image-amd64"],
+      trials: [],
+    }),
+    debianRoot(),
+  ]);
+  const busybox = join(debian, "usr/bin/busybox");
+  const boot = join(packages, "boot");
+  const kernel = (await readdir(boot)).find((name) => name.startsWith("vmlinuz-"));
+  if (kernel === undefined) throw new Error(`there is no kernel in ${boot}`);
+  const release = kernel.slice("vmlinuz-".length);
+  const init = await readFile(join(import.meta.dirname, "init.sh"));
+  const own = await readFile(import.meta.filename);
+  const inputs = [packages, busybox, own, init];
+  const files = await cachedDirectory("guest", inputs, async (directory) => {
+    await copyFile(busybox, join(directory, "busybox"));
+    await copyModules(packages, directory, release);
+    await makeInitramfs(directory, release, init);
+  });
+  const initramfs = join(files, "initramfs");
+  return { packages, kernel: join(boot, kernel), initramfs, files };
+}
+
+/** Modules as busybox loads them: not compressed, with its own index. */
+async function copyModules(packages: string, directory: string, release: string): Promise<void> {
+  // Debian moves them to /usr in newer releases.
+  const found = ["usr/lib/modules", "lib/modules"].map((path) => join(packages, path, release));
+  const source = found.find((path) => existsSync(path));
+  if (source === undefined) throw new Error(`there are no modules of the kernel ${release}`);
+  const target = join(directory, "lib/modules", release);
+  await mkdir(target, { recursive: true });
+  const wanted = moduleDirectories.map((path) => `kernel/${path}`);
+  const paths = await Array.fromAsync(glob(["modules.*", ...wanted], { cwd: source }));
+  await run(["cp", "-a", "--parents", ...paths, target], { cwd: source });
+  const busybox = join(directory, "busybox");
+  await run(["find", target, "-name", "*.ko.xz", "-exec", busybox, "unxz", "{}", "+"]);
+  await run([busybox, "depmod", "-b", directory, release]);
+}
+
+/** The initramfs has busybox, init.sh and the modules that reach the host's files. */
+async function makeInitramfs(directory: string, release: string, init: Buffer): Promise<void> {
+  const root = join(directory, "initramfs-root");
+  const modules = join("lib/modules", release);
+  const index = await readFile(join(directory, modules, "modules.dep"), "utf8");
+  for (const path of withDependencies(index, earlyModules)) {
+    await mkdir(dirname(join(root, modules, path)), { recursive: true });
+    await copyFile(join(directory, modules, path), join(root, modules, path));
+  }
+  for (const name of ["modules.dep", "modules.builtin"])
+    await copyFile(join(directory, modules, name), join(root, modules, name));
+  for (const name of ["bin", "dev", "proc", "host", "scratch", "root"])
+    await mkdir(join(root, name));
+  await copyFile(join(directory, "busybox"), join(root, "bin/busybox"));
+  await writeFile(join(root, "init"), init, { mode: 0o755 });
+  const pack = `find . | "$1" cpio -o -H newc >"$2"`;
+  await run(["sh", "-euc", pack, "sh", join(directory, "busybox"), join(directory, "initramfs")], {
+    cwd: root,
+  });
+  await rm(root, { recursive: true });
+}
+
+/** The paths of these modules, and of those that they need, by modules.dep. What the kernel has built in is left out. */
+function withDependencies(index: string, names: readonly string[]): Set<string> {
+  const lines = index.split("\n").map((line) => line.split(/:? +|:$/).filter(Boolean));
+  const moduleName = (path: string): string =>
+    (path.split("/").at(-1) ?? "").replace(/\.ko$/, "").replaceAll("-", "_");
+  return new Set(lines.filter(([path = ""]) => names.includes(moduleName(path))).flat());
+}

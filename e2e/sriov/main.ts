@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { join } from "node:path";
+import { repositoryRoot } from "../support/paths.ts";
+import { runInGuest, shareDirectory } from "./guest/guest.ts";
+import { guestImage } from "./guest/image.ts";
+
+/** Runs the tests of the project `sriov` in a guest. Arguments are passed to vitest: `-t "another VLAN"`. */
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+const script = (args: readonly string[], report: boolean): string => `
+cd ${quoted(repositoryRoot)}
+export PATH=${quoted(join(repositoryRoot, "node_modules/.bin"))}:$PATH CI=true NO_COLOR=1 PLEXUS_GUEST=yes
+${report ? "export PLEXUS_TEST_REPORTS=/run/share" : ""}
+exec vitest run --project sriov ${args.map(quoted).join(" ")}
+`;
+
+const reports = process.env.PLEXUS_TEST_REPORTS;
+const image = await guestImage();
+await using share = await shareDirectory();
+process.exitCode = await runInGuest(image, {
+  script: script(process.argv.slice(2), reports !== undefined),
+  share: share.path,
+  // For a guest that hangs, not for a busy machine: vitest ends each test that does.
+  timeoutMs: 1_200_000,
+});

@@ -1,0 +1,60 @@
+import type { ResourceApi } from "#engine/device-ports.ts";
+import type { Logger } from "#engine/ports.ts";
+import type { AllocatedClaim, ClaimedDevice } from "./claim.ts";
+import { type DeviceAttributes, deviceKey, type NetworkDevice } from "./device-attributes.ts";
+import { deviceFromMetadata } from "./metadata-files.ts";
+import { devicesFromSlices } from "./slices.ts";
+
+/** Where the attributes of devices are read. */
+export interface AttributeSources {
+  readonly api: ResourceApi;
+  /** The kubelet's directory, in which drivers write metadata of devices. */
+  readonly kubeletDir: string;
+  readonly logger: Logger;
+}
+
+/** Claims whose devices' attributes are read. */
+interface AllocatedClaims {
+  readonly namespace: string;
+  readonly claims: readonly AllocatedClaim[];
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The attributes of all devices of the claims: by the drivers' files where they write some, and by their slices for the
+ * devices that are in none.
+ * @throws Error as {@link ResourceApi.listSlices} does
+ */
+export async function readAttributes(
+  sources: AttributeSources,
+  { namespace, claims, signal }: AllocatedClaims,
+): Promise<DeviceAttributes> {
+  const all = claims.flatMap((claim) => claim.devices.map((device) => ({ claim, device })));
+  const attributes = new Map<string, NetworkDevice>();
+  for (const { claim, device } of all) {
+    const found = await fromFile(sources, { namespace, claim, device });
+    if (found !== undefined) attributes.set(deviceKey(device), found);
+  }
+  const others = all.map(({ device }) => device).filter((d) => !attributes.has(deviceKey(d)));
+  for (const [driver, devices] of Map.groupBy(others, (device) => device.driver)) {
+    const slices = sources.api.listSlices(driver, { signal });
+    for (const entry of await devicesFromSlices(slices, { driver, devices }))
+      attributes.set(...entry);
+  }
+  return attributes;
+}
+
+/** A file that cannot be used is as none: the slices have the same. */
+async function fromFile(
+  { kubeletDir, logger }: AttributeSources,
+  allocated: { namespace: string; claim: AllocatedClaim; device: ClaimedDevice },
+): Promise<NetworkDevice | undefined> {
+  try {
+    return await deviceFromMetadata({ kubeletDir, ...allocated });
+  } catch (error) {
+    const { namespace, claim, device } = allocated;
+    const fields = { err: error, driver: device.driver, claim: `${namespace}/${claim.name}` };
+    logger.warn(fields, "the driver's metadata of a device cannot be read: its slices are");
+    return undefined;
+  }
+}

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { EngineLab, netns, sandbox } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+
+const missing = { outcome: "missing", message: "no such plugin" } as const;
+const gone = { env: { PLEXUS_NETNS: "gone" } };
+
+/** A sandbox that is attached to one network of this plugin. */
+async function attached(type: string, ipam = "host-local"): Promise<EngineLab> {
+  const plugins = [{ type, ipam: { type: ipam } }, { type: "tuning" }];
+  const conf = { cniVersion: "1.0.0", name: "default-net", plugins };
+  const lab = new EngineLab({ conf: { delegates: [conf] } });
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+test("del() without a namespace executes the IPAM plugin that host-device passes over, with its input", async () => {
+  const lab = await attached("host-device");
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  const [, device, ipam] = lab.plugins.calls;
+  const ownCalls = ["tuning DEL eth0", "host-device DEL eth0"];
+  expect(lab.plugins.log()).toEqual([...ownCalls, "host-local DEL eth0"]);
+  expect(ipam).toMatchObject({ env: device?.env, stdin: device?.stdin });
+  expect(ipam?.env.CNI_NETNS).toBe("");
+});
+
+test.each([
+  ["bridge", "host-local", gone],
+  ["host-device", "host-local", {}],
+  ["vendor", "host-local", gone],
+])(
+  "del() leaves the address to plugin %s with IPAM plugin %s, given %j",
+  async (type, ipam, options) => {
+    const lab = await attached(type, ipam);
+    expect(await lab.del(options)).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(["tuning DEL eth0", `${type} DEL eth0`]);
+  },
+);
+
+test("del() that is repeated without a namespace, as the interface is gone, releases the address", async () => {
+  const lab = await attached("host-device");
+  lab.kernel.removeLink(netns, "eth0");
+  const noLink = failed(5, "no such interface");
+  lab.plugins.script("host-device DEL", (call) => (call.netns === "" ? undefined : noLink));
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  const device = ["host-device DEL eth0", "host-device DEL eth0"];
+  expect(lab.plugins.log()).toEqual(["tuning DEL eth0", ...device, "host-local DEL eth0"]);
+});
+
+test("del() fails when the address cannot be released, and can be repeated", async () => {
+  const lab = await attached("host-device");
+  lab.plugins.script("host-local DEL", failed(11, "store is locked"));
+  expect((await lab.del(gone)).json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining('plugin type="host-local" failed (delete): store is locked'),
+  });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  lab.plugins.unscript("host-local DEL");
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("del() waits for an IPAM plugin that is missing to come back", async () => {
+  const lab = await attached("host-device");
+  lab.config = { missingPluginGraceMs: 60_000 };
+  lab.plugins.setLookup("host-local", missing);
+  expect((await lab.del(gone)).json.msg).toMatch(/host-local.*may come back/);
+  lab.advance(60_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn").at(-1)).toMatch(/^plugin "host-local" is missing/);
+});
+
+test("the teardown plan has the IPAM plugin's DEL after such a plugin's, whatever becomes of the namespace", async () => {
+  const lab = await attached("host-device");
+  const planned = lab.records.writes.at(-1)?.plan.steps.map(({ call }) => call.type);
+  expect(planned).toEqual(["tuning", "host-device", "host-local"]);
+  lab.records.damage(sandbox, "record");
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(planned?.map((type) => `${type} DEL eth0`));
+});

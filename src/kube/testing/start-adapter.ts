@@ -1,0 +1,20 @@
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
+import type { FakeApiServer } from "./fake-api-server.ts";
+
+/** The adapter of node `node-1`, with short times; stopped when it goes out of scope. */
+export async function startAdapter(
+  api: FakeApiServer,
+  options: Partial<KubeOptions> = {},
+): Promise<KubeAdapter & AsyncDisposable> {
+  const kube = await startKube({
+    kubeconfig: await api.kubeconfig(),
+    nodeName: "node-1",
+    apiTimeoutMs: 1000,
+    statusWaitMs: 200,
+    logger: new FakeLogger(),
+    timings: { backoff: { initialMs: 5, maxMs: 20 } },
+    ...options,
+  });
+  return { ...kube, [Symbol.asyncDispose]: () => kube.stop(100) };
+}
