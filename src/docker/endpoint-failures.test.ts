@@ -53,10 +53,22 @@ test("one of which the engine knows nothing any more is detached after two minut
   bench.diskFull = true;
   await expect(bench.join("e1", sandbox)).rejects.toThrow("no space left on device");
   bench.diskFull = false;
+  await bench.reconcile();
   bench.nowMs += 180_000;
   await bench.reconcile();
   expect(bench.machine.ownLinks).toEqual([]);
   expect(await bench.endpoints()).toEqual([]);
+});
+
+test("a full disk is no trouble for the sweep, and none of a container that runs", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.join("e1", sandbox);
+  bench.machine.startContainer(sandbox, "plxe1");
+  bench.diskFull = true;
+  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  expect(bench.logger.at("warn")).toEqual([]);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
 });
 
 test("an endpoint of a network that was deleted cannot join, and is detached", async () => {

@@ -98,6 +98,7 @@ test("an endpoint that left its container while the driver was away is detached 
   const bench = await benchWithContainer();
   bench.machine.stopContainer(sandbox, "plxe1");
   bench.machine.namespaces.set(sandbox, new Map());
+  await bench.reconcile();
   bench.nowMs += 3 * minute;
   for (let run = 1; run <= 2; run++) await bench.reconcile();
   expect(await bench.endpoints()).toEqual([]);
@@ -120,6 +121,19 @@ test.each(["created", "left"])(
     expect(await bench.endpoints()).toEqual([]);
   },
 );
+
+test("the machine's clock may be set while a container starts", async () => {
+  const bench = await benchWithNetwork();
+  for (const days of [20_000, -20_000]) {
+    await bench.createEndpoint("e1");
+    bench.clockMs += days * 86_400_000;
+    for (let run = 1; run <= 2; run++) await bench.reconcile();
+    expect(await bench.endpoints()).toEqual(["e1.json"]);
+    bench.nowMs += 3 * minute;
+    await bench.reconcile();
+    expect(await bench.endpoints()).toEqual([]);
+  }
+});
 
 test("after a restart of the machine everything is detached without a namespace", async () => {
   const bench = await benchWithContainer();

@@ -136,7 +136,7 @@ async function openEndpoints(
     probePort: probeHostPort,
     now: () => new Date().toISOString(),
   });
-  const nowMs = (): number => Date.now();
+  const nowMs = (): number => performance.now();
   const reconciler = new Reconciler({
     ...{ stored, endpoints, host, records, runtime, bootId, nowMs, logger },
   });

@@ -76,8 +76,10 @@ export class DriverBench implements AsyncDisposable {
   readonly machine = new FakeMachine();
   readonly logger = new FakeLogger();
   readonly dir: string;
-  /** Since 1970. */
-  nowMs = Date.parse("2026-01-01T00:00:00Z");
+  /** What has passed on a clock that nobody sets. */
+  nowMs = 0;
+  /** What the machine's clock showed at {@link nowMs} 0, since 1970. */
+  clockMs = Date.parse("2026-01-01T00:00:00Z");
   bootId = "boot-1";
   records: AttachmentRecord[] = [];
   /** Nothing can be written to the endpoints' directory; files can be removed. */
@@ -107,7 +109,7 @@ export class DriverBench implements AsyncDisposable {
   /** Starts the driver with what is on disk. */
   async start(): Promise<void> {
     const { machine, logger, bootId, dir } = this;
-    const now = (): string => new Date(this.nowMs).toISOString();
+    const now = (): string => new Date(this.clockMs + this.nowMs).toISOString();
     const networks = new Networks(
       await JsonFiles.open({ dir: join(dir, "networks"), schema: networkSchema, logger }),
       { confDir: join(dir, "net.d"), confFiles: new HostConfFiles(), logger },
