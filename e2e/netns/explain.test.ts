@@ -6,7 +6,7 @@ import { bridge, hostLocal, list, macvlan, ptp } from "../support/networks.ts";
 import type { PlexusNode } from "../support/plexus-node.ts";
 import { startPlexusd } from "../support/plexusd.ts";
 import { errorScript, ScriptedPlugins } from "../support/scripted-plugins.ts";
-import { test } from "../support/test.ts";
+import { test as nodeTest } from "../support/test.ts";
 import type { PodOptions, TestPod } from "../support/test-pod.ts";
 import { waitUntil } from "../support/wait.ts";
 
@@ -17,7 +17,7 @@ import { waitUntil } from "../support/wait.ts";
 const readyFile = "/run/cni/primary-is-ready";
 /** Not listed in /etc/plexus/plugin-dirs, and not the runtime's. */
 const binDir = "/run/cni/unlisted";
-const configured = test.extend(
+const configured = nodeTest.extend(
   "daemonConfig",
   { scope: "file" },
   { namespaceIsolation: true, readinessindicatorfile: readyFile, binDir },
@@ -183,13 +183,13 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-const scripted = configured.extend("plugins", { scope: "file" }, async ({ node }) => {
+const test = configured.extend("plugins", { scope: "file" }, async ({ node }) => {
   const plugins = await ScriptedPlugins.create(node.lab, "scripted");
   node.cniPath = [plugins.binDir, ...node.cniPath];
   return plugins;
 });
 
-scripted.beforeAll(async ({ idleNode: node }) => {
+test.beforeAll(async ({ idleNode: node }) => {
   await node.lab.run("touch", readyFile);
   await node.lab.run("mkdir", binDir);
   await node.lab.run("mkdir", "-p", node.stateDir);
@@ -197,7 +197,7 @@ scripted.beforeAll(async ({ idleNode: node }) => {
   node.defaultNetwork = ptp("default", 80);
 });
 
-scripted.for(Object.entries(cases))("%s", async ([, scenario], { node, plugins }) => {
+test.for(Object.entries(cases))("%s", async ([, scenario], { node, plugins }) => {
   const { net = bridge("net", 91), networks = "net", before, after, ...options } = scenario;
   await node.nad("net", net === "" ? undefined : (net as object));
   const pod = await node.newPod({ networks, ...options });
@@ -212,7 +212,7 @@ scripted.for(Object.entries(cases))("%s", async ([, scenario], { node, plugins }
   await plugins.reset();
 });
 
-scripted("a pod that cannot be detached, and then is", async ({ node, plugins }) => {
+test("a pod that cannot be detached, and then is", async ({ node, plugins }) => {
   await node.nad("net", list("net", { type: "scripted" }));
   const pod = await node.newPod({ networks: "net" });
   await pod.mustAdd();
@@ -227,7 +227,7 @@ scripted("a pod that cannot be detached, and then is", async ({ node, plugins })
   await pod.mustDel();
 });
 
-scripted("a node without an API server", async ({ node }) => {
+test("a node without an API server", async ({ node }) => {
   const socket = join(node.lab.dir, "away/plexus.sock");
   const kubeconfig = join(node.lab.dir, "kubeconfig");
   const cluster = { server: "https://127.0.0.1:1" };
