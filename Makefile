@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov release test-release dashboard
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -31,10 +31,14 @@ node_modules/.package-lock.json: package.json package-lock.json
 
 build: deps dist/plexus dist/plexusd.js dist/plexusctl.js dist/plexus-standalone ## build everything into dist/
 
-dist/plexus: $(SHIM_SOURCES)
-	$(MAKE) -C shim OUT=../dist/plexus VERSION=$(VERSION) COMMIT=$(COMMIT)
+# Both say of which commit they are, and plexusctl doctor compares them: a new commit makes both anew.
+dist/.commit: FORCE
+	@mkdir -p dist && { [ "$$(cat $@ 2>/dev/null)" = $(COMMIT) ] || echo $(COMMIT) >$@; }
 
-dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-lock.json
+dist/plexus: $(SHIM_SOURCES) dist/.commit
+	$(MAKE) -B -C shim OUT=../dist/plexus VERSION=$(VERSION) COMMIT=$(COMMIT)
+
+dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-lock.json dist/.commit
 	node scripts/bundle.ts --version $(VERSION) --commit $(COMMIT)
 
 dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json
