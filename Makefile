@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov release test-release
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -31,10 +31,14 @@ node_modules/.package-lock.json: package.json package-lock.json
 
 build: deps dist/plexus dist/plexusd.js dist/plexusctl.js dist/plexus-standalone ## build everything into dist/
 
-dist/plexus: $(SHIM_SOURCES)
-	$(MAKE) -C shim OUT=../dist/plexus VERSION=$(VERSION) COMMIT=$(COMMIT)
+# Both say of which commit they are, and plexusctl doctor compares them: a new commit makes both anew.
+dist/.commit: FORCE
+	@mkdir -p dist && { [ "$$(cat $@ 2>/dev/null)" = $(COMMIT) ] || echo $(COMMIT) >$@; }
 
-dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-lock.json
+dist/plexus: $(SHIM_SOURCES) dist/.commit
+	$(MAKE) -B -C shim OUT=../dist/plexus VERSION=$(VERSION) COMMIT=$(COMMIT)
+
+dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-lock.json dist/.commit
 	node scripts/bundle.ts --version $(VERSION) --commit $(COMMIT)
 
 dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json
@@ -72,6 +76,10 @@ fuzz-%:
 e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME=crio: CRI-O; KUBECONFIG=â€¦: yours)
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	PLEXUS_E2E_RUNTIME=$(RUNTIME) vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
+
+dashboard: image ## draw docs/dashboard.svg: the shipped dashboard, with the data of pods that come and go
+	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	PLEXUS_DASHBOARD=docs/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"
 
 e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CRI-O the first time, in minutes)
 	@scripts/system-deps.sh cluster
@@ -122,7 +130,7 @@ release: deps ## what a release has beside its image, into dist/release (IMAGE=â
 	@scripts/system-deps.sh release
 	node scripts/release.ts --version $(VERSION) $(if $(IMAGE),--image "$(IMAGE)")
 
-test-release: release ## the chart against kustomize, the files of a release, the workflows of .github, the systemd unit
+test-release: release ## the chart against kustomize, the files of a release, the workflows of .github, the systemd unit, the alerts
 	vitest run --project release
 
 clean: ## remove what was built

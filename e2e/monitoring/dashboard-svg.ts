@@ -28,7 +28,8 @@ export function dashboardSvg(panels: readonly FilledPanel[]): string {
   const rows = Math.max(...panels.map(({ panel: { gridPos } }) => gridPos.y + gridPos.h));
   const [width, height] = [24 * column, rows * row];
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11.5">`,
+    "<title>The dashboard of deploy/monitoring with the data of a node</title>",
     `<rect width="${width}" height="${height}" fill="#f4f5f5"/>`,
     ...panels.map(panelSvg),
     "</svg>\n",
@@ -47,7 +48,7 @@ function panelSvg({ panel, lines }: FilledPanel): string {
   return [
     `<g transform="translate(${x * column + gap / 2} ${y * row + gap / 2})">`,
     `<rect width="${box.width}" height="${box.height}" fill="#fff" stroke="#d8d9da" rx="3"/>`,
-    text({ x: 10, y: 20 }, panel.title, 'font-weight="600"'),
+    text({ x: 8, y: 20 }, panel.title, 'font-weight="600"'),
     ...drawn,
     "</g>",
   ].join("\n");
@@ -72,7 +73,7 @@ function timeseries({ width, height }: Box, lines: readonly Line[], unit: string
   const points = lines.flatMap((line) => line.points);
   const times = points.map(([time]) => time);
   const [from, to] = [Math.min(...times), Math.max(...times)];
-  const top = scaleOf(Math.max(0, ...points.map(([, value]) => value)));
+  const top = scaleOf(Math.max(0, ...points.map(([, value]) => value)), unit);
   const atY = (value: number): number => plot.y + plot.height * (1 - value / top);
   const atX = (time: number): number =>
     plot.x + (plot.width * (time - from)) / Math.max(1, to - from);
@@ -94,17 +95,20 @@ function timeseries({ width, height }: Box, lines: readonly Line[], unit: string
   ];
 }
 
+/** Pixels of a name in a legend. */
+const nameWidth = 155;
+
 /** Names in their colours, from left to right; `height` is in lines. */
 function legend(box: Box, lines: readonly Line[]): string[] {
-  const perLine = Math.max(1, Math.floor(box.width / 190));
+  const perLine = Math.max(1, Math.floor(box.width / nameWidth));
   const fitting = perLine * box.height;
   const shown = lines.length > fitting ? fitting - 1 : lines.length;
   const names = lines.slice(0, shown).map(({ name }) => name);
   if (shown < lines.length) names.push(`and ${lines.length - shown} more`);
   return names.map((name, n) => {
-    const at = { x: box.x + (n % perLine) * 190, y: box.y + Math.floor(n / perLine) * 16 };
+    const at = { x: box.x + (n % perLine) * nameWidth, y: box.y + Math.floor(n / perLine) * 16 };
     const colour = n < shown ? colours[n % colours.length] : "#555";
-    return text(at, `– ${name}`.slice(0, 30), `fill="${colour}" font-size="11"`);
+    return text(at, `– ${name}`.slice(0, 27), `fill="${colour}" font-size="11"`);
   });
 }
 

@@ -17,6 +17,12 @@ import { waitUntil } from "../support/wait.ts";
 const readyFile = "/run/cni/primary-is-ready";
 /** Not listed in /etc/plexus/plugin-dirs, and not the runtime's. */
 const binDir = "/run/cni/unlisted";
+const configured = nodeTest.extend(
+  "daemonConfig",
+  { scope: "file" },
+  { namespaceIsolation: true, readinessindicatorfile: readyFile, binDir },
+);
+
 /** What a test brings about, after the pod was made. */
 interface Scene {
   readonly node: PlexusNode;
@@ -30,6 +36,8 @@ interface Case extends PodOptions {
   readonly quotes: RegExp;
   /** The definition `net` of the case. */
   readonly net?: object | string;
+  /** What the runtime calls with, where that is not as usual. */
+  readonly conf?: object;
   readonly before?: (scene: Scene) => Promise<unknown>;
   /** Undoes what would disturb others. */
   readonly after?: (scene: Scene) => Promise<unknown>;
@@ -51,6 +59,10 @@ const cases: Readonly<Record<string, Case>> = {
   "a namespace that may not be used": {
     networks: "elsewhere/net",
     ...{ finding: "forbidden-namespace", quotes: /elsewhere\/net/ },
+  },
+  "a node without a default network": {
+    conf: { cniVersion: "1.0.0", name: "plexus", type: "plexus" },
+    ...{ finding: "default-network-missing", quotes: /no default network is configured/ },
   },
   "a definition without a configuration": {
     net: "",
@@ -177,15 +189,11 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-const daemonConfig = { namespaceIsolation: true, readinessindicatorfile: readyFile, binDir };
-
-const test = nodeTest
-  .extend("daemonConfig", { scope: "file" }, daemonConfig)
-  .extend("plugins", { scope: "file" }, async ({ node }) => {
-    const plugins = await ScriptedPlugins.create(node.lab, "scripted");
-    node.cniPath = [plugins.binDir, ...node.cniPath];
-    return plugins;
-  });
+const test = configured.extend("plugins", { scope: "file" }, async ({ node }) => {
+  const plugins = await ScriptedPlugins.create(node.lab, "scripted");
+  node.cniPath = [plugins.binDir, ...node.cniPath];
+  return plugins;
+});
 
 test.beforeAll(async ({ idleNode: node }) => {
   await node.lab.run("touch", readyFile);
@@ -196,12 +204,12 @@ test.beforeAll(async ({ idleNode: node }) => {
 });
 
 test.for(Object.entries(cases))("%s", async ([, scenario], { node, plugins }) => {
-  const { net = bridge("net", 91), networks = "net", before, after, ...options } = scenario;
+  const { net = bridge("net", 91), networks = "net", conf, before, after, ...options } = scenario;
   await node.nad("net", net === "" ? undefined : (net as object));
   const pod = await node.newPod({ networks, ...options });
   const scene = { node, pod, plugins };
   await before?.(scene);
-  await pod.add();
+  await pod.add(conf === undefined ? {} : { conf });
   await after?.(scene);
   const advice = await explained(node.socketPath, `default/${pod.name}`);
   expect(advice.finding, advice.sentence).toBe(scenario.finding);
@@ -222,6 +230,25 @@ test("a pod that cannot be detached, and then is", async ({ node, plugins }) => 
   const { finding, sentence } = await explained(node.socketPath, `default/${pod.name}`);
   expect(finding, sentence).toBe("detach-missing-plugin");
   await plugins.install("scripted");
+  await pod.mustDel();
+});
+
+test("a pod that there is not, one that is not attached yet, and one whose annotation is changed later", async ({
+  node,
+}) => {
+  const findings: string[] = [];
+  const note = async (pod: string): Promise<unknown> =>
+    findings.push((await explained(node.socketPath, `default/${pod}`)).finding);
+  await note("nobody");
+  const pod = await node.newPod();
+  await note(pod.name);
+  await pod.mustAdd();
+  await note(pod.name);
+  await node.nad("net", bridge("net", 91));
+  await pod.annotate({ networks: "net" });
+  await note(pod.name);
+  const attached = "nothing-asked";
+  expect(findings).toEqual(["pod-not-found", "not-attached-yet", attached, "annotation-changed"]);
   await pod.mustDel();
 });
 

@@ -7,7 +7,6 @@ import { type CodeBlock, codeBlocks } from "../../support/markdown.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { run } from "../machine/run.ts";
-import { installPlexus } from "./plexus.ts";
 import type { Scene } from "./scene.ts";
 import { ownOnly } from "./target.ts";
 
@@ -20,7 +19,10 @@ interface Step {
 /** What sections 1 and 2 say on how one gets a cluster and the image, which the test has in its own way. */
 const preparations = ["node e2e/cluster/main.ts prepare", "make image"];
 
-/** docs/quickstart.md, as somebody follows it: in one shell, with a kubectl that finds plugins in the PATH. */
+/**
+ * docs/quickstart.md, as somebody follows it: in one shell, with a kubectl that finds plugins in the PATH. It comes last,
+ * as the page ends with the uninstallation.
+ */
 export function quickstartScenarios(scene: () => Scene): void {
   describe("docs/quickstart.md", () => {
     test("installs, attaches, explains and uninstalls, and shows what it says", {
@@ -32,14 +34,10 @@ export function quickstartScenarios(scene: () => Scene): void {
       const blocks = codeBlocks(page.replaceAll("busybox:1.37", target.podImage));
       expect(left(blocks)).toEqual(preparations.map((line) => expect.stringMatching(line)));
       const steps = stepsOf(blocks);
-      try {
-        const outputs = await follow(steps, target.own);
-        steps.forEach(({ commands, shown }, n) => {
-          for (const line of shown) expect(outputs[n], commands).toMatch(pattern(line));
-        });
-      } finally {
-        await installPlexus(target);
-      }
+      const outputs = await follow(steps, target.own);
+      steps.forEach(({ commands, shown }, n) => {
+        for (const line of shown) expect(outputs[n], commands).toMatch(pattern(line));
+      });
     });
   });
 }
