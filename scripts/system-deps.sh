@@ -62,6 +62,7 @@ docker)
   ;;
 release)
   need golang command -v go
+  need systemd command -v systemd-analyze
   need util-linux command -v flock
   ;;
 bench)

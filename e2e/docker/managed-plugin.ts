@@ -99,7 +99,16 @@ export function managedPluginScenarios(lab: DockerLab): void {
     );
     await machine.docker(...create, ...definition, "swarmed");
     const service = ["--name", "web", "--no-resolve-image", "--endpoint-mode", "dnsrr"];
-    const task = ["--network", "swarmed", busyboxImage, "sleep", "600"];
+    // The first process of a container gets no SIGTERM that it does not ask for.
+    const task = [
+      "--network",
+      "swarmed",
+      "--stop-grace-period",
+      "1s",
+      busyboxImage,
+      "sleep",
+      "600",
+    ];
     await machine.docker("service", "create", ...service, ...task);
     const client = await lab.run("client", "swarmed");
     await waitUntil("the service answers by its name", () => pings(client, "web"));

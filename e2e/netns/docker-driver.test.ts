@@ -30,6 +30,11 @@ class DriverNode implements AsyncDisposable {
   }
 
   async start(): Promise<void> {
+    this.#driver = await this.launch();
+  }
+
+  /** Starts a driver and waits until it serves. @throws Error with the end of its log when it ends instead */
+  async launch(): Promise<Daemon> {
     const { dir } = this.lab;
     const command = this.lab.command(
       nodeBinary(),
@@ -40,9 +45,9 @@ class DriverNode implements AsyncDisposable {
       ...["--log-level", this.#logLevel],
     );
     const logFile = join(dir, "driver.log");
-    this.#driver = Daemon.start({ name: "plexusctl docker", command, logFile });
-    const driver = this.#driver;
+    const driver = Daemon.start({ name: "plexusctl docker", command, logFile });
     await driver.waitUntil("the driver serves", () => driver.log.includes("driver serves"));
+    return driver;
   }
 
   async stop(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
@@ -182,4 +187,13 @@ test("a driver that is killed in the middle of an ADD leaves nothing behind", as
   await waitUntil("the endpoint is gone", async () => (await node.endpoints()) === "");
   expect(await node.plugins.order()).toContain("DEL scripted/eth0");
   expect(differences(before, await node.state())).toEqual([]);
+});
+
+test("a second driver with the same state ends at once, and the first one goes on", async ({
+  node,
+}) => {
+  await expect(node.launch()).rejects.toThrow("is plexusctl docker running already?");
+  await node.createNetwork(masquerading);
+  await node.attach("e5", "c5");
+  await node.detach("e5", "c5");
 });

@@ -1,27 +1,15 @@
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { bridgeList, DriverBench } from "./testing/driver-bench.ts";
-
-async function startBench(): Promise<DriverBench> {
-  const bench = await DriverBench.create();
-  onTestFinished(() => bench[Symbol.asyncDispose]());
-  return bench;
-}
-
-/** With the network `n1`. */
-async function benchWithNetwork(
-  extra: Parameters<DriverBench["createNetwork"]>[1] = {},
-  list: object = bridgeList,
-): Promise<DriverBench> {
-  const bench = await startBench();
-  await bench.createNetwork(list, extra);
-  return bench;
-}
-
-const key = { NetworkID: "n1", EndpointID: "e1" };
-const staging = "/run/netns/plexus-docker-e1";
-const sandbox = "/var/run/docker/netns/1bfe5dba4ec0";
+import { expect, test } from "vitest";
+import {
+  benchWithNetwork,
+  bridgeList,
+  type DriverBench,
+  key,
+  sandbox,
+  staging,
+  startBench,
+} from "./testing/driver-bench.ts";
 
 /** The configuration that the last call carried. */
 function lastConf(bench: DriverBench) {

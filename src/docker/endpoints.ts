@@ -204,10 +204,22 @@ export class Endpoints {
     const { id, mode, phase } = endpoint;
     const isAttached = mode === "staged" || !(phase === "created" || phase === "left");
     if (isAttached) {
-      await this.#put("deleting", endpoint);
+      await this.#markDeleting(endpoint);
       await host.detach(endpoint);
     }
     await stored.remove(id);
+  }
+
+  /** With the mark a teardown is repeated sooner. A full disk does not keep what containers hold from being released. */
+  async #markDeleting(endpoint: EndpointState): Promise<void> {
+    try {
+      await this.#put("deleting", endpoint);
+    } catch (error) {
+      this.#options.logger.warn(
+        { endpoint: endpoint.id, error: errorMessage(error) },
+        "an endpoint's state cannot be written; it is detached nevertheless",
+      );
+    }
   }
 
   #put(phase: EndpointState["phase"], endpoint: EndpointState): Promise<void> {

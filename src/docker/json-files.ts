@@ -4,6 +4,7 @@ import type * as z from "zod";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite, syncDirectory } from "#lib/files/atomic-write.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
 const suffix = ".json";
 
@@ -46,8 +47,11 @@ export class JsonFiles<T extends object> implements Collection<T> {
   }: JsonFilesOptions<T>): Promise<JsonFiles<T>> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     const values = new Map<string, T>();
-    for (const name of (await readdir(dir)).filter((each) => each.endsWith(suffix))) {
-      if (name.startsWith(".")) continue;
+    const names = await readdir(dir);
+    // What a process that was killed was about to write.
+    const halfWritten = names.filter((name) => targetOfTemporaryName(name) !== undefined);
+    for (const name of halfWritten) await unlink(join(dir, name));
+    for (const name of names.filter((each) => each.endsWith(suffix))) {
       const path = join(dir, name);
       try {
         const value = schema.parse(JSON.parse(await readFile(path, "utf8")));

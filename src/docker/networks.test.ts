@@ -1,13 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { bridgeList, DriverBench } from "./testing/driver-bench.ts";
-
-async function startBench(): Promise<DriverBench> {
-  const bench = await DriverBench.create();
-  onTestFinished(() => bench[Symbol.asyncDispose]());
-  return bench;
-}
+import { expect, test } from "vitest";
+import { bridgeList, type DriverBench, startBench } from "./testing/driver-bench.ts";
 
 /** Creates a network with options of `-o`; the driver's answer. */
 async function create(bench: DriverBench, options: object): Promise<unknown> {

@@ -21,16 +21,14 @@ export interface PluginServerOptions {
 /** Serves the engine's HTTP requests on a Unix socket. */
 export class PluginServer {
   readonly #options: PluginServerOptions;
-  readonly #server: Server;
-  /** Which file is this server's socket. */
+  /** The last one is the engine's; those before it have lost their sockets. */
+  readonly #servers: Server[] = [];
+  /** Which file is the last server's socket. */
   #socket = { dev: 0, ino: 0 };
+  #closed = false;
 
   private constructor(options: PluginServerOptions) {
     this.#options = options;
-    this.#server = createServer((request, response) => void this.#serve(request, response));
-    // The engine keeps connections and is not prepared for one that closes.
-    this.#server.keepAliveTimeout = 0;
-    this.#server.requestTimeout = 0;
   }
 
   /**
@@ -39,7 +37,6 @@ export class PluginServer {
    */
   static async listen(options: PluginServerOptions): Promise<PluginServer> {
     const { socketPath } = options;
-    await mkdir(dirname(socketPath), { recursive: true, mode: 0o700 });
     const found = await lstat(socketPath).catch(() => undefined);
     if (found?.isSocket() === false) throw new Error(`${socketPath} exists and is no socket`);
     const server = new PluginServer(options);
@@ -47,25 +44,40 @@ export class PluginServer {
     return server;
   }
 
+  /**
+   * Makes the socket again when its file was removed, as with the engine's directory below /run: no engine
+   * would find the driver any more. A successor's is left. @throws Error as of node:fs
+   */
+  async ensureReachable(): Promise<void> {
+    const { socketPath: socket, logger } = this.#options;
+    if (this.#closed || (await isThere(socket))) return;
+    await this.#bind();
+    logger.warn({ socket }, "the driver's socket was removed by someone else; made again");
+  }
+
   /** Answers the requests in flight, and removes the socket unless it is a successor's. */
   async close(): Promise<void> {
+    this.#closed = true;
     const { socketPath } = this.#options;
     const { dev, ino } = this.#socket;
     const found = await lstat(socketPath).catch(() => undefined);
     if (found?.dev === dev && found.ino === ino) await unlink(socketPath);
-    await new Promise<void>((resolve) => {
-      this.#server.close(() => resolve());
-      this.#server.closeIdleConnections();
-    });
+    await Promise.all(this.#servers.map(closeServer));
   }
 
   async #bind(): Promise<void> {
     const { socketPath } = this.#options;
+    await mkdir(dirname(socketPath), { recursive: true, mode: 0o700 });
     const ownPath = temporarySocketPath(socketPath);
+    const server = createServer((request, response) => void this.#serve(request, response));
+    // The engine keeps connections and is not prepared for one that closes.
+    server.keepAliveTimeout = 0;
+    server.requestTimeout = 0;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#server.once("error", reject);
-    this.#server.listen(ownPath, resolve);
+    server.once("error", reject);
+    server.listen(ownPath, resolve);
     await promise;
+    this.#servers.push(server);
     await chmod(ownPath, 0o600);
     this.#socket = await lstat(ownPath);
     await rename(ownPath, socketPath);
@@ -86,6 +98,20 @@ export class PluginServer {
       response.destroy();
     }
   }
+}
+
+function isThere(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== "ENOENT",
+  );
+}
+
+async function closeServer(server: Server): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.close(() => resolve());
+  server.closeIdleConnections();
+  await promise;
 }
 
 /** Undefined when there is more of it than any engine sends. @throws Error when the connection breaks */

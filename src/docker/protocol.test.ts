@@ -1,11 +1,5 @@
-import { expect, onTestFinished, test } from "vitest";
-import { bridgeList, DriverBench, nullIpam } from "./testing/driver-bench.ts";
-
-async function startBench(): Promise<DriverBench> {
-  const bench = await DriverBench.create();
-  onTestFinished(() => bench[Symbol.asyncDispose]());
-  return bench;
-}
+import { expect, test } from "vitest";
+import { bridgeList, nullIpam, startBench } from "./testing/driver-bench.ts";
 
 const endpointKey = { NetworkID: "n1", EndpointID: "e1" };
 const createNetwork = {

@@ -1,19 +1,9 @@
-import { readdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { dirname } from "node:path";
+import { expect, test } from "vitest";
 import type { AttachmentRecord } from "#engine/record.ts";
-import { DriverBench } from "./testing/driver-bench.ts";
+import { benchWithNetwork, type DriverBench, sandbox, staging } from "./testing/driver-bench.ts";
 
-const sandbox = "/var/run/docker/netns/1bfe5dba4ec0";
-const staging = "/run/netns/plexus-docker-e1";
 const minute = 60_000;
-
-async function benchWithNetwork(): Promise<DriverBench> {
-  const bench = await DriverBench.create();
-  onTestFinished(() => bench[Symbol.asyncDispose]());
-  await bench.createNetwork();
-  return bench;
-}
 
 /** With the endpoint `e1` in a running container. */
 async function benchWithContainer(): Promise<DriverBench> {
@@ -24,25 +14,22 @@ async function benchWithContainer(): Promise<DriverBench> {
   return bench;
 }
 
-const endpointsOf = (bench: DriverBench): Promise<string[]> =>
-  readdir(join(bench.dir, "endpoints"));
-
 test("endpoints of running containers stay, however old they are", async () => {
   const bench = await benchWithContainer();
   for (let run = 1; run <= 3; run++) {
     bench.nowMs += 60 * minute;
     await bench.reconcile();
   }
-  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
 });
 
 test("an endpoint whose container is gone is detached the second time that it is found so", async () => {
   const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
   await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
   await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
 });
 
@@ -51,7 +38,7 @@ test("containers stay whose namespaces are in a directory that the driver does n
   bench.machine.namespaces.delete(sandbox);
   bench.machine.hiddenDirectories.add(dirname(sandbox));
   for (let run = 1; run <= 3; run++) await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
   const warning =
     "containers' network namespaces cannot be seen: what Docker forgets stays attached";
   expect(bench.logger.at("warn")).toEqual([warning]);
@@ -62,7 +49,7 @@ test("a container's namespace that is mounted where the driver does not see it c
   bench.machine.namespaces.delete(sandbox);
   bench.machine.plainFiles.add(sandbox);
   for (let run = 1; run <= 3; run++) await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
 });
 
 test("one that was seen and is unmounted is gone, although its file is still there", async () => {
@@ -71,7 +58,7 @@ test("one that was seen and is unmounted is gone, although its file is still the
   bench.machine.namespaces.delete(sandbox);
   bench.machine.plainFiles.add(sandbox);
   for (let run = 1; run <= 2; run++) await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("one that was never seen is gone, although its file is still there, once another in its directory was seen", async () => {
@@ -82,7 +69,7 @@ test("one that was never seen is gone, although its file is still there, once an
   await bench.join("e2", `${sandbox}2`);
   bench.machine.startContainer(`${sandbox}2`, "plxe2");
   for (let run = 1; run <= 3; run++) await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual(["e2.json"]);
+  expect(await bench.endpoints()).toEqual(["e2.json"]);
 });
 
 test("what was seen before the driver was started again still counts", async () => {
@@ -93,7 +80,7 @@ test("what was seen before the driver was started again still counts", async () 
   bench.machine.plainFiles.add(sandbox);
   await bench.start();
   for (let run = 1; run <= 2; run++) await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("an endpoint that waits for its container's namespace stays for two minutes", async () => {
@@ -101,19 +88,20 @@ test("an endpoint that waits for its container's namespace stays for two minutes
   await bench.createEndpoint("e1");
   await bench.join("e1", sandbox);
   for (let run = 1; run <= 2; run++) await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
   bench.nowMs += 3 * minute;
   for (let run = 1; run <= 2; run++) await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("an endpoint that left its container while the driver was away is detached although that goes on", async () => {
   const bench = await benchWithContainer();
   bench.machine.stopContainer(sandbox, "plxe1");
   bench.machine.namespaces.set(sandbox, new Map());
+  await bench.reconcile();
   bench.nowMs += 3 * minute;
   for (let run = 1; run <= 2; run++) await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
   expect(bench.machine.ownLinks).toEqual([]);
 });
 
@@ -127,12 +115,25 @@ test.each(["created", "left"])(
       await bench.done("Leave", { NetworkID: "n1", EndpointID: "e1" });
     }
     await bench.reconcile();
-    expect(await endpointsOf(bench)).toEqual(["e1.json"]);
+    expect(await bench.endpoints()).toEqual(["e1.json"]);
     bench.nowMs += 3 * minute;
     await bench.reconcile();
-    expect(await endpointsOf(bench)).toEqual([]);
+    expect(await bench.endpoints()).toEqual([]);
   },
 );
+
+test("the machine's clock may be set while a container starts", async () => {
+  const bench = await benchWithNetwork();
+  for (const days of [20_000, -20_000]) {
+    await bench.createEndpoint("e1");
+    bench.clockMs += days * 86_400_000;
+    for (let run = 1; run <= 2; run++) await bench.reconcile();
+    expect(await bench.endpoints()).toEqual(["e1.json"]);
+    bench.nowMs += 3 * minute;
+    await bench.reconcile();
+    expect(await bench.endpoints()).toEqual([]);
+  }
+});
 
 test("after a restart of the machine everything is detached without a namespace", async () => {
   const bench = await benchWithContainer();
@@ -142,7 +143,7 @@ test("after a restart of the machine everything is detached without a namespace"
   await bench.start();
   await bench.reconcile();
   expect(bench.machine.calls.at(-1)).toBe("DEL e1 in none as eth0");
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("a teardown that fails is tried again after half a minute", async () => {
@@ -154,7 +155,7 @@ test("a teardown that fails is tried again after half a minute", async () => {
   expect(bench.logger.at("warn")).toContain("an endpoint could not be detached");
   bench.nowMs += minute;
   await bench.reconcile();
-  expect(await endpointsOf(bench)).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("a record without an endpoint is detached by what it holds", async () => {

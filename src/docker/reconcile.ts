@@ -21,7 +21,7 @@ export interface ReconcilerOptions {
   readonly records: Pick<RecordStore, "list">;
   readonly runtime: Pick<CniRuntime, "del">;
   readonly bootId: string;
-  /** Milliseconds since 1970. */
+  /** Milliseconds of a clock that nobody sets. */
   readonly nowMs: () => number;
   readonly logger: Logger;
 }
@@ -39,6 +39,8 @@ export class Reconciler {
   /** Directories of containers' namespaces that are not there, which was logged. */
   readonly #hiddenDirectories = new Set<string>();
   readonly #notBefore = new Map<string, number>();
+  /** When this process found each endpoint in its phase: the machine's clock may be set at any time. */
+  #foundInPhase: ReadonlyMap<string, { readonly since: string; readonly atMs: number }> = new Map();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
@@ -50,11 +52,27 @@ export class Reconciler {
   /** Tears down what belongs to nothing any more. @throws Error when the state cannot be read */
   async run(): Promise<void> {
     const { stored, host } = this.#options;
+    this.#noteWhatIsFound();
     const orphans = new Set<string>();
     for (const { id } of stored.all()) await this.#reconcile(id, orphans);
     this.#orphans = orphans;
     await this.#removeUnknownRecords();
     await host.removeNamespacesBut((id) => stored.get(id) !== undefined);
+  }
+
+  #noteWhatIsFound(): void {
+    const found = this.#options.stored.all().map(({ id, since }) => {
+      const before = this.#foundInPhase.get(id);
+      const isSame = before !== undefined && before.since === since;
+      return [id, isSame ? before : { since, atMs: this.#options.nowMs() }] as const;
+    });
+    this.#foundInPhase = new Map(found);
+  }
+
+  /** Whether an endpoint has been in its phase for longer than an engine leaves it there. */
+  #isOverdue({ id, since }: EndpointState): boolean {
+    const found = this.#foundInPhase.get(id);
+    return found?.since === since && this.#options.nowMs() - found.atMs > transientMs;
   }
 
   async #reconcile(id: string, orphans: Set<string>): Promise<void> {
@@ -73,12 +91,12 @@ export class Reconciler {
   }
 
   async #isDue(endpoint: EndpointState, orphans: Set<string>): Promise<boolean> {
-    const { bootId, nowMs } = this.#options;
-    const { phase, since, id } = endpoint;
+    const { bootId } = this.#options;
+    const { phase, id } = endpoint;
     // No call is under way: the one that was has ended with its process, or has failed.
     if (phase === "creating" || phase === "deleting") return true;
     if (endpoint.bootId !== bootId) return true;
-    if (phase !== "joined") return nowMs() - Date.parse(since) > transientMs;
+    if (phase !== "joined") return this.#isOverdue(endpoint);
     if (!(await this.#isOrphan(endpoint))) return false;
     orphans.add(id);
     return this.#orphans.has(id);
@@ -89,8 +107,8 @@ export class Reconciler {
    * after a Leave that nobody answered, or it went with its container's namespace.
    */
   async #isOrphan(endpoint: EndpointState): Promise<boolean> {
-    const { host, nowMs } = this.#options;
-    if (await host.isOnHost(endpoint)) return nowMs() - Date.parse(endpoint.since) > transientMs;
+    const { host } = this.#options;
+    if (await host.isOnHost(endpoint)) return this.#isOverdue(endpoint);
     const { sandboxKey = "" } = endpoint;
     const directory = dirname(sandboxKey);
     const found = await host.findSandbox(sandboxKey);
@@ -105,7 +123,9 @@ export class Reconciler {
   async #markSeen(endpoint: EndpointState, directory: string): Promise<void> {
     this.#seenDirectories.add(directory);
     if (endpoint.sandboxSeen) return;
-    await this.#options.stored.put(endpoint.id, { ...endpoint, sandboxSeen: true });
+    const seen = { ...endpoint, sandboxSeen: true as const };
+    // On a full disk the next process looks for itself.
+    await this.#options.stored.put(endpoint.id, seen).catch(() => undefined);
   }
 
   #reportHidden(directory: string): void {

@@ -23,6 +23,7 @@ import { PluginServer } from "./plugin-server.ts";
 import type { Capabilities } from "./protocol/answers.ts";
 import { Reconciler } from "./reconcile.ts";
 import { endpointSchema, networkSchema } from "./state.ts";
+import { lockStateDirectory } from "./state-lock.ts";
 
 const sweepMs = 600_000;
 const socketMs = 5000;
@@ -59,6 +60,7 @@ export interface RunningDriver {
 export async function startDocker(options: DockerOptions): Promise<RunningDriver> {
   const { logger, stateDir, callSocket } = options;
   await using resources = new AsyncDisposableStack();
+  resources.use(await lockStateDirectory(stateDir));
   const records = await FileRecordStore.open(recordsDir(options));
   resources.defer(() => records.flush());
   const bootId = await readBootId();
@@ -73,13 +75,13 @@ export async function startDocker(options: DockerOptions): Promise<RunningDriver
     { ...omitUndefined({ source }), confDir, confFiles: new HostConfFiles(), logger },
   );
   const { endpoints, reconciler } = await openEndpoints({ ...options, networks, records, bootId });
-  const tasks = housekeepingTasks(options, { reconciler, calls, records });
-  const housekeeping = new Housekeeping(tasks, logger);
-  resources.defer(() => housekeeping.stop());
   const capabilities: Capabilities = { ...options.capabilities, GwAllocChecker: true };
   const driver = networkDriver({ networks, endpoints, capabilities, logger });
   const server = await PluginServer.listen({ socketPath: options.pluginSocket, driver, logger });
   resources.defer(() => server.close());
+  const tasks = housekeepingTasks(options, { reconciler, calls, server, records });
+  const housekeeping = new Housekeeping(tasks, logger);
+  resources.defer(() => housekeeping.stop());
   logger.info({ socket: options.pluginSocket, stateDir }, "the Docker network driver serves");
   const running = resources.move();
   return { stop: () => running.disposeAsync() };
@@ -134,7 +136,7 @@ async function openEndpoints(
     probePort: probeHostPort,
     now: () => new Date().toISOString(),
   });
-  const nowMs = (): number => Date.now();
+  const nowMs = (): number => performance.now();
   const reconciler = new Reconciler({
     ...{ stored, endpoints, host, records, runtime, bootId, nowMs, logger },
   });
@@ -143,9 +145,14 @@ async function openEndpoints(
 
 function housekeepingTasks(
   { reconcileMs }: DockerOptions,
-  parts: { reconciler: Reconciler; calls: CallServer; records: RecordStore },
+  parts: {
+    reconciler: Reconciler;
+    calls: CallServer;
+    server: PluginServer;
+    records: RecordStore;
+  },
 ): HousekeepingTask[] {
-  const { reconciler, calls, records } = parts;
+  const { reconciler, calls, server, records } = parts;
   return [
     {
       name: "the search for endpoints that the engine has forgotten",
@@ -156,6 +163,11 @@ function housekeepingTasks(
       name: "the call socket",
       everyMs: socketMs,
       run: async () => void (await calls.ensureReachable()),
+    },
+    {
+      name: "the driver's socket",
+      everyMs: socketMs,
+      run: () => server.ensureReachable(),
     },
     {
       name: "the sweep of the state directory",

@@ -9,6 +9,12 @@ interface Cidr {
   readonly family: IpFamily;
 }
 
+/** The bits of an address: the prefix length of one alone. */
+export const addressBits = { 4: 32, 6: 128 } as const;
+
+/** The destination of a default route. */
+export const anyDestination = { 4: "0.0.0.0/0", 6: "::/0" } as const;
+
 /** The bits of the prefix ::ffff:0:0/96, under which IPv6 maps IPv4. */
 const mappedPrefixBits = 96;
 
@@ -54,9 +60,7 @@ export function tryParseCidr(text: string): Cidr | undefined {
   // The prefix of an IPv4 address that was written as IPv6 counts the 96 bits before it.
   const mapped = family === 4 && text.includes(":");
   const prefix = Number(digits) - (mapped ? mappedPrefixBits : 0);
-  return prefix >= 0 && prefix <= (family === 4 ? 32 : 128)
-    ? { address, prefix, family }
-    : undefined;
+  return prefix >= 0 && prefix <= addressBits[family] ? { address, prefix, family } : undefined;
 }
 
 /** Writes what {@link parseCidr} read. */

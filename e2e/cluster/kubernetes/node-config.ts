@@ -62,6 +62,8 @@ export function kubeletConfig(cgroup: string, runtime: NodeRuntime): string {
       "imagefs.available": "0%",
     },
     imageGCHighThresholdPercent: 100,
+    // Containers that end are part of the scenarios: of plexusd, and of what uninstalls it while pods are attached.
+    crashLoopBackOff: { maxContainerRestartPeriod: "1s" },
   };
   return JSON.stringify(config, undefined, 2);
 }

@@ -53,8 +53,7 @@ async function installAndUninstall(scene: Scene, cluster: Cluster): Promise<void
   expect(await target.kubectl(...definitions)).toContain("red");
 }
 
-/** Runs Helm as the administrator, from where the API server can be reached. */
+/** Runs Helm as the administrator. */
 async function helm(cluster: Cluster, ...args: string[]): Promise<string> {
-  const program = [await releaseTool("helm"), `--kubeconfig=${cluster.kubeconfig}`];
-  return run(["nsenter", `--target=${cluster.controlPlane.host.pid}`, "-n", ...program, ...args]);
+  return run(cluster.administratorCommand(await releaseTool("helm"), ...args));
 }

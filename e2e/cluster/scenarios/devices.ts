@@ -117,11 +117,12 @@ export function deviceScenarios(scene: () => Scene): void {
   test("the container runtime's list of sandboxes is kept for plexusd", async (context) => {
     if (isGiven) context.skip(ownOnly);
     const { target } = scene();
+    // Before the list, which is made twice a minute.
+    await scene().startPod("listed", { networks: "red" });
     const { runtimeSocket } = ownCluster(scene()).node;
     const overlay = await target.kubectl("kustomize", sandboxes);
     await target.apply(overlay.replaceAll("/run/containerd/containerd.sock", runtimeSocket));
     try {
-      await scene().startPod("listed", { networks: "red" });
       const { containerId } = await recordOf(scene(), "listed");
       const listed = (): Promise<string> => target.inNode(["cat", "/run/plexus/sandboxes.json"]);
       const isListed = async (): Promise<boolean> =>

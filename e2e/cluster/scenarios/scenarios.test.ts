@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
+import {
+  apiAndPlexusdOutageScenario,
+  apiOutageScenario,
+  sandboxOutageScenario,
+} from "./api-outage.ts";
 import { attachScenarios } from "./attach.ts";
 import { chartScenarios } from "./chart.ts";
 import { claimScenarios } from "./claims.ts";
@@ -65,10 +70,13 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   deviceScenarios(scene);
   explainScenarios(scene);
   monitoringScenarios(scene);
+  apiOutageScenario(scene);
   securityScenarios(scene);
   loadScenarios(scene);
+  apiAndPlexusdOutageScenario(scene);
   outageScenarios(scene);
   freshNodeScenarios(scene);
+  sandboxOutageScenario(scene);
   chartScenarios(scene);
   uninstallScenarios(scene);
   quickstartScenarios(scene);

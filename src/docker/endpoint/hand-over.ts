@@ -2,11 +2,9 @@ import { DriverError } from "#docker/driver-error.ts";
 import type { LinkRoute, LinkState } from "#docker/host/namespaces.ts";
 import type { GatewayChoice } from "#docker/network/network-options.ts";
 import type { JoinAnswer, StaticRoute } from "#docker/protocol/answers.ts";
-import { type IpFamily, ipFamily, parseCidr, tryParseCidr } from "#lib/ip.ts";
+import { addressBits, type IpFamily, ipFamily, parseCidr, tryParseCidr } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { covers } from "#netlink/ip-bytes.ts";
-
-const hostBits = { 4: 32, 6: 128 } as const;
 
 /** The addresses of an interface that the engine sets again after it has moved it. */
 export interface HandedOverAddresses {
@@ -36,7 +34,7 @@ function addressToHandOver(state: LinkState, family: IpFamily): string | undefin
     );
   }
   if (first === undefined || hasSubnetRoute(first, state.routes)) return first;
-  return `${parseCidr(first).address}/${hostBits[family]}`;
+  return `${parseCidr(first).address}/${addressBits[family]}`;
 }
 
 /**
@@ -45,7 +43,7 @@ function addressToHandOver(state: LinkState, family: IpFamily): string | undefin
  */
 export function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): boolean {
   const { address: ip, prefix, family } = parseCidr(address);
-  if (prefix === hostBits[family]) return true;
+  if (prefix === addressBits[family]) return true;
   return routes.some(({ dst, gateway }) => {
     const subnet = tryParseCidr(dst);
     return gateway === undefined && subnet?.prefix === prefix && covers(subnet, ip);
@@ -105,7 +103,7 @@ function isOnLink(gateway: string, routes: readonly LinkRoute[]): boolean {
 }
 
 function hostRoute(address: string): StaticRoute {
-  return { Destination: `${address}/${hostBits[ipFamily(address)]}`, RouteType: 1 };
+  return { Destination: `${address}/${addressBits[ipFamily(address)]}`, RouteType: 1 };
 }
 
 function staticRoute({ dst, gateway }: LinkRoute): StaticRoute {

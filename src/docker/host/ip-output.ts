@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { IpFamily } from "#lib/ip.ts";
+import { addressBits, anyDestination, type IpFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { LinkRoute, LinkState } from "./namespaces.ts";
 
@@ -53,9 +53,6 @@ export function readLink(shown: unknown, ifName: string): Omit<LinkState, "route
   });
 }
 
-const anyAddress = { 4: "0.0.0.0/0", 6: "::/0" } as const;
-const hostBits = { 4: 32, 6: 128 } as const;
-
 /** The unicast routes of one family that `ip route show` prints. @throws ZodError as above */
 export function readRoutes(shown: unknown, family: IpFamily): LinkRoute[] {
   return routes
@@ -63,7 +60,7 @@ export function readRoutes(shown: unknown, family: IpFamily): LinkRoute[] {
     .filter(({ type }) => type === undefined || type === "unicast")
     .map(({ dst, gateway, protocol, metric }) =>
       omitUndefined({
-        dst: dst === "default" ? anyAddress[family] : withPrefix(dst, family),
+        dst: dst === "default" ? anyDestination[family] : withPrefix(dst, family),
         gateway,
         metric,
         isFromAddress: protocol === "kernel",
@@ -72,5 +69,5 @@ export function readRoutes(shown: unknown, family: IpFamily): LinkRoute[] {
 }
 
 function withPrefix(dst: string, family: IpFamily): string {
-  return dst.includes("/") ? dst : `${dst}/${hostBits[family]}`;
+  return dst.includes("/") ? dst : `${dst}/${addressBits[family]}`;
 }

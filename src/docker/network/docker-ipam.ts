@@ -1,5 +1,5 @@
 import { DriverError } from "#docker/driver-error.ts";
-import { parseIp, tryParseCidr } from "#lib/ip.ts";
+import { anyDestination, parseIp, tryParseCidr } from "#lib/ip.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 
 /** The addresses that the engine's own IPAM has chosen for an endpoint, and its gateways. */
@@ -11,9 +11,6 @@ export interface DockerAddresses {
   readonly gateway?: string;
   readonly gatewayIPv6?: string;
 }
-
-/** The addresses that all networks have in common, by family. */
-const defaultDestinations = { 4: "0.0.0.0/0", 6: "::/0" } as const;
 
 /**
  * The configuration with addresses that are already chosen: its first plugin gets them from the plugin
@@ -47,8 +44,8 @@ function routesOf(original: Json | undefined, addresses: DockerAddresses): Json[
   const hasIpam = isJsonObject(original) && typeof original.type === "string";
   if (!hasIpam) {
     return [
-      ...(addresses.gateway === undefined ? [] : [{ dst: defaultDestinations[4] }]),
-      ...(addresses.gatewayIPv6 === undefined ? [] : [{ dst: defaultDestinations[6] }]),
+      ...(addresses.gateway === undefined ? [] : [{ dst: anyDestination[4] }]),
+      ...(addresses.gatewayIPv6 === undefined ? [] : [{ dst: anyDestination[6] }]),
     ];
   }
   const routes = Array.isArray(original.routes) ? original.routes : [];

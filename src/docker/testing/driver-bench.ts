@@ -1,14 +1,15 @@
 import { once } from "node:events";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, readdir, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { onTestFinished } from "vitest";
 import { networkDriver } from "#docker/driver.ts";
 import { EndpointHost } from "#docker/endpoint/endpoint-host.ts";
 import { Endpoints } from "#docker/endpoints.ts";
-import { JsonFiles } from "#docker/json-files.ts";
+import { type Collection, JsonFiles } from "#docker/json-files.ts";
 import { Networks } from "#docker/networks.ts";
 import { PluginServer } from "#docker/plugin-server.ts";
 import { Reconciler } from "#docker/reconcile.ts";
@@ -46,15 +47,43 @@ export interface Answer {
   readonly json: Record<string, unknown>;
 }
 
+/** What an endpoint of {@link benchWithNetwork} is named by. */
+export const key = { NetworkID: "n1", EndpointID: "e1" };
+/** CNI_NETNS of that endpoint's ADD in the staged mode. */
+export const staging = "/run/netns/plexus-docker-e1";
+/** The namespace of a container. */
+export const sandbox = "/var/run/docker/netns/1bfe5dba4ec0";
+
+/** Starts a driver without networks for one test. */
+export async function startBench(): Promise<DriverBench> {
+  const bench = await DriverBench.create();
+  onTestFinished(() => bench[Symbol.asyncDispose]());
+  return bench;
+}
+
+/** Starts a driver with the network `n1` for one test. */
+export async function benchWithNetwork(
+  extra: Parameters<DriverBench["createNetwork"]>[1] = {},
+  list: object = bridgeList,
+): Promise<DriverBench> {
+  const bench = await startBench();
+  await bench.createNetwork(list, extra);
+  return bench;
+}
+
 /** The driver behind its socket, with a machine in memory; its state is in files. */
 export class DriverBench implements AsyncDisposable {
   readonly machine = new FakeMachine();
   readonly logger = new FakeLogger();
   readonly dir: string;
-  /** Since 1970. */
-  nowMs = Date.parse("2026-01-01T00:00:00Z");
+  /** What has passed on a clock that nobody sets. */
+  nowMs = 0;
+  /** What the machine's clock showed at {@link nowMs} 0, since 1970. */
+  clockMs = Date.parse("2026-01-01T00:00:00Z");
   bootId = "boot-1";
   records: AttachmentRecord[] = [];
+  /** Nothing can be written to the endpoints' directory; files can be removed. */
+  diskFull = false;
   readonly #stack: AsyncDisposableStack;
   #server: PluginServer | undefined;
   #reconciler: Reconciler | undefined;
@@ -80,13 +109,14 @@ export class DriverBench implements AsyncDisposable {
   /** Starts the driver with what is on disk. */
   async start(): Promise<void> {
     const { machine, logger, bootId, dir } = this;
-    const now = (): string => new Date(this.nowMs).toISOString();
+    const now = (): string => new Date(this.clockMs + this.nowMs).toISOString();
     const networks = new Networks(
       await JsonFiles.open({ dir: join(dir, "networks"), schema: networkSchema, logger }),
       { confDir: join(dir, "net.d"), confFiles: new HostConfFiles(), logger },
     );
     const endpointsDir = join(dir, "endpoints");
-    const stored = await JsonFiles.open({ dir: endpointsDir, schema: endpointSchema, logger });
+    const files = await JsonFiles.open({ dir: endpointsDir, schema: endpointSchema, logger });
+    const stored = this.#onDisk(files);
     const host = new EndpointHost({ runtime: machine, namespaces: machine, bootId });
     const probePort = async (port: number): Promise<number> => (port === 0 ? 40_000 : port);
     const endpoints = new Endpoints({
@@ -106,14 +136,36 @@ export class DriverBench implements AsyncDisposable {
     this.#server = await PluginServer.listen({ socketPath: this.socketPath, driver, logger });
   }
 
+  #onDisk<T>(files: Collection<T>): Collection<T> {
+    return {
+      get: (id) => files.get(id),
+      all: () => files.all(),
+      remove: (id) => files.remove(id),
+      put: async (id, value) => {
+        if (this.diskFull) throw new Error("ENOSPC: no space left on device, write");
+        await files.put(id, value);
+      },
+    };
+  }
+
   async stop(): Promise<void> {
     await this.#server?.close();
     this.#server = undefined;
   }
 
+  /** The files of the endpoints that the driver has. */
+  endpoints(): Promise<string[]> {
+    return readdir(join(this.dir, "endpoints"));
+  }
+
   /** What the driver does on its timer. */
   async reconcile(): Promise<void> {
     await this.#reconciler?.run();
+  }
+
+  /** What the driver does every few seconds. */
+  async ensureReachable(): Promise<void> {
+    await this.#server?.ensureReachable();
   }
 
   /** Sends a body as it is. */

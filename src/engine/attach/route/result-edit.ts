@@ -1,10 +1,8 @@
 import type { Result, ResultRoute } from "#cni/result/result.ts";
-import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
+import { anyDestination, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";
 import type { DefaultRoute, DefaultRoutesAfter } from "./routes-after.ts";
-
-const defaultDst: Readonly<Record<IpFamily, string>> = { 4: "0.0.0.0/0", 6: "::/0" };
 
 /**
  * The result with the default routes that its attachment has in the kernel, in place of those that
@@ -47,7 +45,7 @@ function metricOf(entry: ResultRoute): number {
 
 function toResultRoute({ family, gateway, metric }: DefaultRoute): ResultRoute {
   return omitUndefined({
-    dst: defaultDst[family],
+    dst: anyDestination[family],
     gw: gateway,
     priority: metric === kernelMetric[family] ? undefined : metric,
   });
