@@ -130,7 +130,7 @@ release: deps ## what a release has beside its image, into dist/release (IMAGE=â
 	@scripts/system-deps.sh release
 	node scripts/release.ts --version $(VERSION) $(if $(IMAGE),--image "$(IMAGE)")
 
-test-release: release ## the chart against kustomize, the files of a release, the workflows of .github, the systemd unit, the alerts
+test-release: release ## the chart against kustomize, the files of a release, the workflows of .github, the alerts, the systemd unit
 	vitest run --project release
 
 clean: ## remove what was built

@@ -108,7 +108,7 @@ function legend(box: Box, lines: readonly Line[]): string[] {
   return names.map((name, n) => {
     const at = { x: box.x + (n % perLine) * nameWidth, y: box.y + Math.floor(n / perLine) * 16 };
     const colour = n < shown ? colours[n % colours.length] : "#555";
-    return text(at, `– ${name}`.slice(0, 27), `fill="${colour}" font-size="11"`);
+    return text(at, `– ${name}`.slice(0, 25), `fill="${colour}" font-size="11"`);
   });
 }
 

@@ -17,12 +17,6 @@ import { waitUntil } from "../support/wait.ts";
 const readyFile = "/run/cni/primary-is-ready";
 /** Not listed in /etc/plexus/plugin-dirs, and not the runtime's. */
 const binDir = "/run/cni/unlisted";
-const configured = nodeTest.extend(
-  "daemonConfig",
-  { scope: "file" },
-  { namespaceIsolation: true, readinessindicatorfile: readyFile, binDir },
-);
-
 /** What a test brings about, after the pod was made. */
 interface Scene {
   readonly node: PlexusNode;
@@ -189,11 +183,15 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-const test = configured.extend("plugins", { scope: "file" }, async ({ node }) => {
-  const plugins = await ScriptedPlugins.create(node.lab, "scripted");
-  node.cniPath = [plugins.binDir, ...node.cniPath];
-  return plugins;
-});
+const daemonConfig = { namespaceIsolation: true, readinessindicatorfile: readyFile, binDir };
+
+const test = nodeTest
+  .extend("daemonConfig", { scope: "file" }, daemonConfig)
+  .extend("plugins", { scope: "file" }, async ({ node }) => {
+    const plugins = await ScriptedPlugins.create(node.lab, "scripted");
+    node.cniPath = [plugins.binDir, ...node.cniPath];
+    return plugins;
+  });
 
 test.beforeAll(async ({ idleNode: node }) => {
   await node.lab.run("touch", readyFile);
