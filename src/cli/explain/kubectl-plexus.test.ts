@@ -59,6 +59,15 @@ test("a pod without a namespace is looked for in that of kubectl's context", asy
   );
 });
 
+test.each([
+  [["-n", "other", "web"], "-o text other/web"],
+  [["--namespace", "other", "-o", "json", "web"], "-o json other/web"],
+])("flags are kubectl's: %j", async (args, asked) => {
+  const { exitCode, stdout } = await run(["explain", ...args]);
+  expect(exitCode).toBe(0);
+  expect(stdout).toContain(`plexusctl.js explain ${asked}`);
+});
+
 test("what kubectl warns of is no part of its answer, and is passed on", async () => {
   const getPod = "echo 'Warning: use --other' >&2; echo node-1";
   const { exitCode, stdout, stderr } = await run(["explain", "shop/web"], { getPod });
@@ -113,6 +122,8 @@ test("doctor goes on with the other nodes and fails at the end", async () => {
 test.each([
   [["explain", "-o"], "-o must be text or json, not ''"],
   [["doctor", "--output", "yaml"], "--output must be text or json, not 'yaml'"],
+  [["explain", "-n"], "-n needs a namespace"],
+  [["explain", "-x", "web"], "usage: kubectl plexus explain"],
   [["explain"], "usage: kubectl plexus explain"],
   [["doctor", "node-1", "node-2"], "usage: kubectl plexus explain"],
   [["restart"], "usage: kubectl plexus explain"],
