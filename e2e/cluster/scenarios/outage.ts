@@ -8,7 +8,7 @@ import { recordsOf } from "./node-state.ts";
 import { networkStatus } from "./objects.ts";
 import { nodeReady, parkPlexus, unparkPlexus, waitForPlexus, waitForReady } from "./plexus.ts";
 import type { Scene } from "./scene.ts";
-import { isGiven, ownCluster, ownOnly } from "./target.ts";
+import { isCrio, isGiven, ownCluster, ownOnly } from "./target.ts";
 
 const timeout = 900_000;
 const both = { networks: "red,blue" };
@@ -45,7 +45,8 @@ export function outageScenarios(scene: () => Scene): void {
 
     test("of plexusd with CNI 1.1: the node is not ready until it is back", {
       timeout,
-    }, async () => {
+    }, async (context) => {
+      if (isCrio) context.skip("not run: CRI-O asks for STATUS until it succeeds, and never again");
       const { target } = scene();
       await usePrimaryVersion(scene(), "1.1.0");
       onTestFinished(async () => usePrimaryVersion(scene(), "1.0.0"));
