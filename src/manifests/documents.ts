@@ -1,10 +1,10 @@
-import { type Document, parseAllDocuments } from "yaml";
 import { CniError } from "#cni/error.ts";
 import type { Pod } from "#engine/ports.ts";
 import { DocumentError } from "#lib/document-error.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { readFields } from "#lib/field-reader.ts";
 import { isJsonObject, quoteValue } from "#lib/json.ts";
+import { parseYamlDocuments } from "#lib/yaml.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import { describeObject, readObjectMeta } from "#npwg/object-meta.ts";
 
@@ -25,26 +25,25 @@ export class ManifestError extends Error {
  */
 export function parseManifestFile(text: string, file: string): ManifestObjects {
   const objects: ManifestObjects = { pods: [], nads: [] };
-  const documents = parseAllDocuments(text, { prettyErrors: true });
-  for (const [index, document] of [...documents].entries()) {
-    const where = `${file}, document ${index + 1}`;
-    const problem = document.errors[0];
-    if (problem !== undefined) {
-      throw new ManifestError(`${where}: ${problem.message.split("\n")[0]}`, { cause: problem });
-    }
-    const value = toValue(document, where);
-    if (value !== null) addObject(value, { objects, where });
+  for (const [index, value] of documentsOf(text, file).entries()) {
+    if (value !== null) addObject(value, { objects, where: nameOf(file, index) });
   }
   return objects;
 }
 
-/** The document's value; a document may also be refused here, for aliases that multiply it without end. */
-function toValue(document: Document.Parsed, where: string): unknown {
+function documentsOf(text: string, file: string): readonly unknown[] {
+  const values: unknown[] = [];
   try {
-    return document.toJS();
+    for (const value of parseYamlDocuments(text)) values.push(value);
+    return values;
   } catch (cause) {
+    const where = nameOf(file, values.length);
     throw new ManifestError(`${where}: ${errorMessage(cause)}`, { cause });
   }
+}
+
+function nameOf(file: string, index: number): string {
+  return `${file}, document ${index + 1}`;
 }
 
 function addObject(value: unknown, into: { objects: ManifestObjects; where: string }): void {

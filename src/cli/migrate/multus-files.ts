@@ -1,7 +1,7 @@
-import { parseAllDocuments } from "yaml";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
+import { parseYamlDocuments } from "#lib/yaml.ts";
 
 /** One configuration of Multus, as found in a file. */
 export interface MultusConfiguration {
@@ -37,15 +37,11 @@ export function findMultusConfigurations(text: string, file: string): MultusConf
 }
 
 function documentsOf(text: string, file: string): unknown[] {
-  return [...parseAllDocuments(text, { prettyErrors: true })].map((document) => {
-    const [problem] = document.errors;
-    if (problem !== undefined) throw new Error(`${file}: ${problem.message.split("\n")[0]}`);
-    try {
-      return document.toJS();
-    } catch (cause) {
-      throw new Error(`${file}: ${errorMessage(cause)}`, { cause });
-    }
-  });
+  try {
+    return [...parseYamlDocuments(text)];
+  } catch (cause) {
+    throw new Error(`${file}: ${errorMessage(cause)}`, { cause });
+  }
 }
 
 function inDocument(document: unknown, file: string): MultusConfiguration[] {

@@ -9,6 +9,7 @@ import {
 } from "yaml";
 import type * as z from "zod";
 import { errorMessage } from "#lib/error-message.ts";
+import { yamlOptions, yamlProblems } from "#lib/yaml.ts";
 import { configFromFile, type DaemonConfig } from "./config.ts";
 import { configSchema } from "./schema.ts";
 
@@ -41,14 +42,14 @@ export class ConfigError extends Error {
  */
 export function parseConfig(text: string, source: string): DaemonConfig {
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, strict: true, stringKeys: true });
+  const options = { ...yamlOptions, lineCounter: lines, strict: true, stringKeys: true };
+  const document = parseDocument(text, options);
   if (document.errors.length > 0) {
-    const problems = document.errors.map((error) => ({
-      line: error.linePos?.[0].line ?? 1,
-      key: "",
-      problem: error.message.split("\n")[0]?.replace(/ at line \d+, column \d+:?$/, "") ?? "",
-    }));
-    throw new ConfigError(source, problems);
+    const problems = yamlProblems(document, lines);
+    throw new ConfigError(
+      source,
+      problems.map(({ line, message }) => ({ line: line || 1, key: "", problem: message })),
+    );
   }
   const parsed = configSchema.safeParse(toValue(document, source) ?? {});
   if (parsed.success) return configFromFile(parsed.data);

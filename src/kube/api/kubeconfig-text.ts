@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
-import { parse } from "yaml";
+import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { parseYamlDocuments } from "#lib/yaml.ts";
 
 /**
  * A kubeconfig as the Kubernetes client library has to get it to read what kubectl reads: the library passes
@@ -21,12 +22,16 @@ export function kubeconfigForLibrary(text: string, dir: string): string {
 }
 
 function parseDocument(text: string): unknown {
+  const documents = documentsOf(text);
+  if (documents.length > 1) throw new Error("it has several YAML documents");
+  return documents[0];
+}
+
+function documentsOf(text: string): unknown[] {
   try {
-    return parse(text);
+    return [...parseYamlDocuments(text)];
   } catch (error) {
-    // The other lines of the message, and so the error as a cause, quote the file, which has secrets.
-    const [reason = ""] = (error as Error).message.split("\n");
-    throw new Error(`it is not YAML: ${reason.replace(/:$/, "")}`);
+    throw new Error(`it is not YAML: ${errorMessage(error)}`, { cause: error });
   }
 }
 

@@ -1,0 +1,14 @@
+import { expect, test } from "vitest";
+import { parseYamlDocuments } from "./yaml.ts";
+
+test("parseYamlDocuments() gives the value of each document", () => {
+  expect([...parseYamlDocuments("a: 1\n---\n[b]\n---\n")]).toEqual([{ a: 1 }, ["b"], null]);
+  expect([...parseYamlDocuments("")]).toEqual([]);
+});
+
+test("parseYamlDocuments() names the first problem and its place, and quotes no line", () => {
+  const documents = parseYamlDocuments("a: 1\n---\npassword: [secret\nb: 2\n");
+  expect(documents.next().value).toEqual({ a: 1 });
+  expect(() => documents.next()).toThrow(/^[^\n]* at line \d+, column \d+$/);
+  expect(() => [...parseYamlDocuments("token: [secret\nb")]).not.toThrow(/secret/);
+});
