@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { parseYamlDocuments } from "./yaml.ts";
 
 test("parseYamlDocuments() gives the value of each document", () => {
@@ -11,4 +11,11 @@ test("parseYamlDocuments() names the first problem and its place, and quotes no 
   expect(documents.next().value).toEqual({ a: 1 });
   expect(() => documents.next()).toThrow(/^[^\n]* at line \d+, column \d+$/);
   expect(() => [...parseYamlDocuments("token: [secret\nb")]).not.toThrow(/secret/);
+});
+
+test("parseYamlDocuments() prints nothing of a text that is odd", () => {
+  const emitWarning = vi.spyOn(process, "emitWarning");
+  expect([...parseYamlDocuments("{a: b}: secret")]).toEqual([{ "{ a: b }": "secret" }]);
+  expect(emitWarning).not.toHaveBeenCalled();
+  emitWarning.mockRestore();
 });

@@ -2,9 +2,9 @@ import { type Document, LineCounter, parseAllDocuments } from "yaml";
 
 /**
  * Options for every text that is parsed. The library's own messages quote the text, for each error anew: a
- * file of some kilobytes with many errors would take seconds.
+ * file of some kilobytes with many errors would take seconds. Its warnings, which quote it too, would go to stderr.
  */
-export const yamlOptions = { prettyErrors: false } as const;
+export const yamlOptions = { prettyErrors: false, logLevel: "error" } as const;
 
 /** What is wrong in a YAML text, and where. */
 export interface YamlProblem {
