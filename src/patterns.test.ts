@@ -15,7 +15,6 @@ const known: Readonly<Record<string, string>> = {
   "/\\uFFFD+$/": "an event's message, cut to 1 KiB",
   "/[.-]+$/": "230 characters of an object's name",
   "/\\.\\d+Z$/": "a date as we print it",
-  "/ at line \\d+, column \\d+:?$/": "a message of the YAML parser about plexusd's own file",
   "/^(?:\\[([^\\]]+)\\]|([^:[\\]]+)):(\\d{1,5})$/":
     "anchored; each part ends where the next begins",
   "/^([A-Za-z0-9][\\w.-]*)@([^/]+)$/s": "255 bytes of a file name",
