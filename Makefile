@@ -63,7 +63,7 @@ conformance: build ## cnitool, an independent runtime, drives Plexus in every CN
 	@scripts/system-deps.sh cluster
 	vitest run --project conformance
 
-# Two at a time, as fuzzers keep a processor busy; each prints when it is done.
+# Two at a time, as fuzzers keep a processor busy; each prints when it is done. SEED=1: the same inputs each time.
 fuzz: deps-test ## fuzz every reader of external input for a minute each; HOURS=1 for so long
 	$(MAKE) -j2 -Otarget $(addprefix fuzz-,$(FUZZ_TARGETS))
 
@@ -71,7 +71,7 @@ fuzz-shim-%:
 	$(MAKE) -C shim fuzz-$* FUZZ_SECONDS=$(FUZZ_SECONDS)
 
 fuzz-%:
-	node e2e/fuzz/main.ts $* --seconds $(FUZZ_SECONDS)
+	node e2e/fuzz/main.ts $* --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED))
 
 e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME=crio: CRI-O; KUBECONFIG=…: yours)
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
