@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
-import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { parseYamlDocuments } from "#lib/yaml.ts";
+import { parseYamlDocuments, placeOf, YamlError } from "#lib/yaml.ts";
 
 /**
  * A kubeconfig as the Kubernetes client library has to get it to read what kubectl reads: the library passes
@@ -31,7 +30,12 @@ function documentsOf(text: string): unknown[] {
   try {
     return [...parseYamlDocuments(text)];
   } catch (error) {
-    throw new Error(`it is not YAML: ${errorMessage(error)}`, { cause: error });
+    // The error itself, and so as a cause, may quote a word of the file, which has secrets.
+    const reason =
+      error instanceof YamlError
+        ? `${error.problem.code} ${placeOf(error.problem)}`
+        : "its aliases cannot be resolved";
+    throw new Error(`it is not YAML: ${reason}`);
   }
 }
 
