@@ -1,7 +1,7 @@
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
-/** Addresses that are remembered: more than one node's pods can have. */
+/** Addresses that are remembered, the last ones: whoever has more than that has the limits of several peers. */
 const maxAddresses = 1024;
 
 /** A rate limit for each address that connections come from, so that one peer cannot use up what others need. */

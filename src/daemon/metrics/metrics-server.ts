@@ -22,7 +22,7 @@ export interface MetricsServerOptions {
 /** Several Prometheus servers with a connection or two each. */
 const maxConnections = 32;
 
-/** Connections of one address. A handshake takes as long as a tenth of an ADD, and pods wait for the same process. */
+/** Connections of one address. A handshake costs processor time of the process that pods wait for. */
 const connectionsOfAddress = { burst: 20, tokensPerSecond: 2 };
 
 /** Longer than any pod of a DaemonSet lives, as nothing renews it; whoever verifies names would need an authority. */

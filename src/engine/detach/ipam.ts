@@ -23,12 +23,10 @@ export function ipamCall(call: DelegateCall): DelegateCall | undefined {
 /**
  * The call that releases the address which a plugin may have left although its DEL without a namespace succeeded;
  * see {@link mayLeaveAddress}. Where the address was released, this repeats a DEL, which every plugin has to
- * accept (CNI 1.1.0 §2 "DEL").
+ * accept (CNI 1.1.0 §2 "DEL"). Every ADD asks for each of its plugins: only what such a plugin reads is parsed.
  */
 export function ipamCallAfter(call: DelegateCall): DelegateCall | undefined {
-  return mayLeaveAddress({ type: call.type, raw: parseJsonText(call.stdin) })
-    ? ipamCall(call)
-    : undefined;
+  return leavingAddresses.has(call.type) ? ipamCall(call) : undefined;
 }
 
 /** Whether a DEL of this plugin without a namespace leaves its address to others. */
