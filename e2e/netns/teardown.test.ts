@@ -107,6 +107,20 @@ test("an ADD whose undoing fails records what is left; the runtime's DEL complet
   expect(existsSync(pod.recordPath)).toBe(false);
 });
 
+test("a second DEL runs no definition of today, although a plugin left its link behind", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("link-left", { networks: "alpha" });
+  await pod.mustAdd();
+  await pod.mustDel();
+  await pod.addLink("net1");
+  await pod.annotate({ networks: "beta" });
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels.slice(2));
+});
+
 test("DEL uses the record: changed annotation, changed definition, removed manifests do not matter [S-403]", async ({
   node,
   plugins,

@@ -23,8 +23,8 @@ import { detachByAnnotation, takeOverFromMultus } from "./takeover/take-over.ts"
 /**
  * Detaches a sandbox whose record is absent or unusable: by its teardown plan, which is complete. Without a
  * plan, by the files of Multus, which may have attached it; else, where something says that there are
- * further networks, by its pod's annotation. Otherwise only the default network gets a DEL, with its present
- * configuration and what the runtime hands over. A pod that was attached before Plexus was installed has
+ * further networks, by its pod's annotation. Otherwise, and for a sandbox that was detached before, only the
+ * default network gets a DEL, with its present configuration and what the runtime hands over. A pod that was attached before Plexus was installed has
  * neither record nor plan, and its address must not leak; plugins answer a DEL for an attachment that they
  * do not know with success (CNI 1.1.0 §4 "DEL"). As our list has the primary network's name, libcni gives us
  * the result that it has cached of such a pod.
@@ -50,7 +50,9 @@ export async function detachUnrecorded(
   const wasDamaged = unusable.length > 0;
   if (wasDamaged) await putAside(ctx, sandbox, unusable);
   if (await takeOverFromMultus(ctx, sandbox)) return;
-  if (await detachByAnnotation(ctx, sandbox, { wasDamaged })) return;
+  // A tombstone says that everything was detached; what a plugin left in the namespace proves nothing.
+  const isLost = wasDamaged || !(await ctx.deps.records.hasTombstone(sandbox));
+  if (isLost && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return;
   await delDefaultNetwork(ctx, sandbox);
 }
 

@@ -93,3 +93,14 @@ test("the DEL after an ADD that was refused looks nothing up", async () => {
   expect(lab.source.asked).toEqual([]);
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
+
+test("a second DEL of a detached sandbox calls the default network alone, although a link was left behind", async () => {
+  const lab = await attached();
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  lab.kernel.addLink(netns, "net1", []);
+  lab.source.addNad("default/a", network("never-attached", "vlan"));
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
+  expect(lab.events.reasons).toEqual([]);
+});
