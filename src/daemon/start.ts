@@ -1,4 +1,3 @@
-import { performance } from "node:perf_hooks";
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { nodeDuties } from "#daemon/node/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
@@ -13,6 +12,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { readHostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
+import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -127,7 +127,7 @@ async function newEngine(
     runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,
     metrics: metrics.engine,
-    clock: () => performance.now(),
+    clock: bootClockMs,
     now: () => new Date().toISOString(),
     bootId: () => bootId,
     repeatsTeardowns: true,

@@ -8,6 +8,7 @@ import type { EventRecorder, Logger, MultusFiles, StatusPublisher } from "#engin
 import type { RecordStore } from "#engine/record-store.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
+import { bootClockMs } from "#lib/boot-clock.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { openDefinitionSource } from "./definition-source.ts";
@@ -104,7 +105,7 @@ function openEngine(parts: { records: RecordStore; bootId: string; logger: Logge
     deviceInfo: new HostDeviceInfoFiles(),
     deviceSources: [],
     metrics: { requestStarted() {}, requestEnded() {}, delegateEnded() {} },
-    clock: () => performance.now(),
+    clock: bootClockMs,
     now: () => new Date().toISOString(),
     bootId: () => bootId,
     // The reconciler does, as plugins may need their interface back for that.

@@ -36,7 +36,7 @@ export interface EngineDeps {
   readonly runtimeSandboxes?: RuntimeSandboxes;
   readonly logger: Logger;
   readonly metrics: EngineMetrics;
-  /** Milliseconds from some point in the past, monotonic. */
+  /** Milliseconds since some point of the boot, monotonic: every process of a boot reads the same clock. */
   readonly clock: () => number;
   /** ISO 8601. */
   readonly now: () => string;

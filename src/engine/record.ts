@@ -31,10 +31,20 @@ export interface AttachmentRecord extends RecordKey {
   readonly teardown?: FailedTeardown;
 }
 
+/** A point in time that no change of the machine's clock moves. */
+export interface BootTime {
+  /** As in {@link AttachmentRecord.bootId}. */
+  readonly bootId: string;
+  /** By `EngineDeps.clock` in that boot, in milliseconds. */
+  readonly clockMs: number;
+}
+
 /** Why a record is still there although its sandbox was to be detached. */
 export interface FailedTeardown {
-  /** ISO 8601. */
+  /** ISO 8601; for people. */
   readonly firstFailedAt: string;
+  /** The first failure in the boot of the last one: grace periods count from here. Absent where nobody noted it. */
+  readonly since?: BootTime;
   /** ISO 8601: the last failure. */
   readonly failedAt: string;
   /** How many DELs have failed. */

@@ -32,6 +32,7 @@ test("formatRecord(), parseRecord() and parsePlan() keep everything that a recor
     pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
     teardown: {
       firstFailedAt: "2026-01-01T00:00:00Z",
+      since: { bootId: "b1", clockMs: 1234 },
       failedAt: "2026-01-02T00:00:00Z",
       attempts: 2,
       lastError: "busy",

@@ -1,6 +1,7 @@
 import type {
   AttachedDevice,
   AttachmentRecord,
+  BootTime,
   FailedTeardown,
   RecordedAttachment,
 } from "#engine/record.ts";
@@ -77,13 +78,20 @@ function readPod(fields: FieldReader | undefined): AttachmentRecord["pod"] {
 
 function readTeardown(fields: FieldReader | undefined): FailedTeardown | undefined {
   if (fields === undefined) return undefined;
-  checkKeys(fields, ["firstFailedAt", "failedAt", "attempts", "lastError"]);
-  return {
+  checkKeys(fields, ["firstFailedAt", "failedAt", "attempts", "lastError"], ["since"]);
+  return omitUndefined({
     firstFailedAt: text(fields, "firstFailedAt"),
+    since: readBootTime(fields.object("since")),
     failedAt: text(fields, "failedAt"),
     attempts: fields.integer("attempts") ?? 0,
     lastError: text(fields, "lastError"),
-  };
+  });
+}
+
+function readBootTime(fields: FieldReader | undefined): BootTime | undefined {
+  if (fields === undefined) return undefined;
+  checkKeys(fields, ["bootId", "clockMs"]);
+  return { bootId: text(fields, "bootId"), clockMs: fields.integer("clockMs") ?? 0 };
 }
 
 /** How far the ADD had come is not in the first schema, so that every attachment has to be detached. */

@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
-import { performance } from "node:perf_hooks";
 import process from "node:process";
+import { bootClockMs } from "#lib/boot-clock.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
     stateDir,
     config: config.engine,
     logger,
-    clock: () => performance.now(),
+    clock: bootClockMs,
     now: () => new Date().toISOString(),
     openCluster: (conf) => {
       const { kubeconfig: keptKubeconfig } = kept;

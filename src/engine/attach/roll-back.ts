@@ -1,6 +1,7 @@
 import type { CallContext } from "#engine/deps.ts";
 import { detachAll } from "#engine/detach/detach.ts";
 import { reportLeftover } from "#engine/detach/report-leftover.ts";
+import { failingSince } from "#engine/detach/teardown-progress.ts";
 import type { Failure } from "#engine/failures.ts";
 import type { AttachmentRecord, FailedTeardown, RecordedAttachment } from "#engine/record.ts";
 import { updateRecord } from "#engine/update-record.ts";
@@ -28,7 +29,8 @@ export async function rollBack(
     const lastError = failures.map(({ error }) => error.message).join("; ");
     reportLeftover(ctx, record, lastError);
     const failedAt = ctx.deps.now();
-    const teardown = { firstFailedAt: failedAt, failedAt, attempts: 1, lastError };
+    const since = failingSince(ctx.deps, record);
+    const teardown = { firstFailedAt: failedAt, since, failedAt, attempts: 1, lastError };
     await updateRecord(ctx, notRolledBack({ ...record, attachments }, failures, teardown));
   } catch (error) {
     ctx.logger.error({ err: error }, "the attachment record could not be updated after a rollback");

@@ -42,9 +42,8 @@ export async function detachRecord(
 
 /** Whether DELs have failed for so long that a plugin that is missing now counts as lost. */
 function graceIsOver(ctx: CallContext, record: AttachmentRecord): boolean {
-  const now = ctx.deps.now();
-  const failingMs = Date.parse(now) - Date.parse(failingSince(record, now));
-  return failingMs >= ctx.config.missingPluginGraceMs;
+  const { clockMs } = failingSince(ctx.deps, record);
+  return ctx.deps.clock() - clockMs >= ctx.config.missingPluginGraceMs;
 }
 
 /** The error of a DEL for which networks could not be detached. */

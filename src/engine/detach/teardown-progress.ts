@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext } from "#engine/deps.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
+import type { CallContext, EngineDeps } from "#engine/deps.ts";
+import type { AttachmentRecord, BootTime, RecordedAttachment } from "#engine/record.ts";
 import { updateRecord } from "#engine/update-record.ts";
 import { reportLeftover } from "./report-leftover.ts";
 
@@ -11,13 +11,14 @@ const lastErrorMax = 1024;
 /** What a record says while its attachments are being detached, and after a failure. */
 const interrupted = "the last DEL did not come to its end";
 
-/**
- * Since when the DELs of a record have failed, as ISO 8601: now, where none has failed yet or the clock was set back to before
- * the first one, whose time would else be reached again only after that long.
- */
-export function failingSince({ teardown }: AttachmentRecord, now: string): string {
-  const since = teardown?.firstFailedAt ?? now;
-  return Date.parse(since) <= Date.parse(now) ? since : now;
+/** The first failure of a teardown, in the record's form: an earlier one of this boot, else now. */
+export function failingSince(
+  { clock, bootId }: Pick<EngineDeps, "clock" | "bootId">,
+  { teardown }: Pick<AttachmentRecord, "teardown">,
+): BootTime {
+  const now = { bootId: bootId(), clockMs: Math.floor(clock()) };
+  const since = teardown?.since;
+  return since !== undefined && now.bootId !== "" && since.bootId === now.bootId ? since : now;
 }
 
 /**
@@ -29,6 +30,7 @@ export class TeardownProgress {
   readonly #withoutLock: boolean;
   readonly #attempts: number;
   readonly #firstFailedAt: string;
+  readonly #since: BootTime;
   #record: AttachmentRecord;
   #remaining: readonly RecordedAttachment[];
   /** The writes that are under way, or about to begin. */
@@ -48,8 +50,10 @@ export class TeardownProgress {
     this.#record = options.record;
     this.#remaining = options.owed;
     this.#withoutLock = options.withoutLock;
-    this.#firstFailedAt = failingSince(options.record, ctx.deps.now());
-    this.#attempts = (options.record.teardown?.attempts ?? 0) + 1;
+    const { teardown } = options.record;
+    this.#firstFailedAt = teardown?.firstFailedAt ?? ctx.deps.now();
+    this.#since = failingSince(ctx.deps, options.record);
+    this.#attempts = (teardown?.attempts ?? 0) + 1;
   }
 
   /**
@@ -85,6 +89,7 @@ export class TeardownProgress {
     const { deps, logger } = this.#ctx;
     const teardown = {
       firstFailedAt: this.#firstFailedAt,
+      since: this.#since,
       failedAt: deps.now(),
       attempts: this.#attempts,
       lastError,

@@ -156,9 +156,9 @@ export class EngineLab {
     this.#advancedMs += milliseconds;
   }
 
-  /** Sets the machine's clock back, as NTP does after a start with a clock that was ahead. */
-  setClockBack(milliseconds: number): void {
-    this.#advancedMs -= milliseconds;
+  /** Sets the machine's clock by so much, as NTP does after a start; negative = back. */
+  stepClock(milliseconds: number): void {
+    this.#advancedMs += milliseconds;
   }
 
   /** One second later with every write of a record, and as much later as {@link advance} said. */
