@@ -5,7 +5,7 @@ import type { CallContext } from "#engine/deps.ts";
 import type { EventSubject } from "#engine/ports.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
-import { interfaceIsGone } from "./netns.ts";
+import { insistsOnInterface, interfaceIsGone, namespaceIsGone } from "./netns.ts";
 
 /** One attachment that is to be detached. */
 export interface ChainToDetach {
@@ -29,9 +29,10 @@ export interface ChainToDetach {
 /**
  * Detaches one attachment: runs the DELs of its chain up to the first that fails.
  *
- * - A plugin that fails although the interface is gone is executed again without a namespace, as are
- *   those after it: delegates that insist on finding their interface (`host-device`, `sbr`) release
- *   the rest only then. One that was killed because it took too long is not executed again.
+ * - A plugin that fails is executed again without a namespace where the namespace has gone meanwhile, or where
+ *   only the interface has and the plugin is known to insist on it: {@link insistsOnInterface}. That there is no
+ *   such interface alone says nothing, as a device with a user-space driver never has one. A plugin that was
+ *   killed because it took too long is not executed again.
  * - A plugin that is missing does not keep the others from their DEL, and its IPAM plugin is executed in
  *   its place, so that the address is released. The same goes for a plugin that fails because its
  *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached, unless the
@@ -53,7 +54,7 @@ interface FailedDel {
 class ChainTeardown {
   readonly #ctx: CallContext;
   readonly #chain: ChainToDetach;
-  /** "" once it is known that the interface is gone. */
+  /** "" once it is known that the namespace is gone. */
   #netns: string;
   /** Plugins whose executable is missing. */
   readonly #missing: FailedDel[] = [];
@@ -76,21 +77,29 @@ class ChainTeardown {
   }
 
   async #del(call: DelegateCall): Promise<void> {
-    const outcome = await this.#execute(call);
-    if (succeeded(outcome)) return this.#releaseLeftAddress(call);
-    if (outcome.outcome === "missing") return this.#releaseAddress(call, outcome);
-    const mayRepeat = outcome.outcome !== "timeout" && this.#netns !== "";
-    if (!mayRepeat || !(await this.#interfaceIsGone())) return this.#fail(call, outcome);
-    const second = await this.#execute(call);
-    if (!succeeded(second)) return this.#fail(call, second);
-    await this.#releaseLeftAddress(call);
+    const first = await this.#execute(call);
+    if (first.outcome === "missing") return this.#releaseAddress(call, first);
+    const isRepeated = !succeeded(first) && (await this.#needsNoNamespace(call, first));
+    const outcome = isRepeated ? await this.#execute(call, "") : first;
+    if (!succeeded(outcome)) return this.#fail(call, outcome);
+    if (isRepeated || this.#netns === "") await this.#releaseLeftAddress(call);
+  }
+
+  /** Whether a plugin that failed in its namespace has nothing left to do there. */
+  async #needsNoNamespace(call: DelegateCall, { outcome }: DelegateOutcome): Promise<boolean> {
+    if (outcome === "timeout" || this.#netns === "") return false;
+    if (insistsOnInterface(call)) return this.#interfaceIsGone();
+    const { ifName } = this.#chain;
+    const isGone = await namespaceIsGone(this.#ctx, { netns: this.#netns, ifName });
+    if (isGone) this.#netns = "";
+    return isGone;
   }
 
   /** Executes the IPAM plugin of one that succeeded without a namespace. If that is missing, it may come back. */
   async #releaseLeftAddress(call: DelegateCall): Promise<void> {
-    const ipam = this.#netns === "" ? ipamCallAfter(call) : undefined;
+    const ipam = ipamCallAfter(call);
     if (ipam === undefined) return;
-    const outcome = await this.#execute(ipam);
+    const outcome = await this.#execute(ipam, "");
     if (succeeded(outcome)) return;
     if (outcome.outcome !== "missing") throw this.#failure({ call: ipam, outcome });
     this.#missing.push({ call: ipam, outcome });
@@ -122,13 +131,11 @@ class ChainTeardown {
     return lookup?.outcome === "missing";
   }
 
-  async #interfaceIsGone(): Promise<boolean> {
-    const isGone = await interfaceIsGone(this.#ctx, this.#netns, this.#chain.ifName);
-    if (isGone) this.#netns = "";
-    return isGone;
+  #interfaceIsGone(): Promise<boolean> {
+    return interfaceIsGone(this.#ctx, this.#netns, this.#chain.ifName);
   }
 
-  #execute(call: DelegateCall): Promise<DelegateOutcome> {
+  #execute(call: DelegateCall, netns = this.#netns): Promise<DelegateOutcome> {
     const { network, budget } = this.#chain;
     const timeoutMs = Math.min(call.timeoutMs, Math.floor(budget.remainingMs));
     if (timeoutMs < 1) {
@@ -138,7 +145,7 @@ class ChainTeardown {
         `plugin ${plugin} was not executed: the time that its network may take to be detached is used up`,
       );
     }
-    const env = { ...call.env, CNI_NETNS: this.#netns };
+    const env = { ...call.env, CNI_NETNS: netns };
     return this.#ctx.delegateRunner(network)({ ...call, env, timeoutMs });
   }
 

@@ -308,46 +308,6 @@ test("del() uses the namespace of the call, not the record's", async () => {
   );
 });
 
-test("del() is repeated without a namespace for a delegate that insists on an interface that is gone", async () => {
-  const lab = await attached();
-  lab.kernel.removeLink(netns, "net1");
-  lab.plugins.script("bridge DEL", (call) =>
-    call.netns === "" ? undefined : failed(5, "no net1"),
-  );
-  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.of("bridge", "DEL").map((call) => call.netns)).toEqual([netns, ""]);
-});
-
-test("del() is not repeated without a namespace while the interface is there", async () => {
-  const lab = await attached();
-  lab.plugins.script("bridge DEL", (call) => (call.netns === "" ? undefined : failed(5, "busy")));
-  expect((await lab.del(web)).json).toMatchObject({ code: 5 });
-  expect(lab.plugins.of("bridge", "DEL")).toHaveLength(1);
-});
-
-test("del() is repeated without a namespace when that vanishes meanwhile", async () => {
-  const lab = await attached();
-  lab.plugins.script("tuning DEL", (call) => {
-    lab.kernel.removeNamespace(netns);
-    return call.netns === "" ? undefined : failed(8, "netns is gone");
-  });
-  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.of("tuning", "DEL").map((call) => call.netns)).toEqual([netns, ""]);
-});
-
-test("del() takes a kernel that does not answer for no sign that an interface is gone", async () => {
-  const lab = await attached();
-  lab.kernel.refuse = () => 1;
-  lab.kernel.removeLink(netns, "net1");
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  expect((await lab.del(web)).json).toMatchObject({
-    code: 5,
-    msg: expect.stringContaining("busy"),
-  });
-  expect(lab.plugins.log()).toEqual(everything);
-  expect(lab.plugins.calls.map((call) => call.netns)).toEqual([netns, netns, netns, netns]);
-});
-
 test("del() whose shim goes answers nothing and keeps the record", async () => {
   const lab = await attached();
   const host = lab.host();

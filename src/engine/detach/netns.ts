@@ -5,6 +5,19 @@ import { netlinkTransport } from "#engine/sandbox.ts";
 import { linkExists } from "#netlink/links.ts";
 
 /**
+ * Plugins that fail in a DEL when the namespace has no interface of that name, and succeed without a namespace: nothing
+ * of theirs is then left outside of it but the address, see {@link mayLeaveAddress}. A plugin is in this list only when
+ * it is known to be so. Others do without a namespace what they then can, and forget the rest: `sriov` drops its notes
+ * and leaves the VF as it is. `sbr` needs a namespace in any case.
+ */
+const insistingOnInterface = new Set(["host-device", "vrf"]);
+
+/** Whether a DEL of this plugin that fails because the interface is gone is to be repeated without a namespace. */
+export function insistsOnInterface({ type }: { readonly type: string }): boolean {
+  return insistingOnInterface.has(type);
+}
+
+/**
  * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or a path at which there is
  * no namespace of the sandbox any more. With a stale path `host-device` fails for ever and `sbr`
  * creates a file there. One that cannot be opened at the moment may still be the sandbox's.

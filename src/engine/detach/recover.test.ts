@@ -69,17 +69,6 @@ test("del() by the teardown plan uses the namespace of the call, and none when t
   expect(lab.plugins.calls.map((call) => call.netns)).toEqual(["", "", ""]);
 });
 
-test("del() by the teardown plan repeats a call without a namespace where the interface is gone", async () => {
-  const lab = await attached();
-  lab.records.damage(sandbox, "record");
-  lab.kernel.removeLink(netns, "net1");
-  lab.plugins.script("bridge DEL", (call) =>
-    call.netns === "" ? undefined : failed(5, "no net1"),
-  );
-  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.of("bridge", "DEL").map((call) => call.netns)).toEqual([netns, ""]);
-});
-
 test("del() by the teardown plan whose shim goes keeps both files", async () => {
   const lab = await attached();
   lab.records.damage(sandbox, "record");

@@ -1,0 +1,107 @@
+import { expect, test } from "vitest";
+import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+
+/** A sandbox that is attached to one network of these plugins, whose interface is gone by now. */
+async function withoutInterface(...types: string[]): Promise<EngineLab> {
+  const lab = new EngineLab({ conf: { delegates: [network("default-net", ...types)] } });
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  lab.kernel.removeLink(netns, "eth0");
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+/** Lets the plugin fail in DEL as long as it gets a namespace. */
+function insist(lab: EngineLab, type: string): void {
+  lab.plugins.script(`${type} DEL`, (call) =>
+    call.netns === "" ? undefined : failed(5, "Link not found"),
+  );
+}
+
+/** In which namespaces a plugin's DELs were executed. */
+function namespaces(lab: EngineLab, type: string): string[] {
+  return lab.plugins.of(type, "DEL").map((call) => call.netns);
+}
+
+test.each(["host-device", "vrf"])(
+  "del() repeats the DEL of %s without a namespace, as it insists on the interface that is gone",
+  async (type) => {
+    const lab = await withoutInterface(type);
+    insist(lab, type);
+    expect(await lab.del()).toMatchObject({ exitCode: 0 });
+    expect(namespaces(lab, type)).toEqual([netns, ""]);
+  },
+);
+
+test("del() by the teardown plan repeats such a DEL, too", async () => {
+  const lab = await withoutInterface("host-device");
+  lab.records.damage(sandbox, "record");
+  insist(lab, "host-device");
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  expect(namespaces(lab, "host-device")).toEqual([netns, ""]);
+});
+
+test.each(["sriov", "userspace", "bridge", "vendor"])(
+  "del() does not repeat the DEL of %s, of which a missing interface says nothing, and keeps the record",
+  async (type) => {
+    const lab = await withoutInterface(type);
+    insist(lab, type);
+    expect((await lab.del()).json).toMatchObject({ code: 5 });
+    expect(namespaces(lab, type)).toEqual([netns]);
+    expect(lab.records.keys).toEqual(["c1@eth0"]);
+  },
+);
+
+test("del() gives the namespace to the plugins before one that it repeated without", async () => {
+  const lab = await withoutInterface("sriov", "vrf");
+  insist(lab, "vrf");
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  expect(namespaces(lab, "vrf")).toEqual([netns, ""]);
+  expect(namespaces(lab, "sriov")).toEqual([netns]);
+});
+
+test("del() gives the namespace to the plugins before one whose IPAM plugin is missing", async () => {
+  const plugins = [{ type: "sriov" }, { type: "vendor", ipam: { type: "host-local" } }];
+  const conf = { cniVersion: "1.0.0", name: "default-net", plugins };
+  const lab = new EngineLab({
+    conf: { delegates: [conf] },
+    config: { missingPluginGraceMs: 0 },
+  });
+  await lab.add();
+  lab.kernel.removeLink(netns, "eth0");
+  lab.plugins.setLookup("host-local", { outcome: "missing", message: "no such plugin" });
+  lab.plugins.script("vendor DEL", failed(999, 'failed to find plugin "host-local"'));
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  expect(namespaces(lab, "sriov")).toEqual([netns]);
+});
+
+test("del() does not repeat the DEL of host-device while its interface is there", async () => {
+  const lab = await withoutInterface("host-device");
+  lab.kernel.addLink(netns, "eth0");
+  insist(lab, "host-device");
+  expect((await lab.del()).json).toMatchObject({ code: 5 });
+  expect(namespaces(lab, "host-device")).toEqual([netns]);
+});
+
+test.each(["host-device", "sriov"])(
+  "del() repeats the DEL of %s without a namespace when that vanishes meanwhile",
+  async (type) => {
+    const lab = await withoutInterface("ptp", type);
+    lab.plugins.script(`${type} DEL`, (call) => {
+      lab.kernel.removeNamespace(netns);
+      return call.netns === "" ? undefined : failed(8, "netns is gone");
+    });
+    expect(await lab.del()).toMatchObject({ exitCode: 0 });
+    expect(namespaces(lab, type)).toEqual([netns, ""]);
+  },
+);
+
+test("del() takes a kernel that does not answer for no sign that an interface or a namespace is gone", async () => {
+  const lab = await withoutInterface("host-device", "sriov");
+  lab.kernel.refuse = () => 1;
+  insist(lab, "host-device");
+  expect((await lab.del()).json).toMatchObject({ code: 5 });
+  lab.plugins.script("sriov DEL", failed(5, "busy"));
+  expect((await lab.del()).json).toMatchObject({ msg: expect.stringContaining("busy") });
+  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([netns]));
+});
