@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { errorOf } from "../support/cni-call.ts";
 import { fileKinds } from "../support/host-state.ts";
-import { bridge, macvlan, ptp } from "../support/networks.ts";
+import { bridge, list, macvlan, ptp } from "../support/networks.ts";
 import { PlexusNode } from "../support/plexus-node.ts";
-import { errorScript } from "../support/scripted-plugins.ts";
+import { errorScript, ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { detachOrder, scriptedTest as test } from "../support/test.ts";
 import { waitUntil } from "../support/wait.ts";
 
@@ -206,4 +206,39 @@ test("after a reboot, with /run and the namespaces gone and the state kept, DEL 
   await real.startDaemon();
   await pod.mustDel();
   expect(await real.changesSince(before, ["links", ...fileKinds])).toEqual([]);
+});
+
+test("plexusd that starts while the API server is unavailable: STATUS says what ADD can do", async () => {
+  await using alone = await PlexusNode.create();
+  const kubeconfig = join(alone.lab.dir, "kubeconfig");
+  await writeFile(kubeconfig, unreachableCluster);
+  await alone.startDaemon("--kubeconfig", kubeconfig, "--node", "node-1");
+  const plugins = await ScriptedPlugins.create(alone.lab, "first");
+  alone.cniPath = [plugins.binDir];
+  alone.defaultNetwork = { ...list("default", { type: "first" }), cniVersion: "1.1.0" };
+  const pod = await alone.pod("described", { uid: "uid-1" });
+  const capability = "io.kubernetes.cri.pod-annotations";
+  /** What STATUS and ADD print where they fail. */
+  const errors = async (extra: object, annotations?: object): Promise<unknown[]> => {
+    const conf = { ...alone.conf(extra), cniVersion: "1.1.0" };
+    const runtimeConfig = annotations && { [capability]: annotations };
+    const status = await alone.call({ command: "STATUS", conf });
+    const add = await pod.add({ conf: { ...conf, runtimeConfig } });
+    return [status, add].map((each) => (each.exitCode === 0 ? undefined : errorOf(each)));
+  };
+  const describing = { capabilities: { [capability]: true } };
+  expect(await errors(describing, {})).toEqual([undefined, undefined]);
+  await pod.mustDel();
+  const neither = [{ code: 50 }, { code: 11 }];
+  expect(await errors({})).toMatchObject(neither);
+  const byName = { ...describing, clusterNetwork: "red", delegates: undefined };
+  expect(await errors(byName, {})).toMatchObject(neither);
+});
+
+/** Nothing listens on this port of a lab. */
+const unreachableCluster = JSON.stringify({
+  "current-context": "none",
+  clusters: [{ name: "none", cluster: { server: "http://127.0.0.1:1" } }],
+  users: [{ name: "none", user: {} }],
+  contexts: [{ name: "none", context: { cluster: "none", user: "none" } }],
 });

@@ -24,6 +24,14 @@ export function runtimePod(conf: RequestConf, identity: PodIdentity): Pod | unde
   return { namespace, name, uid, annotations, isStatic: false };
 }
 
+/**
+ * Whether the runtime describes the pods of its ADDs, as far as a call without a pod can tell. Its conf declares the
+ * capability, and the runtimes that call STATUS (containerd 2, CRI-O) are new enough to hand the annotations over.
+ */
+export function runtimeDescribesPods({ capabilities }: RequestConf): boolean {
+  return capabilities[podAnnotationsCapability] === true;
+}
+
 function runtimeAnnotations(conf: RequestConf): Record<string, string> | undefined {
   const subject = "invalid network configuration on stdin";
   const options = { subject, code: CniErrorCode.InvalidNetworkConfig };

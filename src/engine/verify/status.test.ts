@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
+import { CniError } from "#cni/error.ts";
+import { podAnnotationsCapability } from "#engine/plan/runtime-pod.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
 
 function labOf(cniVersion: string, options: LabOptions = {}): EngineLab {
   return new EngineLab({
@@ -31,7 +34,7 @@ test("status() turns any other failure of a plugin into code 50", async () => {
   lab.plugins.script("ptp STATUS", failed(120, "no idea"));
   expect((await lab.status()).json).toMatchObject({
     code: 50,
-    msg: expect.stringMatching(/default network is not ready.*no idea/),
+    msg: expect.stringMatching(/pods cannot be attached.*no idea/),
   });
 });
 
@@ -85,3 +88,49 @@ test("status() searches plugins where ADD does", async () => {
   await lab.status();
   expect(lab.plugins.calls[0]?.searchPath).toEqual(["/opt/plexus/bin", "/opt/cni/bin"]);
 });
+
+/** What libcni leaves in the conf of every call, and what it adds to that of an ADD. */
+const describing = {
+  capabilities: { [podAnnotationsCapability]: true },
+  runtimeConfig: { [podAnnotationsCapability]: {} },
+};
+const notDescribing = { capabilities: { [podAnnotationsCapability]: false } };
+const inline = { delegates: [network("default-net", "ptp")] };
+
+test.each<[string, JsonObject, number[]]>([
+  ["the runtime describes pods", { ...inline, ...describing }, []],
+  ["the default network is a definition", { clusterNetwork: "red", ...describing }, [50, 11]],
+  ["the runtime does not describe pods", { ...inline, ...notDescribing }, [50, 11]],
+  ["the runtime's conf has no capabilities", inline, [50, 11]],
+])(
+  "status() agrees with add() while the API server is unavailable and %s",
+  async (_, conf, codes) => {
+    const lab = new EngineLab({ conf });
+    lab.source.notReady = "pods of this node have not been listed yet";
+    lab.source.failure = new CniError(11, "cannot read it from the API server");
+    // Only an ADD has runtimeConfig.
+    const status = await lab.status({ conf: { runtimeConfig: {} } });
+    const add = await lab.add({ pod: "default/web/uid-9" });
+    expect([status, add].flatMap(({ json }) => json.code ?? [])).toEqual(codes);
+  },
+);
+
+test.each<[string, JsonObject, string]>([
+  ["a further network of every pod is invalid", withSecond({ name: "x" }), "delegates[1]"],
+  ["a plugin of such a network is missing", withSecond(network("x", "none")), '"none"'],
+  [
+    "the auxiliary chain has no directory",
+    { ...inline, auxiliaryCNIChainName: "aux" },
+    "auxiliaryCNIChainName",
+  ],
+])("status() agrees with add() when %s", async (_, conf, text) => {
+  const lab = new EngineLab({ conf });
+  lab.plugins.setLookup("none", { outcome: "missing", message: "" });
+  const answers = [await lab.status(), await lab.add()];
+  for (const { json } of answers) expect(json.msg).toContain(text);
+  expect(answers[0]?.json.code).toBe(50);
+});
+
+function withSecond(conf: JsonObject): JsonObject {
+  return { delegates: [network("default-net", "ptp"), conf] };
+}
