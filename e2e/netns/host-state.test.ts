@@ -1,6 +1,10 @@
 import { expect } from "vitest";
+import { recordFileName } from "#lib/files/state-files.ts";
+import { temporaryName } from "#lib/files/temporary-name.ts";
 import { type HostStateKind, hostStateKinds } from "../support/host-state.ts";
 import { test } from "../support/test.ts";
+
+const record = recordFileName({ containerId: "c1", ifName: "eth0" });
 
 /** What leaves something of each kind; `$1` is the state directory, `$2` that of published statuses. */
 const traces: Record<HostStateKind, string> = {
@@ -21,10 +25,10 @@ const traces: Record<HostStateKind, string> = {
     "mkdir -p /var/lib/cni/networks/red; echo c1 > /var/lib/cni/networks/red/10.1.2.3",
   "cached results": "mkdir -p /var/lib/cni/results; echo c1 > /var/lib/cni/results/red-c1-eth0",
   "other plugin files": "mkdir -p /run/cni/dhcp; echo c1 > /run/cni/dhcp/c1",
-  "attachment records": `mkdir -p "$1"; echo c1 > "$1/c1@eth0.json"`,
+  "attachment records": `mkdir -p "$1"; echo c1 > "$1/${record}"`,
   locks: `mkdir -p "$1"; touch "$1/c1.lock"`,
   "published statuses": `mkdir -p "$2/default"; echo '[]' > "$2/default/p1.json"`,
-  "temporary files": `mkdir -p "$1"; touch "$1/.c1@eth0.json.tmp"`,
+  "temporary files": `mkdir -p "$1"; touch "$1/${temporaryName(record)}"`,
   processes: "sleep 600 > /dev/null 2>&1 &",
 };
 

@@ -23,7 +23,7 @@ export interface Task {
 
 /** A power loss after which something was left. */
 export interface Leak {
-  /** `operation 12 of 119 (rename c@eth0.json), in DEL`. */
+  /** `operation 12 of 119 (rename c@eth0.record), in DEL`. */
   readonly moment: string;
   readonly survives: Survival;
   readonly recovery: Recovery;

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-import { chmodSync, existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -115,23 +123,27 @@ eachBuild("a stolen plexusd that writes plans", (bench) => {
 eachBuild("a stolen plexusd that plants symbolic links", (bench) => {
   test("has no file of the host emptied in place of a plan [S-106]", async () => {
     const { path, isUnchanged } = victim(bench());
+    const tombstone = join(bench().state, "c1@eth0.detached");
     bench().plugin("noop", "");
-    writeFileSync(join(bench().state, "c1@eth0.teardown"), plan(bench(), {}), { mode: 0o600 });
-    symlinkSync(path, join(bench().state, "c1@eth0.detached"));
-    const error = cniError(await bench().run({ env: { CNI_COMMAND: "DEL" } }));
-    expect(error).toMatchObject({
+    writeFileSync(planFile(bench()), plan(bench(), {}), { mode: 0o600 });
+    symlinkSync(path, tombstone);
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
+    expect(isUnchanged()).toBe(true);
+    expect(lstatSync(tombstone).isFile()).toBe(true);
+  });
+
+  test.each([
+    ["in place of the plan", ".record"],
+    ["where the tombstone goes", ".detached"],
+  ])("has none emptied when the link comes %s while it is replayed [S-106]", async (_, suffix) => {
+    const { path, isUnchanged } = victim(bench());
+    const file = planFile(bench());
+    bench().plugin("noop", `rm ${file}; ln -s ${path} ${file.replace(".record", suffix)}`);
+    writeFileSync(file, plan(bench(), {}), { mode: 0o600 });
+    expect(cniError(await bench().run({ env: { CNI_COMMAND: "DEL" } }))).toMatchObject({
       code: 5,
       msg: expect.stringMatching(/all detached, but cannot/),
     });
-    expect(isUnchanged()).toBe(true);
-  });
-
-  test("has none emptied when the link comes while the plan is replayed [S-106]", async () => {
-    const { path, isUnchanged } = victim(bench());
-    const file = planFile(bench());
-    bench().plugin("noop", `rm ${file}; ln -s ${path} ${file}`);
-    writeFileSync(file, plan(bench(), {}), { mode: 0o600 });
-    expect(cniError(await bench().run({ env: { CNI_COMMAND: "DEL" } })).code).toBe(5);
     expect(isUnchanged()).toBe(true);
   });
 

@@ -48,7 +48,7 @@ const leftovers: readonly Leftover[] = [
 ];
 
 const files: readonly (readonly [string, string])[] = [
-  ["record", "/run/chaos/disk/state/c@eth0.json"],
+  ["record", "/run/chaos/disk/state/c@eth0.record"],
   ["lock file", "/run/chaos/disk/state/c.lock"],
   ["lease", "/var/lib/cni/networks/default/10.71.0.2"],
   ["temporary file", "/run/chaos/tmp/x"],

@@ -22,7 +22,7 @@ test.each([
   ["queue", "tc: +qdisc tbf"],
   ["process", "processes: +S sleep 1000"],
   ["lock", "locks: +FLOCK"],
-  ["record", "files: +/run/chaos/disk/state/c@eth0.json"],
+  ["record", "files: +/run/chaos/disk/state/c@eth0.record"],
   ["lock file", "files: +/run/chaos/disk/state/c.lock"],
   ["lease", "files: +/var/lib/cni/networks/default/10.71.0.2"],
   ["temporary file", "files: +/run/chaos/tmp/x"],
