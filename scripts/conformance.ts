@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { promiseProblems } from "./conformance/promises.ts";
 import {
   renderSecurityPage,
   scenarioTests,
@@ -18,7 +19,8 @@ import { listTests, provingTests, strayIdentifiers } from "./conformance/test-na
 /**
  * Writes docs/conformance-*.md, which tests prove which requirement of the specifications, and the tests'
  * column of docs/security.md. Fails when a MUST or SHOULD has neither a test nor an explanation, when a
- * claim about security has no test, or when a test names what is neither. With --check it writes nothing, and fails when a page is not what it would write.
+ * claim about security or a promise of docs/reliability.md has no test, or when a test names what is neither. With
+ * --check it writes nothing, and fails when a page is not what it would write.
  */
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 const root = join(import.meta.dirname, "..");
@@ -30,6 +32,7 @@ const problems = [
   ...specifications.flatMap((specification) => problemsOf(root, specification, tests)),
   ...specifications.flatMap((specification) => publishTable(specification)),
   ...securityProblems(root, securityTests),
+  ...promiseProblems(root),
   ...publish(securityPage, renderSecurityPage(root, securityTests)),
 ];
 for (const problem of problems) console.error(problem);

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { promiseProblems } from "../scripts/conformance/promises.ts";
 import { renderSecurityPage, securityProblems } from "../scripts/conformance/security.ts";
 import { provingTests, strayIdentifiers } from "../scripts/conformance/test-names.ts";
 
@@ -67,5 +68,25 @@ test("the security page has each claim's tests; what lacks the other is a proble
   expect(securityProblems(dir.path, tests)).toEqual([
     "docs/security.md: S-102 has no test",
     "a test names S-103, which is no claim of docs/security.md",
+  ]);
+});
+
+test("promises without a test, and links to tests that do not exist, are problems", async () => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
+  await mkdir(join(dir.path, "docs"));
+  await writeFile(join(dir.path, "a.test.ts"), "");
+  const reliability = [
+    ["# Reliability", "This page."],
+    ["## Promised", "These:", "- It works.\n- It is kept ([test](../a.test.ts)).", "| a | b |"],
+    ["## Limits", "Ends after 5 s ([test](../gone.test.ts)).\n\n```sh\nmake\n```"],
+    ["## What is not promised", "- That it is fast."],
+  ];
+  const security = ["# Security", "Somebody has a token.", "It is useless\n([page](kept.md))."];
+  await writeFile(join(dir.path, "docs/reliability.md"), reliability.flat().join("\n\n"));
+  await writeFile(join(dir.path, "docs/security.md"), security.join("\n\n"));
+  expect(promiseProblems(dir.path)).toEqual([
+    'docs/reliability.md: no test is named by "- It works."',
+    "docs/reliability.md: ../gone.test.ts does not exist",
+    'docs/security.md: no test is named by "It is useless ([page](kept.md))."',
   ]);
 });

@@ -137,6 +137,23 @@ eachBuild("the sandbox's lock", (bench) => {
   });
 });
 
+/** An IPAM plugin that hangs for ever, of an ADD whose shim was killed. Later calls execute nothing. */
+async function hangingIpam(bench: Bench): Promise<number> {
+  const begun = join(bench.dir, "begun");
+  const ipam = bench.plugin("ipam", `echo $$ >${begun}; exec sleep 60`);
+  bench.plugin("p", `${ipam}; echo`);
+  await bench.engine(async (engine) => {
+    if (!existsSync(begun)) await engine.exec({ type: "p", path: bench.bin });
+    engine.done();
+  });
+  const add = bench.start({ env: { CNI_COMMAND: "ADD" } });
+  const readPid = (): number => (existsSync(begun) ? Number(readFileSync(begun, "utf8")) : 0);
+  const pid = await waitUntil("the IPAM plugin has begun", () => readPid() || undefined);
+  add.child.kill("SIGKILL");
+  await add.ended;
+  return pid;
+}
+
 /** A state directory on a file system of its own, with room for so many files and directories. */
 function smallState(bench: Bench, inodes: number): string {
   execFileSync("mount", [
@@ -188,6 +205,16 @@ eachBuild("a state directory that is full", (bench) => {
     });
     open();
     await first.ended;
+  });
+
+  test("no room for the sandbox's lock: what hangs after its shim was killed is left alone", async () => {
+    smallState(bench(), 2);
+    const pid = await hangingIpam(bench());
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
+    expect(await bench().run({ env })).toMatchObject({ code: 0 });
+    bench().forgiveEngine();
+    expect(isRunning(pid)).toBe(true);
+    process.kill(pid, "SIGKILL");
   });
 
   test("a read-only one: a DEL of what plexusd knows gets through", async () => {
@@ -267,17 +294,7 @@ eachBuild("what delegates leave running", (bench) => {
   });
 
   test("after the shim was killed: what hangs for ever is ended", async () => {
-    const begun = join(bench().dir, "begun");
-    const ipam = bench().plugin("ipam", `echo $$ >${begun}; exec sleep 60`);
-    bench().plugin("p", `${ipam}; echo`);
-    await bench().engine(async (engine) => {
-      if (!existsSync(begun)) await engine.exec({ type: "p", path: bench().bin });
-      engine.done();
-    });
-    const add = start("ADD");
-    const pid = await waitUntil("the IPAM plugin has begun", () => readPid(begun));
-    add.child.kill("SIGKILL");
-    await add.ended;
+    const pid = await hangingIpam(bench());
     const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
     expect(await bench().run({ env })).toMatchObject({ code: 0 });
     bench().forgiveEngine();
@@ -285,8 +302,6 @@ eachBuild("what delegates leave running", (bench) => {
     expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
   });
 
-  const readPid = (path: string): number | undefined =>
-    existsSync(path) ? Number(readFileSync(path, "utf8")) || undefined : undefined;
   const start = (CNI_COMMAND: string): Call => bench().start({ env: { CNI_COMMAND } });
 });
 
