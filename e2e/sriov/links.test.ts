@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { errorOf } from "../support/cni-call.ts";
 import { leavesNothing, lifeCycle, twoPods } from "../support/life-cycle.ts";
 import { bridge, chained, hostLocal, list, macvlan, ptp } from "../support/networks.ts";
 import { test } from "../support/test.ts";
@@ -52,6 +53,31 @@ test("macvlan on a bond: ADD, CHECK, ping and DEL leave nothing", async ({ node 
   const pods = await twoPods(node, { networks: "bonded" });
   await leavesNothing(node, pods, () => lifeCycle(pods, { ifName: "net1" }));
 });
+
+test.for(["ipvlan", "vlan-up0"])(
+  "%s ignores a requested MAC, as with Multus: refused by default, attached with ignoredRequests: warn",
+  async (network, { node }) => {
+    const strict = node.confExtra;
+    const mac = "02:ee:00:00:00:01";
+    const networks = [{ name: network, mac }];
+    const before = await node.hostState();
+    const pod = await node.newPod({ networks });
+    node.confExtra = { ...strict, undeclaredRequests: "cniArgs" };
+    expect(errorOf(await pod.add()).msg).toContain(
+      `ignored the key "mac": the pod asks for ${mac}`,
+    );
+    node.confExtra = { ...node.confExtra, ignoredRequests: "warn" };
+    await pod.mustAdd();
+    await pod.mustCheck();
+    const got = (await pod.links()).net1?.address;
+    expect((await pod.status())?.[1]).toMatchObject({
+      "plexus.dev/ignored-requests": [{ key: "mac", asked: mac, got }],
+    });
+    await pod.mustDel();
+    expect(await node.changesSince(before)).toEqual([]);
+    node.confExtra = strict;
+  },
+);
 
 test("DEL releases every address of a pod whose namespace is gone", async ({ node }) => {
   const before = await node.hostState();

@@ -33,6 +33,7 @@ export const networkKeyDefaults = {
   confDir: defaultPaths.confDir as string,
   invalidAnnotation: "ignore" as "ignore" | "fail",
   undeclaredRequests: "fail" as "fail" | "cniArgs",
+  ignoredRequests: "fail" as "fail" | "warn",
   checkDelegates: "defaultNetwork" as "defaultNetwork" | "all",
   missingDevice: "fail" as "fail" | "warn",
 };
@@ -132,8 +133,16 @@ export const networkKeys = {
     .enum(["fail", "cniArgs"])
     .meta({
       description:
-        "What becomes of a `mac` or `ips` that a pod asks for and no plugin of the network declares as a capability: `fail` is the standard's answer, `cniArgs` passes it as `MAC` and `IP` in `CNI_ARGS` alone, which some plugins read. Either way the ADD fails when the result shows another address than the pod asked for. Requests that have no place in `CNI_ARGS` always fail.",
+        "How a requested `mac` or `ips` is handled that no plugin of the network declares as a capability. `fail`, the standard's rule: the pod does not start. `cniArgs`, as Multus: plugins get it as `MAC` and `IP` in `CNI_ARGS` alone, which many read. `plexusctl migrate` sets `cniArgs`.",
       default: networkKeyDefaults.undeclaredRequests,
+    })
+    .exactOptional(),
+  ignoredRequests: z
+    .enum(["fail", "warn"])
+    .meta({
+      description:
+        "How a request is handled that a network ignores: its result shows another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail`: the pod does not start. `warn`, as Multus: the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request. `plexusctl migrate` sets `warn`.",
+      default: networkKeyDefaults.ignoredRequests,
     })
     .exactOptional(),
   auxiliaryCNIChainName: z

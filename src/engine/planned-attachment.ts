@@ -5,6 +5,7 @@ import type { RuntimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
+import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { AttachedDevice, RecordedAttachment } from "./record.ts";
 
 /** A network to attach, before its interface has a name. */
@@ -40,6 +41,8 @@ export interface Attached {
   readonly result: Result;
   /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
   readonly raw: JsonObject;
+  /** What the pod asked of the network and did not get. */
+  readonly ignoredRequests: readonly IgnoredRequest[];
 }
 
 /** The same error with the network and interface for which it happened. */

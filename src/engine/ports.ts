@@ -143,7 +143,8 @@ export type EventReason =
   | "InvalidNetworkAnnotation"
   | "AttachFailed"
   | "NetworkAccessDenied"
-  | "DeviceNotAllocated";
+  | "DeviceNotAllocated"
+  | "IgnoredRequest";
 
 /** The pod that an event is about. */
 export type EventSubject = Pick<Pod, "namespace" | "name" | "uid">;

@@ -3,6 +3,7 @@ import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import { mayLeaveAddress } from "#engine/detach/ipam.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { PlannedAttachment } from "./planned-attachment.ts";
 
 /**
@@ -21,12 +22,18 @@ export class RecordSize {
   }
 
   /**
-   * Adds the result of a network: it is in the record once, and in the plan in each DEL.
+   * Adds the result of a network: it is in the record once, and in the plan in each DEL. The requests that the
+   * network ignored are in the record alone.
    * @throws LimitError (code 100) when it is too much
    */
-  addResult({ list }: Pick<PlannedAttachment, "list">, result: JsonObject): void {
+  addResult(
+    { list }: Pick<PlannedAttachment, "list">,
+    result: JsonObject,
+    ignored: readonly IgnoredRequest[],
+  ): void {
     const copies = 1 + list.plugins.length + released(list).length;
-    this.#add(copies * sizeOf(result), "with the results so far");
+    const bytes = copies * sizeOf(result) + sizeOf(ignored);
+    this.#add(bytes, "with the results so far");
   }
 
   #add(bytes: number, extent: string): void {

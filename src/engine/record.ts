@@ -1,4 +1,5 @@
 import type { JsonObject } from "#lib/json.ts";
+import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { AllocatedDevice } from "./device-ports.ts";
 
 /** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */
@@ -84,6 +85,8 @@ export interface RecordedAttachment {
   readonly defaultRoute?: readonly string[];
   /** The final result of its ADD as the plugin chain printed it; absent until then. */
   readonly result?: JsonObject;
+  /** What the pod asked of the network and did not get; absent where there is nothing, and before the result. */
+  readonly ignoredRequests?: readonly IgnoredRequest[];
 }
 
 /**

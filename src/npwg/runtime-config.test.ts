@@ -75,6 +75,8 @@ describe("requestedCapabilities()", () => {
 });
 
 describe("checkCapabilities()", () => {
+  const strict = { undeclaredRequests: "fail", ignoredRequests: "fail" } as const;
+
   test.each([
     ["ips", { ips: ["10.0.0.1"] }],
     ["mac", { mac: "02:00:00:00:00:01" }],
@@ -86,12 +88,15 @@ describe("checkCapabilities()", () => {
     (key, keys) => {
       const can = { type: "b", capabilities: { [key]: true } };
       expect(() =>
-        checkCapabilities(network({ type: "a" }, can), requested(keys), { display: "ns/net" }),
+        checkCapabilities(network({ type: "a" }, can), requested(keys), {
+          display: "ns/net",
+          ...strict,
+        }),
       ).not.toThrow();
       for (const capabilities of [{ [key]: false }, { other: true }]) {
         expect(() =>
           checkCapabilities(network({ type: "a", capabilities }), requested(keys), {
-            display: "ns/net",
+            ...{ display: "ns/net", ...strict },
           }),
         ).toThrow(
           expect.objectContaining({
@@ -105,24 +110,32 @@ describe("checkCapabilities()", () => {
     },
   );
 
-  test("takes for served what is in CNI_ARGS, where that suffices", () => {
-    const options = { display: "n", cniArgsSuffice: true };
+  test("accepts mac and ips by undeclaredRequests, and all others by ignoredRequests", () => {
     const list = network({ type: "a" });
-    const keys = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"] };
-    expect(() => checkCapabilities(list, requested(keys), options)).not.toThrow();
-    const more = { ...keys, bandwidth: { ingressRate: 1 } };
-    expect(() => checkCapabilities(list, requested(more), options)).toThrow(
-      'the capability "bandwidth" that',
+    const inArgs = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"] };
+    const others = {
+      portMappings: [{ hostPort: 1, containerPort: 1 }],
+      ...{ bandwidth: { ingressRate: 1 }, "infiniband-guid": "c2:11:22:33:44:55:66:77" },
+    };
+    const all = requested({ ...inArgs, ...others });
+    const check = (rules: object) => () =>
+      checkCapabilities(list, all, { display: "n", ...strict, ...rules });
+    expect(check({ undeclaredRequests: "cniArgs" })).toThrow(
+      'the capability "portMappings", "bandwidth", "infinibandGUID" that',
     );
+    expect(check({ ignoredRequests: "warn" })).toThrow('the capability "ips", "mac" that');
+    expect(check({ undeclaredRequests: "cniArgs", ignoredRequests: "warn" })).not.toThrow();
   });
 
   test("names every key and leaves deviceID to the plugins", () => {
     const keys = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"], deviceID: "x" };
     expect(() =>
-      checkCapabilities(network({ type: "a" }), requested(keys), { display: "n" }),
+      checkCapabilities(network({ type: "a" }), requested(keys), { display: "n", ...strict }),
     ).toThrow('the capability "ips", "mac" that');
     expect(() =>
-      checkCapabilities(network({ type: "a" }), requested({ deviceID: "x" }), { display: "n" }),
+      checkCapabilities(network({ type: "a" }), requested({ deviceID: "x" }), {
+        ...{ display: "n", ...strict },
+      }),
     ).not.toThrow();
   });
 });
@@ -130,7 +143,9 @@ describe("checkCapabilities()", () => {
 describe("requestedCniArgs()", () => {
   const argsOf = (keys: object, ...capabilities: string[]): CniArgs => {
     const declared = Object.fromEntries(capabilities.map((key) => [key, true]));
-    const list = network({ type: "a", capabilities: declared });
+    return argsFrom(network({ type: "a", capabilities: declared }), keys);
+  };
+  const argsFrom = (list: NetConfList, keys: object): CniArgs => {
     const text = JSON.stringify([{ name: "a", ...keys }]);
     const [selection] = parseNetworkSelections(text, { podNamespace: "ns" });
     return selection === undefined ? [] : requestedCniArgs(selection, list);
@@ -147,10 +162,22 @@ describe("requestedCniArgs()", () => {
     expect(argsOf({ deviceID: "x" })).toEqual([]);
   });
 
-  test("gives several ips with commas, except to a network that takes them as a capability", () => {
-    const keys = { ips: ["10.0.0.1/24", "fd00::1/64"] };
-    expect(argsOf(keys)).toEqual([["IP", "10.0.0.1/24,fd00::1/64"]]);
-    expect(argsOf(keys, "ips")).toEqual([]);
+  test.each([
+    ["host-local", false],
+    ["calico-ipam", false],
+    ["spiderpool", false],
+    ["whereabouts", true],
+    ["static", true],
+    ["dhcp", true],
+    [undefined, true],
+  ])("gives several ips to the IPAM plugin %s as a list: %j", (type, isGiven) => {
+    const ipam = type === undefined ? {} : { ipam: { type } };
+    for (const capabilities of [{}, { ips: true }]) {
+      const list = network({ type: "a", capabilities, ...ipam }, { type: "tuning" });
+      const [one, two] = ["10.0.0.1/24", "fd00::1/64"];
+      expect(argsFrom(list, { ips: [one] })).toEqual([["IP", one]]);
+      expect(argsFrom(list, { ips: [one, two] })).toEqual(isGiven ? [["IP", `${one},${two}`]] : []);
+    }
   });
 });
 

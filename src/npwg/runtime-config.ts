@@ -1,5 +1,6 @@
 import type { CniArgs } from "#cni/args.ts";
 import { enabledCapabilities, type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
+import { ipamType } from "#cni/conf/plugin-conf.ts";
 import { readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -23,15 +24,23 @@ export function requestedCapabilities(selection: NetworkSelection): JsonObject {
 }
 
 /**
- * The CNI_ARGS that an element asks for, which Multus passes besides the capabilities and some plugins read
- * instead of them. Several addresses are one list with commas, which `static` reads and `host-local` refuses: they
- * are left out where a plugin takes them as the capability `ips`.
+ * IPAM plugins that read `IP` in CNI_ARGS as one address and fail on a list. All others get the list, as from Multus:
+ * `static` and `whereabouts` read it, and `whereabouts` reads nothing else.
  */
-export function requestedCniArgs({ ips, mac }: NetworkSelection, list: NetConfList): CniArgs {
-  const isRead = ips?.length === 1 || !enabledCapabilities(list).has("ips");
+const singleAddressIpam: ReadonlySet<string> = new Set(["host-local", "calico-ipam", "spiderpool"]);
+
+/**
+ * The CNI_ARGS that an element asks for, which Multus passes besides the capabilities and some plugins read
+ * instead of them. Several addresses are one list with commas, which {@link singleAddressIpam} does not get.
+ */
+export function requestedCniArgs(
+  { ips = [], mac }: NetworkSelection,
+  { plugins }: NetConfList,
+): CniArgs {
+  const takesList = !plugins.some(({ raw }) => singleAddressIpam.has(ipamType(raw) ?? ""));
   return [
     ...(mac === undefined ? [] : [["MAC", mac] as const]),
-    ...(ips === undefined || !isRead ? [] : [["IP", ips.join(",")] as const]),
+    ...(ips.length === 1 || (ips.length > 1 && takesList) ? [["IP", ips.join(",")] as const] : []),
   ];
 }
 
@@ -71,31 +80,49 @@ const mandatoryCapabilities = ["ips", "mac", "portMappings", "bandwidth", "infin
 /** Capabilities that have a key of {@link requestedCniArgs}, too. */
 const cniArgsCapabilities = ["ips", "mac"];
 
+/** What happens to a request that no plugin takes, by the keys of the configuration. */
+export interface RequestRules {
+  /** Of `mac` and `ips`, which have a place in CNI_ARGS. */
+  readonly undeclaredRequests: "fail" | "cniArgs";
+  /** Of all others. */
+  readonly ignoredRequests: "fail" | "warn";
+}
+
 /**
  * Refuses a request that no plugin of the network would serve (§4.1.2.1.3.2, .4.2, .7.2, .8.2).
  *
- * @param options `display` names the network in the message; `cniArgsSuffice`: what is in CNI_ARGS need
- *   not be declared
- * @throws CniError 100 naming every such key.
+ * @param display names the network in the message
+ * @throws CniError 100 naming every such key, unless the rules accept it
  */
 export function checkCapabilities(
   list: NetConfList,
   requested: JsonObject,
-  { display, cniArgsSuffice = false }: { display: string; cniArgsSuffice?: boolean },
+  { display, undeclaredRequests, ignoredRequests }: RequestRules & { readonly display: string },
 ): void {
-  const enabled = enabledCapabilities(list);
-  const unserved = mandatoryCapabilities.filter(
+  const refused = mandatoryCapabilities.filter(
     (key) =>
-      requested[key] !== undefined &&
-      !enabled.has(key) &&
-      !(cniArgsSuffice && cniArgsCapabilities.includes(key)),
+      isUndeclared(list, requested, key) &&
+      (cniArgsCapabilities.includes(key)
+        ? undeclaredRequests === "fail"
+        : ignoredRequests === "fail"),
   );
-  if (unserved.length === 0) return;
-  const keys = unserved.map((key) => `"${key}"`).join(", ");
+  if (refused.length === 0) return;
+  const keys = refused.map((key) => `"${key}"`).join(", ");
   throw new CniError(
     CniErrorCode.InvalidRequest,
     `network "${display}": no plugin of it has the capability ${keys} that the pod's annotation asks for`,
   );
+}
+
+/** The requested capabilities that reach no plugin of the network in any way. */
+export function unservedCapabilities(list: NetConfList, requested: JsonObject): string[] {
+  return mandatoryCapabilities.filter(
+    (key) => isUndeclared(list, requested, key) && !cniArgsCapabilities.includes(key),
+  );
+}
+
+function isUndeclared(list: NetConfList, requested: JsonObject, key: string): boolean {
+  return requested[key] !== undefined && !enabledCapabilities(list).has(key);
 }
 
 /**

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import type { Result, ResultInterface } from "#cni/result/result.ts";
 import { parseNetworkSelections } from "./selection/selection.ts";
-import { checkRequestsServed } from "./served-requests.ts";
+import { ignoredRequests, ignoredText } from "./served-requests.ts";
 
 const mac = "02:00:00:00:00:01";
 const device = "0000:04:00.5";
@@ -20,18 +20,21 @@ function madeWith(link: Partial<ResultInterface>, addresses: readonly string[] =
   };
 }
 
-/** The error that a plugin which gave this result to a pod with these keys fails with. */
+/** As OVN-Kubernetes has it: `net1` for the infrastructure, and `ovn-udn1` with the requested address. */
+function withSecond(link: Partial<ResultInterface>, ownMac = "0a:00:00:00:00:09"): Result {
+  const first = madeWith({ mac: ownMac }, ["10.244.0.5/24"]);
+  const second = { name: "ovn-udn1", sandbox: "/run/netns/c1", ...link };
+  const ips = [...first.ips, { address: "10.0.0.1/24", gateway: "10.0.0.254", interface: 2 }];
+  return { ...first, interfaces: [...first.interfaces, second], ips };
+}
+
+/** What is said of a plugin which gave this result to a pod with these keys. */
 function problem(keys: object, result: Result, network = list({ type: "bridge" })): string {
   const text = JSON.stringify([{ name: "a", ...keys }]);
   const [selection] = parseNetworkSelections(text, { podNamespace: "ns" });
-  try {
-    if (selection !== undefined)
-      checkRequestsServed(selection, { ifName: "net1", list: network, result });
-    return "";
-  } catch (error) {
-    expect(error).toMatchObject({ code: 100 });
-    return (error as Error).message;
-  }
+  if (selection === undefined) throw new Error("no selection");
+  const made = { ifName: "net1", list: network, result };
+  return ignoredText(ignoredRequests(selection, made), network);
 }
 
 test.each([
@@ -44,8 +47,11 @@ test.each([
   ["the interface", { interface: "net1" }, madeWith({})],
   ["the device", { deviceID: device }, madeWith({ pciID: device.toUpperCase() })],
   ["a device that is no PCI device", { deviceID: "mlx5_core.sf.4" }, madeWith({ pciID: device })],
+  ["the MAC on another interface of the pod", { mac }, withSecond({ mac: mac.toUpperCase() })],
+  ["the address on another interface of the pod", { ips: ["10.0.0.1"] }, withSecond({})],
+  ["no MAC on the interface that was asked for", { mac }, withSecond({ mac: "" }, "")],
   ["no sandbox interface", { mac, interface: "x0" }, { ...madeWith({}), interfaces: [] }],
-])("checkRequestsServed() takes %s", (_, keys, result) => {
+])("ignoredRequests() accepts %s", (_, keys, result) => {
   expect(problem(keys, result)).toBe("");
 });
 
@@ -66,6 +72,11 @@ test.each([
     '"ips": the pod asks for fd00::1, the result has 10.0.0.1/24, fd00::2/64',
   ],
   [
+    { mac },
+    withSecond({ mac: "0a:00:00:00:00:02" }),
+    `"mac": the pod asks for ${mac}, the result has 0a:00:00:00:00:09`,
+  ],
+  [
     { interface: "data0" },
     madeWith({}),
     '"interface": the pod asks for data0, the result has net1',
@@ -75,11 +86,11 @@ test.each([
     madeWith({ pciID: "0000:04:00.6" }),
     `"deviceID": the pod asks for ${device}, the result has 0000:04:00.6`,
   ],
-])("checkRequestsServed() refuses what a plugin made of %j", (keys, result, message) => {
+])("ignoredRequests() has what a plugin made of %j", (keys, result, message) => {
   expect(problem(keys, result)).toBe(`plugin bridge ignored the key ${message}`);
 });
 
-test("checkRequestsServed() names the plugins that declare the capability, else all", () => {
+test("ignoredText() names the plugins that declare the capability, else all", () => {
   const chain = list({ type: "bridge", capabilities: { ips: true } }, { type: "tuning" });
   const message = problem(
     { mac, ips: ["10.0.0.1"] },
@@ -88,5 +99,31 @@ test("checkRequestsServed() names the plugins that declare the capability, else 
   );
   expect(message).toMatch(
     /^plugin bridge ignored the key "ips".*; plugins bridge, tuning ignored the key "mac"/,
+  );
+});
+
+test.each([
+  [{ bandwidth: { ingressRate: 1000 } }, 'bandwidth": the pod asks for {"ingressRate":1000}'],
+  [
+    { portMappings: [{ hostPort: 80, containerPort: 8080, protocol: "tcp" }] },
+    'portMappings": the pod asks for [{"hostPort":80,"containerPort":8080,"protocol":"tcp"}]',
+  ],
+  [
+    { "infiniband-guid": "c2:11:22:33:44:55:66:77" },
+    'infinibandGUID": the pod asks for c2:11:22:33:44:55:66:77',
+  ],
+])("ignoredRequests() has %j that no plugin was given", (keys, message) => {
+  expect(problem(keys, madeWith({}))).toBe(`no plugin has the capability "${message}`);
+  const capabilities = { bandwidth: true, portMappings: true, infinibandGUID: true };
+  expect(problem(keys, madeWith({}), list({ type: "bridge", capabilities }))).toBe("");
+});
+
+test("ignoredRequests() shortens what is long", () => {
+  const ips = Array.from({ length: 60 }, (_, i) => `10.0.1.${i}`);
+  const text = problem({ ips }, madeWith({}, ["10.0.0.1/24"]));
+  expect(text).toHaveLength(
+    `plugin bridge ignored the key "ips": the pod asks for `.length +
+      201 +
+      ", the result has 10.0.0.1/24".length,
   );
 });

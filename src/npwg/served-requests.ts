@@ -1,8 +1,9 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { Result, ResultInterface } from "#cni/result/result.ts";
 import { parseCidr, parseIp } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseHardwareAddress } from "./hardware-address.ts";
+import { requestedCapabilities, unservedCapabilities } from "./runtime-config.ts";
 import type { NetworkSelection } from "./selection/network-selection.ts";
 
 /** An attachment that was made, and with which network. */
@@ -13,32 +14,73 @@ interface MadeAttachment {
   readonly result: Result;
 }
 
-/** One value that the result shows to be another than the pod asked for. */
-interface IgnoredRequest {
-  readonly key: "ips" | "mac" | "interface" | "deviceID";
+/** A request that was not honoured. */
+export interface IgnoredRequest {
+  /** The key of the annotation, or the capability that stands for it. */
+  readonly key: string;
   readonly asked: string;
-  readonly got: string;
+  /** What the result has instead; absent where no plugin has the capability. */
+  readonly got?: string;
 }
+
+/** In an element of network-status, ours: its {@link IgnoredRequest}s. Go's decoder ignores members it does not know. */
+export const ignoredRequestsKey = "plexus.dev/ignored-requests";
+
+/** The longest value that is shown of a request or of a result. */
+const valueMax = 200;
 
 /**
  * Compares what a pod asks for with what the plugins say that they did: a plugin may declare a
- * capability and pass over its value, or not read CNI_ARGS. What the result does not show is not compared,
+ * capability and ignore its value, or not read CNI_ARGS. What the result does not show is not compared,
  * as some plugins leave out hardware addresses.
- * @throws CniError 100 naming plugins, keys and values
  */
-export function checkRequestsServed(selection: NetworkSelection, made: MadeAttachment): void {
-  const ignored = [
+export function ignoredRequests(
+  selection: NetworkSelection,
+  made: MadeAttachment,
+): IgnoredRequest[] {
+  return [
     ...ignoredIps(selection, made),
     ...ignoredMac(selection, made),
     ...ignoredIfName(selection, made),
     ...ignoredDevice(selection, made),
-  ];
-  if (ignored.length === 0) return;
-  const sentences = ignored.map(
-    ({ key, asked, got }) =>
-      `${pluginNames(made.list, key)} ignored the key "${key}": the pod asks for ${asked}, the result has ${got}`,
+    ...unserved(selection, made),
+  ].map(clipped);
+}
+
+/** The requests that a network ignored, as one sentence for people. */
+export function ignoredText(ignored: readonly IgnoredRequest[], list: NetConfList): string {
+  const sentences = ignored.map(({ key, asked, got }) =>
+    got === undefined
+      ? `no plugin has the capability "${key}": the pod asks for ${asked}`
+      : `${pluginNames(list, key)} ignored the key "${key}": the pod asks for ${asked}, the result has ${got}`,
   );
-  throw new CniError(CniErrorCode.InvalidRequest, sentences.join("; "));
+  return sentences.join("; ");
+}
+
+/** The same without plugins, for one network among others: `ignored mac (asked A, got B)`. */
+export function ignoredWords(ignored: readonly IgnoredRequest[]): string {
+  const words = ignored.map(
+    ({ key, asked, got = "nothing" }) => `${key} (asked ${asked}, got ${got})`,
+  );
+  return `ignored ${words.join(", ")}`;
+}
+
+function clipped({ key, asked, got }: IgnoredRequest): IgnoredRequest {
+  return omitUndefined({ key, asked: clip(asked), got: got === undefined ? got : clip(got) });
+}
+
+function clip(text: string): string {
+  return text.length > valueMax ? `${text.slice(0, valueMax)}…` : text;
+}
+
+/** What no plugin was given at all; the configuration lets such pods start. */
+function unserved(selection: NetworkSelection, { list }: MadeAttachment): IgnoredRequest[] {
+  const { portMappings, bandwidth, infinibandGuid: infinibandGUID } = selection;
+  const asked: Readonly<Record<string, unknown>> = { portMappings, bandwidth, infinibandGUID };
+  return unservedCapabilities(list, requestedCapabilities(selection)).map((key) => {
+    const value = asked[key];
+    return { key, asked: typeof value === "string" ? value : JSON.stringify(value) };
+  });
 }
 
 /** Every address counts, whatever its prefix length: `host-local` gives it that of its range. */
@@ -50,9 +92,15 @@ function ignoredIps({ ips = [] }: NetworkSelection, { result }: MadeAttachment):
   return asked.length === 0 ? [] : [{ key: "ips", asked: asked.join(", "), got }];
 }
 
+/**
+ * Any interface of the pod may have the MAC: a primary network of OVN-Kubernetes is a second interface of the
+ * result. Where the one that was asked for shows none, the plugin says nothing about it.
+ */
 function ignoredMac({ mac }: NetworkSelection, made: MadeAttachment): IgnoredRequest[] {
-  const got = sandboxInterfaces(made).find(({ name }) => name === made.ifName)?.mac;
-  if (mac === undefined || got === undefined || got === "" || canonicalMac(got) === mac) return [];
+  const links = sandboxInterfaces(made);
+  const got = links.find(({ name }) => name === made.ifName)?.mac ?? "";
+  if (mac === undefined || got === "") return [];
+  if (links.some((link) => canonicalMac(link.mac ?? "") === mac)) return [];
   return [{ key: "mac", asked: mac, got }];
 }
 

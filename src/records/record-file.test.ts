@@ -21,7 +21,14 @@ test("formatRecord(), parseRecord() and parsePlan() keep everything that a recor
     pod: { namespace: "default", name: "web", uid: "u" },
     bootId: "b1",
     attachments: [
-      { ...attachment, state: "attached", result: { cniVersion: "1.0.0" } },
+      {
+        ...attachment,
+        ...{ state: "attached", result: { cniVersion: "1.0.0" } },
+        ignoredRequests: [
+          { key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" },
+          { key: "bandwidth", asked: "{}" },
+        ],
+      },
       { ...attachment, state: "attempted", defaultRoute: ["10.0.0.1"] },
       {
         ...attachment,

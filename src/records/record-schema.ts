@@ -7,6 +7,7 @@ import type {
 } from "#engine/record.ts";
 import { type FieldReader, readFields } from "#lib/field-reader.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 
 /** The schema that this version writes. It reads the first one as well. */
@@ -31,6 +32,8 @@ const firstAttachmentKeys = [
   "capabilityArgs",
   "searchPath",
 ];
+
+const attachmentOptions = ["defaultRoute", "result", "device", "ignoredRequests"];
 
 /**
  * Reads a record of that schema. A record has nothing but what its schema knows: what another release has
@@ -101,11 +104,17 @@ function readFirstAttachment(fields: FieldReader): RecordedAttachment {
 }
 
 function readAttachment(fields: FieldReader): RecordedAttachment {
-  checkKeys(fields, [...firstAttachmentKeys, "state"], ["defaultRoute", "result", "device"]);
+  checkKeys(fields, [...firstAttachmentKeys, "state"], attachmentOptions);
   const state = states.find((each) => each === fields.value("state"));
   if (state === undefined) fields.mismatch("state", `one of ${states.join(", ")}`);
   const device = readDevice(fields.object("device"));
-  return omitUndefined({ ...readNetwork(fields), state: state ?? "planned", device });
+  const ignoredRequests = fields.has("ignoredRequests")
+    ? fields.objects("ignoredRequests").map(readIgnored)
+    : undefined;
+  return omitUndefined({
+    ...readNetwork(fields),
+    ...{ state: state ?? "planned", device, ignoredRequests },
+  });
 }
 
 function readNetwork(fields: FieldReader): Omit<RecordedAttachment, "state"> {
@@ -132,6 +141,12 @@ function readDevice(fields: FieldReader | undefined): AttachedDevice | undefined
     id: text(fields, "id"),
     source: text(fields, "source"),
   };
+}
+
+function readIgnored(fields: FieldReader): IgnoredRequest {
+  checkKeys(fields, ["key", "asked"], ["got"]);
+  const got = fields.has("got") ? text(fields, "got") : undefined;
+  return omitUndefined({ key: text(fields, "key"), asked: text(fields, "asked"), got });
 }
 
 function readPairs(fields: FieldReader, key: string): readonly (readonly [string, string])[] {

@@ -1,5 +1,6 @@
 import { columns, table } from "#cli/table.ts";
 import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
+import { ignoredWords } from "#npwg/served-requests.ts";
 
 /** An explanation for people: the sentence first, then what it is concluded from. */
 export function explanationText(explanation: Explanation): string[] {
@@ -50,16 +51,21 @@ function nodeText({ name, confState, confReason }: Explanation["node"]): string 
 
 function networkTable(networks: readonly ExplainedNetwork[]): string[] {
   const hasDevices = networks.some(({ device }) => device !== undefined);
-  const rows = networks.map(({ network, ifName, addresses, device, plugins, problem }) => [
-    network,
-    ifName ?? "-",
-    addresses?.join(" ") || "-",
-    ...(hasDevices ? [device ?? "-"] : []),
-    plugins?.join(" ") ?? "-",
-    problem ?? (ifName === undefined ? "not attached" : "attached"),
+  const rows = networks.map((network) => [
+    network.network,
+    network.ifName ?? "-",
+    network.addresses?.join(" ") || "-",
+    ...(hasDevices ? [network.device ?? "-"] : []),
+    network.plugins?.join(" ") ?? "-",
+    network.problem ?? stateText(network),
   ]);
   const head = ["NETWORK", "INTERFACE", "ADDRESSES", ...(hasDevices ? ["DEVICE"] : [])];
   return table([...head, "PLUGINS", "STATE"], rows);
+}
+
+function stateText({ ifName, ignored = [] }: ExplainedNetwork): string {
+  if (ifName === undefined) return "not attached";
+  return ignored.length === 0 ? "attached" : `attached, ${ignoredWords(ignored)}`;
 }
 
 function shortened(annotation: string): string {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import type { MultusConfiguration } from "./multus-files.ts";
-import { translations } from "./multus-keys.ts";
+import { multusRules, translations } from "./multus-keys.ts";
 
 /** What somebody who moves over has to know about one key. */
 interface MigrationNote {
@@ -17,9 +17,17 @@ export interface Migration {
   readonly notes: readonly MigrationNote[];
 }
 
+const rules: JsonObject = Object.fromEntries(
+  Object.entries(multusRules).map(([key, { value }]) => [key, value]),
+);
+const ruleNotes = Object.entries(multusRules).map(
+  ([key, { note }]): MigrationNote => ({ source: "Multus's behavior", key, note }),
+);
+
 /**
  * Turns configurations of Multus into one of Plexus. As with Multus, what the daemon's file says holds
- * against the CNI configuration; of two of the same kind the later one holds, with a note.
+ * against the CNI configuration; of two of the same kind the later one holds, with a note. What Multus accepts and
+ * Plexus refuses by default is accepted ({@link multusRules}).
  */
 export function convert(found: readonly MultusConfiguration[]): Migration {
   const values = new Map<string, { value: Json; source: string }>();
@@ -38,7 +46,10 @@ export function convert(found: readonly MultusConfiguration[]): Migration {
       }
     }
   }
-  return { configuration: nest(values), notes: withoutRepetitions(notes) };
+  return {
+    configuration: { ...nest(values), ...rules },
+    notes: [...withoutRepetitions(notes), ...ruleNotes],
+  };
 }
 
 function rank({ kind }: MultusConfiguration): number {

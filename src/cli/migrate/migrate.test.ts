@@ -25,6 +25,13 @@ async function migrate(files: Record<string, string>, ...flags: string[]) {
   return { code, out: inDir(out), err: inDir(err) };
 }
 
+/** What is in every configuration: Plexus is then no stricter than Multus. */
+const likeMultus = {
+  undeclaredRequests: "cniArgs",
+  ignoredRequests: "warn",
+  missingDevice: "warn",
+};
+
 const convertOne = (keys: JsonObject) =>
   convert(findMultusConfigurations(JSON.stringify({ type: "multus", ...keys }), "f.conf"));
 
@@ -67,7 +74,10 @@ test("a generated thin configuration: its copy of the primary CNI's file is not 
   const { code, out } = await migrate({ "00-multus.conf": JSON.stringify(thinConf) });
 
   expect(code).toBe(0);
-  expect(parse(out)).toEqual({ capabilities: { portMappings: true }, namespaceIsolation: true });
+  expect(parse(out)).toEqual({
+    ...{ capabilities: { portMappings: true }, namespaceIsolation: true },
+    ...likeMultus,
+  });
   expect(out).toContain(
     '# delegates (00-multus.conf): left out: it is the copy of the primary CNI\'s configuration "cbr0"',
   );
@@ -78,8 +88,17 @@ test("the thick daemon's ConfigMap, from its manifest", async () => {
   const { code, out } = await migrate({ "multus.yaml": thickManifest });
 
   expect(code).toBe(0);
-  expect(parse(out)).toEqual({ logLevel: "info" });
+  expect(parse(out)).toEqual({ logLevel: "info", ...likeMultus });
   expect(out).toContain("# chrootDir (multus.yaml, data.daemon-config.json): not needed");
+});
+
+test("the configuration is as lenient as Multus, and says when to stop that", async () => {
+  const { out } = await migrate({ "f.conf": '{"type":"multus"}' });
+
+  expect(parseConfig(out, "config.yaml").engine).toEqual(likeMultus);
+  for (const key of Object.keys(likeMultus)) {
+    expect(out).toMatch(new RegExp(`# ${key} \\(Multus's behavior\\): .*[Rr]emove this key once`));
+  }
 });
 
 test("a list that holds Multus, as CNI 1.0.0 has it", () => {
@@ -87,6 +106,7 @@ test("a list that holds Multus, as CNI 1.0.0 has it", () => {
 
   expect(convert(findMultusConfigurations(JSON.stringify(list), "f")).configuration).toEqual({
     confDir: "/a",
+    ...likeMultus,
   });
 });
 
@@ -104,6 +124,7 @@ test("what the daemon's file says holds against the CNI configuration, whatever 
     plexusNamespace: "net",
     clusterNetwork: "/etc/x.conf",
     confDir: "/etc/b",
+    ...likeMultus,
   });
   expect(notes).toContainEqual({
     source: "daemon-config.json",
@@ -160,7 +181,7 @@ test.each([
     { primary: { conf: "a.conf", dir: "/p" } },
   ],
 ])("%s", (_, keys, configuration) => {
-  expect(convertOne(keys as JsonObject).configuration).toEqual(configuration);
+  expect(convertOne(keys as JsonObject).configuration).toEqual({ ...configuration, ...likeMultus });
 });
 
 test.each([
@@ -172,15 +193,17 @@ test.each([
 ])("%j is listed with what to do about it", (keys, note) => {
   const { configuration, notes } = convertOne(keys as unknown as JsonObject);
 
-  expect(configuration).toEqual({});
-  expect(notes).toEqual([expect.objectContaining({ note: expect.stringContaining(note) })]);
+  expect(configuration).toEqual(likeMultus);
+  const own = notes.filter(({ key }) => !Object.hasOwn(likeMultus, key));
+  expect(own).toEqual([expect.objectContaining({ note: expect.stringContaining(note) })]);
 });
 
 test("every key of Multus gives keys of Plexus or a note, or is CNI's own", () => {
   const keys = Object.keys(translations).filter((key) => key !== "type");
   const silent = keys.filter((key) => {
     const { configuration, notes } = convertOne({ name: "mine", [key]: "something" });
-    return Object.keys(configuration).length === 0 && notes.length === 0;
+    const added = Object.keys(likeMultus).length;
+    return Object.keys(configuration).length === added && notes.length === added;
   });
 
   const cniKeys = ["cniVersion", "name", "prevResult", "runtimeConfig"];

@@ -25,7 +25,8 @@ configuration: what the daemon's file says holds against the CNI configuration, 
   -o, --output   yaml: plexusd's configuration file (default); configmap: for kubectl apply;
                  json: {"configuration": …, "notes": […]}
 
-A comment at the end lists each key without a counterpart and what to do about it.
+The configuration accepts what Multus accepts (undeclaredRequests, ignoredRequests, missingDevice). A comment at
+the end says when to remove these keys, and lists each key without a counterpart and what to do about it.
 Exit code 1: a file holds no configuration of Multus, or one that Plexus cannot use.`,
   flags: { output: { type: "string", short: "o", default: "yaml" } },
   choices: { output: Object.keys(formats) },
@@ -62,9 +63,8 @@ function refuseUnusable({ configuration }: Migration): void {
 }
 
 function asYaml({ configuration, notes }: Migration): string {
-  const keys = Object.keys(configuration).length === 0 ? "{}\n" : stringify(configuration);
   const lines = notes.map(({ source, key, note }) => `# ${key} (${source}): ${note}.`);
-  return [keys.trimEnd(), ...(lines.length === 0 ? [] : ["#", ...lines])].join("\n");
+  return [stringify(configuration).trimEnd(), "#", ...lines].join("\n");
 }
 
 function asConfigMap(migration: Migration): string {

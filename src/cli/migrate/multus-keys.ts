@@ -88,6 +88,25 @@ export const translations: Readonly<Record<string, Translate>> = {
   enablePprof: note("there is no profiling port"),
 };
 
+/**
+ * Keys that make Plexus as lenient as Multus where its default is stricter: definitions and pods that work today keep
+ * working. Each has the reason, and when to remove it.
+ */
+export const multusRules: Readonly<Record<string, { value: Json; note: string }>> = {
+  undeclaredRequests: {
+    value: "cniArgs",
+    note: "definitions that declare no capabilities get mac and ips in CNI_ARGS alone. Remove this key once they declare them",
+  },
+  ignoredRequests: {
+    value: "warn",
+    note: "pods start although a network ignores a request. Events with the reason IgnoredRequest name them; remove this key once there are none",
+  },
+  missingDevice: {
+    value: "warn",
+    note: "pods start without a device that a definition's resourceName names, as with the markers of ovs-cni and bridge. Events with the reason DeviceNotAllocated name them; remove this key once there are none",
+  },
+};
+
 /** The path on the host of one that Multus's container sees below /host. */
 function onHost(value: Json): Json {
   return typeof value === "string" && value.startsWith("/host/")

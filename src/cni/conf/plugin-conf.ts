@@ -4,7 +4,7 @@ import { isPluginType } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import { withValue } from "#lib/document-error.ts";
 import type { FieldReader } from "#lib/field-reader.ts";
-import { type JsonObject, quoteValue } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 
 /** One plugin of a list: CNI 1.1.0 §1 "Plugin configuration objects". */
 export interface PluginConf {
@@ -66,4 +66,11 @@ export function readCapabilities(fields: FieldReader): Readonly<Record<string, b
       return false;
     }),
   );
+}
+
+/** The IPAM plugin that a plugin's configuration names; undefined when it names none. */
+export function ipamType(conf: unknown): string | undefined {
+  const ipam = isJsonObject(conf) ? conf.ipam : undefined;
+  const type = isJsonObject(ipam) ? ipam.type : undefined;
+  return typeof type === "string" && isPluginType(type) ? type : undefined;
 }

@@ -14,8 +14,8 @@ import type { AttachmentRecord } from "#engine/record.ts";
 import type { RecordSize } from "#engine/record-size.ts";
 import { updateRecord } from "#engine/update-record.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { checkRequestsServed } from "#npwg/served-requests.ts";
 import { type AttachProgress, withProgress } from "./attachment-record.ts";
+import { acceptIgnoredRequests } from "./ignored-requests.ts";
 
 /**
  * What the ADDs of a sandbox's networks have come to. A network whose first plugin could not be
@@ -79,15 +79,15 @@ async function attachNetwork(
   { next: planned, size }: Omit<AttachStep, "attached">,
 ): Promise<NetworkOutcome> {
   const executions = new ExecutionCounter(ctx.delegateRunner(planned.displayName));
-  const { list, ifName, selection, isAuxiliary = false } = planned;
+  const { list, isAuxiliary = false } = planned;
   const conf = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
   const rt = isAuxiliary ? { ...conf, prevResult: emptyResult(list.cniVersion) } : conf;
   await provideDeviceInfo(ctx, record.containerId, planned);
   try {
     const { raw, result } = await addNetwork(list, rt, executions.run);
-    if (selection !== undefined) checkRequestsServed(selection, { list, ifName, result });
-    size.addResult(planned, raw);
-    return { status: "attached", attached: { planned, raw, result } };
+    const ignoredRequests = acceptIgnoredRequests(ctx, planned, result);
+    size.addResult(planned, raw, ignoredRequests);
+    return { status: "attached", attached: { planned, raw, result, ignoredRequests } };
   } catch (error) {
     const wasExecuted = executions.count > 0;
     return { status: "failed", wasExecuted, error: withNetworkContext(error, planned) };

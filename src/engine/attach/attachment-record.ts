@@ -41,8 +41,11 @@ export function withProgress(
   { attached, attempted }: AttachProgress,
 ): AttachmentRecord {
   const attachments = record.attachments.map((attachment, i): RecordedAttachment => {
-    const result = attached[i]?.raw;
-    if (result !== undefined) return { ...attachment, state: "attached", result };
+    const { raw: result, ignoredRequests = [] } = attached[i] ?? {};
+    if (result !== undefined) {
+      const ignored = ignoredRequests.length === 0 ? {} : { ignoredRequests };
+      return { ...attachment, state: "attached", result, ...ignored };
+    }
     return { ...attachment, state: i < attempted ? "attempted" : "planned" };
   });
   return { ...record, attachments };

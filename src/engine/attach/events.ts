@@ -3,6 +3,7 @@ import { RefusedRequest } from "#engine/plan/refused-request.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { ignoredText } from "#npwg/served-requests.ts";
 
 /** The longest message about a failure of plugins, which may be long; the error object of the call has all of it. */
 const messageMax = 300;
@@ -28,6 +29,21 @@ export function emitAddedInterfaces(
   });
   const message = `Add ${interfaces.join(", ")}`;
   ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });
+}
+
+/** Emits the one event that says which requests of the pod its networks ignored; none when they ignored none. */
+export function emitIgnoredRequests(
+  ctx: CallContext,
+  pod: Pod | undefined,
+  attached: readonly Attached[],
+): void {
+  const ignoring = attached.filter(({ ignoredRequests }) => ignoredRequests.length > 0);
+  if (pod === undefined || ignoring.length === 0) return;
+  const sentences = ignoring.map(({ planned: { displayName, ifName, list }, ignoredRequests }) => {
+    return `network ${displayName} (${ifName}): ${ignoredText(ignoredRequests, list)}`;
+  });
+  const message = sentences.join("; ").slice(0, messageMax);
+  ctx.deps.events.record(pod, { type: "Warning", reason: "IgnoredRequest", message });
 }
 
 /** Emits the one event saying why the pod could not be attached; none when only its shim has gone. */

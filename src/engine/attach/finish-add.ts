@@ -6,7 +6,7 @@ import { updateRecord } from "#engine/update-record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { withProgress } from "./attachment-record.ts";
 import { applyDefaultRoutes } from "./default-routes.ts";
-import { emitAddedInterfaces } from "./events.ts";
+import { emitAddedInterfaces, emitIgnoredRequests } from "./events.ts";
 import { recordPendingStatus } from "./pending-status.ts";
 import { type AttachedSandbox, publishStatus } from "./publish-status.ts";
 
@@ -29,6 +29,7 @@ export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Pro
   const result = defaultNetworkResult(attached, sandbox.record.cniVersion);
   await recordAndPublish(ctx, { ...sandbox, attached });
   emitAddedInterfaces(ctx, sandbox.pod, attached);
+  emitIgnoredRequests(ctx, sandbox.pod, attached);
   return result;
 }
 

@@ -9,6 +9,7 @@ import {
   type NetworkStatus,
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import { ignoredRequestsKey } from "#npwg/served-requests.ts";
 import { isVisible } from "./events.ts";
 import type { PendingStatus } from "./pending-status.ts";
 
@@ -46,8 +47,8 @@ async function networkStatus(
   containerId: string,
   attached: Attached,
 ): Promise<NetworkStatus[]> {
-  const { planned, result } = attached;
-  return buildNetworkStatus({
+  const { planned, result, ignoredRequests } = attached;
+  const statuses = buildNetworkStatus({
     displayName: planned.displayName,
     isDefault: planned.isDefault,
     ifName: planned.ifName,
@@ -56,6 +57,10 @@ async function networkStatus(
     defaultRoute: planned.selection?.defaultRoute,
     deviceInfo: await readDeviceInfo(ctx, containerId, planned),
   });
+  if (ignoredRequests.length === 0) return statuses;
+  return statuses.map((status, i) =>
+    i === 0 ? { ...status, [ignoredRequestsKey]: ignoredRequests } : status,
+  );
 }
 
 /** The default network's entry says why the pod's annotation was ignored. */

@@ -1,6 +1,5 @@
-import { isPluginType } from "#cni/names.ts";
+import { ipamType } from "#cni/conf/plugin-conf.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 
 /**
@@ -32,10 +31,4 @@ export function ipamCallAfter(call: DelegateCall): DelegateCall | undefined {
 /** Whether a DEL of this plugin without a namespace leaves its address to others. */
 export function mayLeaveAddress(plugin: { readonly type: string; readonly raw: unknown }): boolean {
   return leavingAddresses.has(plugin.type) && ipamType(plugin.raw) !== undefined;
-}
-
-function ipamType(conf: unknown): string | undefined {
-  const ipam = isJsonObject(conf) ? conf.ipam : undefined;
-  const type = isJsonObject(ipam) ? ipam.type : undefined;
-  return typeof type === "string" && isPluginType(type) ? type : undefined;
 }

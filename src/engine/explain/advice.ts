@@ -1,3 +1,4 @@
+import { ignoredWords } from "#npwg/served-requests.ts";
 import type { Advice, CallRecord, Explanation } from "./explanation.ts";
 import { explainError, type FailureText } from "./known-errors/explain-error.ts";
 
@@ -37,6 +38,7 @@ const rules: readonly Rule[] = [
   unattached,
   annotationChanged,
   statusPending,
+  requestIgnored,
 ];
 
 function podMissing({ pod, sourceProblem }: Facts): Advice | undefined {
@@ -184,6 +186,16 @@ function statusPending({ record }: Facts): Advice | undefined {
   return problem(
     "status-not-written",
     "All networks are attached, but the network-status annotation could not be written yet: see whether this node reaches the API server; it is written as soon as that answers.",
+  );
+}
+
+function requestIgnored({ networks }: Facts): Advice | undefined {
+  const ignoring = networks.filter(({ ignored = [] }) => ignored.length > 0);
+  if (ignoring.length === 0) return undefined;
+  const list = ignoring.map(({ network, ignored }) => `${network} ${ignoredWords(ignored ?? [])}`);
+  return problem(
+    "ignored-request",
+    `All networks are attached, but not as the pod asks (ignoredRequests: warn): ${list.join("; ")}. Use a plugin that supports the key, or remove the key from the annotation.`,
   );
 }
 

@@ -149,6 +149,7 @@ function explained(
     ifName: isAttached ? found.ifName : undefined,
     addresses: isAttached ? addressesOf(found) : undefined,
     device: isAttached ? found.device?.id : undefined,
+    ignored: isAttached ? found.ignoredRequests : undefined,
     problem,
   });
 }

@@ -4,7 +4,7 @@ import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
-import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
+import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { PodState } from "#engine/verify/not-attached.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -79,6 +79,12 @@ const nadConf = (conf: JsonObject | string) => ({
 });
 const running = { pod: { phase: "Running" } };
 
+const ignoring: Pick<Scenario, "annotation" | "before"> = {
+  annotation: '[{"name": "net-a", "mac": "02:00:00:00:00:0a"}]',
+  before: (lab) =>
+    lab.plugins.script("macvlan ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24"))),
+};
+
 const scenarios: Readonly<Record<string, Scenario>> = {
   "a pod that there is not": {
     ...{ finding: "pod-not-found", says: ["no pod default/web"], noPod: true, add: false },
@@ -148,8 +154,21 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   },
   "a request that no plugin declares": {
     finding: "undeclared-request",
-    says: ['capability "ips"', '"capabilities"'],
+    says: ['capability "ips"', '"capabilities"', "undeclaredRequests: cniArgs"],
     annotation: '[{"name": "net-a", "ips": ["10.1.0.5/24"]}]',
+  },
+  "a request that a plugin ignores": {
+    finding: "ignored-request",
+    says: ['ignored the key "mac"', "ignoredRequests: warn"],
+    ...ignoring,
+    config: { undeclaredRequests: "cniArgs" },
+  },
+  "a request that a plugin ignores, of a pod that starts all the same": {
+    finding: "ignored-request",
+    says: ["net-a ignored mac (asked 02:00:00:00:00:0a, got 02:00:00:00:00:02)"],
+    ...ignoring,
+    ...running,
+    config: { undeclaredRequests: "cniArgs", ignoredRequests: "warn" },
   },
   "one network twice": {
     before: (lab) =>

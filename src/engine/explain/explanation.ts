@@ -1,4 +1,5 @@
 import type { PodState } from "#engine/verify/not-attached.ts";
+import type { IgnoredRequest } from "#npwg/served-requests.ts";
 
 /** Where the state of any pod of the cluster comes from. */
 export interface PodStates {
@@ -18,6 +19,8 @@ export interface ExplainedNetwork {
   readonly device?: string;
   /** The types of its plugins, in order; absent when its configuration cannot be used. */
   readonly plugins?: readonly string[];
+  /** The requests of the pod that it was attached without. */
+  readonly ignored?: readonly IgnoredRequest[];
   /** Why it cannot be attached, as an ADD would say it. */
   readonly problem?: string;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
@@ -315,6 +315,28 @@ test.each([
     expect(lab.events.reasons).toEqual(["AttachFailed"]);
   },
 );
+
+test("ignoredRequests: warn attaches the pod; log, event, status and record say what was ignored", async () => {
+  const lab = asking(fixed, { undeclaredRequests: "cniArgs", ignoredRequests: "warn" });
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  lab.plugins.script("bridge ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const ignored = [
+    { key: "ips", asked: "10.1.1.1/24", got: "10.1.1.9/24" },
+    { key: "mac", asked: "02:00:00:00:00:0a", got: "02:00:00:00:00:02" },
+  ];
+  const words = 'network default/a (net1): plugin bridge ignored the key "ips"';
+  expect(lab.logger.at("warn")).toEqual([expect.stringContaining(words)]);
+  expect(lab.events.reasons).toEqual(["AddedInterface", "IgnoredRequest"]);
+  expect(lab.events.recorded.at(-1)?.message).toContain(words);
+  const status = lab.publisher.status("default/web");
+  expect(status[0]).not.toHaveProperty(["plexus.dev/ignored-requests"]);
+  expect(status[1]).toMatchObject({ "plexus.dev/ignored-requests": ignored });
+  expect((await lab.records.load(sandbox))?.attachments[1]).toMatchObject({
+    ignoredRequests: ignored,
+  });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+});
 
 test.each([
   ["K8S_POD_NAMESPACE=default"],

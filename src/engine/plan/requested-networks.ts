@@ -115,8 +115,8 @@ export async function resolveSelection(
   checkAccess(ctx, pod, selection);
   const network = await lookUp(ctx, { pod, selection });
   const { list, displayName: display, capabilityArgs } = network;
-  const cniArgsSuffice = ctx.config.undeclaredRequests === "cniArgs";
-  checkCapabilities(list, capabilityArgs, { display, cniArgsSuffice });
+  const { undeclaredRequests, ignoredRequests } = ctx.config;
+  checkCapabilities(list, capabilityArgs, { display, undeclaredRequests, ignoredRequests });
   return network;
 }
 

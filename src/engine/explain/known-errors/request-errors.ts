@@ -21,7 +21,12 @@ export const requestErrors: readonly KnownError[] = [
   {
     finding: "undeclared-request",
     words: ["no plugin of it has the capability"],
-    step: 'declare it in the definition ("capabilities": {…: true}) on a plugin that supports it, or take the key out of the annotation',
+    step: 'declare it in the definition ("capabilities": {…: true}) on a plugin that supports it, remove the key from the annotation, or set in plexusd\'s configuration undeclaredRequests: cniArgs (mac and ips) or ignoredRequests: warn (the others), as Multus behaves',
+  },
+  {
+    finding: "ignored-request",
+    words: ["ignored the key … the pod asks for"],
+    step: "use a plugin that supports the key, remove it from the annotation, or set ignoredRequests: warn in plexusd's configuration, as Multus behaves",
   },
   {
     finding: "missing-device",
