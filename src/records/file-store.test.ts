@@ -251,6 +251,31 @@ test("hasPod() finds any sandbox of a pod, damaged files or not, and no other po
   expect(await store.hasPod(web)).toBe(false);
 });
 
+test("hasPod() misses nothing that is created or finished while it reads the files", async () => {
+  const store = await FileRecordStore.open(dir);
+  const podOf = (name: string) => ({ namespace: "default", name, uid: name });
+  const ids = Array.from({ length: 40 }, (_, i) => `old-${i}`);
+  for (const id of ids) await store.create({ ...recordOf(id), pod: podOf(id) }, plan);
+  let isRead = false;
+  const reading = Promise.all([store.hasPod(podOf("x")), store.hasPod(podOf("y"))]);
+  void reading.finally(() => {
+    isRead = true;
+  });
+  const created: string[] = [];
+  const finished: string[] = [];
+  while (!isRead) {
+    const [id, old] = [`new-${created.length}`, ids[created.length] ?? "none"];
+    await store.create({ ...recordOf(id), pod: podOf(id) }, plan);
+    await store.finish({ ...key, containerId: old });
+    created.push(id);
+    finished.push(old);
+    await new Promise(setImmediate);
+  }
+  await reading;
+  for (const id of created) expect([id, await store.hasPod(podOf(id))]).toEqual([id, true]);
+  for (const id of finished) expect([id, await store.hasPod(podOf(id))]).toEqual([id, false]);
+});
+
 test("quarantine() puts the file aside, where it is neither loaded nor listed, but kept", async () => {
   const store = await FileRecordStore.open(dir);
   await store.create(recordOf("c1"), plan);

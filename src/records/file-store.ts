@@ -39,8 +39,7 @@ export class FileRecordStore implements RecordStore {
   readonly #open: OpenFiles;
   /** Tombstones that are being emptied. */
   readonly #emptying = new Set<Promise<unknown>>();
-  /** Read from the files when it is first needed. */
-  #pods: PodIndex | undefined;
+  readonly #pods = new PodIndex(async () => (await this.list()).records);
 
   private constructor(dir: string) {
     this.#dir = dir;
@@ -72,7 +71,7 @@ export class FileRecordStore implements RecordStore {
       removeOldFiles(this.#dir, record);
       return put;
     });
-    this.#pods?.add(record);
+    this.#pods.add(record);
     const durable = this.#attempt("write", () => synced);
     // Whoever does not wait for it need not handle its failure.
     durable.catch(() => undefined);
@@ -104,7 +103,7 @@ export class FileRecordStore implements RecordStore {
       else makeEmpty(tombstone);
       removeOldFiles(this.#dir, key);
     });
-    this.#pods?.remove(key);
+    this.#pods.remove(key);
   }
 
   async hasTombstone(key: RecordKey): Promise<boolean> {
@@ -117,14 +116,13 @@ export class FileRecordStore implements RecordStore {
 
   async quarantine(key: RecordKey): Promise<void> {
     const record = this.#path(recordFileName(key));
-    this.#pods?.remove(key);
+    this.#pods.remove(key);
     this.#open.release(record);
     putOldFilesAside(this.#dir, key);
     renameIfPresent(record, damagedFileName(record));
   }
 
   async hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean> {
-    this.#pods ??= new PodIndex((await this.list()).records);
     return this.#pods.has(pod);
   }
 

@@ -1,25 +1,57 @@
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
-/** The pod of each recorded sandbox interface. */
+/** The pod of each recorded sandbox interface; the records are listed when one is first asked for. */
 export class PodIndex {
+  readonly #list: () => Promise<readonly AttachmentRecord[]>;
   readonly #pods = new Map<string, string>();
+  #listed: Promise<void> | undefined;
+  /** What was added or removed during the list, which may have read its file before or after. */
+  #changed: Set<string> | undefined;
 
-  constructor(records: readonly AttachmentRecord[]) {
-    for (const record of records) this.add(record);
+  constructor(list: () => Promise<readonly AttachmentRecord[]>) {
+    this.#list = list;
   }
 
   add(record: AttachmentRecord): void {
-    if (record.pod !== undefined) this.#pods.set(recordFileName(record), podText(record.pod));
+    this.#set(record, record.pod);
   }
 
   remove(key: RecordKey): void {
-    this.#pods.delete(recordFileName(key));
+    this.#set(key, undefined);
   }
 
-  has(pod: { readonly namespace: string; readonly name: string }): boolean {
+  /** @throws Error when the records cannot be listed; the next call lists them again */
+  async has(pod: { readonly namespace: string; readonly name: string }): Promise<boolean> {
+    this.#listed ??= this.#readAll();
+    await this.#listed;
     const wanted = podText(pod);
     return [...this.#pods.values()].includes(wanted);
+  }
+
+  /** Before the list nothing is kept: it will have the change. */
+  #set(key: RecordKey, pod: AttachmentRecord["pod"]): void {
+    if (this.#listed === undefined) return;
+    const name = recordFileName(key);
+    this.#changed?.add(name);
+    if (pod === undefined) this.#pods.delete(name);
+    else this.#pods.set(name, podText(pod));
+  }
+
+  async #readAll(): Promise<void> {
+    const changed = new Set<string>();
+    this.#changed = changed;
+    try {
+      for (const record of await this.#list()) {
+        if (!changed.has(recordFileName(record))) this.#set(record, record.pod);
+      }
+    } catch (error) {
+      this.#listed = undefined;
+      this.#pods.clear();
+      throw error;
+    } finally {
+      this.#changed = undefined;
+    }
   }
 }
 
