@@ -34,6 +34,7 @@ async function start(
     onWrite: (result) => results.push(result),
   });
   return {
+    client,
     publisher,
     results,
     [Symbol.asyncDispose]: async (): Promise<void> => {
@@ -160,6 +161,23 @@ test("publish() keeps one request per pod in flight, pods not waiting for each o
   expect(patches(api).filter((each) => each.path.includes("web"))).toHaveLength(1);
   await Promise.all(waiting);
   await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
+});
+
+test("writes that hang leave connections for reads, and give way to others when they are given up", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  const names = Array.from({ length: 40 }, (_, i) => `pod-${i}`);
+  for (const name of names) api.put("pods", podObject(name));
+  api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, answer: "hang" });
+  await using started = await start(api, { waitMs: 50, requestTimeoutMs: 60_000 });
+  const podOf = (name: string): Pod => ({ ...pod, name, uid: `uid-of-${name}` });
+  await Promise.all(names.map((name) => started.publisher.publish(podOf(name), { [key]: "[]" })));
+  const path = "/api/v1/namespaces/default/pods/web";
+  expect(await started.client.json({ path, timeoutMs: 2000 })).toHaveProperty("spec");
+  const sent = patches(api).map((request) => request.path);
+  expect(sent.length).toBeLessThan(16);
+  await started.publisher.withdraw(podOf("pod-0"));
+  await vi.waitFor(() => expect(patches(api).length).toBe(sent.length + 1));
 });
 
 test("withdraw() drops what is pending for a pod", async () => {

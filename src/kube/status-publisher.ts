@@ -3,12 +3,15 @@ import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
+import { Slots } from "#lib/concurrency/slots.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { apiPaths } from "./cluster-source.ts";
 import type { StatusWriteResult } from "./metric-labels.ts";
 import { metadataOnly } from "./objects.ts";
 
 const hurriedPauseMs = 100;
+/** A quarter of the connections to the API server: writes that hang must not keep reads from theirs. */
+const concurrentWrites = 8;
 
 /** Options of an {@link ApiStatusPublisher}. */
 interface StatusPublisherOptions {
@@ -38,12 +41,14 @@ interface Pending {
 /**
  * Sets annotations by a JSON merge PATCH of `pods/status`: no read before it, no conflict with other
  * writers, and the UID in it as precondition. What cannot be written in time goes on being tried
- * until it is written or the pod is gone; a newer value of the same pod joins the older ones.
+ * until it is written or the pod is gone; a newer value of the same pod joins the older ones. Writes beyond
+ * {@link concurrentWrites} wait, one for each pod that has not been detached.
  */
 export class ApiStatusPublisher implements StatusPublisher {
   readonly #options: Required<Omit<StatusPublisherOptions, "onWrite">>;
   readonly #onWrite: (result: StatusWriteResult) => void;
   readonly #pending = new Map<string, Pending>();
+  readonly #slots = new Slots(concurrentWrites);
   /** Fires at shutdown: pauses are cut short. */
   readonly #hurry = new AbortController();
 
@@ -150,7 +155,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   ): Promise<{ result: StatusWriteResult; retryAfterMs: number }> {
     const { pod, cancel } = pending;
     try {
-      cancel.signal.throwIfAborted();
+      using _slot = await this.#slots.acquire(cancel.signal);
       await this.#patch(pod, { annotations, signal: cancel.signal });
       this.#onWrite("written");
       return { result: "written", retryAfterMs: 0 };

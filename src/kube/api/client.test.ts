@@ -152,3 +152,13 @@ test("a watch on which nothing arrives takes the idle connections with it", asyn
   await expect(Array.fromAsync(watch)).rejects.toThrow();
   expect(await client.json({ path: pods, timeoutMs: 5000 })).toEqual({});
 });
+
+test("the time limit of a request holds while it waits for a connection", async () => {
+  const client = await clientOf(() => undefined);
+  const request = { path: pods, timeoutMs: 60_000, signal: AbortSignal.timeout(1500) };
+  const hanging = Array.from({ length: 40 }, () => client.json(request));
+  const late = client.json({ path: "/late", timeoutMs: 100 });
+  const outcome = await Promise.race([Promise.allSettled([late]), Promise.allSettled(hanging)]);
+  expect(outcome).toMatchObject([{ reason: { message: expect.stringContaining("/late") } }]);
+  await Promise.allSettled(hanging);
+});

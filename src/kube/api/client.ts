@@ -1,6 +1,6 @@
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { deadline } from "#lib/concurrency/deadline.ts";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { Json } from "#lib/json.ts";
 import { failureOf, isSuccess, textOf } from "./answer.ts";
 import { type ApiError, asApiError } from "./api-error.ts";
@@ -149,12 +149,14 @@ export class ApiClient {
         }),
       },
     };
-    return new Promise((resolve, reject) => {
+    const answer = new Promise<IncomingMessage>((resolve, reject) => {
       const send = url.protocol === "http:" ? httpRequest : httpsRequest;
       const outgoing = send(url, options, resolve);
       outgoing.on("error", (error) => reject(markStale(error, outgoing.reusedSocket)));
       outgoing.end(body);
     });
+    // Node reports the abort of a request that waits for a connection only when it gets one.
+    return untilAborted(answer, signal);
   }
 
   /**

@@ -1,0 +1,52 @@
+/** A limit for how much goes on at the same time, first come first served. */
+export class Slots {
+  #free: number;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  /** Waits for a slot; release it by disposing of what this resolves to. Rejects with the signal's reason. */
+  acquire(signal?: AbortSignal): Promise<Disposable> {
+    return new Promise((resolve, reject) => {
+      const grant = (): void => {
+        signal?.removeEventListener("abort", giveUp);
+        resolve(this.#slot());
+      };
+      const giveUp = (): void => {
+        this.#waiting.delete(grant);
+        reject(signal?.reason);
+      };
+      if (signal?.aborted === true) return giveUp();
+      signal?.addEventListener("abort", giveUp, { once: true });
+      this.#waiting.add(grant);
+      this.#next();
+    });
+  }
+
+  /** How many wait. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  #slot(): Disposable {
+    let isHeld = true;
+    return {
+      [Symbol.dispose]: () => {
+        if (!isHeld) return;
+        isHeld = false;
+        this.#free++;
+        this.#next();
+      },
+    };
+  }
+
+  #next(): void {
+    const [grant] = this.#waiting;
+    if (grant === undefined || this.#free === 0) return;
+    this.#waiting.delete(grant);
+    this.#free--;
+    grant();
+  }
+}
