@@ -47,13 +47,13 @@ static bool may_order(const struct call *call, const char *command)
 }
 
 /* Checks the order's network namespace. The runtime's own is never given to a delegate, unless the
- * runtime has asked for just that. */
-static bool is_netns_allowed(const struct call *call, bool is_own_container, const char *path)
+ * runtime has asked for just that. A VERSION is about no namespace: libcni's placeholder stands for it. */
+static bool is_netns_allowed(const struct call *call, bool is_version, bool is_own_container, const char *path)
 {
 	enum netns state;
 
-	if (!*path)
-		return true;
+	if (!*path || is_version)
+		return !*path || !strcmp(path, "dummy");
 	state = netns_state(path);
 	if (is_own_container)
 		return !strcmp(path, call->netns) && (state != NETNS_OWN || call->netns_override);
@@ -73,7 +73,7 @@ bool order_allowed(const struct call *call, const struct frame *order, char mess
 		print(message, PATH_SIZE, "CNI_COMMAND=%s cannot be part of %s", command, call->command);
 	else if (!is_own && !is_version && (call_attaches(call) || strcmp(command, "DEL")))
 		print(message, PATH_SIZE, "CNI_CONTAINERID=%s is another container than this call's", id);
-	else if (!is_netns_allowed(call, is_own || call_attaches(call), netns))
+	else if (!is_netns_allowed(call, is_version, is_own || call_attaches(call), netns))
 		print(message, PATH_SIZE, "CNI_NETNS=%s is %s", netns, is_own || call_attaches(call)
 			 ? "another network namespace than this call's, or the runtime's own"
 			 : "no network namespace, or the runtime's own");

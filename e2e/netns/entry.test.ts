@@ -1,5 +1,7 @@
 import { expect } from "vitest";
 import { errorOf } from "../support/cni-call.ts";
+import { ptp } from "../support/networks.ts";
+import { cniPluginDir } from "../support/paths.ts";
 import { scriptedTest as test } from "../support/test.ts";
 
 const versions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
@@ -206,4 +208,21 @@ test("STATUS asks the default network's plugins of 1.1.0 and says their code [R-
     msg: expect.stringContaining("half up"),
   });
   expect(await plugins.order()).toEqual(["STATUS default-first/", "STATUS default-first/"]);
+});
+
+test("STATUS over an older default network succeeds when its plugins answer VERSION [R-1.1-22]", async ({
+  node,
+}) => {
+  const [cniPath, conf] = [
+    node.cniPath,
+    node.conf({ cniVersion: "1.1.0", delegates: [ptp("older", 71)] }),
+  ];
+  try {
+    node.cniPath = [...cniPath, cniPluginDir()];
+    expect(await node.call({ command: "STATUS", conf })).toMatchObject({ exitCode: 0, stdout: "" });
+    node.cniPath = ["/nonexistent"];
+    expect(errorOf(await node.call({ command: "STATUS", conf }))).toMatchObject({ code: 50 });
+  } finally {
+    node.cniPath = cniPath;
+  }
 });

@@ -112,6 +112,19 @@ eachBuild("which orders a call may carry", (bench) => {
     },
   );
 
+  test.each(["ADD", "DEL", "GC", "STATUS"])(
+    "%s: a VERSION with libcni's placeholder, and with no namespace [S-103]",
+    async (CNI_COMMAND) => {
+      const call = { CNI_COMMAND, CNI_NETNS: bench().netns() };
+      const order = (netns: string) =>
+        carry(bench(), call, ["CNI_COMMAND=VERSION", "CNI_CONTAINERID=", `CNI_NETNS=${netns}`]);
+      for (const netns of ["dummy", ""])
+        expect((await order(netns)).stdout).toBe(`ran VERSION  ${netns}\n`);
+      for (const netns of [call.CNI_NETNS, own, `/proc/${process.pid}/ns/net`])
+        expect(await order(netns)).toMatchObject({ outcome: "refused", stdout: "" });
+    },
+  );
+
   test("of two entries of one name the one that counts is checked", async () => {
     const result = await carry(bench(), { CNI_COMMAND: "DEL" }, [
       "CNI_COMMAND=DEL",
