@@ -8,12 +8,12 @@
 #define ERRORS_CAP (64 << 10)
 #define GRACE_US 2000000 /* for pipes to close after the delegate */
 
-enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES, SIGNALS = PIPES, WATCHED };
+enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES, SIGNALS = PIPES, CALLER, WATCHED };
 
 /* A delegate that is running. */
 struct delegate {
 	pid_t pid;
-	struct pollfd fds[WATCHED]; /* our ends of its pipes, and our signals */
+	struct pollfd fds[WATCHED]; /* our ends of its pipes, our signals, and our end of the runtime's pipe */
 	struct field input;         /* what it has not taken yet */
 	int timeout_ms;
 	int64_t deadline;
@@ -76,19 +76,19 @@ static void drain(struct pollfd *p, struct buf *b, size_t cap)
 		b->len = cap + 1;
 }
 
-/* Whoever ends the shim ends the delegate's group, too. Process 1 of a container, where `plexus agent`
- * may run, is not ended by a signal alone. */
+/* Whoever ends the shim ends the delegate's group, too, and so does the end of the runtime. */
 static void heed_signals(const struct delegate *d, const sigset_t *before)
 {
 	const struct pollfd *p = &d->fds[SIGNALS];
 	struct signalfd_siginfo info;
 
-	if (!p->revents || read(p->fd, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD)
+	if (d->fds[CALLER].revents)
+		info.ssi_signo = SIGTERM;
+	else if (!p->revents || read(p->fd, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD)
 		return;
 	kill_group(d);
 	sigprocmask(SIG_SETMASK, before, NULL);
-	raise((int)info.ssi_signo);
-	_exit(128 + (int)info.ssi_signo);
+	end_by_signal((int)info.ssi_signo);
 }
 
 /* Notices that the delegate has ended. One that was killed takes its group with it: what it leaves
@@ -183,7 +183,7 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 		status = attend(d, &before);
 	if (d->pid > 0 && call->inherited_lock >= 0)
 		straggler_note(call->inherited_lock, 0);
-	for (int i = 0; i < WATCHED; i++)
+	for (int i = 0; i <= SIGNALS; i++)
 		shut(&d->fds[i]);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (*call->exec_errno)
@@ -202,7 +202,7 @@ void exec_order(struct call *call, const struct frame *f, int timeout_ms)
 	int64_t begun = now_us();
 	char path[PATH_SIZE];
 	const char *outcome = "refused";
-	struct delegate d = { .fds = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } }, .result = r,
+	struct delegate d = { .fds = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, caller_end(call) }, .result = r,
 			      .input = f->fields[EXEC_STDIN], .timeout_ms = timeout_ms,
 			      .deadline = begun + timeout_ms * 1000LL };
 

@@ -57,6 +57,30 @@ int write_all(int fd, const void *data, size_t len)
 	return 0;
 }
 
+/* Ends the process as the signal does; process 1 of a container is not ended by a signal alone. */
+_Noreturn void end_by_signal(int number)
+{
+	raise(number);
+	_exit(128 + number);
+}
+
+/* Our end of the runtime's pipe, to be polled for nothing: it reports when the runtime was killed. Then the
+ * call has to end, so that the next one need not wait for it. A DEL continues: all that it still detaches is
+ * of use. The agent has no caller. */
+struct pollfd caller_end(const struct call *call)
+{
+	return (struct pollfd){ .fd = call_is(call, "DEL") || call_is(call, "AGENT") ? -1 : STDOUT_FILENO };
+}
+
+/* Waits that long; ends the call when its runtime is killed. */
+void await_ms(const struct call *call, int ms)
+{
+	struct pollfd caller = caller_end(call);
+
+	if (poll(&caller, 1, ms) > 0)
+		end_by_signal(SIGTERM);
+}
+
 /* True when the open file is the one at that path. */
 bool is_file(int fd, const char *path)
 {

@@ -8,7 +8,8 @@
 #include <sys/file.h>
 #include "shim.h"
 
-#define END_MS 1000 /* for processes that are killed to be gone */
+#define END_MS 1000        /* for processes that are killed to be gone */
+#define STRAGGLER_MS 10000 /* for what nobody waits for any more to end by itself */
 
 /* Opens a lock's file; it and the state directory are made where they are missing. Returns -1 when there
  * is no room for it. */
@@ -23,11 +24,12 @@ static int open_lock(struct call *call, const char *path)
 	return fd;
 }
 
-/* Waits for the lock's holders and takes it. */
+/* Waits for the lock's holders and takes it. Those whose runtime was killed do not keep it for long. */
 static void wait_for(struct call *call, int fd, int how, const char *path, const char *scope)
 {
 	int limit_ms = setting_ms("PLEXUS_LOCK_MS", 60000);
-	int64_t deadline = now_us() + limit_ms * 1000LL;
+	int patience_ms = setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS);
+	int64_t begun = now_us(), deadline = begun + limit_ms * 1000LL, next = begun + patience_ms * 1000LL;
 
 	while (flock(fd, how | LOCK_NB)) {
 		if (errno != EWOULDBLOCK)
@@ -35,7 +37,11 @@ static void wait_for(struct call *call, int fd, int how, const char *path, const
 		if (now_us() >= deadline)
 			fail(call, CNI_TRY_AGAIN_LATER, "another operation on this %s is still running: %s was "
 			     "held for %d ms", scope, path, limit_ms);
-		usleep(10000);
+		if (now_us() >= next) {
+			abandoned_end(fd);
+			next = now_us() + patience_ms * 1000LL;
+		}
+		await_ms(call, 10);
 	}
 }
 
@@ -75,17 +81,17 @@ static int lock_node(struct call *call, char path[PATH_SIZE], int how)
 }
 
 /* Waits that long for the lock that delegates inherit. Returns whether others still hold it. */
-static bool is_held(int fd, int patience_ms)
+static bool is_held(const struct call *call, int patience_ms)
 {
 	struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
 	int64_t deadline = now_us() + patience_ms * 1000LL;
 
-	while (fcntl(fd, F_OFD_SETLK, &first_byte)) {
+	while (fcntl(call->inherited_lock, F_OFD_SETLK, &first_byte)) {
 		if (errno != EAGAIN && errno != EACCES)
 			return false;
 		if (now_us() >= deadline)
 			return true;
-		usleep(10000);
+		await_ms(call, 10);
 	}
 	return false;
 }
@@ -99,9 +105,9 @@ static void await_stragglers(struct call *call)
 
 	print(again, sizeof again, "/proc/self/fd/%d", call->lock);
 	call->inherited_lock = open(again, O_RDWR | O_CLOEXEC);
-	if (is_held(call->inherited_lock, setting_ms("PLEXUS_STRAGGLER_MS", 10000))) {
+	if (is_held(call, setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS))) {
 		stragglers_end(call->lock);
-		is_held(call->inherited_lock, END_MS);
+		is_held(call, END_MS);
 	}
 	straggler_note(call->lock, 0);
 }
@@ -127,6 +133,7 @@ void lock_take(struct call *call)
 		return;
 	}
 	strcpy(call->lock_file, sandbox);
+	(void)fcntl(call->lock, F_DUPFD_CLOEXEC, HOLDER_LOCK); /* by which another shim knows the holder */
 	await_stragglers(call);
 }
 

@@ -45,7 +45,7 @@ static enum session_end find_engine(struct call *call)
 	if (end == SESSION_UNREACHABLE)
 		end = session_with_standalone(call, &request);
 	while (end == SESSION_UNREACHABLE && now_us() < deadline) {
-		usleep(50000);
+		await_ms(call, 50);
 		end = session_with_daemon(call, &request);
 	}
 	buf_free(&request);

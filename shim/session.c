@@ -8,10 +8,12 @@
  * that hangs. */
 static enum session_end read_more(struct call *call, int fd, struct buf *in, int64_t deadline)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, caller_end(call) };
 	int64_t left = (deadline - now_us() + 999) / 1000;
-	bool is_silent = !poll(&p, 1, deadline < 0 ? -1 : left > 0 ? (int)left : 0);
+	bool is_silent = !poll(p, 2, deadline < 0 ? -1 : left > 0 ? (int)left : 0);
 
+	if (p[1].revents)
+		end_by_signal(SIGTERM);
 	if (!is_silent && read_some(fd, in) > 0)
 		return SESSION_OPEN;
 	if (call->orders)

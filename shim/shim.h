@@ -29,6 +29,7 @@
 #define OWN_NETNS "/proc/self/ns/net"
 #define CHUNK 65536
 #define DELEGATE_LOCK 3         /* the descriptor as which delegates inherit the sandbox's lock file */
+#define HOLDER_LOCK 100         /* that as which the shim itself has it, once it holds the lock */
 #define NUMBER_SIZE 24          /* for any number's digits */
 #define PATH_SIZE (2 * PATH_MAX) /* what is cut there is too long for the kernel, too */
 
@@ -117,6 +118,9 @@ ssize_t read_some(int fd, struct buf *b);
 int read_all(int fd, struct buf *b, size_t cap, int patience_ms);
 int write_all(int fd, const void *data, size_t len);
 bool is_file(int fd, const char *path);
+_Noreturn void end_by_signal(int number);
+struct pollfd caller_end(const struct call *call);
+void await_ms(const struct call *call, int ms);
 
 /* call.c */
 const char *setting(const char *name, const char *fallback);
@@ -140,6 +144,7 @@ void lock_release(struct call *call);
 /* straggler.c */
 void straggler_note(int lock, pid_t group);
 void stragglers_end(int lock);
+void abandoned_end(int lock);
 
 /* trust.c */
 void trusted_path(const struct call *call, const char *order, struct buf *list);

@@ -19,42 +19,74 @@ void straggler_note(int lock, pid_t group)
 	(void)!pwrite(lock, name.data, name.len, 0);
 }
 
-/* True when the process is of that group and holds the lock file as delegates inherit it. */
-static bool is_straggler(pid_t pid, pid_t group, const struct stat *lock)
+/* True when the process has the file as that descriptor. */
+static bool has_file(pid_t pid, int fd, const struct stat *wanted)
 {
 	char path[64];
 	struct stat file;
 
-	if (getpgid(pid) != group)
-		return false;
-	print(path, sizeof path, "/proc/%d/fd/%d", (int)pid, DELEGATE_LOCK);
-	return !stat(path, &file) && file.st_dev == lock->st_dev && file.st_ino == lock->st_ino;
+	print(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+	return !stat(path, &file) && file.st_dev == wanted->st_dev && file.st_ino == wanted->st_ino;
 }
 
-/* Kills the processes of the group that the lock file names. Each is held fast by a descriptor before
- * it is looked at, so that no other process can have got its number. */
-void stragglers_end(int lock)
+/* True when stdout of the process is a pipe that nobody reads. */
+static bool is_abandoned(pid_t pid)
 {
-	char digits[NUMBER_SIZE] = "";
+	char path[64];
+	struct stat file;
+	struct pollfd p = { .fd = -1 };
+	bool abandoned;
+
+	print(path, sizeof path, "/proc/%d/fd/1", (int)pid);
+	if (!stat(path, &file) && S_ISFIFO(file.st_mode))
+		p.fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	abandoned = poll(&p, 1, 0) > 0;
+	close(p.fd);
+	return abandoned;
+}
+
+/* Kills the group's processes that hold the lock file as delegates inherit it; without a group, shims that hold
+ * the lock and whose runtime was killed. Each process is held fast by a descriptor before it is looked at, so
+ * that no other one can have got its number. */
+static void end_holders(int lock, pid_t group)
+{
+	DIR *processes = opendir("/proc");
 	struct dirent *entry;
 	struct stat file;
-	pid_t group, pid;
-	DIR *processes;
+	pid_t pid;
 	int fd;
 
-	if (pread(lock, digits, sizeof digits - 1, 0) <= 0 || fstat(lock, &file))
-		return;
-	group = field_number(text(digits));
-	processes = group > 1 ? opendir("/proc") : NULL;
+	if (fstat(lock, &file))
+		file.st_ino = 0;
 	while (processes && (entry = readdir(processes))) {
 		pid = field_number(text(entry->d_name));
 		fd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 		if (fd < 0)
 			continue;
-		if (is_straggler(pid, group, &file))
+		if (group ? getpgid(pid) == group && has_file(pid, DELEGATE_LOCK, &file)
+			  : has_file(pid, HOLDER_LOCK, &file) && is_abandoned(pid))
 			syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 		close(fd);
 	}
 	if (processes)
 		closedir(processes);
+}
+
+/* Ends what the delegates of a killed shim have left running: the group that the lock file names. */
+void stragglers_end(int lock)
+{
+	char digits[NUMBER_SIZE] = "";
+	pid_t group;
+
+	if (pread(lock, digits, sizeof digits - 1, 0) <= 0)
+		return;
+	group = field_number(text(digits));
+	if (group > 1)
+		end_holders(lock, group);
+}
+
+/* Ends the shim that holds the lock when its runtime was killed: a DEL that hangs, or one that is stopped. */
+void abandoned_end(int lock)
+{
+	end_holders(lock, 0);
 }

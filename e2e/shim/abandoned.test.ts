@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+import { spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { isRunning } from "../support/processes.ts";
+import { waitUntil } from "../support/wait.ts";
+import { encodePlan } from "./frames.ts";
+import { type Bench, cniError, eachBuild } from "./harness.ts";
+
+/** A container runtime that reads the shim's stdout from a pipe, as containerd and CRI-O do. */
+class Runtime {
+  readonly #dir: string;
+  readonly #name: string;
+
+  constructor(bench: Bench, name: string, env: Record<string, string>) {
+    this.#dir = bench.dir;
+    this.#name = name;
+    writeFileSync(join(bench.dir, "conf"), '{"cniVersion":"1.0.0","name":"n","type":"plexus"}');
+    const script = `{ "$0" <"$1/conf" & echo $! >"$1/$2.shim"; wait $!; echo $? >"$1/$2.status"; } |
+      sh -c 'echo $$ >"$0"; exec cat >/dev/null' "$1/$2.runtime"`;
+    spawn("sh", ["-c", script, bench.shim, bench.dir, name], {
+      env: bench.env(env),
+      stdio: "ignore",
+    });
+  }
+
+  /** Kills the runtime while its shim goes on. */
+  async kill(): Promise<void> {
+    process.kill(await this.#number("runtime"), "SIGKILL");
+  }
+
+  async stopShim(): Promise<void> {
+    process.kill(await this.#number("shim"), "SIGSTOP");
+  }
+
+  /** The exit status of the shim, as a shell has it: 128 and the signal's number when one killed it. */
+  status(): Promise<number> {
+    return this.#number("status");
+  }
+
+  #number(part: string): Promise<number> {
+    const path = join(this.#dir, `${this.#name}.${part}`);
+    return waitUntil(`there is ${path}`, () => readNumber(path));
+  }
+}
+
+function readNumber(path: string): number | undefined {
+  const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+  return text.endsWith("\n") ? Number(text) : undefined;
+}
+
+const [terminated, killed] = [143, 137];
+
+eachBuild("a call whose runtime was killed", (bench) => {
+  /** A plugin that begins and then hangs; returns its process once it has begun. */
+  const hangingPlugin = (): (() => Promise<number>) => {
+    const begun = join(bench().dir, "begun");
+    const ipam = bench().plugin("ipam", `echo $$ >${begun}; exec sleep 60`);
+    bench().plugin("p", `${ipam}; echo`);
+    return () => waitUntil("the plugin has begun", () => readNumber(begun));
+  };
+
+  /** An engine that orders the plugin in the first call alone. */
+  const engine = async (command: string): Promise<void> => {
+    let calls = 0;
+    await bench().engine(async (conversation) => {
+      const env = [`CNI_COMMAND=${command}`];
+      if (calls++ === 0) await conversation.exec({ type: "p", path: bench().bin, env });
+      conversation.done();
+    });
+  };
+
+  test.each(["ADD", "CHECK", "GC", "STATUS"])(
+    "%s is cancelled with its plugin, and the next DEL does not wait for it",
+    async (CNI_COMMAND) => {
+      const begun = hangingPlugin();
+      await engine(CNI_COMMAND);
+      const runtime = new Runtime(bench(), "first", { CNI_COMMAND });
+      const pid = await begun();
+      await runtime.kill();
+      expect(await runtime.status()).toBe(terminated);
+      await waitUntil("the plugin has gone", () => !isRunning(pid));
+      expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
+      expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+      bench().forgiveEngine();
+    },
+  );
+
+  test("ends while an engine has ordered nothing, while none comes, and while it waits for a lock", async () => {
+    const server = await bench().engine(async (conversation) => conversation.ended());
+    const [asking, waiting] = ["asking", "waiting"].map(
+      (name) => new Runtime(bench(), name, { CNI_COMMAND: "ADD" }),
+    ) as [Runtime, Runtime];
+    await waitUntil("one is served", () => readdirSync(bench().state).includes("c1.lock"));
+    for (const each of [asking, waiting]) await each.kill();
+    for (const each of [asking, waiting]) expect(await each.status()).toBe(terminated);
+    await new Promise((closed) => server.close(closed));
+    const env = { CNI_COMMAND: "ADD", PLEXUS_WAIT_MS: "60000" };
+    const alone = new Runtime(bench(), "alone", env);
+    await alone.kill();
+    expect(await alone.status()).toBe(terminated);
+  });
+
+  test("DEL goes on: what it detaches is detached", async () => {
+    const [begun, go, done] = ["begun", "go", "done"].map((name) => join(bench().dir, name));
+    bench().plugin(
+      "p",
+      `echo >${begun}; until [ -e ${go} ]; do sleep 0.05; done; echo 1 >${done}`,
+    );
+    const steps = [{ type: "p", path: bench().bin, env: ["CNI_COMMAND=DEL"] }];
+    const plan = join(bench().state, "c1@eth0.record");
+    writeFileSync(plan, encodePlan({ containerId: "c1", ifName: "eth0", attempted: 1, steps }), {
+      mode: 0o600,
+    });
+    const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "DEL" });
+    await waitUntil("the plugin has begun", () => existsSync(begun as string));
+    await runtime.kill();
+    writeFileSync(go as string, "");
+    expect(await runtime.status()).toBe(0);
+    expect(existsSync(done as string)).toBe(true);
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
+  });
+
+  const patience = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
+
+  test("DEL that hangs is ended by the next operation", async () => {
+    const begun = hangingPlugin();
+    await engine("DEL");
+    const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "DEL" });
+    const pid = await begun();
+    await runtime.kill();
+    expect(await bench().run({ env: patience })).toMatchObject({ code: 0 });
+    expect(await runtime.status()).toBe(killed);
+    await waitUntil("the plugin has gone", () => !isRunning(pid));
+    bench().forgiveEngine();
+  });
+
+  test("and whose shim is stopped is ended by the next operation", async () => {
+    const begun = hangingPlugin();
+    await engine("ADD");
+    const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "ADD" });
+    const pid = await begun();
+    await runtime.stopShim();
+    await runtime.kill();
+    expect(await bench().run({ env: patience })).toMatchObject({ code: 0 });
+    expect(await runtime.status()).toBe(killed);
+    await waitUntil("the plugin has gone", () => !isRunning(pid));
+    bench().forgiveEngine();
+  });
+
+  test("one whose runtime lives is waited for", async () => {
+    const begun = hangingPlugin();
+    await engine("DEL");
+    const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "DEL" });
+    const pid = await begun();
+    const answer = await bench().run({ env: { ...patience, PLEXUS_LOCK_MS: "1000" } });
+    expect(cniError(answer).msg).toMatch(/^another operation on this sandbox is still running/);
+    expect(isRunning(pid)).toBe(true);
+    process.kill(pid, "SIGKILL");
+    expect(await runtime.status()).toBe(0);
+  });
+});
