@@ -1,8 +1,9 @@
+import { execa } from "execa";
 import { expect } from "vitest";
 import { errorOf } from "../support/cni-call.ts";
 import { explained } from "../support/explain.ts";
 import { bridge, list, macvlan } from "../support/networks.ts";
-import { cniPluginDir } from "../support/paths.ts";
+import { cniPluginDir, distPath, nodeBinary } from "../support/paths.ts";
 import { scriptedTest as test } from "../support/test.ts";
 
 /*
@@ -134,3 +135,25 @@ test.for(["whereabouts", "whereabouts-declared"])(
     node.confExtra = {};
   },
 );
+
+test("explain and doctor name the key that lets a pod with an undeclared request start", async ({
+  node,
+}) => {
+  const pod = await node.pod("undeclared", { networks: [{ name: "no-ipam", mac }] });
+  expect(errorOf(await pod.add())).toMatchObject({ code: 100 });
+  const key = "undeclaredRequests: cniArgs";
+  const advice = await explained(node.socketPath, "default/undeclared");
+  expect(advice.sentence).toContain(key);
+  const command = [distPath("plexusctl.js"), "doctor", "-o", "json", "--socket", node.socketPath];
+  const { stdout } = await execa(nodeBinary(), command, { reject: false });
+  const texts = (JSON.parse(stdout) as { check: string; text: string }[])
+    .filter(({ check }) => check === "requests of pods")
+    .map(({ text }) => text);
+  expect(texts).toContainEqual(expect.stringMatching(/undeclared-request: .*default\/undeclared/));
+  expect(texts.find((text) => text.includes("undeclared-request"))).toContain(key);
+  node.confExtra = { undeclaredRequests: "cniArgs" };
+  await pod.mustAdd();
+  expect((await pod.links()).net1?.address).toBe(mac);
+  await pod.mustDel();
+  node.confExtra = {};
+});

@@ -13,11 +13,15 @@ test.beforeAll(async ({ node }) => {
   node.confExtra = { checkDelegates: "all" };
   node.defaultNetwork = ptp("plain", 10);
   await node.lab.addUplink("up0");
+  const network = list("n-ipvlan", { type: "ipvlan", master: "up0", ipam: hostLocal(41) });
+  await node.nad("ipvlan", network);
+  for (const master of ["up0", "up0-peer"]) {
+    const ipam = hostLocal(43);
+    await node.nad(`vlan-${master}`, list("n-vlan", { type: "vlan", master, vlanId: 7, ipam }));
+  }
 });
 
 test("ipvlan: ADD, CHECK, ping and DEL leave nothing", async ({ node }) => {
-  const network = list("n-ipvlan", { type: "ipvlan", master: "up0", ipam: hostLocal(41) });
-  await node.nad("ipvlan", network);
   const pods = await twoPods(node, { networks: "ipvlan" });
   await leavesNothing(node, pods, () => lifeCycle(pods, { ifName: "net1" }));
 });
@@ -33,10 +37,6 @@ test("vrf in a chain: ADD, ping and DEL leave nothing", async ({ node }) => {
 test("vlan: pods on both ends of a link reach each other, and DEL leaves nothing", async ({
   node,
 }) => {
-  for (const master of ["up0", "up0-peer"]) {
-    const ipam = hostLocal(43);
-    await node.nad(`vlan-${master}`, list("n-vlan", { type: "vlan", master, vlanId: 7, ipam }));
-  }
   const a = await node.newPod({ networks: "vlan-up0" });
   const b = await node.newPod({ networks: "vlan-up0-peer" });
   await leavesNothing(node, [a, b], () => lifeCycle([a, b], { ifName: "net1" }));

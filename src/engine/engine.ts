@@ -16,6 +16,7 @@ import { del } from "#engine/detach/del.ts";
 import { CallHistory } from "#engine/explain/call-history.ts";
 import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
+import { type RefusedRequests, refusedRequests } from "#engine/explain/refused-requests.ts";
 import { check } from "#engine/verify/check.ts";
 import { status } from "#engine/verify/status.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
@@ -77,6 +78,11 @@ export class Engine {
   /** Everything that is known of a pod's networks, for people. @throws CniError when the records cannot be read */
   explain(pod: PodName, options: ExplainOptions): Promise<Explanation> {
     return explainPod({ ...this.#deps, history: this.#history }, pod, options);
+  }
+
+  /** The pods that cannot start as the configuration refuses what they ask for. */
+  refusedRequests(): RefusedRequests[] {
+    return refusedRequests(this.#history, this.#deps.now());
   }
 
   /**

@@ -32,6 +32,11 @@ export class LruMap<V> {
     if (this.#entries.size > this.#max) this.#forgetOldest();
   }
 
+  /** All of them, the least recently used first; none counts as used. */
+  entries(): Iterable<readonly [string, V]> {
+    return this.#entries.entries();
+  }
+
   delete(key: string): void {
     this.#entries.delete(key);
   }

@@ -17,6 +17,7 @@ export function reportFindings(report: NodeReport): Finding[] {
       }),
     ),
     unattachedPods(report),
+    ...requests(report),
   ];
 }
 
@@ -64,4 +65,25 @@ function unattachedPods({ unattachedPods: count }: NodeReport): Finding {
   if (count === 0) return { check, verdict: "ok", text: "none lacks a network that it asks for" };
   const text = `${count} lack networks that they ask for, as they were started when the container runtime did not call Plexus: their events (NotAttached) name them; delete them, so that they start anew`;
   return { check, verdict: "warning", text };
+}
+
+/** Which rules hold, and the pods that they keep from starting. */
+function requests({ requests: { rules, refused } }: NodeReport): Finding[] {
+  const check = "requests of pods";
+  const held = Object.entries(rules).map(([key, value]) => `${key}: ${value}`);
+  if (refused.length === 0) {
+    return [{ check, verdict: "ok", text: `none is refused (${held.join(", ")})` }];
+  }
+  return refused.map(({ finding, step, pods }) => {
+    const text = `${pods.length} pods cannot start (${finding}: ${named(pods)}): ${step}`;
+    return { check, verdict: "warning", text };
+  });
+}
+
+/** The most pods that a finding names. */
+const namedMax = 5;
+
+function named(pods: readonly string[]): string {
+  const more = pods.length > namedMax ? `, and ${pods.length - namedMax} more` : "";
+  return `${pods.slice(0, namedMax).join(", ")}${more}`;
 }

@@ -34,6 +34,7 @@ const report: NodeReport = {
   unseenPaths: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
   ...{ attachments: 4, leftovers: 0, unattachedPods: 0, damagedRecords: [] },
+  requests: { rules: { undeclaredRequests: "fail", ignoredRequests: "warn" }, refused: [] },
 };
 
 /** plexusctl against a plexusd that says these things. */
@@ -85,6 +86,15 @@ test("explain says the sentence first, then what it is concluded from", async ()
     "cbr0        -          -          flannel  not attached",
     "shop/net-a  -          -          -        there is no such definition",
   ]);
+});
+
+test("explain shows what a network ignored beside its state", async () => {
+  const ignored = [{ key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" }];
+  const network = { network: "shop/net-a", isDefault: false, ifName: "net1", ignored };
+  const { socket } = await plexusd({ explanation: { ...explanation, networks: [network] } });
+  const { out } = await run("explain", "--socket", socket, "shop/web");
+
+  expect(out).toContain("attached, ignored mac (asked 02:00:00:00:00:01, got 02:00:00:00:00:02)");
 });
 
 test("explain has everything in JSON, and looks into the namespace default", async () => {
@@ -147,6 +157,31 @@ test.each([
     "c1 is unusable",
   ],
   ["with pods that are older", { unattachedPods: 3 }, "running pods", "warning", "NotAttached"],
+  [
+    "with pods that ask for what no plugin declares",
+    {
+      requests: {
+        ...report.requests,
+        refused: [
+          {
+            finding: "undeclared-request",
+            step: "set undeclaredRequests: cniArgs",
+            pods: ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"],
+          },
+        ],
+      },
+    },
+    "requests of pods",
+    "warning",
+    "6 pods cannot start (undeclared-request: a/1, a/2, a/3, a/4, a/5, and 1 more): set undeclaredRequests: cniArgs",
+  ],
+  [
+    "with rules that refuse nothing",
+    {},
+    "requests of pods",
+    "ok",
+    "none is refused (undeclaredRequests: fail, ignoredRequests: warn)",
+  ],
   [
     "with unmounted paths",
     { unseenPaths: ["confDir: /a is not mounted"] },

@@ -1,6 +1,8 @@
 import { basename, dirname, join } from "node:path";
 import type { NodeConfStatus } from "#daemon/node-conf/status.ts";
+import type { RefusedRequests } from "#engine/explain/refused-requests.ts";
 import { adminSocketName } from "#lib/files/state-files.ts";
+import type { RequestRules } from "#npwg/runtime-config.ts";
 
 /** What plexusd says of itself and its node to root on that node: the answer of `/node`. */
 export interface NodeReport {
@@ -27,6 +29,11 @@ export interface NodeReport {
   readonly leftovers: number;
   /** Running pods that lack networks which they ask for. */
   readonly unattachedPods: number;
+  readonly requests: {
+    /** The rules for requests that networks do not serve, as calls have them. */
+    readonly rules: RequestRules;
+    readonly refused: readonly RefusedRequests[];
+  };
   /** Records that cannot be used: why, a sentence each. */
   readonly damagedRecords: readonly string[];
 }

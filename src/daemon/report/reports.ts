@@ -4,6 +4,7 @@ import type { EffectiveConfig } from "#daemon/effective-config.ts";
 import type { NodeConf } from "#daemon/node-conf/node-conf.ts";
 import { readCniConfDir } from "#daemon/node-conf/plexus-conf.ts";
 import { lookUpPlugin } from "#daemon/node-conf/plugin-lookup.ts";
+import { configForCall } from "#engine/config.ts";
 import type { DeviceSource } from "#engine/device-ports.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
@@ -15,6 +16,7 @@ import type { HostView } from "#host/host-view.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { NodeReport } from "./node-report.ts";
 import type { ReportedDevices } from "./reported-devices.ts";
 
@@ -60,6 +62,7 @@ export class Reports {
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
       unattachedPods: this.#options.unattachedPods(),
+      requests: { rules: await this.#requestRules(), refused: engine.refusedRequests() },
       damagedRecords: listed.damaged.map(({ reason }) => reason),
     });
   }
@@ -113,6 +116,15 @@ export class Reports {
     } catch {
       return {};
     }
+  }
+
+  /** As a call has them; a conf of the runtime that cannot be used decides nothing. */
+  async #requestRules(): Promise<RequestRules> {
+    const { engine } = this.#options.config.current();
+    const { undeclaredRequests, ignoredRequests } = await this.#runtimeConf()
+      .then((conf) => configForCall(engine, conf))
+      .catch(() => configForCall(engine, {}));
+    return { undeclaredRequests, ignoredRequests };
   }
 
   /** What cannot be seen from the container is taken for installed: an ADD would say otherwise. */

@@ -1,7 +1,9 @@
 import type { Call, CallOutcome } from "#engine/call/call.ts";
 import { callFields } from "#engine/call/call-report.ts";
 import { LruMap } from "#lib/lru-map.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { CallRecord } from "./explanation.ts";
+import type { FailureText } from "./known-errors/explain-error.ts";
 
 /** Twice the pods that a kubelet runs by default, so that a node's are all there. */
 const maxPods = 256;
@@ -28,6 +30,15 @@ export class CallHistory {
   /** The calls of a pod, the latest last. */
   of(pod: { readonly namespace: string; readonly name: string }): readonly CallRecord[] {
     return [...this.#pods.getOrMake(keyOf(pod), () => new Map()).values()];
+  }
+
+  /** The pods, `namespace/name`, whose last ADD failed since a time (ISO 8601), and how. */
+  failedAdds(since: string): { pod: string; failure: FailureText }[] {
+    return [...this.#pods.entries()].flatMap(([pod, calls]) => {
+      const { at, message, code } = calls.get("ADD") ?? {};
+      if (at === undefined || at < since || message === undefined) return [];
+      return { pod, failure: omitUndefined({ message, code }) };
+    });
   }
 }
 

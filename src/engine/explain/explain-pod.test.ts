@@ -432,6 +432,30 @@ test.each(Object.entries(scenarios))("%s", async (_, scenario) => {
   expect(advice.ok).toBe(scenario.ok ?? false);
 });
 
+test("refusedRequests() has the pods that the rules for requests keep from starting, for ten minutes", async () => {
+  const lab = new EngineLab();
+  const asks = (name: string, element: object) =>
+    lab.source.addPod({
+      name,
+      annotations: { [networksAnnotation]: JSON.stringify([{ name: "net-a", ...element }]) },
+    });
+  lab.source.addNad("default/net-a", network("net-a", "macvlan"));
+  asks("fine", {});
+  asks("mac", { mac: "02:00:00:00:00:0a" });
+  asks("gone", { name: "no-such" });
+  for (const name of ["mac", "gone", "fine"]) await lab.add({ pod: `default/${name}` });
+
+  expect(lab.engine.refusedRequests()).toEqual([
+    {
+      finding: "undeclared-request",
+      step: expect.stringContaining("undeclaredRequests: cniArgs"),
+      pods: ["default/mac"],
+    },
+  ]);
+  lab.advance(11 * 60_000);
+  expect(lab.engine.refusedRequests()).toEqual([]);
+});
+
 /** What only a kernel can bring about: e2e/netns/explain.test.ts has these, and most of the others with real plugins. */
 const elsewhere = ["default-route-taken", "sandbox-gone"];
 
