@@ -189,6 +189,31 @@ test("a driver that is killed in the middle of an ADD leaves nothing behind", as
   expect(differences(before, await node.state())).toEqual([]);
 });
 
+test("an endpoint whose staging namespace lost its mount is deleted, and made again", async ({
+  node,
+}) => {
+  await node.createNetwork(masquerading);
+  const before = await warmUp(node);
+  const create = (id: string) => node.call("CreateEndpoint", { ...endpoint(id), Interface: {} });
+  const loseMounts = async (): Promise<void> => {
+    const staged = await node.lab.run("find", "/run/netns", "-name", "plexus-docker-*");
+    for (const path of staged.split("\n")) await node.lab.run("umount", path);
+  };
+  await create("e5");
+  await loseMounts();
+  await node.call("DeleteEndpoint", endpoint("e5"));
+  expect(await node.endpoints()).toBe("");
+  expect(differences(before, await node.state())).toEqual([]);
+  // One that was not removed with its endpoint is in the way of the next.
+  await create("e6");
+  const path = await node.lab.run("find", "/run/netns", "-name", "plexus-docker-*");
+  await node.call("DeleteEndpoint", endpoint("e6"));
+  await node.lab.run("touch", path);
+  await create("e6");
+  await node.call("DeleteEndpoint", endpoint("e6"));
+  expect(differences(before, await node.state())).toEqual([]);
+});
+
 test("a second driver with the same state ends at once, and the first one goes on", async ({
   node,
 }) => {

@@ -1,7 +1,7 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { benchWithNetwork, key, sandbox, staging } from "./testing/driver-bench.ts";
+import { benchWithNetwork, bridgeList, key, sandbox, staging } from "./testing/driver-bench.ts";
 
 test("an endpoint is not attached when the disk is full", async () => {
   const bench = await benchWithNetwork();
@@ -82,6 +82,20 @@ test("an endpoint of a network that was deleted cannot join, and is detached", a
   await bench.done("Leave", { NetworkID: "n1", EndpointID: "e2" });
   await bench.done("DeleteEndpoint", { NetworkID: "n1", EndpointID: "e2" });
   expect(bench.machine.ownLinks).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
+});
+
+test.each([
+  ["", { name: "red", plugins: [{ type: "macvlan" }] }, "none as eth0"],
+  [" and gets its substitute", bridgeList, `${staging} as eth0 with 10.1.0.5/24`],
+])("an endpoint whose staging namespace lost its mount is detached%s", async (_, list, place) => {
+  const bench = await benchWithNetwork({}, { cniVersion: "1.0.0", ...list });
+  await bench.createEndpoint("e1");
+  bench.machine.loseMount(staging);
+  await expect(bench.join("e1", sandbox)).rejects.toThrow(staging);
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${place}`);
+  expect(await bench.machine.names()).toEqual([]);
   expect(await bench.endpoints()).toEqual([]);
 });
 

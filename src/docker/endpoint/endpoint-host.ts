@@ -109,7 +109,7 @@ export class EndpointHost {
     }
     const { id, ifName, link } = endpoint;
     const staging = this.#namespaces.pathOf(id);
-    const isStaged = (await this.#namespaces.names()).includes(id);
+    const isStaged = (await this.#namespaces.find(staging)) === "namespace";
     if (isStaged && (await this.#namespaces.links(staging)).includes(ifName)) return staging;
     const addresses = link?.addresses ?? [];
     if (await this.isOnHost(endpoint)) {

@@ -45,7 +45,9 @@ export class IpCommand implements NetworkNamespaces {
   }
 
   async create(name: string): Promise<void> {
-    if ((await this.names()).includes(name)) return;
+    if ((await this.find(this.pathOf(name))) === "namespace") return;
+    // A file that lost its mount is in the way.
+    await this.remove(name);
     await runProgram(["ip", "netns", "add", this.#prefix + name]);
   }
 

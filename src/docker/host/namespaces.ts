@@ -33,11 +33,11 @@ export interface NetworkNamespaces {
   pathOf(name: string): string;
   /** What is at a path. */
   find(path: string): Promise<FoundAtPath>;
-  /** The names of all namespaces that {@link create} has made, by any process. */
+  /** The names of all namespaces that {@link create} has made, by any process, with those that lost their mount. */
   names(): Promise<string[]>;
-  /** Makes an empty namespace; one that is there already stays. */
+  /** Makes an empty namespace; one that is there already stays, and one that lost its mount is replaced. */
   create(name: string): Promise<void>;
-  /** Removes a namespace with everything in it. One that is not there is no error. */
+  /** Removes a namespace with everything in it, or what is left of one. One that is not there is no error. */
   remove(name: string): Promise<void>;
   /** The names of the interfaces of a namespace, `lo` among them; without a path of this process's own. */
   links(path?: string): Promise<string[]>;

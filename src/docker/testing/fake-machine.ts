@@ -70,16 +70,25 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
 
   async names(): Promise<string[]> {
     const prefix = this.pathOf("");
-    const paths = [...this.namespaces.keys()].filter((path) => path.startsWith(prefix));
+    const all = [...this.namespaces.keys(), ...this.plainFiles];
+    const paths = all.filter((path) => path.startsWith(prefix));
     return paths.map((path) => path.slice(prefix.length));
   }
 
   async create(name: string): Promise<void> {
+    this.plainFiles.delete(this.pathOf(name));
     if (!this.namespaces.has(this.pathOf(name))) this.namespaces.set(this.pathOf(name), new Map());
   }
 
   async remove(name: string): Promise<void> {
     this.namespaces.delete(this.pathOf(name));
+    this.plainFiles.delete(this.pathOf(name));
+  }
+
+  /** As when what a file of a namespace is mounted on goes: the interfaces go with the namespace. */
+  loseMount(path: string): void {
+    this.namespaces.delete(path);
+    this.plainFiles.add(path);
   }
 
   async links(path: string = own): Promise<string[]> {
