@@ -108,6 +108,8 @@ int main(int argc, char **argv)
 			   call.cni_version) ? 1 : 0;
 	}
 	call_check(&call);
+	if (call_is(&call, "DEL") && !call.problem.len)
+		plan_mark(&call);
 	lock_take(&call);
 	end = find_engine(&call);
 	if (end != SESSION_ANSWERED)

@@ -4,6 +4,8 @@
 #include "shim.h"
 
 #define PLAN_CAP (64u << 20)
+#define MODE 0600
+#define MODE_OF_DEL 0700 /* of a record whose DEL has begun */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached";
@@ -21,11 +23,36 @@ void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]
 	print(path, PATH_SIZE, "%s/%s", call->state_dir, name);
 }
 
+/* True for a file that nobody but root can have written. */
+static bool is_own(const struct stat *s)
+{
+	return S_ISREG(s->st_mode) && !s->st_uid && s->st_nlink == 1 &&
+	       ((s->st_mode & 07777) == MODE || (s->st_mode & 07777) == MODE_OF_DEL);
+}
+
+/* Marks the record, where there is one: its sandbox is to be detached. A runtime may end this call at any time and
+ * never repeat it; plexusd detaches what is marked. The mark is in the mode, as that needs no room on the disk and no
+ * sync, and goes with the record. A power loss may take it away: then the record is from an earlier boot. */
+void plan_mark(const struct call *call)
+{
+	char path[PATH_SIZE];
+	struct stat s;
+	int fd;
+
+	plan_file(call, plan_record, path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &s) && is_own(&s) && (s.st_mode & 07777) == MODE)
+		(void)!fchmod(fd, MODE_OF_DEL);
+	close(fd);
+}
+
 /* Reads and checks a plan that nobody but root can have written. Returns what is wrong with it, NULL when
  * it can be used; `*error` is the errno of one that could not be read, else 0. */
 const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error)
 {
-	const char *problem = "it is not a regular file of root's, of mode 0600 and with one link";
+	const char *problem = "it is not a regular file of root's, of mode 0600 or 0700 and with one link";
 	char path[PATH_SIZE];
 	struct stat s;
 	int fd;
@@ -41,7 +68,7 @@ const char *plan_load(const struct call *call, const char *format, struct plan *
 	if (fd < 0 || fstat(fd, &s)) {
 		*error = errno;
 		problem = errno_text(errno);
-	} else if (S_ISREG(s.st_mode) && !s.st_uid && (s.st_mode & 07777) == 0600 && s.st_nlink == 1) {
+	} else if (is_own(&s)) {
 		*error = read_all(fd, &plan->bytes, PLAN_CAP, -1) ? errno : 0;
 		problem = *error ? errno_text(*error) :
 			  plan_parse(plan, call->container_id, call->ifname) ? NULL : "it is cut short, altered, "

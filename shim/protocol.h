@@ -59,6 +59,8 @@
  * An update is appended as another plan, and the last one that is whole counts. What was not written to its
  * end, or did not come through a power loss, is passed over. When that is the end of the file, what the
  * plan says of attempts may be older than what was done.
+ * The file has mode 0600, and 0700 once a DEL of the sandbox has begun, or the undoing of its ADD without an engine: the
+ * shim marks it so before anything else. An engine counts a record that stays marked as a teardown that failed.
  * The attachments below `attempted` have been tried; the others are passed over as long as the machine
  * has not been started again since (/proc/sys/kernel/random/boot_id is `bootId`), unless an update is passed
  * over.

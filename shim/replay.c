@@ -62,6 +62,7 @@ static enum cni_error replay(struct call *call, struct plan *plan, struct buf *f
 {
 	if (plan_is_of_other_boot(plan))
 		plan->attempted = INT_MAX;
+	plan_mark(call); /* an ADD's; a DEL has done so */
 	run_steps(call, plan, failures);
 	if (failures->len)
 		return CNI_NOT_DETACHED;

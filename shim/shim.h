@@ -186,6 +186,7 @@ size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 extern const char plan_record[], plan_old[], plan_old_latest[], plan_tombstone[], plan_absent[];
 void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]);
 const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error);
+void plan_mark(const struct call *call);
 bool plan_is_of_other_boot(const struct plan *plan);
 int plan_forget(const struct call *call);
 

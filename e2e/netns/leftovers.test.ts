@@ -2,12 +2,14 @@ import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Result } from "execa";
 import { expect } from "vitest";
+import { begunTeardown } from "#engine/record.ts";
 import { formatRecord, parsePlan, parseRecord } from "#records/record-file.ts";
-import { errorOf } from "../support/cni-call.ts";
+import { errorOf, type RunningCall } from "../support/cni-call.ts";
 import { Daemon } from "../support/daemon.ts";
 import { distPath, nodeBinary } from "../support/paths.ts";
 import type { PlexusNode } from "../support/plexus-node.ts";
 import { shimEnvironment } from "../support/plexusd.ts";
+import { waitForExit } from "../support/processes.ts";
 import { errorScript, type ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { scriptedTest as test } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
@@ -39,6 +41,58 @@ test("a DEL that failed and is never repeated is shown, and the next pod's DEL c
   expect(left.isRecorded).toBe(false);
   expect(await orphans(node)).not.toContain("default/never-repeated");
   expect(await status(node)).toContain("leftovers: 0");
+});
+
+/** What becomes of a DEL that the container runtime ends, and never repeats. */
+const interruptions: readonly {
+  readonly name: string;
+  readonly what: string;
+  readonly end: (node: PlexusNode, call: RunningCall) => Promise<void> | void;
+}[] = [
+  {
+    name: "shim-killed",
+    what: "its shim is killed",
+    end: (_, { pid }) => void process.kill(pid, "SIGKILL"),
+  },
+  {
+    name: "both-killed",
+    what: "plexusd and then its shim are killed",
+    end: async (node, { pid }) => {
+      process.kill(pid, "SIGSTOP");
+      await node.stopDaemon("SIGKILL");
+      process.kill(pid, "SIGKILL");
+    },
+  },
+];
+
+test.for(interruptions)(
+  "a DEL that is interrupted as $what is shown and counted, and completed by plexusd",
+  async ({ name, end }, { idleNode: node, plugins }) => {
+    const pod = await node.pod(name, { networks: "alpha" });
+    await pod.mustAdd();
+    await plugins.script("alpha", "DEL", { hold: true });
+    const call = node.start(pod.request("DEL"));
+    const held = await plugins.reached("alpha", "DEL");
+    expect(await status(node), "while it lasts it is none").toContain("leftovers: 0");
+    await end(node, call);
+    await call.outcome;
+    await waitForExit(held.pid);
+    await plugins.unscript("alpha", "DEL");
+    await expectCompleted(node, { pod, plugins });
+  },
+);
+
+test("a DEL whose replay fails while plexusd is unavailable is shown and counted, and completed by plexusd", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const pod = await node.pod("replay-failed", { networks: "alpha" });
+  await pod.mustAdd();
+  await plugins.script("alpha", "DEL", errorScript(60, "busy"));
+  await node.stopDaemon();
+  expect(errorOf(await pod.del()).code).toBe(102);
+  await plugins.unscript("alpha", "DEL");
+  await expectCompleted(node, { pod, plugins });
 });
 
 test("what an ADD could not undo is completed in the same way", async ({
@@ -108,6 +162,23 @@ test("plexusctl gc tries all that is left at once, and says what became of each"
   expect(await gc(node, plugins)).toMatchObject({ exitCode: 0, stdout: "nothing is left over" });
 });
 
+/** The pod's DEL never comes again: it is a leftover, which the DEL of another pod detaches. */
+async function expectCompleted(
+  node: PlexusNode,
+  { pod, plugins }: { readonly pod: TestPod; readonly plugins: ScriptedPlugins },
+): Promise<void> {
+  expect(await orphans(node)).toMatch(
+    new RegExp(`default/${pod.name} .*its DEL has begun and not succeeded, since 20`),
+  );
+  await endBackoff(node, pod);
+  expect(await status(node)).toContain("leftovers: 1");
+  await plugins.clear();
+  await addAndDel(node, `after-${pod.name}`);
+  expect(await plugins.order(pod.containerId)).toContain("DEL alpha/net1");
+  expect(pod.isRecorded).toBe(false);
+  expect(await orphans(node)).not.toContain(`default/${pod.name}`);
+}
+
 /** A pod whose DEL has failed, and that the container runtime has forgotten; it could be detached by now. */
 async function leftover(
   node: PlexusNode,
@@ -136,7 +207,10 @@ async function endBackoff(
   const failedAt = new Date(Date.now() - 3_600_000).toISOString();
   const first = { firstFailedAt: failedAt, attempts: 1, lastError: "" };
   const teardown = { ...first, ...record.teardown, failedAt };
-  await writeFile(path, formatRecord({ ...record, teardown }, parsePlan(file, place)));
+  // A record that is marked alone gets what its mark stands for.
+  const begun = begunTeardown(failedAt);
+  const dated = record.teardown === undefined ? begun : teardown;
+  await writeFile(path, formatRecord({ ...record, teardown: dated }, parsePlan(file, place)));
   await node.startDaemon("--http", http);
 }
 

@@ -17,6 +17,7 @@ import {
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
+import { waitUntil } from "../support/wait.ts";
 import { bootId, type ExecOrder, encodeFrame, encodePlan, FrameType } from "./frames.ts";
 import { type Answer, type Bench, cniError, eachBuild } from "./harness.ts";
 
@@ -52,6 +53,11 @@ class Plan {
 
   writeRaw(bytes: Uint8Array): void {
     writeFileSync(this.file, bytes, { mode: 0o600 });
+  }
+
+  /** Whether its mode says that a DEL has begun. */
+  get isMarked(): boolean {
+    return (statSync(this.file).mode & 0o777) === 0o700;
   }
 
   replay(env: Record<string, string> = {}): Promise<Answer> {
@@ -446,10 +452,98 @@ eachBuild("a plan that somebody else may have written", (bench) => {
     const error = cniError(await plan.replay());
     expect(error.code).toBe(6);
     expect(error.msg).toMatch(
-      /it is not a regular file of root's, of mode 0600 and with one link; it was kept/,
+      /it is not a regular file of root's, of mode 0600 or 0700 and with one link; it was kept/,
     );
     expect([plan.ran, existsSync(plan.file)]).toEqual([[], true]);
   });
+});
+
+eachBuild("the mark of a DEL that has begun", (bench) => {
+  const started = (plan: Plan): Promise<unknown> =>
+    waitUntil("a step runs", () => plan.ran.length > 0);
+
+  test("a replay that fails leaves it; the next one goes by the same plan", async () => {
+    const plan = new Plan(bench());
+    plan.step("b", "exit 1");
+    plan.write([{ type: "b" }]);
+    expect(plan.isMarked).toBe(false);
+    expect(cniError(await plan.replay()).code).toBe(102);
+    expect(plan.isMarked).toBe(true);
+    plan.step("b", "");
+    expect(await plan.replay()).toMatchObject({ code: 0 });
+    expect(readdirSync(bench().state).sort()).toEqual([".gc.lock", "c1@eth0.detached"]);
+  });
+
+  test("a shim that is killed in a replay leaves it", async () => {
+    const plan = new Plan(bench());
+    plan.step("a", "exec sleep 60");
+    plan.write([{}]);
+    const call = bench().start({ env: { CNI_COMMAND: "DEL" } });
+    await started(plan);
+    call.child.kill("SIGKILL");
+    await call.ended;
+    expect(plan.isMarked).toBe(true);
+  });
+
+  test("a shim that is killed while it waits for its sandbox leaves it", async () => {
+    const plan = new Plan(bench());
+    plan.step("a", "exec sleep 60");
+    plan.write([{}]);
+    const first = bench().start({ env: { CNI_COMMAND: "DEL" } });
+    await started(plan);
+    chmodSync(plan.file, 0o600);
+    const second = bench().start({ env: { CNI_COMMAND: "DEL" } });
+    await waitUntil("the record is marked", () => plan.isMarked);
+    for (const { child } of [second, first]) child.kill("SIGKILL");
+    expect(plan.names).toEqual(["a"]);
+  });
+
+  test("a DEL that an engine fails leaves it, and one whose engine is killed has it before its first order", async () => {
+    const plan = new Plan(bench());
+    plan.write([{}]);
+    let mark = false;
+    await bench().engine((engine) => {
+      mark = plan.isMarked;
+      engine.done(1, "{}");
+    });
+    expect(await plan.replay()).toMatchObject({ code: 1 });
+    expect([mark, plan.isMarked]).toEqual([true, true]);
+  });
+
+  test("the undoing of an ADD leaves it when a step fails", async () => {
+    const plan = new Plan(bench());
+    plan.step("b", "exit 1");
+    await bench().engine(async (engine) => {
+      plan.write([{ type: "b" }]);
+      await engine.exec({ type: "a", path: bench().bin, env: ["CNI_COMMAND=ADD"] });
+      engine.socket.destroy();
+    });
+    expect(cniError(await bench().run()).msg).toContain("could not detach again");
+    expect(plan.isMarked).toBe(true);
+  });
+
+  test.each(["ADD", "CHECK"])("%s leaves none", async (command) => {
+    const plan = new Plan(bench());
+    plan.write([{}]);
+    await bench().engine((engine) => engine.done());
+    expect(await plan.replay({ CNI_COMMAND: command })).toMatchObject({ code: 0 });
+    expect(plan.isMarked).toBe(false);
+  });
+
+  test.each<[string, (victim: string, file: string) => void]>([
+    ["a symbolic link", symlinkSync],
+    ["a second name", linkSync],
+  ])(
+    "%s in the record's place: the file that it leads to keeps its mode [S-106]",
+    async (_, make) => {
+      const plan = new Plan(bench());
+      const victim = join(bench().dir, "victim");
+      writeFileSync(victim, "", { mode: 0o600 });
+      make(victim, plan.file);
+      cniError(await plan.replay());
+      expect(statSync(victim).mode & 0o777).toBe(0o600);
+    },
+  );
 });
 
 eachBuild("a damaged plan", (bench) => {

@@ -28,7 +28,7 @@ export interface AttachmentRecord extends RecordKey {
   readonly attachments: readonly RecordedAttachment[];
   /** Annotations by name that could not be written when the ADD ended, and still have to be. */
   readonly pendingStatus?: Readonly<Record<string, string>>;
-  /** The last DEL that left something of the record behind; absent when none has failed. */
+  /** The last DEL that left something of the record behind; absent as long as none has begun. */
   readonly teardown?: FailedTeardown;
 }
 
@@ -48,7 +48,7 @@ export interface FailedTeardown {
   readonly since?: BootTime;
   /** ISO 8601: the last failure. */
   readonly failedAt: string;
-  /** How many DELs have failed. */
+  /** How many DELs have failed; 0 while one has begun, or is due, and has neither failed nor succeeded. */
   readonly attempts: number;
   readonly lastError: string;
 }
@@ -107,6 +107,14 @@ export function isOfEarlierBoot(
   currentBootId: string,
 ): boolean {
   return bootId !== "" && bootId !== currentBootId;
+}
+
+/** The teardown of a record whose DEL has begun, or is due, at this time (ISO 8601). */
+export function begunTeardown(
+  at: string,
+  reason = "its DEL has begun and not succeeded",
+): FailedTeardown {
+  return { firstFailedAt: at, failedAt: at, attempts: 0, lastError: reason };
 }
 
 /** The pod of a record, or its container where there is no pod; for people. */

@@ -344,6 +344,32 @@ test("finish() empties no file that a link in the record's place leads to [S-106
   }
 });
 
+test("a record that the shim has marked has a teardown since then, in load() and list(), unless it has its own", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.create(recordOf("c1"), plan);
+  const before = Date.now();
+  await chmod(join(dir, "c1@eth0.record"), 0o700);
+  const marked = await store.load(key);
+  const at = marked?.teardown?.failedAt ?? "";
+  expect(Date.parse(at)).toBeGreaterThan(before - 1000);
+  expect(marked).toEqual({
+    ...recordOf("c1"),
+    teardown: {
+      firstFailedAt: at,
+      failedAt: at,
+      attempts: 0,
+      lastError: "its DEL has begun and not succeeded",
+    },
+  });
+  expect((await store.list()).records).toEqual([marked]);
+  const failed = { firstFailedAt: "f", failedAt: "f", attempts: 3, lastError: "busy" };
+  await store.update({ ...recordOf("c1"), teardown: failed }, plan);
+  expect((await store.load(key))?.teardown).toEqual(failed);
+  await store.finish(key);
+  await store.create(recordOf("c1"), plan);
+  expect(await store.load(key), "the next sandbox of that name").toEqual(recordOf("c1"));
+});
+
 test("open() of a directory that cannot be made fails", async () => {
   await writeFile(join(dir, "file"), "");
   await chmod(join(dir, "file"), 0o600);

@@ -3,11 +3,12 @@ import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
+import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record.ts";
 import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record-store.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { damagedFileName, recordFileName, tombstoneFileName } from "#lib/files/state-files.ts";
+import { delBegunAt } from "./del-mark.ts";
 import {
   hasOldFiles,
   loadOldPlan,
@@ -55,7 +56,10 @@ export class FileRecordStore implements RecordStore {
   async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
     const path = this.#path(recordFileName(key));
     const bytes = readIfPresent(path, "attachment record");
-    return bytes === undefined ? loadOldRecord(this.#dir, key) : parseRecord(bytes, { path, key });
+    if (bytes === undefined) return loadOldRecord(this.#dir, key);
+    const record = parseRecord(bytes, { path, key });
+    const begunAt = record.teardown === undefined ? delBegunAt(path) : undefined;
+    return begunAt === undefined ? record : { ...record, teardown: begunTeardown(begunAt) };
   }
 
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {

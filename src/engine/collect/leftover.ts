@@ -14,6 +14,7 @@ export function leftoverReason(
 ): string | undefined {
   const { teardown } = record;
   if (teardown !== undefined) {
+    if (teardown.attempts === 0) return `${teardown.lastError}, since ${teardown.failedAt}`;
     const times = teardown.attempts === 1 ? "once" : `${teardown.attempts} times`;
     return `its teardown failed ${times}, last at ${teardown.failedAt}: ${teardown.lastError}`;
   }
@@ -21,8 +22,10 @@ export function leftoverReason(
   return "it was attached before the machine was restarted";
 }
 
-/** How long a teardown is left alone after so many failures, in milliseconds. */
+/**
+ * How long a teardown is left alone after so many failures, in milliseconds. One that has begun gets the time of the
+ * first failure: a shim may still be replaying its plan.
+ */
 export function leftoverBackoffMs(attempts: number): number {
-  if (attempts < 1) return 0;
-  return Math.min(maxBackoffMs, firstBackoffMs * 2 ** (attempts - 1));
+  return Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.max(0, attempts - 1));
 }

@@ -319,6 +319,30 @@ test("a shim that goes during a leftover's teardown ends the call and keeps the 
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
+test.each([0, 1])("a DEL whose shim goes at order %i is a leftover", async (goesAt) => {
+  const lab = await pods(["c1", "c2"]);
+  const host = lab.host();
+  host.goesAt = goesAt;
+  await expect(lab.del({ ...container("c1"), host })).rejects.toThrow("the shim has gone");
+  expect(await lab.engine.countLeftovers()).toBe(1);
+  lab.plugins.calls.length = 0;
+  lab.advance(31_000);
+  await lab.del(container("c2"));
+  expect(forC1(lab)).toContain("ptp DEL eth0");
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("a first DEL that is in flight is no leftover", async () => {
+  const lab = await pods(["c1"]);
+  const release = Promise.withResolvers<void>();
+  lab.plugins.script("bridge DEL", async () => void (await release.promise));
+  const own = lab.del(container("c1"));
+  await new Promise(setImmediate);
+  expect(await lab.engine.countLeftovers()).toBe(0);
+  release.resolve();
+  expect(await own).toMatchObject({ exitCode: 0 });
+});
+
 test("countLeftovers() counts the records whose sandboxes are still to be detached", async () => {
   const lab = await withLeftover("c2");
   expect(await lab.engine.countLeftovers()).toBe(1);

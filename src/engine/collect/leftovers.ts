@@ -37,7 +37,7 @@ export interface LeftoverOutcome {
  * Repeats the teardown of sandboxes that the container runtime will not have deleted, by the hands of
  * other calls: the engine itself cannot execute anything. A record is such a leftover when
  *
- * - its teardown failed, or did not come to its end; or
+ * - its DEL has begun and not succeeded; or
  * - the runtime's own list, where there is one, has been without its sandbox for some minutes; or
  * - it is from before a restart of the machine, and the runtime had its time to delete it; or
  * - its pod no longer exists, and neither does its namespace. While that exists the sandbox may
@@ -64,9 +64,14 @@ export class Leftovers {
     this.#startedAt = deps.clock();
   }
 
-  /** How many records are leftovers at the moment. @throws Error when the records cannot be listed */
+  /**
+   * How many records are leftovers at the moment; one whose first DEL is in flight is none yet.
+   * @throws Error when the records cannot be listed
+   */
   async count(): Promise<number> {
-    return (await this.#list()).length;
+    const isInFlight = ({ containerId, teardown }: AttachmentRecord): boolean =>
+      teardown?.attempts === 0 && this.#sandboxes.has(containerId);
+    return (await this.#list()).filter((record) => !isInFlight(record)).length;
   }
 
   /**

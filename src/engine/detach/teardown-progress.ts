@@ -8,7 +8,7 @@ import { reportLeftover } from "./report-leftover.ts";
 /** The longest error that a record keeps. */
 const lastErrorMax = 1024;
 
-/** What a record says while its attachments are being detached, and after a failure. */
+/** What a record says while its further attachments are being detached. */
 const interrupted = "the last DEL did not come to its end";
 
 /** The first failure of a teardown, in the record's form: an earlier one of this boot, else now. */

@@ -116,6 +116,10 @@ export class EngineLab {
     const env = { ...this.#env(command, options), ...options.env };
     const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus", ...this.conf };
     const stdin = options.stdin ?? JSON.stringify({ ...conf, ...options.conf });
+    if (command === "DEL") {
+      const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
+      this.records.beginDel({ containerId, ifName }, this.#now());
+    }
     const serving = this.engine.handle({ env, stdin }, options.host ?? this.host());
     await Promise.allSettled([serving]);
     // A call is reported after its answer.

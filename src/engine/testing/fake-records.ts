@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
+import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record.ts";
 import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record-store.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
 
@@ -100,6 +100,14 @@ export class FakeRecords implements RecordStore {
   damage(key: RecordKey, files: "record" | "plan" | "both"): void {
     if (files !== "plan") this.#damagedRecords.add(name(key));
     if (files !== "record") this.#damagedPlans.add(name(key));
+  }
+
+  /** What the shim does when a DEL begins: until it has succeeded, its record says so. */
+  beginDel(key: RecordKey, at: string): void {
+    const record = this.#entries.get(name(key))?.record;
+    if (record !== undefined && record.teardown === undefined) {
+      Object.assign(record, { teardown: begunTeardown(at) });
+    }
   }
 
   /** Loses one of the two files. */

@@ -15,6 +15,11 @@ export class KeyedMutex {
     return this.#tails.has(key) ? undefined : this.#enqueue(key);
   }
 
+  /** Whether somebody holds the key or waits for it. */
+  has(key: string): boolean {
+    return this.#tails.has(key);
+  }
+
   /** Keys that are held or waited for. */
   get size(): number {
     return this.#tails.size;

@@ -2,7 +2,12 @@ import type { CniArgs } from "#cni/args.ts";
 import type { CallContext } from "#engine/deps.ts";
 import { detachRecord } from "#engine/detach/detach-record.ts";
 import { podIdentity } from "#engine/plan/pod.ts";
-import type { AttachmentRecord, RecordedAttachment, RecordKey } from "#engine/record.ts";
+import {
+  type AttachmentRecord,
+  begunTeardown,
+  type RecordedAttachment,
+  type RecordKey,
+} from "#engine/record.ts";
 import { teardownPlan } from "#engine/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -57,7 +62,7 @@ async function create(ctx: CallContext, record: AttachmentRecord): Promise<boole
   }
 }
 
-/** Its boot is not known: everything in it may have run. */
+/** Its boot is not known: everything in it may have run. The shim has marked no record of its DEL, as there was none. */
 function newRecord(
   ctx: CallContext,
   sandbox: ForeignSandbox,
@@ -66,14 +71,16 @@ function newRecord(
   const { containerId, ifName, netns, cniVersion } = sandbox;
   const identity = podIdentity(sandbox.cniArgs);
   const uid = identity?.uid;
+  const now = ctx.deps.now();
   return omitUndefined({
     containerId,
     ifName,
     netns,
     cniVersion,
     pod: identity === undefined || uid === undefined ? undefined : { ...identity, uid },
-    createdAt: ctx.deps.now(),
+    createdAt: now,
     bootId: "",
     attachments,
+    teardown: begunTeardown(now),
   });
 }
