@@ -47,7 +47,10 @@ export class Crio implements NodeRuntime {
     return [this.#program("cri"), "load", storage.graphRoot, storage.runRoot];
   }
 
-  /** Waits until CRI-O's default network is ours, under this name. Nothing is waited for while it is stopped. */
+  /**
+   * Waits until CRI-O's default network is ours, under this name. Nothing is waited for while it is stopped. CRI has
+   * no answer that names the network; the log has both lines in this order, as one goroutine writes them.
+   */
   async waitForNetwork(name: string): Promise<void> {
     const daemon = this.#daemon;
     if (daemon === undefined) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { randomUUID } from "node:crypto";
-import { cp, mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { makeCgroups } from "../cluster/machine/cgroups.ts";
@@ -10,8 +10,10 @@ import { writePauseImage } from "../cluster/machine/images.ts";
 import { Reaper } from "../cluster/machine/reaper.ts";
 import type { Command } from "../cluster/machine/run.ts";
 import type { Daemon } from "../support/daemon.ts";
+import { type HostStateKind, readHostState } from "../support/host-state.ts";
 import { manifestText } from "../support/manifests.ts";
 import { distPath, nodeBinary } from "../support/paths.ts";
+import { waitUntil } from "../support/wait.ts";
 import { Crio } from "./crio.ts";
 import { CrioPod, type PodOptions } from "./pod.ts";
 import { type CrioTools, prepareCrioTools } from "./tools.ts";
@@ -19,6 +21,18 @@ import { type CrioTools, prepareCrioTools } from "./tools.ts";
 const confDir = "/etc/cni/net.d";
 const manifestsDir = "/etc/plexus/manifests";
 const configFile = "/etc/plexus/config.yaml";
+
+/** Where plexusd and the shim keep records when nothing else is configured. */
+const stateDir = "/var/lib/plexus";
+
+/** The files that attachments make. A power cut may leave temporary ones, which plexusd removes later. */
+const comparedKinds: readonly HostStateKind[] = [
+  "attachment records",
+  "locks",
+  "address leases",
+  "cached results",
+  "other plugin files",
+];
 
 /** plexusd's configuration: nothing else on the node is still to write a primary CNI's. */
 const plexusConfig = { primary: { settleMs: 0 } };
@@ -139,6 +153,15 @@ export class CrioNode implements AsyncDisposable {
     return status.conditions.some(({ type, status }) => type === "NetworkReady" && status === true);
   }
 
+  /**
+   * Waits until CRI-O would start pods, as the kubelet does before it asks for a sandbox. A CRI-O 1.34 that was
+   * asked earlier may hang when it is stopped: its CNIManager.Shutdown runs twice, and the second
+   * one blocks on the channel of the request that waited.
+   */
+  async waitUntilNetworkIsReady(): Promise<void> {
+    await waitUntil("CRI-O's network is ready", () => this.isNetworkReady());
+  }
+
   /** Starts plexusd, and waits until CRI-O calls Plexus. */
   async startPlexusd(): Promise<void> {
     await this.startPlexusdWithoutConf("--cni-conf-dir", confDir);
@@ -183,8 +206,9 @@ export class CrioNode implements AsyncDisposable {
     await writeFile(this.at(`${manifestsDir}/${name}.yaml`), manifestText(objects));
   }
 
-  /** Starts a pod's sandbox. @throws Error when CRI-O refuses */
+  /** Starts a pod's sandbox once the network is ready. @throws Error when CRI-O refuses */
   async runPod(name: string, options?: PodOptions): Promise<CrioPod> {
+    await this.waitUntilNetworkIsReady();
     return CrioPod.run(this, name, options);
   }
 
@@ -198,13 +222,14 @@ export class CrioNode implements AsyncDisposable {
     return join(this.root, path);
   }
 
-  /** What attachments have left on the node: leases, cached results, records, veths. */
+  /** What attachments have left on the node, one line each: `attachment records: ./ID@eth0.record`. */
   async remains(): Promise<string[]> {
-    const leases = await this.#filesBelow("var/lib/cni/networks", /\/[\d.]+$/);
-    const results = await this.#filesBelow("var/lib/cni/results", /./);
-    const records = await this.#filesBelow("var/lib/plexus", /\.(json|teardown)$/);
-    const links = await this.host.run(["ip", "-oneline", "link", "show", "type", "veth"]);
-    return [...leases, ...results, ...records, ...links.split("\n").filter((line) => line !== "")];
+    const run = (command: Command): Promise<string> => this.host.run(command);
+    const state = await readHostState({ run, stateDir }, { kinds: comparedKinds });
+    const remaining = { ...state, links: await this.#veths() };
+    return Object.entries(remaining).flatMap(([kind, lines]) =>
+      lines.map((line) => `${kind}: ${line}`),
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -212,9 +237,11 @@ export class CrioNode implements AsyncDisposable {
     await this.#reaper.reap();
   }
 
-  async #filesBelow(directory: string, pattern: RegExp): Promise<string[]> {
-    const names = await readdir(this.at(directory), { recursive: true }).catch(() => []);
-    return names.map((name) => join(directory, name)).filter((path) => pattern.test(path));
+  /** Not the bridges, which their plugin leaves on purpose. */
+  async #veths(): Promise<string[]> {
+    const shown = await this.host.run(["ip", "-json", "link", "show", "type", "veth"]);
+    const links = JSON.parse(shown || "[]") as { readonly ifname?: string }[];
+    return links.flatMap(({ ifname }) => ifname ?? []);
   }
 
   async #writeFiles(): Promise<void> {

@@ -2,9 +2,11 @@
 
 import { readFile, writeFile } from "node:fs/promises";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { recordFileName } from "#lib/files/state-files.ts";
 import { nad } from "../support/manifests.ts";
 import { waitUntil } from "../support/wait.ts";
 import { CrioNode } from "./node.ts";
+import type { CrioPod } from "./pod.ts";
 import { prepareCrioTools } from "./tools.ts";
 
 const conf = "/etc/cni/net.d/00-plexus.conflist";
@@ -12,6 +14,9 @@ const address = /^10\.244\.0\.\d+$/;
 
 /** A bridge of its own, without addresses: its MAC address changes as pods come and go. */
 const storage = { cniVersion: "1.0.0", name: "storage", type: "bridge", bridge: "storage0" };
+
+/** What is there while a pod is: a check that looked elsewhere could not fail. */
+const madeByPods = ["address leases", "attachment records", "cached results", "links"];
 
 /** The same by a plugin whose DELs fail as long as there is such a file. */
 const flaky = { ...storage, name: "flaky", type: "flaky", bridge: "flaky0" };
@@ -43,11 +48,18 @@ async function startPlexusNode(): Promise<CrioNode> {
   return node;
 }
 
+/** How {@link CrioNode.remains} names a pod's record. */
+function recordOf({ id }: CrioPod): string {
+  return `attachment records: ./${recordFileName({ containerId: id, ifName: "eth0" })}`;
+}
+
 test("a pod gets its networks, CHECK finds them right after ADD, and DEL leaves nothing", async () => {
   const node = await startPlexusNode();
   const pod = await node.runPod("web", { networks: "storage" });
   expect(await pod.links()).toEqual(["eth0", "net1"]);
   expect(await pod.ip()).toMatch(address);
+  const kinds = (await node.remains()).map((line) => line.split(":")[0]);
+  expect([...new Set(kinds)].sort()).toEqual(madeByPods);
   await pod.remove();
   const own = node.calls().filter((call) => call.endsWith("web"));
   expect(own).toEqual(["ADD web", "CHECK web", "DEL web"]);
@@ -71,7 +83,7 @@ test("CRI-O is ready for pods once plexusd is, and has then collected what no po
   await node.startCrio();
   expect(await node.isNetworkReady()).toBe(false);
   await node.startPlexusd();
-  await waitUntil("the network is ready", () => node.isNetworkReady());
+  await node.waitUntilNetworkIsReady();
   expect(node.calls()).toEqual(expect.arrayContaining(["STATUS", "GC"]));
   expect(await node.remains()).toEqual([]);
 });
@@ -119,10 +131,11 @@ test("what a failing DEL leaves is detached by a later call, although CRI-O asks
   const pod = await node.runPod("stubborn", { networks: "flaky" });
   await node.host.run(["touch", flakyFails]);
   await expect(pod.stop()).rejects.toThrow("switched off");
+  expect(await node.remains()).toContainEqual(recordOf(pod));
   await node.host.run(["rm", flakyFails]);
   await waitUntil("a pod's DEL has detached the leftover", async () => {
     await (await node.runPod("other")).remove();
-    return (await node.remains()).every((path) => !path.startsWith(`var/lib/plexus/${pod.id}`));
+    return !(await node.remains()).includes(recordOf(pod));
   });
   await pod.remove();
   expect(await node.remains()).toEqual([]);

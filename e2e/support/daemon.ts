@@ -71,22 +71,30 @@ export class Daemon {
 
   /** Waits until `probe` succeeds. @throws Error with the end of the log when the daemon ends or the time is up */
   async waitUntil(state: string, probe: Probe<boolean>, options: WaitOptions = {}): Promise<void> {
-    try {
-      await waitUntil(state, async () => !this.running || (await probe()), options);
-    } catch (cause) {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      throw new Error(`${message}\n${this.#lastLines()}`, { cause });
-    }
+    await this.#expect(state, async () => !this.running || (await probe()), options);
     if (!this.running) throw new Error(`${this.name} ended unexpectedly\n${this.#lastLines()}`);
   }
 
-  /** Sends a signal and waits until the program has ended. Does nothing when it has ended already. */
+  /**
+   * Sends a signal and waits until the program has ended. Does nothing when it has ended already.
+   * @throws Error with the end of the log when it does not end
+   */
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
     if (!this.running) return;
     this.#process.ref();
     const pids = this.#inPidNamespace ? await childrenOf(this.pid) : [this.pid];
     for (const pid of pids) process.kill(pid, signal);
+    await this.#expect(`${this.name} has ended after ${signal}`, () => !this.running);
     await this.#ended;
+  }
+
+  async #expect(state: string, probe: Probe<boolean>, options: WaitOptions = {}): Promise<void> {
+    try {
+      await waitUntil(state, probe, options);
+    } catch (cause) {
+      const message = cause instanceof Error ? cause.message : String(cause);
+      throw new Error(`${message}\n${this.#lastLines()}`, { cause });
+    }
   }
 
   #lastLines(): string {
