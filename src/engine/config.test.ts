@@ -93,6 +93,7 @@ test.each([
   ["readinessindicatorfile", "ready"],
   ["invalidAnnotation", "panic"],
   ["undeclaredRequests", "maybe"],
+  ["ignoredRequests", "ignore"],
   ["auxiliaryCNIChainName", "../chain"],
 ])("configForCall() refuses %s = %j and names the key", (key, value) => {
   expect(() => configForCall({}, { [key]: value })).toThrow(
