@@ -18,7 +18,7 @@ import { listPodSandbox } from "#cri/runtime-service.ts";
 import { SandboxListFile } from "#cri/sandbox-list-file.ts";
 import { startHealthServer } from "#daemon/metrics/health-server.ts";
 import { createMetrics } from "#daemon/metrics/metrics.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { viewOf, wholeHost } from "#host/host-view.ts";
@@ -74,9 +74,13 @@ async function makeNode() {
     socket: at("run/plexus.sock"),
     pluginDirsFile: at("etc/plexus/plugin-dirs"),
   };
-  return { at, paths, install, uninstall };
+  const forget = (sandbox: string, ...flags: string[]): ReturnType<typeof run> =>
+    run("gc", "--forget", sandbox, "--state-dir", at("state"), ...flags);
+  return { at, paths, install, uninstall, forget };
 }
 
+const failedAt = "2026-01-02T00:00:00.000Z";
+const busy = { firstFailedAt: failedAt, failedAt, attempts: 2, lastError: "busy" };
 const emptyPlan = { bootId: "b1", attempted: 0, steps: [] };
 
 function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
@@ -287,13 +291,9 @@ test("records --orphans lists what sandboxes left behind, and why", async () => 
   const web = { ...recordOf("web", ["cbr0"]), ...current };
   const db = { ...recordOf("db", ["cbr0"]), ...current };
   const plan = { bootId: "", attempted: 1, steps: [] };
-  const failedAt = "2026-01-02T00:00:00.000Z";
   await store.create(web, plan);
   await store.create(db, plan);
-  await store.update(
-    { ...db, teardown: { firstFailedAt: failedAt, failedAt, attempts: 2, lastError: "busy" } },
-    plan,
-  );
+  await store.update({ ...db, teardown: busy }, plan);
   await store.create({ ...recordOf("old", ["cbr0"]), bootId: "earlier" }, plan);
   await store.create({ ...recordOf("upgraded", ["cbr0"]), bootId: "" }, plan);
   const { out } = await run("records", "--orphans", "--state-dir", node.at("state"));
@@ -390,6 +390,82 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
   expect((await node.uninstall("--allow-default-only")).code).toBe(1);
   expect((await node.uninstall("--force")).code).toBe(0);
   expect(await readdir(node.at("net.d"))).toEqual(["10-flannel.conflist"]);
+});
+
+test("uninstall tells sandboxes whose teardown failed from those that are attached, and names --force", async () => {
+  const node = await makeNode();
+  const store = await FileRecordStore.open(node.at("state"));
+  await store.create(recordOf("web", ["cbr0"]), emptyPlan);
+  await store.create({ ...recordOf("typo", ["cbr0"]), teardown: busy }, emptyPlan);
+  const { code, err } = await node.uninstall();
+  expect(code).toBe(1);
+  expect(err).toMatch(/attached through Plexus: 1 \(default\/web\); delete these pods/);
+  expect(err).toMatch(/teardown failed: 1 \(default\/typo\); .*busy; .*gc --forget.*--force/);
+  await store.finish(recordOf("web", []));
+  expect((await node.uninstall()).err).not.toContain("attached through Plexus");
+  expect((await node.uninstall("--force")).code).toBe(0);
+});
+
+test("gc --forget removes the record of a sandbox, and says what stays allocated", async () => {
+  const node = await makeNode();
+  const store = await FileRecordStore.open(node.at("state"));
+  const [attachment] = recordOf("web", ["cbr0"]).attachments;
+  const result = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.5/24" }] };
+  const attachments = [{ ...(attachment as RecordedAttachment), result }];
+  await store.create({ ...recordOf("web", []), attachments, teardown: busy }, emptyPlan);
+  expect(await node.forget("c-we")).toEqual({
+    code: 0,
+    out: [
+      "network cbr0 (eth0, attached): Plexus will not release addresses 10.0.0.5/24, its interface and rules on the host",
+      "default/web (c-web@eth0): forgotten; no plugin was executed",
+    ].join("\n"),
+    err: "",
+  });
+  expect(await readdir(node.at("state"))).toContain("c-web@eth0.detached");
+  expect(await node.forget("c-web")).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/^sandbox c-web: no record in .*plexusctl records/),
+  });
+});
+
+test.each([
+  { what: "attached", teardown: undefined },
+  { what: "partly attached", teardown: busy },
+])(
+  "gc --forget refuses a sandbox that is $what while its namespace exists, unless told to",
+  async ({ teardown }) => {
+    const node = await makeNode();
+    const store = await FileRecordStore.open(node.at("state"));
+    const place = { netns: node.at("net.d/10-flannel.conflist"), bootId: await readBootId() };
+    const record = { ...recordOf("web", ["cbr0"]), ...place };
+    await store.create(teardown === undefined ? record : { ...record, teardown }, emptyPlan);
+    expect(await node.forget("c-web")).toMatchObject({
+      code: 1,
+      out: "",
+      err: expect.stringMatching(/^default\/web \(c-web@eth0\): attached, .*--attached$/),
+    });
+    expect(await readdir(node.at("state"))).toContain("c-web@eth0.record");
+    expect((await node.forget("c-web", "--attached")).code).toBe(0);
+  },
+);
+
+test("gc --forget takes a namespace whose directory it cannot see for one that exists", async () => {
+  const node = await makeNode();
+  const store = await FileRecordStore.open(node.at("state"));
+  const place = { netns: "/nowhere/netns/x", bootId: await readBootId() };
+  await store.create({ ...recordOf("web", ["cbr0"]), ...place }, emptyPlan);
+  expect((await node.forget("c-web")).code).toBe(1);
+});
+
+test("gc --forget wants an ID that is unique", async () => {
+  const node = await makeNode();
+  const store = await FileRecordStore.open(node.at("state"));
+  for (const name of ["web", "web2"]) await store.create(recordOf(name, ["cbr0"]), emptyPlan);
+  expect(await node.forget("c-we")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("not unique (c-web, c-web2)"),
+  });
+  expect((await node.forget("c-web")).code).toBe(0);
 });
 
 test("uninstall --allow-default-only lets sandboxes of the default network alone be", async () => {

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { findCandidates } from "#daemon/node-conf/candidates.ts";
 import { PreviousPrimary } from "#daemon/node-conf/previous-primary.ts";
-import { sandboxName } from "#engine/record.ts";
+import { type AttachmentRecord, sandboxName } from "#engine/record.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import type { HostView } from "#host/host-view.ts";
 import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
@@ -34,11 +34,27 @@ export async function attachmentProblems(
     ? records.filter((record) => record.attachments.some((each) => !each.isDefault))
     : records;
   const problems = damaged.map((each) => each.reason);
-  if (blocking.length === 0) return problems;
-  const names = blocking.slice(0, 10).map(sandboxName).join(", ");
-  const more = blocking.length > 10 ? ` and ${blocking.length - 10} more` : "";
-  const what = `sandboxes that are attached through Plexus: ${blocking.length} (${names}${more})`;
-  return [...problems, `${what}; delete these pods, or drain the node, first`];
+  const [left = [], attached = []] = [true, false].map((isLeft) =>
+    blocking.filter(({ teardown }) => (teardown !== undefined) === isLeft),
+  );
+  if (attached.length > 0) {
+    const what = `sandboxes that are attached through Plexus: ${namesOf(attached)}`;
+    problems.push(`${what}; delete these pods, or drain the node, first`);
+  }
+  if (left.length > 0) {
+    const what = `sandboxes whose teardown failed: ${namesOf(left)}`;
+    const why = `the last error is: ${left.at(-1)?.teardown?.lastError ?? ""}`;
+    problems.push(
+      `${what}; ${why}; run plexusctl gc while plexusd runs, plexusctl gc --forget SANDBOX, or uninstall with --force, which leaves behind what they hold`,
+    );
+  }
+  return problems;
+}
+
+function namesOf(records: readonly AttachmentRecord[]): string {
+  const names = records.slice(0, 10).map(sandboxName).join(", ");
+  const more = records.length > 10 ? ` and ${records.length - 10} more` : "";
+  return `${records.length} (${names}${more})`;
 }
 
 /** What the container runtime will use once our file is gone. */
