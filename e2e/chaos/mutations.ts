@@ -72,10 +72,17 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a missing plugin is waited for",
-    file: "src/engine/detach/detach-record.ts",
-    find: "const awaitsPlugins = !graceIsOver(ctx, record);",
-    replace: "const awaitsPlugins = false;",
+    file: "src/engine/detach/chain-teardown.ts",
+    find: "failingMs < this.#ctx.config.missingPluginGraceMs",
+    replace: "failingMs < 0",
     scenario: "DEL eth0/portmap:before plugin missing; repaired after DEL",
+  },
+  {
+    name: "no attachment is forgotten but one whose ADD failed",
+    file: "src/engine/detach/failed-add.ts",
+    find: "return this.isOf(del) && (",
+    replace: "return true || (",
+    scenario: "DEL net2/bandwidth:before delegate fail; repaired after DEL; netns removed",
   },
   {
     name: "what another process has finished is not brought back",

@@ -18,6 +18,8 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
     readonly delBudgetMs: number;
     /** For how long DELs fail before a plugin that is missing counts as lost. */
     readonly missingPluginGraceMs: number;
+    /** For how long DELs fail before an attachment whose ADD failed, and that has no interface, is forgotten. */
+    readonly failedAddGraceMs: number;
   };
 
 /** What holds where neither side says anything. */
@@ -26,6 +28,7 @@ export const defaultEngineConfig: EngineConfig = {
   delegateTimeoutMs: 60_000,
   delBudgetMs: 100_000,
   missingPluginGraceMs: 300_000,
+  failedAddGraceMs: 300_000,
 };
 
 /** Other keys of the conf are CNI's own, or Multus's without a meaning here. */

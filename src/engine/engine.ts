@@ -17,6 +17,7 @@ import { CallHistory } from "#engine/explain/call-history.ts";
 import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { type RefusedRequests, refusedRequests } from "#engine/explain/refused-requests.ts";
+import { podIdentity } from "#engine/plan/pod.ts";
 import { check } from "#engine/verify/check.ts";
 import { status } from "#engine/verify/status.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
@@ -191,7 +192,11 @@ export class Engine {
   async #retryLeftover(ctx: CallContext, request: PluginRequest): Promise<void> {
     if (!this.#deps.repeatsTeardowns) return;
     await ctx.trace.phase("leftovers", () =>
-      this.#leftovers.retryOne(ctx, { path: request.path, budgetMs: leftoverBudgetMs }),
+      this.#leftovers.retryOne(ctx, {
+        path: request.path,
+        budgetMs: leftoverBudgetMs,
+        pod: "cniArgs" in request ? podIdentity(request.cniArgs) : undefined,
+      }),
     );
   }
 }

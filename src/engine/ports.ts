@@ -137,6 +137,7 @@ export type EventReason =
   | "LeftoverAttachment"
   | "NotAttached"
   | "PluginMissing"
+  | "AttachmentForgotten"
   | "DetachedByAnnotation"
   | "AddedInterface"
   | "NoNetworkFound"

@@ -65,6 +65,15 @@ export interface AttachedDevice extends AllocatedDevice {
  */
 type AttachmentState = "planned" | "attempted" | "attached";
 
+/** How a plugin ended the ADD of an attachment with an error of its own. */
+export interface FailedAdd {
+  /** The plugin's position in its chain, from 0: the plugins after it never ran. */
+  readonly position: number;
+  readonly code: number;
+  /** The beginning of its message. */
+  readonly message: string;
+}
+
 /** One attachment, with everything that its later calls need. */
 export interface RecordedAttachment {
   /** `namespace/name` of the definition, or the CNI name of the network: what the status shows. */
@@ -87,6 +96,11 @@ export interface RecordedAttachment {
   readonly result?: JsonObject;
   /** What the pod asked of the network and did not get; absent where there is nothing, and before the result. */
   readonly ignoredRequests?: readonly IgnoredRequest[];
+  /**
+   * Absent where the ADD succeeded, and where nobody knows how it ended: it was interrupted, or a plugin was killed or
+   * printed no error. It may then have attached something.
+   */
+  readonly failedAdd?: FailedAdd;
 }
 
 /**

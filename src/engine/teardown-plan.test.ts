@@ -24,6 +24,8 @@ test("in the boot of the ADD, only what was attempted has to be detached, by rec
   expect(owed).toEqual([
     { record: ["eth0"], plan: ["ptp eth0"] },
     { record: ["eth0", "net1"], plan: ["tuning net1", "bridge net1", "ptp eth0"] },
+    // With the error of the ADD.
+    { record: ["eth0", "net1"], plan: ["tuning net1", "bridge net1", "ptp eth0"] },
   ]);
 });
 

@@ -29,7 +29,12 @@ test("formatRecord(), parseRecord() and parsePlan() keep everything that a recor
           { key: "bandwidth", asked: "{}" },
         ],
       },
-      { ...attachment, state: "attempted", defaultRoute: ["10.0.0.1"] },
+      {
+        ...attachment,
+        state: "attempted",
+        defaultRoute: ["10.0.0.1"],
+        failedAdd: { position: 1, code: 999, message: "invalid VLAN ID 5000" },
+      },
       {
         ...attachment,
         state: "planned",

@@ -2,6 +2,7 @@ import type {
   AttachedDevice,
   AttachmentRecord,
   BootTime,
+  FailedAdd,
   FailedTeardown,
   RecordedAttachment,
 } from "#engine/record.ts";
@@ -33,7 +34,7 @@ const firstAttachmentKeys = [
   "searchPath",
 ];
 
-const attachmentOptions = ["defaultRoute", "result", "device", "ignoredRequests"];
+const attachmentOptions = ["defaultRoute", "result", "device", "ignoredRequests", "failedAdd"];
 
 /**
  * Reads a record of that schema. A record has nothing but what its schema knows: what another release has
@@ -114,7 +115,18 @@ function readAttachment(fields: FieldReader): RecordedAttachment {
   return omitUndefined({
     ...readNetwork(fields),
     ...{ state: state ?? "planned", device, ignoredRequests },
+    failedAdd: readFailedAdd(fields.object("failedAdd")),
   });
+}
+
+function readFailedAdd(fields: FieldReader | undefined): FailedAdd | undefined {
+  if (fields === undefined) return undefined;
+  checkKeys(fields, ["position", "code", "message"]);
+  return {
+    position: fields.integer("position") ?? 0,
+    code: fields.integer("code") ?? 0,
+    message: text(fields, "message"),
+  };
 }
 
 function readNetwork(fields: FieldReader): Omit<RecordedAttachment, "state"> {

@@ -3,7 +3,7 @@ import { limits } from "#cni/limits.ts";
 import { Problems } from "#lib/document-error.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { FieldReader } from "#lib/field-reader.ts";
-import { isJsonObject, type Json, quoteValue } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { joinLines, oneLine } from "#lib/one-line.ts";
@@ -126,16 +126,38 @@ function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
   }
 }
 
+/** An error that a plugin printed (CNI 1.1.0 §5 "Error"). */
+interface ReportedError {
+  readonly code: number;
+  readonly message: string;
+}
+
+/**
+ * The error object with which a plugin ended its execution itself. Undefined when it succeeded, was killed, crashed or
+ * never ran: what it has done until then is not known.
+ */
+export function reportedError(outcome: DelegateOutcome): ReportedError | undefined {
+  if (outcome.outcome !== "exited" || outcome.code === 0) return undefined;
+  const decoded = errorObject(outcome.stdout);
+  return decoded === undefined ? undefined : readErrorObject(decoded);
+}
+
 /** Reads the error object that the specification wants on stdout: CNI 1.1.0 §5 "Error". */
 function decodeErrorOutput(stdout: string): Diagnosis {
-  const isTooLong = stdout.length > limits.result.max;
-  const decoded = isTooLong ? undefined : tryParseJson(stdout);
-  if (!isJsonObject(decoded)) {
-    return {
-      code: CniErrorCode.DecodingFailure,
-      message: `netplugin failed but its diagnostic message is no error object: ${quoteValue(oneLine(stdout), 500)}`,
-    };
-  }
+  const decoded = errorObject(stdout);
+  if (decoded !== undefined) return readErrorObject(decoded);
+  return {
+    code: CniErrorCode.DecodingFailure,
+    message: `netplugin failed but its diagnostic message is no error object: ${quoteValue(oneLine(stdout), 500)}`,
+  };
+}
+
+function errorObject(stdout: string): JsonObject | undefined {
+  const decoded = stdout.length > limits.result.max ? undefined : tryParseJson(stdout);
+  return isJsonObject(decoded) ? decoded : undefined;
+}
+
+function readErrorObject(decoded: JsonObject): Diagnosis {
   // What is wrong with an error object is no reason to lose the rest of it.
   const ignored = new Problems();
   const fields = new FieldReader(decoded, { path: "", problems: ignored, foldCase: true });

@@ -55,11 +55,11 @@ export interface NodeConfSpec {
 /** What the keys of a file mean. */
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = file;
-  const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs } = file;
+  const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs } = file;
   return {
     engine: {
       ...engineConfigFromKeys(file),
-      ...omitUndefined({ delegateTimeoutMs, delBudgetMs, missingPluginGraceMs }),
+      ...omitUndefined({ delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs }),
     },
     apiTimeoutMs,
     statusWaitMs,

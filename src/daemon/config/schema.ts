@@ -91,6 +91,16 @@ export const configSchema = z
         default: defaultEngineConfig.missingPluginGraceMs,
       })
       .exactOptional(),
+    failedAddGraceMs: z
+      .int()
+      .min(0)
+      .max(86_400_000)
+      .meta({
+        description:
+          "A plugin that ended its ADD with an error may fail in DEL, too. An attachment that never succeeded and whose interface is gone is forgotten this long after the first DEL of its sandbox that failed, and at once when the plugin refuses its configuration with the error of its ADD. Its IPAM plugin is executed first, and the pod gets the event `AttachmentForgotten`.",
+        default: defaultEngineConfig.failedAddGraceMs,
+      })
+      .exactOptional(),
     apiTimeoutMs: milliseconds.default(5000).meta({
       description:
         "How long a live read of the API may take; after that the runtime gets code 11 (try again later).",

@@ -9,6 +9,7 @@ import { teardownPlan } from "#engine/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { attachNetworks } from "./attach-networks.ts";
 import { newRecord } from "./attachment-record.ts";
+import { refuseRepeatedFailures } from "./earlier-failures.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
 import { rollBack } from "./roll-back.ts";
@@ -49,7 +50,9 @@ async function plan(
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   try {
-    return await ctx.trace.phase("resolve", () => planAttachments(ctx, request, pod));
+    const planned = await ctx.trace.phase("resolve", () => planAttachments(ctx, request, pod));
+    await refuseRepeatedFailures(ctx, pod, planned.attachments);
+    return planned;
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
     throw error;

@@ -2,6 +2,7 @@ import { formatResult } from "#cni/result/format.ts";
 import { addNetwork } from "#cni/runtime/chain.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/deps.ts";
+import { failedAddOf } from "#engine/detach/failed-add.ts";
 import { provideDeviceInfo } from "#engine/device-info.ts";
 import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
 import {
@@ -10,7 +11,7 @@ import {
   runtimeConf,
   withNetworkContext,
 } from "#engine/planned-attachment.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
+import type { AttachmentRecord, FailedAdd } from "#engine/record.ts";
 import type { RecordSize } from "#engine/record-size.ts";
 import { updateRecord } from "#engine/update-record.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -41,7 +42,9 @@ export async function attachNetworks(
     const outcome = await attachNext(ctx, record, { attached, next: attachment, size });
     if (outcome.status === "failed") {
       const attempted = attached.length + (outcome.wasExecuted ? 1 : 0);
-      return { status: "failed", attached, attempted, error: outcome.error };
+      const { error, failedAdd } = outcome;
+      const ending = failedAdd === undefined ? {} : { failedAdd };
+      return { status: "failed", attached, attempted, error, ...ending };
     }
     attached.push(outcome.attached);
   }
@@ -71,26 +74,31 @@ async function attachNext(
 
 type NetworkOutcome =
   | { readonly status: "attached"; readonly attached: Attached }
-  | { readonly status: "failed"; readonly wasExecuted: boolean; readonly error: unknown };
+  | {
+      readonly status: "failed";
+      readonly wasExecuted: boolean;
+      readonly error: unknown;
+      readonly failedAdd?: FailedAdd | undefined;
+    };
 
 async function attachNetwork(
   ctx: CallContext,
   record: AttachmentRecord,
   { next: planned, size }: Omit<AttachStep, "attached">,
 ): Promise<NetworkOutcome> {
-  const executions = new ExecutionCounter(ctx.delegateRunner(planned.displayName));
+  const chain = new ObservedChain(ctx.delegateRunner(planned.displayName));
   const { list, isAuxiliary = false } = planned;
   const conf = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
   const rt = isAuxiliary ? { ...conf, prevResult: emptyResult(list.cniVersion) } : conf;
   await provideDeviceInfo(ctx, record.containerId, planned);
   try {
-    const { raw, result } = await addNetwork(list, rt, executions.run);
+    const { raw, result } = await addNetwork(list, rt, chain.run);
     const ignoredRequests = acceptIgnoredRequests(ctx, planned, result);
     size.addResult(planned, raw, ignoredRequests);
     return { status: "attached", attached: { planned, raw, result, ignoredRequests } };
   } catch (error) {
-    const wasExecuted = executions.count > 0;
-    return { status: "failed", wasExecuted, error: withNetworkContext(error, planned) };
+    const { wasExecuted, failedAdd } = chain;
+    return { status: "failed", wasExecuted, failedAdd, error: withNetworkContext(error, planned) };
   }
 }
 
@@ -98,22 +106,32 @@ function emptyResult(cniVersion: string): JsonObject {
   return formatResult({ cniVersion, interfaces: [], ips: [], routes: [] }, cniVersion);
 }
 
-/** Runs delegates, and counts those that were found and executed. */
-class ExecutionCounter {
+/** Runs the delegates of a chain, and notes what became of them. */
+class ObservedChain {
   readonly #run: RunDelegate;
-  #count = 0;
+  #started = 0;
+  #wasExecuted = false;
+  #failedAdd: FailedAdd | undefined;
 
   constructor(run: RunDelegate) {
     this.#run = run;
   }
 
-  get count(): number {
-    return this.#count;
+  /** Whether any was found and executed. */
+  get wasExecuted(): boolean {
+    return this.#wasExecuted;
+  }
+
+  /** How the last one failed by itself. */
+  get failedAdd(): FailedAdd | undefined {
+    return this.#failedAdd;
   }
 
   readonly run: RunDelegate = async (call) => {
+    const position = this.#started++;
     const outcome = await this.#run(call);
-    if (outcome.outcome !== "missing" && outcome.outcome !== "refused") this.#count++;
+    if (outcome.outcome !== "missing" && outcome.outcome !== "refused") this.#wasExecuted = true;
+    this.#failedAdd = failedAddOf(outcome, position);
     return outcome;
   };
 }

@@ -3,7 +3,7 @@ import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Attached, PlannedAttachment } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
+import type { AttachmentRecord, FailedAdd, RecordedAttachment } from "#engine/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** The record of an ADD whose first network is about to be attached. */
@@ -33,12 +33,14 @@ export interface AttachProgress {
   readonly attached: readonly Attached[];
   /** How many networks, from the first, may have had a delegate executed. */
   readonly attempted: number;
+  /** How a plugin of the network after those that are attached ended its ADD; absent where that is not known. */
+  readonly failedAdd?: FailedAdd;
 }
 
 /** The record of an ADD that has come so far. */
 export function withProgress(
   record: AttachmentRecord,
-  { attached, attempted }: AttachProgress,
+  { attached, attempted, failedAdd }: AttachProgress,
 ): AttachmentRecord {
   const attachments = record.attachments.map((attachment, i): RecordedAttachment => {
     const { raw: result, ignoredRequests = [] } = attached[i] ?? {};
@@ -46,7 +48,9 @@ export function withProgress(
       const ignored = ignoredRequests.length === 0 ? {} : { ignoredRequests };
       return { ...attachment, state: "attached", result, ...ignored };
     }
-    return { ...attachment, state: i < attempted ? "attempted" : "planned" };
+    if (i >= attempted) return { ...attachment, state: "planned" };
+    const ending = i === attached.length && failedAdd !== undefined ? { failedAdd } : {};
+    return { ...attachment, state: "attempted", ...ending };
   });
   return { ...record, attachments };
 }

@@ -19,6 +19,7 @@ export async function rollBack(
   progress: AttachProgress,
 ): Promise<void> {
   const attachments = withProgress(record, progress).attachments.slice(0, progress.attempted);
+  if (progress.failedAdd !== undefined) await noteFailedAdd(ctx, { ...record, attachments });
   const failures = await detachAll(ctx, record, attachments);
   for (const { item: attachment, error } of failures) {
     const fields = { err: error, network: attachment.displayName };
@@ -34,6 +35,15 @@ export async function rollBack(
     await updateRecord(ctx, notRolledBack({ ...record, attachments }, failures, teardown));
   } catch (error) {
     ctx.logger.error({ err: error }, "the attachment record could not be updated after a rollback");
+  }
+}
+
+/** Notes how the ADD failed before anything else can: without that only the record's reader could say that nothing is attached. */
+async function noteFailedAdd(ctx: CallContext, record: AttachmentRecord): Promise<void> {
+  try {
+    await updateRecord(ctx, record);
+  } catch (error) {
+    ctx.logger.warn({ err: error }, "the failure of the ADD could not be recorded");
   }
 }
 

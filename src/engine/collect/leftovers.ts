@@ -1,7 +1,7 @@
 import type { CallContext, EngineDeps } from "#engine/deps.ts";
 import { detachRecord } from "#engine/detach/detach-record.ts";
 import { namespaceIsGone, netnsOfRecord } from "#engine/detach/netns.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record.ts";
 import type { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -24,6 +24,8 @@ export interface RetryOptions {
   readonly path: readonly string[];
   /** What all of it may take. */
   readonly budgetMs: number;
+  /** The call's pod, whose leftovers come first, due or not: they can keep it from starting. */
+  readonly pod?: PodIdentity | undefined;
 }
 
 /** A leftover that was tried. */
@@ -82,10 +84,16 @@ export class Leftovers {
    */
   async retryOne(ctx: CallContext, options: RetryOptions): Promise<boolean> {
     if (this.#deps.clock() - ctx.startedAt > maxCallMs) return false;
-    for (const listed of await this.#listedOrNone(ctx)) {
+    const isOfPod = ({ pod }: AttachmentRecord): boolean =>
+      pod !== undefined &&
+      pod.name === options.pod?.name &&
+      pod.namespace === options.pod.namespace;
+    const leftovers = await this.#listedOrNone(ctx);
+    const ofPod = leftovers.filter(isOfPod);
+    for (const listed of new Set([...ofPod, ...leftovers])) {
       using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
       // A call for the same container is in flight: the record is left to that.
-      if (sandbox === undefined || !this.#isDue(listed)) continue;
+      if (sandbox === undefined || !(isOfPod(listed) || this.#isDue(listed))) continue;
       if ((await this.#retry(sandboxContext(ctx, listed), listed, options)) !== undefined) {
         return true;
       }

@@ -2,29 +2,10 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/deps.ts";
-import type { EventSubject } from "#engine/ports.ts";
-import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import type { ChainToDetach } from "./chain-to-detach.ts";
+import { FailedAddRules, isRefusal, reportForgotten } from "./failed-add.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import { insistsOnInterface, interfaceIsGone, namespaceIsGone } from "./netns.ts";
-
-/** One attachment that is to be detached. */
-export interface ChainToDetach {
-  /** The name of its network for logs, events and errors. */
-  readonly network: string;
-  readonly ifName: string;
-  /** CNI_NETNS; "" = the namespace is gone. */
-  readonly netns: string;
-  /** The DELs of its chain, last plugin first; their CNI_NETNS is replaced. */
-  readonly calls: readonly DelegateCall[];
-  readonly budget: TimeBudget;
-  /**
-   * A missing plugin may come back, and is waited for: with an error, so that the DEL is repeated.
-   * @default false
-   */
-  readonly awaitsPlugins?: boolean | undefined;
-  /** Gets the events; absent for a sandbox that is no pod. */
-  readonly pod?: EventSubject | undefined;
-}
 
 /**
  * Detaches one attachment: runs the DELs of its chain up to the first that fails.
@@ -37,6 +18,10 @@ export interface ChainToDetach {
  *   its place, so that the address is released. The same goes for a plugin that fails because its
  *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached, unless the
  *   plugin is waited for: it may have rules or addresses on the host that only itself can remove.
+ * - A plugin that ended the ADD with an error of its own has attached nothing, as far as anybody can tell: its DEL may fail
+ *   when it refuses its configuration with the same error, or when DELs have failed for `failedAddGraceMs`. The attachment
+ *   is then forgotten with an event if its interface is gone, after a DEL of the IPAM plugin. The plugins of its
+ *   chain that come after it never ran, so their failures do not count.
  * - After a plugin that succeeds without a namespace before it comes to its IPAM plugin (`host-device`), that is
  *   executed.
  * @throws CniError when something is left, HostGoneError when the shim has gone
@@ -58,19 +43,24 @@ class ChainTeardown {
   #netns: string;
   /** Plugins whose executable is missing. */
   readonly #missing: FailedDel[] = [];
+  readonly #failedAdd: FailedAddRules;
+  /** The plugin that failed in the ADD, and now in its DEL. */
+  #forgotten: FailedDel | undefined;
 
   constructor(ctx: CallContext, chain: ChainToDetach) {
     this.#ctx = ctx;
     this.#chain = chain;
     this.#netns = chain.netns;
+    this.#failedAdd = new FailedAddRules(chain, ctx.config);
   }
 
   async run(): Promise<void> {
     for (const call of this.#chain.calls) await this.#del(call);
+    await this.#forget();
     const [first] = this.#missing;
     if (first === undefined) return;
     if (!(await this.#interfaceIsGone())) throw this.#stillThere(first);
-    if (this.#chain.awaitsPlugins === true) throw this.#mayComeBack(first);
+    if (this.#awaitsPlugins()) throw this.#mayComeBack(first);
     for (const { call } of this.#missing) {
       this.#reportMissing(call, `plugin ${JSON.stringify(call.type)} is missing`);
     }
@@ -78,6 +68,7 @@ class ChainTeardown {
 
   async #del(call: DelegateCall): Promise<void> {
     const first = await this.#execute(call);
+    if (!succeeded(first) && this.#failedAdd.neverRan(call)) return;
     if (first.outcome === "missing") return this.#releaseAddress(call, first);
     const isRepeated = !succeeded(first) && (await this.#needsNoNamespace(call, first));
     const outcome = isRepeated ? await this.#execute(call, "") : first;
@@ -107,11 +98,15 @@ class ChainTeardown {
 
   /** Passes over a failure that can only come from the missing IPAM plugin. @throws DelegateError otherwise */
   async #fail(call: DelegateCall, outcome: DelegateOutcome): Promise<void> {
+    if (this.#failedAdd.mayForget(call, outcome)) {
+      this.#forgotten = { call, outcome };
+      return;
+    }
     const ipam = outcome.outcome === "exited" ? ipamCall(call) : undefined;
     if (ipam === undefined || !(await this.#isMissing(ipam)) || !(await this.#interfaceIsGone())) {
       throw this.#failure({ call, outcome });
     }
-    if (this.#chain.awaitsPlugins === true) throw this.#mayComeBack({ call, outcome });
+    if (this.#awaitsPlugins()) throw this.#mayComeBack({ call, outcome });
     const names = [ipam.type, call.type].map((type) => JSON.stringify(type));
     this.#reportMissing(ipam, `IPAM plugin ${names[0]} of plugin ${names[1]} is missing`);
   }
@@ -126,6 +121,36 @@ class ChainTeardown {
     throw this.#failure({ call: ipam, outcome: released });
   }
 
+  #awaitsPlugins(): boolean {
+    const { failingMs } = this.#chain;
+    return failingMs !== undefined && failingMs < this.#ctx.config.missingPluginGraceMs;
+  }
+
+  /** Counts the attachment of a plugin that never succeeded as detached. @throws CniError while something may be there */
+  async #forget(): Promise<void> {
+    const forgotten = this.#forgotten;
+    if (forgotten === undefined) return;
+    if (!(await this.#interfaceIsGone())) throw this.#failure(forgotten);
+    const notReleased = await this.#releaseForgotten(forgotten);
+    reportForgotten(this.#ctx, this.#chain, { ...forgotten, notReleased });
+  }
+
+  /**
+   * Executes the IPAM plugin of a plugin that is forgotten, as an address may be allocated.
+   * @returns its failure, where the grace period is over
+   * @throws CniError when it fails otherwise than for its configuration before that
+   */
+  async #releaseForgotten({ call }: FailedDel): Promise<CniError | undefined> {
+    const ipam = ipamCall(call);
+    if (ipam === undefined) return undefined;
+    const outcome = await this.#execute(ipam);
+    const isDone = succeeded(outcome) || outcome.outcome === "missing";
+    if (isDone || isRefusal(this.#chain.failedAdd, outcome)) return undefined;
+    const error = this.#failure({ call: ipam, outcome });
+    if (this.#failedAdd.graceIsOver) return error;
+    throw error;
+  }
+
   async #isMissing({ searchPath, type }: DelegateCall): Promise<boolean> {
     const [lookup] = await this.#ctx.host.find(searchPath, [type]);
     return lookup?.outcome === "missing";
@@ -137,7 +162,9 @@ class ChainTeardown {
 
   #execute(call: DelegateCall, netns = this.#netns): Promise<DelegateOutcome> {
     const { network, budget } = this.#chain;
-    const timeoutMs = Math.min(call.timeoutMs, Math.floor(budget.remainingMs));
+    // A plugin that hangs must leave time for its IPAM plugin, without which it is not forgotten.
+    const parts = this.#failedAdd.graceIsOver && this.#failedAdd.isOf(call) ? 2 : 1;
+    const timeoutMs = Math.min(call.timeoutMs, Math.floor(budget.remainingMs / parts));
     if (timeoutMs < 1) {
       const plugin = JSON.stringify(call.type);
       throw new CniError(

@@ -7,7 +7,7 @@ import {
   type RecordedAttachment,
 } from "#engine/record.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
-import { failingSince, TeardownProgress } from "./teardown-progress.ts";
+import { failingFor, TeardownProgress } from "./teardown-progress.ts";
 
 /** How a record is detached. */
 export interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "budget"> {
@@ -32,18 +32,12 @@ export async function detachRecord(
   const owed = attachmentsToDetach(record, ctx.deps.bootId());
   const progress = new TeardownProgress(ctx, { record, owed, withoutLock });
   const onDetached = (attachment: RecordedAttachment): void => progress.detached(attachment);
-  const awaitsPlugins = !graceIsOver(ctx, record);
-  const failures = await detachAll(ctx, { ...record, ...sandbox, awaitsPlugins, onDetached }, owed);
+  const failingMs = failingFor(ctx.deps, record);
+  const failures = await detachAll(ctx, { ...record, ...sandbox, failingMs, onDetached }, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));
   await progress.fail(error);
   throw error;
-}
-
-/** Whether DELs have failed for so long that a plugin that is missing now counts as lost. */
-function graceIsOver(ctx: CallContext, record: AttachmentRecord): boolean {
-  const { clockMs } = failingSince(ctx.deps, record);
-  return ctx.deps.clock() - clockMs >= ctx.config.missingPluginGraceMs;
 }
 
 /** The error of a DEL for which networks could not be detached. */

@@ -19,8 +19,8 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   readonly path?: readonly string[];
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
-  /** Whether missing plugins are waited for. @default false */
-  readonly awaitsPlugins?: boolean;
+  /** For how long its DELs have failed, in milliseconds; absent as in {@link detachChain}. */
+  readonly failingMs?: number;
   /** Called after each attachment that was detached. */
   readonly onDetached?: (attachment: RecordedAttachment) => void;
 }
@@ -68,7 +68,8 @@ async function detach(
     netns: sandbox.netns,
     calls: delCalls(recordedList(attachment), rt, attachment.result),
     budget: sandbox.budget,
-    awaitsPlugins: sandbox.awaitsPlugins,
+    failedAdd: attachment.failedAdd,
+    failingMs: sandbox.failingMs,
     pod: sandbox.pod,
   });
 }

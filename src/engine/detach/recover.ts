@@ -13,7 +13,8 @@ import {
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import { delegateSearchPath, extendedPath } from "#engine/search-path.ts";
 import { plannedNetwork, stepsToReplay, type TeardownPlan } from "#engine/teardown-plan.ts";
-import { type ChainToDetach, detachChain } from "./chain-teardown.ts";
+import { detachChain } from "./chain-teardown.ts";
+import type { ChainToDetach } from "./chain-to-detach.ts";
 import { delBudget } from "./detach.ts";
 import { notDetached } from "./detach-record.ts";
 import { loadStored, type Stored, type Unusable } from "./stored.ts";

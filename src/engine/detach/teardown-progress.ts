@@ -21,6 +21,15 @@ export function failingSince(
   return since !== undefined && now.bootId !== "" && since.bootId === now.bootId ? since : now;
 }
 
+/** For how long the DELs of a record have failed, in milliseconds. */
+export function failingFor(
+  deps: Pick<EngineDeps, "clock" | "bootId">,
+  record: AttachmentRecord,
+): number {
+  const { clockMs } = failingSince(deps, record);
+  return deps.clock() - clockMs;
+}
+
 /**
  * Keeps the record and the plan of a sandbox up to date while its attachments are detached, so that
  * nothing is detached twice, and a teardown that failed or was interrupted can be seen and repeated.

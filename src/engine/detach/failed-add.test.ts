@@ -1,0 +1,224 @@
+import { expect, test } from "vitest";
+import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
+
+const gone = { env: { PLEXUS_NETNS: "gone" } };
+const pod = "default/web";
+const mistake = failed(999, "invalid VLAN ID 5000");
+
+/** A network of one plugin with addresses, and of others after it. */
+function withIpam(type: string, ...chained: string[]): JsonObject {
+  const plugins = [
+    { type, ipam: { type: "host-local" } },
+    ...chained.map((each) => ({ type: each })),
+  ];
+  return { cniVersion: "1.0.0", name: "default-net", plugins };
+}
+
+/** A pod whose default network has these plugins; `bridge` fails in ADD and DEL as scripted. */
+function labOf(
+  conf: JsonObject,
+  { add, del = add }: { add: DelegateOutcome; del?: DelegateOutcome },
+): EngineLab {
+  const lab = new EngineLab({ conf: { delegates: [conf] } });
+  lab.source.addPod({ name: "web" });
+  lab.plugins.script("bridge ADD", add);
+  lab.plugins.script("bridge DEL", del);
+  return lab;
+}
+
+function forgotten(lab: EngineLab): string[] {
+  return lab.events.recorded
+    .filter(({ reason, type }) => reason === "AttachmentForgotten" && type === "Warning")
+    .map(({ message }) => message);
+}
+
+test("add() of a plugin that refuses its configuration in DEL, too, leaves no record, and releases its address", async () => {
+  const lab = labOf(withIpam("bridge"), { add: mistake });
+  expect((await lab.add({ pod })).json).toMatchObject({ code: 999 });
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
+  expect(forgotten(lab)).toEqual([
+    expect.stringMatching(
+      /^network default-net \(eth0\): forgot .*plugin "bridge" refuses its configuration \(invalid VLAN ID 5000\); fix the definition$/,
+    ),
+  ]);
+});
+
+test("del() forgets what its ADD could not when the interface is gone", async () => {
+  const lab = labOf(withIpam("bridge"), { add: mistake });
+  lab.plugins.script("bridge ADD", () => {
+    lab.kernel.addLink(netns, "eth0");
+    return mistake;
+  });
+  expect((await lab.add({ pod })).exitCode).toBe(1);
+  expect(await lab.del({ pod })).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  lab.kernel.removeLink(netns, "eth0");
+  expect(await lab.del({ pod })).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("del() counts the IPAM plugin as called when that is what refuses the configuration", async () => {
+  const lab = labOf(withIpam("bridge"), { add: failed(999, "no IP ranges specified") });
+  lab.plugins.script("host-local DEL", failed(999, "no IP ranges specified"));
+  await lab.add({ pod });
+  expect(lab.records.keys).toEqual([]);
+});
+
+interface Uncertain {
+  readonly why: string;
+  readonly add: DelegateOutcome;
+  readonly del?: DelegateOutcome;
+  readonly ipam?: DelegateOutcome;
+}
+
+const uncertain: readonly Uncertain[] = [
+  { why: "DEL fails otherwise", add: mistake, del: failed(999, "invalid VLAN ID 6000") },
+  { why: "DEL fails with another code", add: mistake, del: failed(7, "invalid VLAN ID 5000") },
+  { why: "DEL times out", add: mistake, del: ended("timeout") },
+  { why: "a server is down", add: failed(999, "dial tcp 10.96.0.1:443: connection refused") },
+  {
+    why: "a daemon is missing",
+    add: failed(999, "dial unix dhcp.sock: no such file or directory"),
+  },
+  { why: "a store is busy", add: failed(999, "store is locked") },
+  { why: "the plugin asks for patience", add: failed(11, "invalid VLAN ID 5000") },
+  { why: "its IPAM plugin fails otherwise", add: mistake, ipam: failed(999, "no store") },
+];
+
+test.each(uncertain)(
+  "del() of an ADD that failed waits for the grace period when $why",
+  async ({ add, del, ipam }) => {
+    const lab = labOf(withIpam("bridge"), { add, ...(del === undefined ? {} : { del }) });
+    if (ipam !== undefined) lab.plugins.script("host-local DEL", ipam);
+    lab.config = { failedAddGraceMs: 60_000 };
+    expect((await lab.add({ pod })).exitCode).toBe(1);
+    lab.advance(50_000);
+    expect(await lab.del({ pod, ...gone })).toMatchObject({ exitCode: 1 });
+    expect(lab.records.keys).toEqual(["c1@eth0"]);
+    expect(forgotten(lab)).toEqual([]);
+    lab.stepClock(-365 * 86_400_000);
+    lab.advance(10_000);
+    expect(await lab.del({ pod, ...gone })).toMatchObject({ exitCode: 0 });
+    expect(lab.records.keys).toEqual([]);
+    expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
+    expect(forgotten(lab)).toHaveLength(1);
+  },
+);
+
+interface MayBeAttached {
+  readonly how: string;
+  readonly add: DelegateOutcome;
+}
+
+const mayBeAttached: readonly MayBeAttached[] = [
+  { how: "timed out", add: { ...mistake, outcome: "timeout" } },
+  { how: "was killed", add: { ...mistake, outcome: "signaled", code: 9 } },
+  { how: "printed too much", add: { ...mistake, outcome: "overflow" } },
+  { how: "printed no error", add: exited(2, "", "panic: invalid VLAN ID 5000") },
+  { how: "succeeded with what is no result", add: exited(0, "invalid VLAN ID 5000") },
+];
+
+test.each(mayBeAttached)("del() never forgets an attachment whose ADD $how", async ({ add }) => {
+  const lab = labOf(withIpam("bridge"), { add, del: mistake });
+  lab.config = { failedAddGraceMs: 0 };
+  expect((await lab.add({ pod })).exitCode).toBe(1);
+  lab.advance(86_400_000);
+  expect(await lab.del({ pod, ...gone })).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() never forgets an attachment that succeeded", async () => {
+  const lab = new EngineLab({ config: { failedAddGraceMs: 0 } });
+  lab.source.addPod({ name: "web" });
+  await lab.add({ pod });
+  lab.plugins.script("ptp DEL", mistake);
+  lab.advance(86_400_000);
+  expect(await lab.del({ pod, ...gone })).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("del() forgets nothing while the interface may be there", async () => {
+  const lab = labOf(withIpam("bridge"), { add: mistake });
+  lab.config = { failedAddGraceMs: 0 };
+  lab.plugins.script("bridge ADD", () => {
+    lab.kernel.addLink(netns, "eth0");
+    return mistake;
+  });
+  await lab.add({ pod });
+  lab.advance(86_400_000);
+  expect(await lab.del({ pod })).toMatchObject({ exitCode: 1 });
+  lab.kernel.removeLink(netns, "eth0");
+  lab.kernel.refuse = () => 1;
+  expect(await lab.del({ pod })).toMatchObject({ exitCode: 1 });
+  expect(lab.plugins.of("host-local", "DEL")).toEqual([]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("a chained plugin that refuses its configuration does not keep those before it from their DEL", async () => {
+  const lab = new EngineLab({
+    conf: { delegates: [network("default-net", "ptp", "tuning", "sbr")] },
+  });
+  lab.source.addPod({ name: "web" });
+  lab.plugins.script("tuning", failed(999, "sysctl must be an object"));
+  lab.plugins.script("sbr DEL", failed(999, "sbr never ran"));
+  await lab.add({ pod });
+  expect(lab.plugins.log("DEL")).toEqual(["sbr DEL eth0", "tuning DEL eth0", "ptp DEL eth0"]);
+  expect(lab.kernel.linkNames(netns)).toEqual([]);
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("what the ADD said outlives plexusd: it is recorded before the rollback begins", async () => {
+  const lab = labOf(withIpam("bridge"), { add: mistake });
+  const atDel: unknown[] = [];
+  lab.plugins.script("bridge DEL", () => {
+    atDel.push(lab.records.writes.at(-1)?.record.attachments[0]?.failedAdd);
+    return mistake;
+  });
+  await lab.add({ pod });
+  expect(atDel[0]).toEqual({ position: 0, code: 999, message: "invalid VLAN ID 5000" });
+});
+
+test("a pod keeps at most four records of a network that it can be neither attached to nor detached from", async () => {
+  const dead = failed(999, "connection refused");
+  const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, repeatsTeardowns: true });
+  lab.source.addPod({ name: "web" });
+  lab.plugins.script("bridge", dead);
+  const inSandbox = (n: number) => ({ pod, env: { CNI_CONTAINERID: `c${n}` } });
+  for (let n = 1; n <= 6; n++) {
+    expect(await lab.add(inSandbox(n))).toMatchObject({ exitCode: 1 });
+    await lab.del(inSandbox(n));
+  }
+  expect(lab.records.keys).toHaveLength(4);
+  const refused = await lab.add(inSandbox(7));
+  expect(refused.json).toMatchObject({
+    code: 11,
+    msg: expect.stringMatching(
+      /default-net \(eth0\): not attached, as 4 earlier sandboxes .*connection refused/,
+    ),
+  });
+  expect(lab.plugins.of("bridge", "ADD")).toHaveLength(4);
+
+  const corrected = { delegates: [{ ...withIpam("bridge"), name: "corrected" }] };
+  lab.plugins.script("bridge ADD", mistake);
+  expect((await lab.add({ ...inSandbox(8), conf: corrected })).json).toMatchObject({ code: 999 });
+});
+
+test("the DEL after a refused ADD retries a teardown of the pod, so that the next ADD is made", async () => {
+  const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, repeatsTeardowns: true });
+  lab.source.addPod({ name: "web" });
+  lab.plugins.script("bridge", failed(999, "connection refused"));
+  const inSandbox = (n: number) => ({ pod, env: { CNI_CONTAINERID: `c${n}` } });
+  for (let n = 1; n <= 4; n++) {
+    await lab.add(inSandbox(n));
+    await lab.del(inSandbox(n));
+  }
+  expect((await lab.add(inSandbox(5))).json).toMatchObject({ code: 11 });
+  lab.plugins.unscript("bridge");
+  expect(await lab.del(inSandbox(5))).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toHaveLength(3);
+  expect(await lab.add(inSandbox(6))).toMatchObject({ exitCode: 0 });
+});
