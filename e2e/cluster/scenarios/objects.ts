@@ -27,7 +27,7 @@ export const networks = {
 } as const;
 
 /** The bridges of these networks and of the quickstart's, which the bridge plugin leaves behind on purpose. */
-export const bridges = "cni0 br161 br162 br163 br164 br165 br-red br-blue".split(" ");
+export const bridges = "cni0 br77 br161 br162 br163 br164 br165 br-red br-blue".split(" ");
 
 /** A namespace. */
 export function namespaceObject(name: string): object {

@@ -9,6 +9,7 @@ import { defaultPlexusImage } from "./plexus-image.ts";
 import type { Target } from "./target.ts";
 
 const system = "--namespace=kube-system";
+const configMap = [system, "configmap", "plexus-config"];
 const daemonPods = "--selector=app.kubernetes.io/name=plexus,app.kubernetes.io/component=node";
 
 /** deploy/install.yaml with the image under test. */
@@ -120,4 +121,15 @@ export async function plexusLogs(target: Target): Promise<string> {
     "--tail=60",
   );
   return `${stdout}\n${stderr}`.trim();
+}
+
+/** plexusd's configuration file. */
+export async function readConfig(target: Target): Promise<string> {
+  return target.kubectl("get", ...configMap, "--output=jsonpath={.data.config\\.yaml}");
+}
+
+/** Replaces it; plexusd has it after a restart of its pod at the latest. */
+export async function writeConfig(target: Target, text: string): Promise<void> {
+  const patch = JSON.stringify({ data: { "config.yaml": text } });
+  await target.kubectl("patch", ...configMap, `--patch=${patch}`);
 }

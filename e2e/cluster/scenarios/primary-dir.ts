@@ -2,7 +2,14 @@
 
 import { expect, onTestFinished, test } from "vitest";
 import { networkStatus } from "./objects.ts";
-import { parkPlexus, unparkPlexus, waitForPlexus, waitForReady } from "./plexus.ts";
+import {
+  parkPlexus,
+  readConfig,
+  unparkPlexus,
+  waitForPlexus,
+  waitForReady,
+  writeConfig,
+} from "./plexus.ts";
 import type { Scene } from "./scene.ts";
 import type { Target } from "./target.ts";
 
@@ -10,7 +17,6 @@ const confDir = "/etc/cni/net.d";
 const primaryDir = `${confDir}/primary.d`;
 const primary = "10-primary.conflist";
 const own = "00-plexus.conflist";
-const configMap = ["--namespace=kube-system", "configmap", "plexus-config"];
 
 /** The primary CNI writes where no container runtime looks: what docs/fresh-nodes.md says first. */
 export function primaryDirScenarios(scene: () => Scene): void {
@@ -43,13 +49,4 @@ export function primaryDirScenarios(scene: () => Scene): void {
 /** Runs commands of the shell in the container runtime's directory. */
 async function inConfDir(target: Target, commands: string): Promise<string> {
   return target.inNode(["sh", "-euc", `cd ${confDir}; ${commands}`]);
-}
-
-async function readConfig(target: Target): Promise<string> {
-  return target.kubectl("get", ...configMap, "--output=jsonpath={.data.config\\.yaml}");
-}
-
-async function writeConfig(target: Target, text: string): Promise<void> {
-  const patch = JSON.stringify({ data: { "config.yaml": text } });
-  await target.kubectl("patch", ...configMap, `--patch=${patch}`);
 }

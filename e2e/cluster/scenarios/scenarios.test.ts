@@ -15,6 +15,7 @@ import { freshNodeScenarios } from "./fresh-node.ts";
 import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
+import { mistakeScenarios } from "./mistakes.ts";
 import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
 import { OwnTarget } from "./own-target.ts";
@@ -69,6 +70,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   claimScenarios(scene);
   deviceScenarios(scene);
   explainScenarios(scene);
+  mistakeScenarios(scene);
   monitoringScenarios(scene);
   apiOutageScenario(scene);
   securityScenarios(scene);
