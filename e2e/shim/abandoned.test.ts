@@ -104,10 +104,7 @@ eachBuild("a call whose runtime was killed", (bench) => {
 
   test("DEL goes on: what it detaches is detached", async () => {
     const [begun, go, done] = ["begun", "go", "done"].map((name) => join(bench().dir, name));
-    bench().plugin(
-      "p",
-      `echo >${begun}; until [ -e ${go} ]; do sleep 0.05; done; echo 1 >${done}`,
-    );
+    bench().plugin("p", `echo >${begun}; until [ -e ${go} ]; do sleep 0.05; done; echo 1 >${done}`);
     const steps = [{ type: "p", path: bench().bin, env: ["CNI_COMMAND=DEL"] }];
     const plan = join(bench().state, "c1@eth0.record");
     writeFileSync(plan, encodePlan({ containerId: "c1", ifName: "eth0", attempted: 1, steps }), {

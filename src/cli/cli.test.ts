@@ -590,6 +590,7 @@ test("sandboxes --write keeps a list for plexusd until it is stopped, or the run
   const running = runCli(argv, output, stopping.signal);
   await vi.waitUntil(async () => (await stat(file).catch(() => undefined)) !== undefined);
   expect((await new SandboxListFile(file).latest())?.containerIds).toEqual(new Set(["c1"]));
+  expect((await run("sandboxes", "--help")).out).toContain("every 30 s");
   stopping.abort();
   expect(await running).toBe(0);
   runtime.stop();
