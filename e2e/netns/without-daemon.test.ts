@@ -1,10 +1,14 @@
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { execa } from "execa";
 import { expect } from "vitest";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { podObject } from "#kube/testing/objects.ts";
 import { errorOf } from "../support/cni-call.ts";
 import { fileKinds } from "../support/host-state.ts";
 import { bridge, list, macvlan, ptp } from "../support/networks.ts";
+import { distPath } from "../support/paths.ts";
 import { PlexusNode } from "../support/plexus-node.ts";
 import { errorScript, ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { detachOrder, scriptedTest as test } from "../support/test.ts";
@@ -233,6 +237,37 @@ test("plexusd that starts while the API server is unavailable: STATUS says what 
   expect(await errors({})).toMatchObject(neither);
   const byName = { ...describing, clusterNetwork: "red", delegates: undefined };
   expect(await errors(byName, {})).toMatchObject(neither);
+});
+
+test("without plexusd at all a later call writes the status that an ADD could not", async ({
+  node,
+}) => {
+  await node.stopDaemon();
+  // The lab does not reach the server, the machine does.
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("thin", { uid: "uid-thin" }));
+  const pod = await node.pod("thin", { uid: "uid-thin" });
+  const capability = "io.kubernetes.cri.pod-annotations";
+  const conf = {
+    ...node.conf({ kubeconfig: await api.kubeconfig({ token: "t" }) }),
+    cniVersion: "1.1.0",
+  };
+  const env = { PLEXUS_STANDALONE: distPath("plexus-standalone") };
+  const described = { ...conf, runtimeConfig: { [capability]: {} } };
+  expect(await pod.add({ conf: described, env })).toMatchObject({ exitCode: 0 });
+  expect(api.seen).toEqual([]);
+  const status = { command: "STATUS", conf } as const;
+  await execa(node.shim, [], {
+    input: JSON.stringify(conf),
+    env: { ...node.environment(status), ...env },
+    extendEnv: false,
+    reject: false,
+  });
+  expect(api.objects.get("pods/default/thin")).toMatchObject({
+    metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": expect.any(String) } },
+  });
+  await pod.mustDel({ env });
+  await node.startDaemon();
 });
 
 /** Nothing listens on this port of a lab. */

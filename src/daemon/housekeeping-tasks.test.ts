@@ -28,6 +28,7 @@ async function makeDaemon() {
       socket: join(run, "plexus.sock"),
       stateDir,
     },
+    nodeName: "node-1",
     inCluster: { host: "10.0.0.1", port: "443", serviceAccountDir: root },
     config: {
       current: () => ({

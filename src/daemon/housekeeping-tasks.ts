@@ -1,5 +1,3 @@
-import { stat } from "node:fs/promises";
-import { join } from "node:path";
 import type { StartupTaint } from "#daemon/node/startup-taint.ts";
 import type { UnattachedPods } from "#daemon/node/unattached-pods.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
@@ -8,8 +6,7 @@ import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record-store.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
-import { elapsedMs } from "#lib/elapsed.ts";
-import { sandboxLockName } from "#lib/files/state-files.ts";
+import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 import type { EffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
 import type { HousekeepingTask } from "./housekeeping.ts";
@@ -24,12 +21,11 @@ const pendingStatusMs = 60_000;
 const sweepMs = 600_000;
 const unattachedPodsMs = 15_000;
 const startupTaintMs = 2000;
-/** Far above the kubelet's four minutes. */
-const longestCallMs = 600_000;
 
 /** What the tasks work on. */
 export interface HousekeepingOptions {
   readonly flags: DaemonFlags;
+  readonly nodeName: string;
   readonly inCluster?: InClusterOptions;
   readonly config: EffectiveConfig;
   readonly engine: Engine;
@@ -43,9 +39,10 @@ export interface HousekeepingOptions {
 
 /** Everything that plexusd does on timers. */
 export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
-  const { flags, config, engine, records, server, logger } = options;
+  const { flags, nodeName, config, engine, records, server, logger } = options;
   const standaloneFiles = new StandaloneFiles({
     stateDir: flags.stateDir,
+    nodeName,
     binDirs: () => config.current().nodeConf.binDirs,
     config: () => config.text(),
     logger,
@@ -65,7 +62,7 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
     {
       name: "the statuses that could not be written in time",
       everyMs: pendingStatusMs,
-      run: () => engine.publishPendingStatuses((id) => isLocked(flags.stateDir, id)),
+      run: () => engine.publishPendingStatuses((id) => isSandboxInUse(flags.stateDir, id)),
     },
     {
       name: "the sweep of the state directory",
@@ -112,16 +109,6 @@ function nodeTasks({ unattachedPods, startupTaint }: HousekeepingOptions): House
           },
         ]),
   ];
-}
-
-/**
- * Whether a shim may hold the sandbox: plexus-standalone may be serving a call that began without
- * plexusd. A lock that is older than any call can be was left by a shim that was killed.
- */
-async function isLocked(stateDir: string, containerId: string): Promise<boolean> {
-  const lock = join(stateDir, sandboxLockName(containerId));
-  const found = await stat(lock).catch(() => undefined);
-  return found !== undefined && elapsedMs(found.mtimeMs) < longestCallMs;
 }
 
 /** Nothing where pods come from a directory of manifests. */

@@ -18,7 +18,7 @@ beforeEach(async () => {
 /** Where plexus-standalone is installed beside the records: a directory is as good as another. */
 async function keeper(options: Partial<StandaloneFilesOptions> = {}): Promise<StandaloneFiles> {
   await writeFile(join(stateDir, "plexus-standalone"), "", { mode: 0o755 });
-  const common = { stateDir, binDirs: () => [stateDir], logger };
+  const common = { stateDir, nodeName: "node-1", binDirs: () => [stateDir], logger };
   return new StandaloneFiles({ ...common, config: () => "logLevel: warn\n", ...options });
 }
 
@@ -32,11 +32,13 @@ test("keeps configuration and credentials for root alone, and writes them when t
   const paths = standalonePaths(stateDir);
   expect(await readFile(paths.config, "utf8")).toBe("namespaceIsolation: true\n");
   expect(await readFile(paths.kubeconfig, "utf8")).toBe("first");
-  expect(await Promise.all([paths.dir, paths.config, paths.kubeconfig].map(modeOf))).toEqual([
-    0o700, 0o600, 0o600,
+  expect(await readFile(paths.nodeName, "utf8")).toBe("node-1");
+  const { dir, config: configFile, nodeName, kubeconfig } = paths;
+  expect(await Promise.all([dir, configFile, nodeName, kubeconfig].map(modeOf))).toEqual([
+    0o700, 0o600, 0o600, 0o600,
   ]);
   await files.refresh();
-  expect(logger.lines).toHaveLength(2);
+  expect(logger.lines).toHaveLength(3);
   token = "second";
   config = "";
   await files.refresh();
@@ -57,7 +59,7 @@ test("removes the credentials where pods come from a directory now, and what a c
   const { dir } = standalonePaths(stateDir);
   await writeFile(join(dir, ".kubeconfig.0123456789ab.tmp"), "half a tok");
   await (await keeper()).refresh();
-  expect(await readdir(dir)).toEqual(["config.yaml"]);
+  expect(await readdir(dir)).toEqual(["config.yaml", "node-name"]);
 });
 
 test("keeps the last credentials, and the configuration of now, while the token cannot be read", async () => {

@@ -9,6 +9,8 @@ import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 /** What {@link StandaloneFiles} works with. */
 export interface StandaloneFilesOptions {
   readonly stateDir: string;
+  /** The Node's name, which need not be the host's name. */
+  readonly nodeName: string;
   /** Where plexus-standalone is when it is installed. */
   readonly binDirs: () => readonly string[];
   /** The text of the configuration in effect. */
@@ -35,12 +37,13 @@ export class StandaloneFiles {
   /** Writes what has changed, or removes everything. @throws Error when that cannot be done, or no credentials be read */
   async refresh(): Promise<void> {
     if (!(await this.#isInstalled())) return this.#removeAll();
-    const { dir, config, kubeconfig } = this.#paths;
+    const { dir, config, nodeName, kubeconfig } = this.#paths;
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await chmod(dir, 0o700);
     await this.#removeTemporaries();
     // Before the credentials: with these and without the configuration the node's policy would not hold.
     await this.#write(config, this.#options.config());
+    await this.#write(nodeName, this.#options.nodeName);
     if (this.#options.kubeconfig === undefined) await rm(kubeconfig, { force: true });
     else await this.#write(kubeconfig, await this.#options.kubeconfig());
   }

@@ -150,10 +150,11 @@ function openDeviceSources(
 /** The timers' tasks run at once, and when the configuration has changed. */
 function startHousekeeping(
   options: DaemonOptions,
-  parts: Omit<HousekeepingOptions, "flags" | "logger" | "inCluster">,
+  parts: Omit<HousekeepingOptions, "flags" | "nodeName" | "logger" | "inCluster">,
 ): Housekeeping {
-  const { flags, logger, inCluster } = options;
-  const tasks = housekeepingTasks({ ...parts, flags, logger, ...omitUndefined({ inCluster }) });
+  const { flags, nodeName, logger, inCluster } = options;
+  const own = { flags, nodeName, logger, ...omitUndefined({ inCluster }) };
+  const tasks = housekeepingTasks({ ...parts, ...own });
   const housekeeping = new Housekeeping(tasks, logger);
   parts.config.onChange(() => housekeeping.runNow());
   return housekeeping;

@@ -25,7 +25,6 @@ export async function openDefinitionSource(options: {
     return { source, [Symbol.asyncDispose]: () => source[Symbol.asyncDispose]() };
   }
   if (kubeconfig === undefined) return { [Symbol.asyncDispose]: async () => undefined };
-  const unused = { nodeName: "", statusWaitMs: 0 };
-  const kube = await openKubeOnce({ kubeconfig, logger, apiTimeoutMs, ...unused });
+  const kube = await openKubeOnce({ kubeconfig, logger, apiTimeoutMs, statusWaitMs: 0 });
   return { source: kube.source, [Symbol.asyncDispose]: () => kube.close(0) };
 }

@@ -70,8 +70,11 @@ export interface ResourceApi {
     ref: { readonly namespace: string; readonly name: string },
     options: { readonly signal: AbortSignal },
   ): Promise<JsonObject | undefined>;
-  /** A driver's ResourceSlices for this node alone, and those for more than one node. @throws as above */
-  listSlices(driver: string, options: { readonly signal: AbortSignal }): AsyncIterable<JsonObject>;
+  /** A driver's ResourceSlices for one node alone, and those for more than one node. @throws as above */
+  listSlices(
+    driver: string,
+    options: { readonly nodeName: string; readonly signal: AbortSignal },
+  ): AsyncIterable<JsonObject>;
 }
 
 /** The cluster does not have resource.k8s.io/v1, or Plexus may not read it. */

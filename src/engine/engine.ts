@@ -88,14 +88,20 @@ export class Engine {
 
   /**
    * Publishes the statuses that calls could not publish in their time. `isInUse` says of a container
-   * whether another process serves a call for it: it is left for the next time.
+   * whether another process serves a call for it: it is left for the next time. So is everything once the
+   * API has not taken a status, or the signal fires.
    * @throws CniError when a record cannot be read or written
    */
-  async publishPendingStatuses(isInUse: (containerId: string) => Promise<boolean>): Promise<void> {
+  async publishPendingStatuses(
+    isInUse: (containerId: string) => Promise<boolean>,
+    signal?: AbortSignal,
+  ): Promise<void> {
     for (const record of await recordsWithPendingStatus(this.#deps)) {
+      if (signal?.aborted === true) return;
       using _collection = await this.#collection.shared();
       using _sandbox = await this.#sandboxes.acquire(record.containerId);
-      if (!(await isInUse(record.containerId))) await publishPendingStatus(this.#deps, record);
+      if (await isInUse(record.containerId)) continue;
+      if ((await publishPendingStatus(this.#deps, record, signal)) === "pending") return;
     }
   }
 

@@ -102,7 +102,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     source: new ApiClusterSource({ pods, nads, live }),
     publisher,
     events,
-    resourceApi: new KubeResourceApi(live, options.nodeName),
+    resourceApi: new KubeResourceApi(live),
     nodePods: nodePods(pods, live),
     accessReview: accessReview(client, options.apiTimeoutMs),
     recordOnNode: (event) => events.recordOnNode(event),

@@ -18,7 +18,7 @@ export interface EventContent {
 interface EventOrigin {
   readonly name: string;
   readonly namespace: string;
-  readonly nodeName: string;
+  readonly nodeName: string | undefined;
   readonly count: number;
   readonly firstTimestamp: string;
 }

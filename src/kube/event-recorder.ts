@@ -37,7 +37,8 @@ interface Series {
 export interface EventRecorderOptions {
   readonly client: ApiClient;
   readonly logger: Logger;
-  readonly nodeName: string;
+  /** This node's name, or how the name of a pod's node is found out. */
+  readonly nodeName: string | ((pod: EventSubject) => Promise<string | undefined>);
   /** Events waiting to be sent; more are dropped. @default 512 */
   readonly maxQueued?: number;
   /** Events about one object: burst, then refill. @default 25, one in 30 s */
@@ -101,6 +102,7 @@ export class ApiEventRecorder implements EventRecorder {
   }): void {
     // The kubelet puts the node's name where its UID would be; `kubectl describe` looks for that.
     const name = this.#options.nodeName;
+    if (typeof name !== "string") return;
     this.#enqueue({
       involvedObject: { apiVersion: "v1", kind: "Node", name, uid: name },
       ...event,
@@ -177,6 +179,13 @@ export class ApiEventRecorder implements EventRecorder {
     return false;
   }
 
+  async #nodeNameFor({ involvedObject }: EventContent): Promise<string | undefined> {
+    const { nodeName } = this.#options;
+    if (typeof nodeName === "string") return nodeName;
+    const { namespace = "", name, uid } = involvedObject;
+    return nodeName({ namespace, name, uid });
+  }
+
   async #sendOnce(series: Series): Promise<ApiError | undefined> {
     const { involvedObject } = series.content;
     const namespace = involvedObject.namespace ?? "default";
@@ -193,7 +202,7 @@ export class ApiEventRecorder implements EventRecorder {
           ...common,
         });
       } else {
-        const { nodeName } = this.#options;
+        const nodeName = await this.#nodeNameFor(series.content);
         const body = eventObject(series.content, { ...series, name, namespace, nodeName });
         const path = apiPaths.events(namespace);
         await this.#options.client.json({ method: "POST", path, body, ...common });

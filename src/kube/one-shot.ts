@@ -1,5 +1,12 @@
 import type { ResourceApi } from "#engine/device-ports.ts";
-import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import { nodeNameOf } from "#engine/pod-object.ts";
+import type {
+  ClusterSource,
+  EventRecorder,
+  Logger,
+  PodReference,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
 import { ApiEventRecorder } from "./event-recorder.ts";
@@ -23,7 +30,8 @@ const noCache: ObjectCache<never> = { get: () => undefined, synced: true, failur
 /** @throws Error when the kubeconfig cannot be used */
 export async function openKubeOnce(options: {
   readonly kubeconfig: string;
-  readonly nodeName: string;
+  /** Where it is not known, events name the pod's node. */
+  readonly nodeName?: string;
   readonly apiTimeoutMs: number;
   readonly statusWaitMs: number;
   readonly logger: Logger;
@@ -32,16 +40,27 @@ export async function openKubeOnce(options: {
   const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
   const client = new ApiClient(await plainKubeconfigCredentials(options.kubeconfig));
   const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
-  const events = new ApiEventRecorder({ client, logger, nodeName });
   const live = new LiveGetter(client, options.apiTimeoutMs);
+  const source = new ApiClusterSource({ pods: noCache, nads: noCache, live });
+  const events = new ApiEventRecorder({
+    client,
+    logger,
+    nodeName: nodeName ?? ((pod) => nodeOf(source, pod)),
+  });
   return {
-    source: new ApiClusterSource({ pods: noCache, nads: noCache, live }),
+    source,
     publisher,
     events,
-    resourceApi: new KubeResourceApi(live, nodeName),
+    resourceApi: new KubeResourceApi(live),
     async close(graceMs) {
       await Promise.all([publisher.stop(graceMs), events.stop(graceMs)]);
       client.close();
     },
   };
+}
+
+/** The node of a pod; undefined when that cannot be found out. */
+async function nodeOf(source: ClusterSource, pod: PodReference): Promise<string | undefined> {
+  const object = await source.getPodObject(pod, {}).catch(() => undefined);
+  return object === undefined ? undefined : nodeNameOf(object);
 }

@@ -5,7 +5,7 @@ import { FakeApiServer } from "./testing/fake-api-server.ts";
 import { isGet, isList } from "./testing/requests.ts";
 import { startAdapter } from "./testing/start-adapter.ts";
 
-const options = { signal: new AbortController().signal };
+const options = { nodeName: "node-1", signal: new AbortController().signal };
 const unavailable = { name: "ResourceApiUnavailableError" };
 /** What the real one answers for a group that it does not have. */
 const noGroup = { answer: 404, body: "404 page not found\n" } as const;

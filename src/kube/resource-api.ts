@@ -13,11 +13,9 @@ const slicesPerPage = 100;
 /** ResourceClaims and ResourceSlices, read live: a node's pods seldom need them. */
 export class KubeResourceApi implements ResourceApi {
   readonly #live: LiveGetter;
-  readonly #nodeName: string;
 
-  constructor(live: LiveGetter, nodeName: string) {
+  constructor(live: LiveGetter) {
     this.#live = live;
-    this.#nodeName = nodeName;
   }
 
   async getClaim(
@@ -33,11 +31,11 @@ export class KubeResourceApi implements ResourceApi {
 
   async *listSlices(
     driver: string,
-    { signal }: { readonly signal: AbortSignal },
+    { nodeName, signal }: { readonly nodeName: string; readonly signal: AbortSignal },
   ): AsyncGenerator<JsonObject, void, undefined> {
     // An empty name is that of slices for all nodes, for some, or with a choice of nodes for each device.
-    for (const nodeName of [this.#nodeName, ""]) {
-      const selector = `spec.driver=${driver},spec.nodeName=${nodeName}`;
+    for (const name of new Set([nodeName, ""])) {
+      const selector = `spec.driver=${driver},spec.nodeName=${name}`;
       let page: string | undefined;
       do {
         const answer = await this.#page(driver, { selector, page, signal });

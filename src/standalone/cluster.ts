@@ -7,6 +7,7 @@ import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#eng
 import { ApiError } from "#kube/api/api-error.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 import { isJsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 import { lazyKube } from "./lazy-kube.ts";
@@ -21,7 +22,8 @@ interface CallClusterOptions {
   readonly manifests: string | undefined;
   /** The kubeconfig that plexusd keeps for calls while it is away. */
   readonly keptKubeconfig: string;
-  readonly nodeName: string;
+  /** Absent where neither the environment nor plexusd has said it. */
+  readonly nodeName: string | undefined;
   readonly config: Pick<DaemonConfig, "apiTimeoutMs" | "statusWaitMs" | "kubeletDir">;
   readonly logger: Logger;
 }
@@ -57,7 +59,10 @@ function openApi(
   { nodeName, config, logger }: CallClusterOptions,
 ): Required<CallCluster> {
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
-  const api = { kubeconfig, nodeName, logger, apiTimeoutMs, statusWaitMs };
+  const api = {
+    ...{ kubeconfig, logger, apiTimeoutMs, statusWaitMs },
+    ...omitUndefined({ nodeName }),
+  };
   const { resourceApi, ...kube } = lazyKube({
     open: () => openKubeOnce(api),
     logger,

@@ -1,4 +1,3 @@
-import { hostname } from "node:os";
 import process from "node:process";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -8,6 +7,7 @@ import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
 import { stderrLogger } from "./logger.ts";
 import { readConfig } from "./read-config.ts";
+import { readNodeName } from "./read-node-name.ts";
 import { serveOneCall } from "./serve.ts";
 
 /** The shim's end of the socket pair on which it serves orders. */
@@ -20,10 +20,10 @@ const shimDescriptor = 3;
  */
 async function main(): Promise<void> {
   const logger = stderrLogger((line) => process.stderr.write(line));
-  const nodeName = process.env.NODE_NAME ?? hostname();
   const manifests = process.env.PLEXUS_MANIFESTS;
   const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
   const kept = standalonePaths(stateDir);
+  const nodeName = process.env.NODE_NAME ?? (await readNodeName(kept.nodeName));
   const named = process.env.PLEXUS_CONFIG;
   const config = await readConfig(
     named === undefined ? [kept.config, defaultPaths.configFile] : [named],

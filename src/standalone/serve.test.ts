@@ -3,15 +3,22 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
+import type { AttachmentRecord } from "#engine/record.ts";
+import { teardownPlan } from "#engine/teardown-plan.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
+import { isStatusPatch } from "#kube/testing/requests.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import type { JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
+import { FileRecordStore } from "#records/file-store.ts";
+import { attachment, sandbox } from "#records/testing/sample-record.ts";
 import { openCallCluster } from "./cluster.ts";
 import { readConfig } from "./read-config.ts";
+import { readNodeName } from "./read-node-name.ts";
 import { serveOneCall } from "./serve.ts";
 
 /*
@@ -34,8 +41,11 @@ async function keep(config: string, kubeconfig?: string): Promise<void> {
   if (kubeconfig !== undefined) await writeFile(paths.kubeconfig, kubeconfig);
 }
 
-/** The answer to an ADD of the pod default/web. */
-async function add(): Promise<{ exitCode: number; json: JsonObject }> {
+/** The answer to a call for the pod default/web. */
+async function call(
+  command: string,
+  { containerId = "c1", conf: confExtra = {} }: { containerId?: string; conf?: object } = {},
+): Promise<{ exitCode: number; json: JsonObject }> {
   const [engineEnd, shimEnd] = duplexPair();
   const logger = new FakeLogger();
   const kept = standalonePaths(stateDir);
@@ -51,7 +61,7 @@ async function add(): Promise<{ exitCode: number; json: JsonObject }> {
       openCallCluster(conf, {
         manifests: undefined,
         keptKubeconfig: kept.kubeconfig,
-        nodeName: "node-1",
+        nodeName: undefined,
         config: { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir },
         logger,
       }),
@@ -64,8 +74,8 @@ async function add(): Promise<{ exitCode: number; json: JsonObject }> {
     });
   });
   const env = {
-    CNI_COMMAND: "ADD",
-    CNI_CONTAINERID: "c1",
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: containerId,
     CNI_NETNS: "/run/netns/c1",
     CNI_IFNAME: "eth0",
     CNI_PATH: "/opt/cni/bin",
@@ -76,10 +86,98 @@ async function add(): Promise<{ exitCode: number; json: JsonObject }> {
     name: "plexus",
     type: "plexus",
     delegates: [{ type: "ptp", name: "a" }],
+    ...confExtra,
   };
   shimEnd.write(encodeRequest({ env, stdin: JSON.stringify(conf) }));
   const [{ exitCode, stdout }] = await Promise.all([done, served]);
-  return { exitCode, json: JSON.parse(stdout) };
+  return { exitCode, json: stdout === "" ? {} : JSON.parse(stdout) };
+}
+
+const add = (): ReturnType<typeof call> => call("ADD");
+
+/** What an earlier call attached, and could not publish. */
+async function leavePending(containerId: string): Promise<void> {
+  const store = await FileRecordStore.open(stateDir);
+  const pod = { namespace: "default", name: "web", uid: "uid-of-web" };
+  const status = { [networkStatusAnnotation]: "[]" };
+  const record: AttachmentRecord = {
+    ...{ ...sandbox, containerId, bootId: "b1", pod, pendingStatus: status },
+    attachments: [{ ...attachment, state: "attached" }],
+  };
+  await store.create(record, teardownPlan(record, 1000));
+  await store.flush();
+}
+
+async function pendingOf(containerId: string): Promise<unknown> {
+  const store = await FileRecordStore.open(stateDir);
+  return (await store.load({ containerId, ifName: "eth0" }))?.pendingStatus;
+}
+
+/** With these calls execute nothing. */
+const noNetwork = { cniVersion: "1.1.0", delegates: [] };
+
+test.each(["ADD", "CHECK", "STATUS", "GC", "DEL"])(
+  "%s publishes the status that an earlier call could not",
+  async (command) => {
+    const api = await apiWithPod("");
+    await keep("", await kubeconfigOf(api, "mine"));
+    await leavePending("earlier");
+    // A DEL of what was detached before executes nothing.
+    await (await FileRecordStore.open(stateDir)).finish({ containerId: "c1", ifName: "eth0" });
+    await call(command, { conf: noNetwork });
+    expect(annotationsOf(api)).toHaveProperty([networkStatusAnnotation], "[]");
+    expect(await pendingOf("earlier")).toBeUndefined();
+  },
+);
+
+test("a sandbox's own call publishes its status; those for which others serve calls are left", async () => {
+  const api = await apiWithPod("");
+  await keep("", await kubeconfigOf(api, "mine"));
+  for (const id of ["own", "other"]) {
+    await leavePending(id);
+    await writeFile(join(stateDir, `${id}.lock`), "");
+  }
+  await call("ADD", { containerId: "own" });
+  expect([await pendingOf("own"), await pendingOf("other")]).toEqual([
+    undefined,
+    { [networkStatusAnnotation]: "[]" },
+  ]);
+});
+
+test("a call waits a bounded time for an API server that hangs, and leaves the status for the next", async () => {
+  const api = await apiWithPod("");
+  await keep("", await kubeconfigOf(api, "mine"));
+  api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, answer: "hang" });
+  for (const id of ["a", "b", "c"]) await leavePending(id);
+  await call("STATUS", { conf: noNetwork });
+  expect(api.seen.filter(isStatusPatch)).toHaveLength(1);
+  expect(await pendingOf("a")).toBeDefined();
+});
+
+test("events name the pod's node where nobody has said the node's name", async () => {
+  const api = await apiWithPod("missing");
+  await keep("", await kubeconfigOf(api, "mine"));
+  expect(await add()).toMatchObject({ json: { msg: expect.stringContaining("missing") } });
+  const events = [...api.objects].filter(([key]) => key.startsWith("events/"));
+  expect(events.map(([, event]) => event)).toMatchObject([
+    { source: { host: "node-1" }, reportingInstance: "node-1" },
+  ]);
+});
+
+test.each([
+  ["ip-10-0-0-1.example.com", "ip-10-0-0-1.example.com"],
+  ["Not_A_Node", undefined],
+  ["", undefined],
+])("readNodeName() takes what a Node can be called: %j", async (kept, name) => {
+  const path = join(stateDir, "node-name");
+  await writeFile(path, kept);
+  expect(await readNodeName(path)).toBe(name);
+  expect(await readNodeName(`${path}-none`)).toBeUndefined();
+});
+
+function annotationsOf(api: FakeApiServer): unknown {
+  const metadata = api.objects.get("pods/default/web")?.metadata;
+  return isJsonObject(metadata) ? metadata.annotations : undefined;
 }
 
 async function apiWithPod(networks: string): Promise<FakeApiServer> {

@@ -8,9 +8,11 @@ import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import { ShimSession } from "#host/shim-session.ts";
+import { deadline } from "#lib/concurrency/deadline.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
+import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 
 /** The request comes as soon as the process listens: the shim has it ready. */
 const requestTimeoutMs = 10_000;
@@ -37,6 +39,9 @@ export interface StandaloneOptions {
   /** Called once the call's configuration is known: a thin node's credentials are in it. */
   readonly openCluster: (conf: string) => Promise<CallCluster>;
 }
+
+/** What a call spends on the statuses that earlier calls could not publish, in milliseconds. */
+const pendingStatusMs = 1000;
 
 const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} };
 
@@ -72,10 +77,31 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
     const answer = await engine.handle(request, session);
     // Where no daemon runs, nothing else comes regularly.
     if (request.env.CNI_COMMAND === "GC") await records.sweep();
+    if (cluster.source !== undefined) await publishPending(engine, request.env, options);
     await Promise.all([cluster.close(), records.flush()]);
     await session.done(answer);
   } catch (error) {
     await cluster.close();
     throw error;
+  }
+}
+
+/**
+ * Where no daemon runs, each call publishes what earlier ones could not, its own sandbox's status among it, which its
+ * shim has locked. The call does not fail because of that.
+ */
+async function publishPending(
+  engine: Engine,
+  { CNI_CONTAINERID: own }: Readonly<Record<string, string>>,
+  { stateDir, logger }: StandaloneOptions,
+): Promise<void> {
+  using limit = deadline(pendingStatusMs);
+  try {
+    await engine.publishPendingStatuses(
+      async (id) => id !== own && (await isSandboxInUse(stateDir, id)),
+      limit.signal,
+    );
+  } catch (error) {
+    logger.warn({ err: error }, "cannot publish the network-status of earlier calls");
   }
 }

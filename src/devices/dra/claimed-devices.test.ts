@@ -69,6 +69,14 @@ test("a claim that the specification names is read, though no status mentions it
   expect(api.asked).toEqual(["claim default/mine", "slices nic.example"]);
 });
 
+test("the slices are those of the pod's node, whatever the host is called [D-26]", async () => {
+  const { api, ids } = await open();
+  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  const spec = { ...(oneClaim.spec as JsonObject), nodeName: "node.example" };
+  expect(await ids({ ...oneClaim, spec })).toEqual([pci(1)]);
+  expect(api.nodeNames).toEqual(["node.example"]);
+});
+
 const templates = [
   { name: "nic", resourceClaimTemplateName: "template" },
   { name: "none", resourceClaimTemplateName: "template" },

@@ -5,6 +5,7 @@ import {
   type DeviceSource,
   ResourceApiUnavailableError,
 } from "#engine/device-ports.ts";
+import { nodeNameOf } from "#engine/pod-object.ts";
 import type { Pod } from "#engine/ports.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -36,7 +37,8 @@ export class ClaimedDevices implements DeviceSource {
     const { timeoutMs = 10_000 } = this.#options;
     using limit = deadline(timeoutMs, lookup.signal);
     try {
-      return await this.#read(lookup, claims, limit.signal);
+      const nodeName = object === undefined ? undefined : nodeNameOf(object);
+      return await this.#read(lookup, { claims, nodeName, signal: limit.signal });
     } catch (error) {
       if (error instanceof ResourceApiUnavailableError) return this.#unavailable(error);
       if (!limit.signal.aborted || error instanceof CniError) throw error;
@@ -46,15 +48,16 @@ export class ClaimedDevices implements DeviceSource {
 
   async #read(
     { pod, networks }: DeviceLookup,
-    podsClaims: readonly PodClaim[],
-    signal: AbortSignal,
+    of: { claims: readonly PodClaim[]; nodeName: string | undefined; signal: AbortSignal },
   ): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
-    const claims = await readClaims(this.#options.api, { pod, claims: podsClaims, signal });
+    const { nodeName = "", signal } = of;
+    const claims = await readClaims(this.#options.api, { pod, claims: of.claims, signal });
     const allocated = claims.map((claim) => claim.allocated);
     const { namespace } = pod;
     const attributes = await readAttributes(this.#options, {
       namespace,
       claims: allocated,
+      nodeName,
       signal,
     });
     const needed = new Set(networks.map(({ resourceName }) => resourceName));

@@ -17,6 +17,8 @@ export interface AttributeSources {
 interface AllocatedClaims {
   readonly namespace: string;
   readonly claims: readonly AllocatedClaim[];
+  /** The pod's node. */
+  readonly nodeName: string;
   readonly signal: AbortSignal;
 }
 
@@ -27,7 +29,7 @@ interface AllocatedClaims {
  */
 export async function readAttributes(
   sources: AttributeSources,
-  { namespace, claims, signal }: AllocatedClaims,
+  { namespace, claims, nodeName, signal }: AllocatedClaims,
 ): Promise<DeviceAttributes> {
   const all = claims.flatMap((claim) => claim.devices.map((device) => ({ claim, device })));
   const attributes = new Map<string, NetworkDevice>();
@@ -37,7 +39,7 @@ export async function readAttributes(
   }
   const others = all.map(({ device }) => device).filter((d) => !attributes.has(deviceKey(d)));
   for (const [driver, devices] of Map.groupBy(others, (device) => device.driver)) {
-    const slices = sources.api.listSlices(driver, { signal });
+    const slices = sources.api.listSlices(driver, { nodeName, signal });
     for (const entry of await devicesFromSlices(slices, { driver, devices }))
       attributes.set(...entry);
   }

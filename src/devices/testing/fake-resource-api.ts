@@ -8,6 +8,8 @@ export class FakeResourceApi implements ResourceApi {
   slices: readonly JsonObject[] = [];
   /** `claim namespace/name` and `slices driver`, in the order in which they were asked for. */
   readonly asked: string[] = [];
+  /** The nodes whose slices were asked for. */
+  readonly nodeNames: string[] = [];
   /** Thrown by every question, when set. */
   failure: Error | undefined;
   hangs = false;
@@ -26,8 +28,12 @@ export class FakeResourceApi implements ResourceApi {
   }
 
   /** All of them, as an API server that knows no selector would give. */
-  async *listSlices(driver: string): AsyncGenerator<JsonObject, void, undefined> {
+  async *listSlices(
+    driver: string,
+    { nodeName }: { readonly nodeName: string },
+  ): AsyncGenerator<JsonObject, void, undefined> {
     this.asked.push(`slices ${driver}`);
+    this.nodeNames.push(nodeName);
     if (this.failure !== undefined) throw this.failure;
     yield* this.slices;
   }

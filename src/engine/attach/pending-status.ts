@@ -1,6 +1,8 @@
 import type { CallContext, EngineDeps } from "#engine/deps.ts";
+import type { PublishOutcome } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { updateRecord } from "#engine/update-record.ts";
+import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /*
  * A status annotation that could not be written while its ADD lasted is in the record until it is.
@@ -27,32 +29,53 @@ export async function recordPendingStatus(
   }
 }
 
-/** The records whose status is still to be published. */
+/**
+ * The records whose status is still to be published, from a random one on: a status that can never be written
+ * does not keep the same others waiting each time.
+ */
 export async function recordsWithPendingStatus(
   deps: Pick<EngineDeps, "records">,
 ): Promise<AttachmentRecord[]> {
   const { records } = await deps.records.list();
-  return records.filter(({ pendingStatus }) => pendingStatus !== undefined);
+  const pending = records.filter(({ pendingStatus }) => pendingStatus !== undefined);
+  const first = Math.floor(Math.random() * pending.length);
+  return [...pending.slice(first), ...pending.slice(0, first)];
 }
 
 /**
  * Publishes what the record of a sandbox interface still has to be published, and notes that it is
  * done. Of a pod that has been given another sandbox since, the old status is dropped. The caller holds
  * the sandbox's lock.
+ * @param signal ends the wait for the API
+ * @returns `pending` when the API has not taken it
  * @throws CniError when the record cannot be read or written
  */
 export async function publishPendingStatus(
   deps: Pick<EngineDeps, "records" | "publisher">,
   key: Pick<AttachmentRecord, "containerId" | "ifName">,
-): Promise<void> {
+  signal?: AbortSignal,
+): Promise<PublishOutcome> {
   const { records, publisher } = deps;
-  const [record, plan] = [await records.load(key), await records.loadPlan(key)];
-  if (record?.pendingStatus === undefined || plan === undefined) return;
-  const { pendingStatus, ...withoutStatus } = record;
+  const record = await records.load(key);
+  if (record?.pendingStatus === undefined) return "settled";
   if (record.pod !== undefined && !(await isReplaced(deps, record))) {
-    const outcome = await publisher.publish(record.pod, pendingStatus);
-    if (outcome === "pending") return;
+    const publishing = publisher.publish(record.pod, record.pendingStatus);
+    const outcome = await untilAborted(publishing, signal).catch(() => "pending" as const);
+    if (outcome === "pending") return outcome;
   }
+  await forgetPendingStatus(deps, record);
+  return "settled";
+}
+
+/** Another process may have served a call for the sandbox while the status was written: its record counts. */
+async function forgetPendingStatus(
+  { records }: Pick<EngineDeps, "records">,
+  published: AttachmentRecord,
+): Promise<void> {
+  const [record, plan] = [await records.load(published), await records.loadPlan(published)];
+  if (record === undefined || plan === undefined) return;
+  const { pendingStatus, ...withoutStatus } = record;
+  if (JSON.stringify(pendingStatus) !== JSON.stringify(published.pendingStatus)) return;
   await records.update(withoutStatus, plan);
 }
 

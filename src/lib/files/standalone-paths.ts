@@ -6,6 +6,8 @@ export interface StandalonePaths {
   readonly dir: string;
   /** The configuration that was in effect last. */
   readonly config: string;
+  /** The name of this node's Node. */
+  readonly nodeName: string;
   /** The way to the API server. */
   readonly kubeconfig: string;
 }
@@ -13,5 +15,11 @@ export interface StandalonePaths {
 /** Where it is kept in a state directory. */
 export function standalonePaths(stateDir: string): StandalonePaths {
   const dir = join(stateDir, "standalone");
-  return { dir, config: join(dir, "config.yaml"), kubeconfig: join(dir, "kubeconfig") };
+  const inDir = (name: string): string => join(dir, name);
+  return {
+    dir,
+    config: inDir("config.yaml"),
+    nodeName: inDir("node-name"),
+    kubeconfig: inDir("kubeconfig"),
+  };
 }

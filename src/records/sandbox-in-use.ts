@@ -1,0 +1,17 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { elapsedMs } from "#lib/elapsed.ts";
+import { sandboxLockName } from "#lib/files/state-files.ts";
+
+/** Far above the kubelet's four minutes. */
+const longestCallMs = 600_000;
+
+/**
+ * Whether a shim may hold the sandbox, as another process may be serving a call for it. A lock that is older than
+ * any call can be was left by a shim that was killed.
+ */
+export async function isSandboxInUse(stateDir: string, containerId: string): Promise<boolean> {
+  const lock = join(stateDir, sandboxLockName(containerId));
+  const found = await stat(lock).catch(() => undefined);
+  return found !== undefined && elapsedMs(found.mtimeMs) < longestCallMs;
+}
