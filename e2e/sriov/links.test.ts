@@ -60,8 +60,8 @@ test.for(["ipvlan", "vlan-up0"])(
     const strict = node.confExtra;
     const mac = "02:ee:00:00:00:01";
     const networks = [{ name: network, mac }];
-    const before = await node.hostState();
     const pod = await node.newPod({ networks });
+    const before = await node.hostState();
     node.confExtra = { ...strict, undeclaredRequests: "cniArgs" };
     expect(errorOf(await pod.add()).msg).toContain(
       `ignored the key "mac": the pod asks for ${mac}`,
