@@ -29,3 +29,12 @@ int forget_order(const struct call *call, const struct frame *f)
 		error = remove_file("%s/results/%s", f->fields[i].data);
 	return error ? error : remove_file("%s/%s", id);
 }
+
+/* True unless it is certain that Multus keeps no file of the container. */
+bool multus_has(const char *id)
+{
+	char path[PATH_SIZE];
+
+	print(path, sizeof path, "%s/%s", setting("PLEXUS_MULTUS_DIR", MULTUS_DIR), id);
+	return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
+}

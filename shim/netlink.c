@@ -161,3 +161,49 @@ int netlink_order(struct call *call, const struct frame *f, struct buf *reply, c
 	close(pod);
 	return error;
 }
+
+/* True when the link is neither the call's interface nor one that the kernel has in every namespace. */
+static bool is_further(const struct nlmsghdr *link, const char *ifname)
+{
+	static const char everywhere[] = " lo tunl0 sit0 ip6tnl0 gre0 gretap0 erspan0 ip6gre0 ip_vti0 ip6_vti0 ";
+	struct rtattr *a = IFLA_RTA(NLMSG_DATA(link));
+	int left = (int)IFLA_PAYLOAD(link);
+	char name[32];
+
+	while (RTA_OK(a, left) && a->rta_type != IFLA_IFNAME)
+		a = RTA_NEXT(a, left);
+	if (!RTA_OK(a, left))
+		return true;
+	print(name, sizeof name, " %s ", (const char *)RTA_DATA(a));
+	return strcmp(RTA_DATA(a), ifname) && !strstr(everywhere, name);
+}
+
+/* Why the call's interface may not be all that the sandbox has; NULL when its namespace has no other one, or is
+ * gone. */
+const char *netns_doubt(struct call *call)
+{
+	static struct { struct nlmsghdr header; struct ifinfomsg link; } all = {
+		{ sizeof all, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 }, { 0 } };
+	int pod = netns_open(call->netns), error;
+	enum netns state = netns_state(call->netns);
+	const char *stage, *doubt = NULL;
+	struct buf reply = { 0 };
+	struct nlmsghdr *link;
+	size_t at = 0;
+
+	if (state == NETNS_GONE || state == NETNS_OWN) {
+		close(pod);
+		return NULL;
+	}
+	error = pod < 0 ? errno : ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &reply, &stage);
+	close(pod);
+	if (error)
+		doubt = "its network namespace cannot be looked into";
+	for (; !doubt && at < reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
+		link = (struct nlmsghdr *)(reply.data + at);
+		if (link->nlmsg_type == RTM_NEWLINK && is_further(link, call->ifname))
+			doubt = "its network namespace has further interfaces";
+	}
+	buf_free(&reply);
+	return doubt;
+}

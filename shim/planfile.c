@@ -9,6 +9,7 @@
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached";
+const char plan_default[] = "default.plan"; /* names no attachment: it is for those without a record */
 /* Of an earlier release: record and plan, and an update beside each. */
 const char plan_old[] = "%s@%s.teardown", plan_old_latest[] = "%s@%s.teardown.latest";
 static const char *const old_files[] = { "%s@%s.json.latest", "%s@%s.json", plan_old_latest, plan_old };
@@ -54,6 +55,7 @@ const char *plan_load(const struct call *call, const char *format, struct plan *
 {
 	const char *problem = "it is not a regular file of root's, of mode 0600 or 0700 and with one link";
 	char path[PATH_SIZE];
+	bool is_default = format == plan_default;
 	struct stat s;
 	int fd;
 
@@ -71,7 +73,7 @@ const char *plan_load(const struct call *call, const char *format, struct plan *
 	} else if (is_own(&s)) {
 		*error = read_all(fd, &plan->bytes, PLAN_CAP, -1) ? errno : 0;
 		problem = *error ? errno_text(*error) :
-			  plan_parse(plan, call->container_id, call->ifname) ? NULL : "it is cut short, altered, "
+			  plan_parse(plan, is_default ? "" : call->container_id, is_default ? "" : call->ifname) ? NULL : "it is cut short, altered, "
 			  "or of another attachment or release";
 	}
 	close(fd);

@@ -69,6 +69,10 @@
  * (`.json`). It has no RECORD, version 2, or version 1, which ends its first frame with ifName and of which
  * all is run.
  *
+ * `default.plan` is such a file without a RECORD, whose containerID, ifName and bootId are empty: the DELs of the
+ * default network, for a sandbox without files of its own. They lack the container's variables, which come from the
+ * shim's call.
+ *
  * A plan of which a step failed is kept as it is, and the next DEL repeats all of it: CNI lets every
  * DEL be repeated. One that is done becomes `<containerID>@<ifName>.detached`, an empty file by which a
  * repeated DEL knows that there is nothing left to do.

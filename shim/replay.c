@@ -73,19 +73,29 @@ static enum cni_error replay(struct call *call, struct plan *plan, struct buf *f
 	return CNI_IO_FAILURE;
 }
 
-/* Where there is no plan, nothing was attached, or all of it has been detached. A DEL can tell that only
- * from what the last one left: a pod that is older than Plexus on this node has a default network, too,
- * and no record. */
-static enum cni_error without_plan(const struct call *call, struct buf *failures)
+/* Where there is no plan, nothing was attached, or all of it has been detached, as a tombstone says. Or the
+ * sandbox is older than Plexus on this node: it has the default network, whose DEL plexusd keeps in a plan of its
+ * own. That is enough unless something says that the sandbox has more, which only plexusd can find out. */
+static enum cni_error without_plan(struct call *call, struct plan *plan, struct buf *failures)
 {
 	char tombstone[PATH_SIZE];
+	const char *doubt;
+	int error;
 
 	plan_file(call, plan_tombstone, tombstone);
 	if (!call_is(call, "DEL") || !access(tombstone, F_OK))
 		return CNI_OK;
-	buf_print(failures, "there is no record of this sandbox, and only plexusd can detach it from the default "
-		  "network (%s)", call->trouble);
-	return CNI_TRY_AGAIN_LATER;
+	doubt = multus_has(call->container_id) ? "Multus has a file of it" : netns_doubt(call);
+	if (!doubt && plan_load(call, plan_default, plan, &error))
+		doubt = "there is no usable default.plan";
+	if (doubt) {
+		buf_print(failures, "there is no record of this sandbox, and only plexusd can tell what to detach, "
+			  "as %s (%s)", doubt, call->trouble);
+		return CNI_TRY_AGAIN_LATER;
+	}
+	plan->attempted = INT_MAX;
+	run_steps(call, plan, failures);
+	return failures->len ? CNI_NOT_DETACHED : CNI_OK;
 }
 
 /* Carries out what the call's plan holds. Returns CNI_OK when nothing is attached any more, else the
@@ -110,7 +120,7 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 	if (!problem) {
 		code = replay(call, &plan, failures);
 	} else if (problem == plan_absent) {
-		code = without_plan(call, failures);
+		code = without_plan(call, &plan, failures);
 	} else {
 		plan_file(call, format, path);
 		code = error ? CNI_IO_FAILURE : CNI_DECODING_FAILURE;

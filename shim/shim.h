@@ -168,9 +168,11 @@ enum netns netns_state(const char *path);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads);
 int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message,
 		  const char **stage);
+const char *netns_doubt(struct call *call);
 
 /* multus.c */
 int forget_order(const struct call *call, const struct frame *f);
+bool multus_has(const char *id);
 
 /* plan.c */
 struct plan {
@@ -183,7 +185,7 @@ bool plan_parse(struct plan *plan, const char *id, const char *ifname);
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 
 /* planfile.c */
-extern const char plan_record[], plan_old[], plan_old_latest[], plan_tombstone[], plan_absent[];
+extern const char plan_record[], plan_old[], plan_old_latest[], plan_tombstone[], plan_default[], plan_absent[];
 void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]);
 const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error);
 void plan_mark(const struct call *call);

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -8,7 +8,7 @@ import { podObject } from "#kube/testing/objects.ts";
 import { errorOf } from "../support/cni-call.ts";
 import { fileKinds } from "../support/host-state.ts";
 import { bridge, list, macvlan, ptp } from "../support/networks.ts";
-import { distPath } from "../support/paths.ts";
+import { cniPluginDir, distPath } from "../support/paths.ts";
 import { PlexusNode } from "../support/plexus-node.ts";
 import { errorScript, ScriptedPlugins } from "../support/scripted-plugins.ts";
 import { detachOrder, scriptedTest as test } from "../support/test.ts";
@@ -104,21 +104,78 @@ test("a plan whose namespace is gone is replayed without one", async ({ node, pl
   expect(namespaces).toEqual(["", "", "", ""]);
 });
 
-test("DEL without a daemon and without a plan is success where everything was detached before, else code 11", async ({
+/** Waits until plexusd keeps the DEL of this default network, which it learns from a call. */
+async function keepsDefaultPlan(node: PlexusNode, type: string): Promise<void> {
+  const path = join(node.stateDir, "default.plan");
+  await waitUntil(`default.plan names ${type}`, () =>
+    readFileSync(path, "latin1").includes(`"type":"${type}"`),
+  );
+}
+
+test("DEL without a daemon is success where everything was detached before", async ({
   node,
   plugins,
 }) => {
   const pod = await node.pod("detached", { networks: "alpha" });
-  const unknown = await node.pod("unknown", { networks: "alpha" });
   await pod.mustAdd();
   await pod.mustDel();
   await plugins.clear();
   await node.stopDaemon();
   await pod.mustDel();
-  const error = errorOf(await unknown.del());
   await node.startDaemon();
-  expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("no record") });
   expect(await plugins.order()).toEqual([]);
+});
+
+test("DEL without a daemon of a pod without a record makes the default network's calls as the daemon would", async ({
+  node,
+  plugins,
+}) => {
+  const [known, older] = [await node.pod("known-1"), await node.pod("older-1")];
+  await known.mustAdd();
+  await known.mustDel();
+  await keepsDefaultPlan(node, "default-first");
+  await plugins.clear();
+  await older.mustDel();
+  const byDaemon = await plugins.executions();
+  await plugins.clear();
+  await node.stopDaemon();
+  await older.mustDel();
+  const byShim = await plugins.executions();
+  await node.lab.run("ip", "-n", older.netns, "link", "add", "net1", "type", "bridge");
+  const error = errorOf(await older.del());
+  await node.startDaemon();
+  expect(byShim.length).toBeGreaterThan(1);
+  expect(byShim.map(({ cni, stdin }) => ({ cni, stdin }))).toEqual(
+    byDaemon.map(({ cni, stdin }) => ({ cni, stdin })),
+  );
+  expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("further interfaces") });
+});
+
+test("without a daemon pods older than Plexus, and ADDs that it missed, leave nothing", async () => {
+  await using real = await PlexusNode.create();
+  real.defaultNetwork = ptp("older-default", 36);
+  await real.startDaemon();
+  const [known, older, missed] = [
+    await real.pod("known"),
+    await real.pod("older"),
+    await real.pod("missed"),
+  ];
+  await known.mustAdd();
+  await known.mustDel();
+  await keepsDefaultPlan(real, "ptp");
+  await real.stopDaemon();
+  const before = await real.hostState();
+  const { plugins, ...network } = real.defaultNetwork as { plugins: object[] };
+  const added = await real.lab.try([join(cniPluginDir(), "ptp")], {
+    env: real.environment(older.request("ADD")),
+    extendEnv: false,
+    input: JSON.stringify({ ...network, ...plugins[0] }),
+  });
+  expect(added).toMatchObject({ exitCode: 0 });
+  expect(await real.changesSince(before)).not.toEqual([]);
+  expect(errorOf(await missed.add({ env: soon })).code).toBe(11);
+  for (const pod of [older, missed]) await pod.mustDel();
+  expect(await real.changesSince(before)).toEqual([]);
 });
 
 test("without a daemon ADD and CHECK fail after their wait with code 11, GC at once, STATUS with code 50", async ({

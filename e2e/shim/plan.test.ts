@@ -102,8 +102,8 @@ eachBuild("DEL from the plan", (bench) => {
     expect(error).toMatchObject({
       code: 11,
       msg:
-        "could not detach: there is no record of this sandbox, and only plexusd can detach it from " +
-        "the default network (it does not exist)",
+        "could not detach: there is no record of this sandbox, and only plexusd can tell what to " +
+        "detach, as there is no usable default.plan (it does not exist)",
     });
   });
 

@@ -32,7 +32,7 @@ const listings = {
     ! -path '/var/lib/cni/networks/*' ! -path '/var/lib/cni/results/*' $show`,
   "attachment records": `cd "$1" &&
     find . -maxdepth 1 -type f ! -name '*.lock' ! -name '*.tmp' ! -name '*.detached' \\
-      ! -name primary-conf $show`,
+      ! -name primary-conf ! -name default.plan $show`,
   locks: `cd "$1" && find . -name '*.lock' ! -name .gc.lock`,
   "published statuses": `cd "$2" && find . -type f ! -name '*.tmp' $show`,
   "temporary files": `find "$1" "$2" -name '*.tmp'`,

@@ -102,6 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memcpy(raw.bytes.data, data, len);
 	if (plan_parse(&raw, "c1", "eth0"))
 		walk(&raw);
+	if (plan_parse(&raw, "", ""))
+		walk(&raw);
 	for (ssize_t n; (n = frame_parse(raw.bytes.data + at, len - at, &f)) > 0; at += (size_t)n)
 		count++;
 	free(raw.bytes.data);

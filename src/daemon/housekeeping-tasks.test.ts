@@ -43,6 +43,7 @@ async function makeDaemon() {
     engine: lab.engine,
     records: lab.records,
     server: { ensureReachable: async () => undefined },
+    confFiles: lab.files,
     logger: lab.logger,
   };
   const runAll = async (): Promise<void> => {

@@ -1,8 +1,9 @@
 import type { StartupTaint } from "#daemon/node/startup-taint.ts";
 import type { UnattachedPods } from "#daemon/node/unattached-pods.ts";
+import { readPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { Engine } from "#engine/engine.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { ConfFiles, Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record-store.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
@@ -18,6 +19,7 @@ import { sweepSockets } from "./sweep-sockets.ts";
 const standaloneFilesMs = 30_000;
 const socketMs = 5000;
 const pendingStatusMs = 60_000;
+const defaultPlanMs = 10_000;
 const sweepMs = 600_000;
 const unattachedPodsMs = 15_000;
 const startupTaintMs = 2000;
@@ -31,6 +33,7 @@ export interface HousekeepingOptions {
   readonly engine: Engine;
   readonly records: RecordStore;
   readonly server: Pick<CallServer, "ensureReachable">;
+  readonly confFiles: ConfFiles;
   /** Absent where there are no nodes. */
   readonly unattachedPods?: UnattachedPods;
   readonly startupTaint?: StartupTaint;
@@ -39,7 +42,7 @@ export interface HousekeepingOptions {
 
 /** Everything that plexusd does on timers. */
 export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
-  const { flags, nodeName, config, engine, records, server, logger } = options;
+  const { flags, nodeName, config, engine, records, server, confFiles, logger } = options;
   const standaloneFiles = new StandaloneFiles({
     stateDir: flags.stateDir,
     nodeName,
@@ -63,6 +66,14 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
       name: "the statuses that could not be written in time",
       everyMs: pendingStatusMs,
       run: () => engine.publishPendingStatuses((id) => isSandboxInUse(flags.stateDir, id)),
+    },
+    {
+      name: "the plan of the default network's DEL",
+      everyMs: defaultPlanMs,
+      run: async () => {
+        const { cniConfDir } = config.current().nodeConf;
+        await engine.keepDefaultPlan(await readPlexusConf(cniConfDir, confFiles));
+      },
     },
     {
       name: "the sweep of the state directory",

@@ -79,7 +79,14 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   ];
   // Of a plexusd that is not this node's CNI, no pod expects to be attached.
   const duties = nodeConf && nodeDuties({ cluster, config, records, readiness, logger });
-  const housekeeping = startHousekeeping(options, { config, engine, records, server, ...duties });
+  const housekeeping = startHousekeeping(options, {
+    config,
+    engine,
+    records,
+    server,
+    confFiles,
+    ...duties,
+  });
   resources.adopt(housekeeping, (each) => each.stop());
   resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
   const metricsServer = await serveMetrics({ config, metrics, cluster, logger });

@@ -12,6 +12,7 @@ import { answerCall, callFields, reportCall } from "#engine/call/call-report.ts"
 import type { Trace } from "#engine/call/trace.ts";
 import { gc } from "#engine/collect/gc.ts";
 import { type LeftoverOutcome, Leftovers, type RetryOptions } from "#engine/collect/leftovers.ts";
+import { defaultNetworkDels } from "#engine/detach/default-plan.ts";
 import { del } from "#engine/detach/del.ts";
 import { CallHistory } from "#engine/explain/call-history.ts";
 import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
@@ -41,6 +42,8 @@ export class Engine {
   readonly #collection = new SharedLock();
   readonly #leftovers: Leftovers;
   readonly #history = new CallHistory();
+  /** The conf of the last call that needed its default network. */
+  #conf: JsonObject = {};
 
   constructor(deps: EngineDeps) {
     this.#deps = deps;
@@ -74,6 +77,17 @@ export class Engine {
       throw outcome.error.cause;
     }
     return answerCall(finished);
+  }
+
+  /**
+   * Keeps the DEL of the default network on disk for sandboxes without a record, as it is configured now.
+   * @param conf the conf with which the container runtime calls Plexus; that of the last call when it is empty
+   * @throws CniError when the default network cannot be resolved, or nothing be written
+   */
+  async keepDefaultPlan(conf: JsonObject): Promise<void> {
+    const isKnown = Object.keys(conf).length > 0;
+    const calls = await defaultNetworkDels(this.#deps, isKnown ? conf : this.#conf);
+    if (calls !== undefined) await this.#deps.records.keepDefaultPlan(calls);
   }
 
   /** Everything that is known of a pod's networks, for people. @throws CniError when the records cannot be read */
@@ -142,6 +156,7 @@ export class Engine {
       const ctx = this.#context(call, request, tools);
       refuseOwnNetns(ctx, request);
       const result = await this.#execute(ctx, request);
+      if (["ADD", "STATUS"].includes(request.command)) this.#conf = request.conf.raw;
       return { status: "succeeded", stdout: result === undefined ? "" : printResult(result) };
     } catch (cause) {
       const error = rewordedFor(call, asCniError(cause));

@@ -1,3 +1,4 @@
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { AttachmentRecord, RecordKey } from "./record.ts";
 import type { TeardownPlan } from "./teardown-plan.ts";
 
@@ -59,6 +60,12 @@ export interface RecordStore {
    * @throws CniError 5 when they cannot be removed
    */
   finish(key: RecordKey): Promise<void>;
+  /**
+   * Keeps the DELs of the default network for the shim, which executes them with the variables of its own call
+   * where a sandbox has no record and no engine answers. Durable when it resolves; writes only what has changed.
+   * @throws CniError 5 when they cannot be written
+   */
+  keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void>;
   /** Whether the sandbox interface was detached before, as far as tombstones are still kept. */
   hasTombstone(key: RecordKey): Promise<boolean>;
   /**

@@ -70,7 +70,7 @@ function attachmentSteps(
  * A plan does not know whether there will be a namespace: where a plugin may leave its address without one, the
  * DEL of its IPAM plugin follows in any case.
  */
-function withRelease(call: DelegateCall): DelegateCall[] {
+export function withRelease(call: DelegateCall): DelegateCall[] {
   const release = ipamCallAfter(call);
   return release === undefined ? [call] : [call, release];
 }

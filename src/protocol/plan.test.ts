@@ -38,6 +38,7 @@ test("encodePlan() and decodePlan() are each other's inverse", () => {
   const empty = { ...plan, calls: [] };
   expect(decodePlan(encodePlan(empty, record))).toEqual(empty);
   expect(planFile({})).toEqual(file);
+  expect(decodePlan(encodePlan(plan))).toEqual(plan);
 });
 
 /** A plan's file of an earlier release, which has no record. */

@@ -34,14 +34,18 @@ export interface RecordMessage {
   readonly text: string;
 }
 
-/** A teardown plan and its record, as bytes that are appended to their file. @throws ProtocolError when a call or the record exceeds the frame limit */
-export function encodePlan(plan: PlanMessage, record: RecordMessage): Buffer {
+/**
+ * A teardown plan and its record, as bytes that are appended to their file; a plan that belongs to no sandbox has
+ * no record.
+ * @throws ProtocolError when a call or the record exceeds the frame limit
+ */
+export function encodePlan(plan: PlanMessage, record?: RecordMessage): Buffer {
   const { containerId, ifName, bootId, attempted, calls } = plan;
   const head = [planVersion, containerId, ifName, bootId, String(attempted)];
   const body = Buffer.concat([
     encodeFrame(FrameType.Plan, head),
     ...calls.map(encodeExec),
-    encodeFrame(FrameType.Record, [record.schema, record.text]),
+    ...(record === undefined ? [] : [encodeFrame(FrameType.Record, [record.schema, record.text])]),
   ]);
   return Buffer.concat([body, endFrame(calls.length, body)]);
 }

@@ -1,6 +1,7 @@
 import fs, { appendFileSync, readlinkSync } from "node:fs";
 import {
   chmod,
+  lstat,
   mkdir,
   mkdtemp,
   readdir,
@@ -17,6 +18,7 @@ import { join, relative } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttachmentRecord } from "#engine/record.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
+import { decodePlan } from "#protocol/plan.ts";
 import { FileRecordStore } from "./file-store.ts";
 import { formatRecord } from "./record-file.ts";
 
@@ -588,4 +590,30 @@ test("flush() passes over an update whose record was finished meanwhile", async 
   await store.finish(key);
   await store.flush();
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
+});
+
+test("the plan of the default network is root's file of mode 0600, written when it changes", async () => {
+  const store = await FileRecordStore.open(dir);
+  const path = join(dir, "default.plan");
+  const call = (type: string) => ({ type, searchPath: [], env: {}, stdin: "{}", timeoutMs: 1 });
+  const inode = async (): Promise<number> => (await stat(path)).ino;
+  await store.keepDefaultPlan([call("ptp")]);
+  expect((await stat(path)).mode & 0o7777).toBe(0o600);
+  const first = await inode();
+  await store.keepDefaultPlan([call("ptp")]);
+  expect(await inode()).toBe(first);
+  await store.keepDefaultPlan([call("bridge")]);
+  expect(decodePlan(await readFile(path))).toMatchObject({
+    ...{ containerId: "", ifName: "" },
+    calls: [{ group: 0, type: "bridge" }],
+  });
+  for (const spoil of [
+    () => chmod(path, 0o644),
+    () => rename(path, `${path}.other`).then(() => symlink(`${path}.other`, path)),
+  ]) {
+    await spoil();
+    await store.keepDefaultPlan([call("bridge")]);
+    expect(await lstat(path)).toMatchObject({ mode: 0o100600, nlink: 1 });
+  }
+  expect(await store.list()).toEqual({ records: [], damaged: [] });
 });

@@ -3,11 +3,18 @@ import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record.ts";
 import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record-store.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { damagedFileName, recordFileName, tombstoneFileName } from "#lib/files/state-files.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
+import {
+  damagedFileName,
+  defaultPlanName,
+  recordFileName,
+  tombstoneFileName,
+} from "#lib/files/state-files.ts";
 import { delBegunAt } from "./del-mark.ts";
 import {
   hasOldFiles,
@@ -19,10 +26,11 @@ import {
 } from "./old-files.ts";
 import { OpenFiles } from "./open-files.ts";
 import { PodIndex } from "./pod-index.ts";
-import { formatRecord, parsePlan, parseRecord } from "./record-file.ts";
+import { formatDefaultPlan, formatRecord, parsePlan, parseRecord } from "./record-file.ts";
 import { sandboxInterfaces } from "./sandbox-interfaces.ts";
 import {
   isPresent,
+  isPrivateFile,
   makeEmpty,
   readIfPresent,
   removeIfPresent,
@@ -108,6 +116,17 @@ export class FileRecordStore implements RecordStore {
       removeOldFiles(this.#dir, key);
     });
     this.#pods.remove(key);
+  }
+
+  async keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void> {
+    const path = this.#path(defaultPlanName);
+    const content = formatDefaultPlan(calls);
+    try {
+      if (!isPrivateFile(path, content)) await atomicWrite(path, content);
+    } catch (cause) {
+      const message = `cannot write ${path}: ${errorMessage(cause)}`;
+      throw new CniError(CniErrorCode.IoFailure, message, { cause });
+    }
   }
 
   async hasTombstone(key: RecordKey): Promise<boolean> {

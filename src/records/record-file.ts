@@ -1,4 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
 import { DocumentError } from "#lib/document-error.ts";
@@ -24,6 +25,12 @@ export function formatRecord(record: AttachmentRecord, plan: TeardownPlan): Buff
     { containerId, ifName, bootId, attempted, calls },
     { schema: recordSchemaVersion, text },
   );
+}
+
+/** The plan of the default network's DEL: it names no sandbox, and all of it is to be executed. */
+export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
+  const head = { containerId: "", ifName: "", bootId: "", attempted: 1 };
+  return encodePlan({ ...head, calls: calls.map((call) => ({ group: 0, ...call })) });
 }
 
 /**

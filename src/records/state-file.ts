@@ -37,6 +37,14 @@ export function isPresent(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
+/** Whether the file has that content and is as {@link putFile} makes it: the shim trusts no other one. */
+export function isPrivateFile(path: string, content: Buffer): boolean {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o600 || found.nlink !== 1)
+    return false;
+  return content.equals(readFileSync(path));
+}
+
 /** Writes all of the bytes at a place of an open file. @throws Error as of node:fs, with a part of it written */
 export function writeAt(fd: number, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) {

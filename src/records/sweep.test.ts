@@ -50,6 +50,7 @@ test("records, plans, their updates, what was put aside and foreign files stay, 
     "c1@eth0.teardown",
     "c1@eth0.teardown.latest",
     "c2@eth0.json.damaged",
+    "default.plan",
     "important.tmp",
     "primary-conf",
   ];

@@ -8,6 +8,7 @@ import type { ConfFiles } from "#engine/ports.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { isConfFile } from "./candidates.ts";
 import type { Primary } from "./choose-primary.ts";
 
@@ -92,6 +93,18 @@ export async function readCniConfDir(dir: string, files: ConfFiles): Promise<Cni
   if (own < 0) return { text: undefined, sortedBefore: [], renamed };
   const text = await readFile(join(dir, plexusConfName), "utf8").catch(() => undefined);
   return { text, sortedBefore: names.slice(0, own).filter(isConfFile), renamed };
+}
+
+/** Our plugin's part of the file that the container runtime takes; empty when that is not ours. */
+export async function readPlexusConf(dir: string, files: ConfFiles): Promise<JsonObject> {
+  const { text } = await readCniConfDir(dir, files);
+  try {
+    const list: unknown = JSON.parse(text ?? "{}");
+    const plugins = isJsonObject(list) && Array.isArray(list.plugins) ? list.plugins : [];
+    return plugins.filter(isJsonObject).find(({ type }) => type === "plexus") ?? {};
+  } catch {
+    return {};
+  }
 }
 
 /** Whether somebody has made the file from ours by appending to its name, to disable it. */

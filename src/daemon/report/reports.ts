@@ -2,7 +2,7 @@ import type { Cluster } from "#daemon/cluster.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import type { EffectiveConfig } from "#daemon/effective-config.ts";
 import type { NodeConf } from "#daemon/node-conf/node-conf.ts";
-import { readCniConfDir } from "#daemon/node-conf/plexus-conf.ts";
+import { readPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
 import { lookUpPlugin } from "#daemon/node-conf/plugin-lookup.ts";
 import { configForCall } from "#engine/config.ts";
 import type { DeviceSource } from "#engine/device-ports.ts";
@@ -14,7 +14,6 @@ import type { RecordStore } from "#engine/record-store.ts";
 import type { PodState } from "#engine/verify/not-attached.ts";
 import type { HostView } from "#host/host-view.ts";
 import { buildInfo } from "#lib/build-info.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { NodeReport } from "./node-report.ts";
@@ -69,8 +68,9 @@ export class Reports {
 
   /** Of a pod. @throws CniError when the records cannot be listed */
   async pod(name: PodName): Promise<Explanation> {
-    const { engine, nodeConf, nodeName, config } = this.#options;
+    const { engine, nodeConf, nodeName, config, confFiles } = this.#options;
     const status = nodeConf?.status();
+    const { cniConfDir, binDirs } = config.current().nodeConf;
     return engine.explain(name, {
       pods: this.#podStates(),
       node: omitUndefined({
@@ -78,8 +78,8 @@ export class Reports {
         confState: status?.state,
         confReason: status?.reason,
       }),
-      conf: await this.#runtimeConf(),
-      searchPath: config.current().nodeConf.binDirs,
+      conf: await readPlexusConf(cniConfDir, confFiles),
+      searchPath: binDirs,
       findPlugin: (type) => this.#findPlugin(type),
     });
   }
@@ -105,23 +105,14 @@ export class Reports {
     return { find: async (name) => asState(await source.getPod(name, {}), this.#options.nodeName) };
   }
 
-  /** Our plugin's part of the file that the container runtime takes; empty when that is not ours. */
-  async #runtimeConf(): Promise<JsonObject> {
-    const { config, confFiles } = this.#options;
-    const { text } = await readCniConfDir(config.current().nodeConf.cniConfDir, confFiles);
-    try {
-      const list: unknown = JSON.parse(text ?? "{}");
-      const plugins = isJsonObject(list) && Array.isArray(list.plugins) ? list.plugins : [];
-      return plugins.filter(isJsonObject).find(({ type }) => type === "plexus") ?? {};
-    } catch {
-      return {};
-    }
-  }
-
   /** As a call has them; a conf of the runtime that cannot be used decides nothing. */
   async #requestRules(): Promise<RequestRules> {
-    const { engine } = this.#options.config.current();
-    const { undeclaredRequests, ignoredRequests } = await this.#runtimeConf()
+    const { config, confFiles } = this.#options;
+    const { engine, nodeConf } = config.current();
+    const { undeclaredRequests, ignoredRequests } = await readPlexusConf(
+      nodeConf.cniConfDir,
+      confFiles,
+    )
       .then((conf) => configForCall(engine, conf))
       .catch(() => configForCall(engine, {}));
     return { undeclaredRequests, ignoredRequests };

@@ -1,4 +1,5 @@
 import type { CallContext, EngineDeps } from "#engine/deps.ts";
+import { HostGoneError } from "#engine/ports.ts";
 import type { CallHost } from "./call.ts";
 import { CallDelegates } from "./call-delegates.ts";
 import { Trace } from "./trace.ts";
@@ -17,6 +18,16 @@ export function callTools({ clock, metrics }: EngineDeps, host: CallHost): CallT
   const startedAt = clock();
   const trace = new Trace(clock);
   return { host, startedAt, trace, delegates: new CallDelegates({ host, trace, metrics }) };
+}
+
+/** Tools where there is no call, so that nothing can be executed. @param find looks plugins up @default refuses */
+export function toolsWithoutCall(deps: EngineDeps, find: CallHost["find"] = refuse): CallTools {
+  const gone = new AbortController().signal;
+  return callTools(deps, { gone, exec: refuse, netlink: refuse, forgetMultus: refuse, find });
+}
+
+async function refuse(): Promise<never> {
+  throw new HostGoneError("there is no call, so nothing is executed");
 }
 
 /** What the functions that serve a call work with. */

@@ -1,8 +1,7 @@
-import type { CallHost } from "#engine/call/call.ts";
-import { type CallTools, callContext, callTools } from "#engine/call/call-context.ts";
+import { callContext, toolsWithoutCall } from "#engine/call/call-context.ts";
 import { configForCall, defaultEngineConfig } from "#engine/config.ts";
 import type { EngineDeps } from "#engine/deps.ts";
-import { HostGoneError, type PluginLookup, type Pod } from "#engine/ports.ts";
+import type { PluginLookup, Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record.ts";
 import { missingNetworks, type PodState, statusEntries } from "#engine/verify/not-attached.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -130,26 +129,12 @@ function networksOf(
   { record, options }: { record: AttachmentRecord | undefined; options: ExplainOptions },
 ): Promise<ExplainedNetworks> {
   const config = configForCall(deps.config(), options.conf);
-  const ctx = callContext(deps, lookupTools(deps, options), {
+  const tools = toolsWithoutCall(deps, (_, types) => Promise.all(types.map(options.findPlugin)));
+  const ctx = callContext(deps, tools, {
     config,
     logger: deps.logger,
     netnsState: "none",
   });
   const isConfKnown = Object.keys(options.conf).length > 0;
   return explainNetworks(ctx, { pod, record, searchPath: options.searchPath, isConfKnown });
-}
-
-/** There is no call, so nothing is executed: plugins can only be looked up. */
-function lookupTools(deps: EngineDeps, { findPlugin }: ExplainOptions): CallTools {
-  const refuse = async (): Promise<never> => {
-    throw new HostGoneError("an explanation executes nothing");
-  };
-  const host: CallHost = {
-    gone: new AbortController().signal,
-    exec: refuse,
-    netlink: refuse,
-    forgetMultus: refuse,
-    find: (_, types) => Promise.all(types.map(findPlugin)),
-  };
-  return callTools(deps, host);
 }

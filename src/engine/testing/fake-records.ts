@@ -1,4 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record.ts";
 import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record-store.ts";
 import type { TeardownPlan } from "#engine/teardown-plan.ts";
@@ -20,6 +21,8 @@ export class FakeRecords implements RecordStore {
   readonly writes: { record: AttachmentRecord; plan: TeardownPlan }[] = [];
   /** Keys whose files were put aside. */
   readonly quarantined: string[] = [];
+  /** The calls of the default network's DEL that are kept. */
+  defaultPlan: readonly DelegateCall[] | undefined;
   /** Thrown by the n-th write (from 1), when set. */
   failWrite: { nth: number; error: Error } | undefined;
   /** What a created record waits for until it is durable. */
@@ -66,6 +69,10 @@ export class FakeRecords implements RecordStore {
     if (this.failFinish !== undefined) throw this.failFinish;
     this.#tombstones.add(name(key));
     if (this.#forget(key)) this.#journal.push(`finish ${name(key)}`);
+  }
+
+  async keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void> {
+    this.defaultPlan = calls;
   }
 
   async hasTombstone(key: RecordKey): Promise<boolean> {

@@ -4,8 +4,8 @@ import { targetOfTemporaryName } from "./temporary-name.ts";
 /**
  * The names of all files in the state directory, and of the sockets in the directory of plexusd's
  * socket. Whoever writes, sweeps or removes such a file takes its name from here. The shim writes
- * and reads some of them too and has their names in C: records, those of earlier releases and tombstones
- * in shim/planfile.c, both locks in shim/lock.c.
+ * and reads some of them too and has their names in C: records, those of earlier releases, tombstones and the
+ * default plan in shim/planfile.c, both locks in shim/lock.c.
  */
 
 /** A sandbox interface: the key of a record with its teardown plan. */
@@ -31,10 +31,15 @@ export type StateFile =
   /** The shim's lock that garbage collection holds alone. */
   | { readonly kind: "gc-lock" }
   /** The file name of the primary CNI's configuration. */
-  | { readonly kind: "primary-conf" };
+  | { readonly kind: "primary-conf" }
+  /** The DEL of the default network, for sandboxes without a record. */
+  | { readonly kind: "default-plan" };
 
 /** The file that holds the file name of the primary CNI's configuration. */
 export const primaryConfName = "primary-conf";
+
+/** The file that holds the plan of the default network's DEL. */
+export const defaultPlanName = "default.plan";
 
 const gcLockName = ".gc.lock";
 const damagedSuffix = ".damaged";
@@ -90,6 +95,7 @@ export function damagedFileName(name: string): string {
 /** What the name stands for; undefined when nobody of Plexus writes such a file. */
 export function parseStateFileName(name: string): StateFile | undefined {
   if (name === primaryConfName) return { kind: "primary-conf" };
+  if (name === defaultPlanName) return { kind: "default-plan" };
   if (name === gcLockName) return { kind: "gc-lock" };
   if (isTemporary(name)) return { kind: "temporary" };
   const locked = sandboxLock.exec(name)?.[1];
@@ -136,7 +142,8 @@ function stateFileName({ containerId, ifName }: SandboxInterface, kind: Interfac
 function isTemporary(name: string): boolean {
   const target = targetOfTemporaryName(name);
   if (target === undefined) return false;
-  return target === primaryConfName || parseInterfaceFile(target) !== undefined;
+  const isOne = target === primaryConfName || target === defaultPlanName;
+  return isOne || parseInterfaceFile(target) !== undefined;
 }
 
 /** No suffix ends with another one, so that at most one fits. */

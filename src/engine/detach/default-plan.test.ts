@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+
+/** What is kept, as far as the configuration decides about it. */
+function kept(lab: EngineLab): string[] | undefined {
+  return lab.records.defaultPlan?.map(({ type }) => type);
+}
+
+test("the plan has the DELs of the default network without what only a call can say", async () => {
+  const lab = new EngineLab({ config: { binDir: "/opt/bin", delegateTimeoutMs: 7000 } });
+  const host = { type: "host-device", device: "eth1", ipam: { type: "host-local" } };
+  const delegates = [{ cniVersion: "1.0.0", name: "n", plugins: [host, { type: "tuning" }] }];
+  await lab.engine.keepDefaultPlan({ delegates });
+  const common = {
+    searchPath: ["/opt/bin"],
+    timeoutMs: 7000,
+    env: { CNI_COMMAND: "DEL", CNI_PATH: "/opt/bin" },
+  };
+  const stdin = JSON.stringify({ ...host, cniVersion: "1.0.0", name: "n" });
+  expect(lab.records.defaultPlan?.map((call) => ({ ...call, stdin: "" }))).toEqual(
+    ["tuning", "host-device", "host-local"].map((type) => ({ type, ...common, stdin: "" })),
+  );
+  expect(JSON.parse(lab.records.defaultPlan?.[1]?.stdin ?? "")).toEqual(JSON.parse(stdin));
+});
+
+test("the file's configuration decides, without one that of the last call", async () => {
+  const lab = new EngineLab();
+  lab.source.addPod({ name: "web" });
+  await lab.engine.keepDefaultPlan({});
+  expect(kept(lab)).toBeUndefined();
+  await lab.add({ pod: "default/web" });
+  await lab.engine.keepDefaultPlan({});
+  expect(kept(lab)).toEqual(["ptp"]);
+  await lab.status({ conf: { delegates: [network("other", "bridge")] } });
+  await lab.engine.keepDefaultPlan({});
+  expect(kept(lab)).toEqual(["bridge"]);
+  await lab.engine.keepDefaultPlan({ delegates: [network("third", "macvlan")] });
+  expect(kept(lab)).toEqual(["macvlan"]);
+});
+
+test("plexusd's own configuration decides over both, and a change of it is followed", async () => {
+  const lab = new EngineLab({ config: { delegates: [network("own", "ipvlan")] } });
+  await lab.engine.keepDefaultPlan({ delegates: [network("other", "bridge")] });
+  expect(kept(lab)).toEqual(["ipvlan"]);
+  lab.config = { delegates: [network("own", "vlan", "portmap")] };
+  await lab.engine.keepDefaultPlan({});
+  expect(kept(lab)).toEqual(["portmap", "vlan"]);
+});
+
+test("what cannot be resolved leaves the plan as it is", async () => {
+  const lab = new EngineLab();
+  await lab.engine.keepDefaultPlan({ delegates: [network("n", "ptp")] });
+  await expect(lab.engine.keepDefaultPlan({ clusterNetwork: "/none.conf" })).rejects.toThrow(
+    "does not exist",
+  );
+  expect(kept(lab)).toEqual(["ptp"]);
+});
