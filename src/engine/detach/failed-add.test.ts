@@ -84,6 +84,7 @@ const uncertain: readonly Uncertain[] = [
     why: "a daemon is missing",
     add: failed(999, "dial unix dhcp.sock: no such file or directory"),
   },
+  { why: "an address is taken", add: failed(999, "10.0.0.5: address Already in use") },
   { why: "a store is busy", add: failed(999, "store is locked") },
   { why: "the plugin asks for patience", add: failed(11, "invalid VLAN ID 5000") },
   { why: "its IPAM plugin fails otherwise", add: mistake, ipam: failed(999, "no store") },

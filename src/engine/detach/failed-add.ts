@@ -23,8 +23,16 @@ const passingCodes: ReadonlySet<number> = new Set([
  * Words of errors about the node, a server or another process. Such an error may be the same in ADD and DEL, and the ADD
  * may have attached something before it, so it passes for no refusal. A word too many here costs a grace period.
  */
-const passingWords =
-  /\b(?:dial|connect|connection|refused|reset|time ?out|timed out|deadline|canceled|unavailable|unreachable|busy|locked|lock|again|temporary|temporarily|space|permission|denied|read-only|not found|no such|absent|exist|exists|i\/o|eof|http|https|rpc|server|context)\b/i;
+const passingWords = new Set(
+  (
+    "dial connect connection refused reset timeout deadline canceled aborted interrupted killed unavailable available unreachable " +
+    "down busy locked lock conflict modified already again temporary temporarily space permission denied permitted " +
+    "read-only absent exist exists ready running i/o eof http https rpc server context"
+  ).split(" "),
+);
+
+/** The same of two words. */
+const passingPhrases = /\b(?:timed out|time out|not found|no such|in use)\b/i;
 
 /** What is recorded of an ADD that the plugin at this position of its chain ended; undefined where that was no error of its own. */
 export function failedAddOf(outcome: DelegateOutcome, position: number): FailedAdd | undefined {
@@ -42,7 +50,13 @@ export function isRefusal(failedAdd: FailedAdd | undefined, del: DelegateOutcome
   if (failedAdd === undefined || error === undefined) return false;
   const { code, message } = failedAdd;
   if (error.code !== code || error.message !== message) return false;
-  return !passingCodes.has(code) && !passingWords.test(message);
+  return !passingCodes.has(code) && !mayPass(message);
+}
+
+/** Whether an error may be gone without a change of the configuration. */
+function mayPass(message: string): boolean {
+  const words = message.toLowerCase().split(/[^a-z/-]/);
+  return passingPhrases.test(message) || words.some((word) => passingWords.has(word));
 }
 
 /** What of a chain's DELs need not succeed, as a plugin ended the ADD with an error. */
