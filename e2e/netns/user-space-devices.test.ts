@@ -49,3 +49,34 @@ test.for(networks)(
     expect(pod.isRecorded).toBe(false);
   },
 );
+
+test.for(networks)(
+  "CHECK right after ADD succeeds for $name, of which the kernel has no interface",
+  async ({ name }, { node }) => {
+    const pod = await node.newPod({ networks: name });
+    await pod.mustAdd();
+    expect(await pod.check()).toMatchObject({ exitCode: 0 });
+    await pod.mustDel();
+  },
+);
+
+test("CHECK still finds that an interface is gone which the kernel had", async ({
+  node,
+  plugins,
+}) => {
+  const interfaces = [{ name: "kept", sandbox: "@NETNS@" }];
+  await plugins.script("alpha", "ADD", {
+    stdout: JSON.stringify({ cniVersion: "1.0.0", interfaces }),
+  });
+  const pod = await node.newPod({ networks: "alpha,sriov" });
+  const link = (...args: string[]): Promise<string> =>
+    node.lab.run("ip", "-n", pod.netns, "link", ...args);
+  await link("add", "kept", "type", "veth", "peer", "name", "peer");
+  await pod.mustAdd();
+  expect(await pod.check()).toMatchObject({ exitCode: 0 });
+  await link("del", "kept");
+  expect(errorOf(await pod.check()).msg).toBe(
+    "network default/alpha (net1): interface kept is gone",
+  );
+  await pod.mustDel();
+});

@@ -43,6 +43,8 @@ export interface Attached {
   readonly raw: JsonObject;
   /** What the pod asked of the network and did not get. */
   readonly ignoredRequests: readonly IgnoredRequest[];
+  /** See {@link RecordedAttachment.userSpaceInterfaces}. @default not known yet */
+  readonly userSpaceInterfaces?: readonly string[];
 }
 
 /** The same error with the network and interface for which it happened. */

@@ -101,6 +101,11 @@ export interface RecordedAttachment {
    * printed no error. It may then have attached something.
    */
   readonly failedAdd?: FailedAdd;
+  /**
+   * Names of the result's sandbox interfaces that the kernel did not have when the ADD ended: a user-space driver has
+   * them (DPDK, vhost-user), and CHECK does not look for them. Absent when there are none.
+   */
+  readonly userSpaceInterfaces?: readonly string[];
 }
 
 /**

@@ -24,6 +24,7 @@ test("formatRecord(), parseRecord() and parsePlan() keep everything that a recor
       {
         ...attachment,
         ...{ state: "attached", result: { cniVersion: "1.0.0" } },
+        userSpaceInterfaces: ["net1"],
         ignoredRequests: [
           { key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" },
           { key: "bandwidth", asked: "{}" },

@@ -34,7 +34,14 @@ const firstAttachmentKeys = [
   "searchPath",
 ];
 
-const attachmentOptions = ["defaultRoute", "result", "device", "ignoredRequests", "failedAdd"];
+const attachmentOptions = [
+  "defaultRoute",
+  "result",
+  "device",
+  "ignoredRequests",
+  "userSpaceInterfaces",
+  "failedAdd",
+];
 
 /**
  * Reads a record of that schema. A record has nothing but what its schema knows: what another release has
@@ -115,6 +122,7 @@ function readAttachment(fields: FieldReader): RecordedAttachment {
   return omitUndefined({
     ...readNetwork(fields),
     ...{ state: state ?? "planned", device, ignoredRequests },
+    userSpaceInterfaces: optionalStrings(fields, "userSpaceInterfaces"),
     failedAdd: readFailedAdd(fields.object("failedAdd")),
   });
 }
@@ -140,7 +148,7 @@ function readNetwork(fields: FieldReader): Omit<RecordedAttachment, "state"> {
     cniArgs: readPairs(fields, "cniArgs"),
     capabilityArgs: fields.object("capabilityArgs")?.raw ?? {},
     searchPath: fields.strings("searchPath"),
-    defaultRoute: fields.has("defaultRoute") ? fields.strings("defaultRoute") : undefined,
+    defaultRoute: optionalStrings(fields, "defaultRoute"),
     result: fields.object("result")?.raw,
   });
 }
@@ -170,6 +178,10 @@ function readPairs(fields: FieldReader, key: string): readonly (readonly [string
     fields.mismatch(key, "a list of pairs of strings");
     return [];
   });
+}
+
+function optionalStrings(fields: FieldReader, key: string): readonly string[] | undefined {
+  return fields.has(key) ? fields.strings(key) : undefined;
 }
 
 /** A string, which may be empty; that it is missing {@link checkKeys} has noted. */

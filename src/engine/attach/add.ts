@@ -35,8 +35,8 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   const outcome = await attachNetworks(ctx, record, { attachments, size });
   try {
     if (outcome.status === "failed") throw outcome.error;
-    const { attached } = outcome;
-    return await finishAdd(ctx, { record, durable, pod, attached, annotationError });
+    const { attached, kernel } = outcome;
+    return await finishAdd(ctx, { record, durable, pod, attached, kernel, annotationError });
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
     if (!(error instanceof HostGoneError)) await rollBack(ctx, record, outcome);

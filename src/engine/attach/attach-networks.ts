@@ -17,13 +17,14 @@ import { updateRecord } from "#engine/update-record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type AttachProgress, withProgress } from "./attachment-record.ts";
 import { acceptIgnoredRequests } from "./ignored-requests.ts";
+import { KernelInterfaces } from "./kernel-interfaces.ts";
 
 /**
  * What the ADDs of a sandbox's networks have come to. A network whose first plugin could not be
  * executed was not attempted: there is nothing to detach, and its DEL would fail for the same reason.
  */
 export type AttachOutcome =
-  | (AttachProgress & { readonly status: "attached" })
+  | (AttachProgress & { readonly status: "attached"; readonly kernel: KernelInterfaces })
   | (AttachProgress & { readonly status: "failed"; readonly error: unknown });
 
 /**
@@ -38,8 +39,10 @@ export async function attachNetworks(
   { attachments, size }: Pick<AttachmentPlan, "attachments" | "size">,
 ): Promise<AttachOutcome> {
   const attached: Attached[] = [];
-  for (const attachment of attachments) {
-    const outcome = await attachNext(ctx, record, { attached, next: attachment, size });
+  const kernel = new KernelInterfaces(ctx, record.netns);
+  for (const next of attachments) {
+    const listing = next === attachments.at(-1) ? kernel : undefined;
+    const outcome = await attachNext(ctx, record, { attached, next, size, listing });
     if (outcome.status === "failed") {
       const attempted = attached.length + (outcome.wasExecuted ? 1 : 0);
       const { error, failedAdd } = outcome;
@@ -48,7 +51,7 @@ export async function attachNetworks(
     }
     attached.push(outcome.attached);
   }
-  return { status: "attached", attached, attempted: attached.length };
+  return { status: "attached", attached, attempted: attached.length, kernel };
 }
 
 /** The next network to attach, after those that are. */
@@ -56,12 +59,14 @@ interface AttachStep {
   readonly attached: readonly Attached[];
   readonly next: PlannedAttachment;
   readonly size: RecordSize;
+  /** Lists the sandbox's interfaces behind the last plugin; for the last network. */
+  readonly listing: KernelInterfaces | undefined;
 }
 
 async function attachNext(
   ctx: CallContext,
   record: AttachmentRecord,
-  { attached, next, size }: AttachStep,
+  { attached, ...step }: AttachStep,
 ): Promise<NetworkOutcome> {
   try {
     const progress = withProgress(record, { attached, attempted: attached.length + 1 });
@@ -69,7 +74,7 @@ async function attachNext(
   } catch (error) {
     return { status: "failed", wasExecuted: false, error };
   }
-  return attachNetwork(ctx, record, { next, size });
+  return attachNetwork(ctx, record, step);
 }
 
 type NetworkOutcome =
@@ -84,15 +89,16 @@ type NetworkOutcome =
 async function attachNetwork(
   ctx: CallContext,
   record: AttachmentRecord,
-  { next: planned, size }: Omit<AttachStep, "attached">,
+  { next: planned, size, listing }: Omit<AttachStep, "attached">,
 ): Promise<NetworkOutcome> {
   const chain = new ObservedChain(ctx.delegateRunner(planned.displayName));
   const { list, isAuxiliary = false } = planned;
+  const run = listing?.listedBehind(list.plugins.length, chain.run) ?? chain.run;
   const conf = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
   const rt = isAuxiliary ? { ...conf, prevResult: emptyResult(list.cniVersion) } : conf;
   await provideDeviceInfo(ctx, record.containerId, planned);
   try {
-    const { raw, result } = await addNetwork(list, rt, chain.run);
+    const { raw, result } = await addNetwork(list, rt, run);
     const ignoredRequests = acceptIgnoredRequests(ctx, planned, result);
     size.addResult(planned, raw, ignoredRequests);
     return { status: "attached", attached: { planned, raw, result, ignoredRequests } };

@@ -43,16 +43,25 @@ export function withProgress(
   { attached, attempted, failedAdd }: AttachProgress,
 ): AttachmentRecord {
   const attachments = record.attachments.map((attachment, i): RecordedAttachment => {
-    const { raw: result, ignoredRequests = [] } = attached[i] ?? {};
-    if (result !== undefined) {
-      const ignored = ignoredRequests.length === 0 ? {} : { ignoredRequests };
-      return { ...attachment, state: "attached", result, ...ignored };
-    }
+    const done = attached[i];
+    if (done !== undefined) return { ...attachment, state: "attached", ...outcomeOf(done) };
     if (i >= attempted) return { ...attachment, state: "planned" };
     const ending = i === attached.length && failedAdd !== undefined ? { failedAdd } : {};
     return { ...attachment, state: "attempted", ...ending };
   });
   return { ...record, attachments };
+}
+
+function outcomeOf({
+  raw: result,
+  ignoredRequests,
+  userSpaceInterfaces = [],
+}: Attached): Pick<RecordedAttachment, "result" | "ignoredRequests" | "userSpaceInterfaces"> {
+  return {
+    result,
+    ...(ignoredRequests.length === 0 ? {} : { ignoredRequests }),
+    ...(userSpaceInterfaces.length === 0 ? {} : { userSpaceInterfaces }),
+  };
 }
 
 function recordedAttachment(

@@ -2,11 +2,13 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import type { CallContext } from "#engine/deps.ts";
 import type { Attached } from "#engine/planned-attachment.ts";
+import type { AttachmentRecord } from "#engine/record.ts";
 import { updateRecord } from "#engine/update-record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { withProgress } from "./attachment-record.ts";
 import { applyDefaultRoutes } from "./default-routes.ts";
 import { emitAddedInterfaces, emitIgnoredRequests } from "./events.ts";
+import type { KernelInterfaces } from "./kernel-interfaces.ts";
 import { recordPendingStatus } from "./pending-status.ts";
 import { type AttachedSandbox, publishStatus } from "./publish-status.ts";
 
@@ -14,6 +16,7 @@ import { type AttachedSandbox, publishStatus } from "./publish-status.ts";
 interface SandboxToFinish extends AttachedSandbox {
   /** Resolves when no power loss can take the record away. */
   readonly durable: Promise<void>;
+  readonly kernel: KernelInterfaces;
 }
 
 /**
@@ -39,18 +42,28 @@ export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Pro
  * goes into the record.
  */
 async function recordAndPublish(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
-  const { attached } = sandbox;
-  const record = withProgress(sandbox.record, { attached, attempted: attached.length });
   const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));
   const updated = new Promise(setImmediate).then(() =>
-    ctx.trace.phase("record", () => updateRecord(ctx, record)),
+    ctx.trace.phase("record", () => recordResults(ctx, sandbox)),
   );
   const durable = ctx.trace.phase("sync", () => sandbox.durable);
   const ended = await Promise.allSettled([updated, published, durable]);
   const failed = ended.find((each) => each.status === "rejected");
-  if (failed === undefined) return recordPendingStatus(ctx, record, await published);
+  if (failed === undefined) return recordPendingStatus(ctx, await updated, await published);
   if (sandbox.pod !== undefined) await ctx.deps.publisher.withdraw(sandbox.pod);
   throw failed.reason;
+}
+
+async function recordResults(
+  ctx: CallContext,
+  { record, attached: results, kernel }: SandboxToFinish,
+): Promise<AttachmentRecord> {
+  const attached: Attached[] = [];
+  for (const each of results)
+    attached.push({ ...each, userSpaceInterfaces: await kernel.missingOf(each.result) });
+  const updated = withProgress(record, { attached, attempted: attached.length });
+  await updateRecord(ctx, updated);
+  return updated;
 }
 
 function defaultNetworkResult(attached: readonly Attached[], version: string): JsonObject {

@@ -15,6 +15,7 @@ interface World {
 export class FakeHost implements CallHost {
   readonly #world: World;
   readonly #gone = new AbortController();
+  #last: Promise<unknown> = Promise.resolve();
   /** How many orders it has carried out. */
   orders = 0;
   /** The host goes instead of carrying out this order (counted from 0). */
@@ -28,38 +29,41 @@ export class FakeHost implements CallHost {
     return this.#gone.signal;
   }
 
-  async exec(call: DelegateCall): Promise<DelegateOutcome> {
-    this.#order();
-    const outcome = await this.#world.plugins.run(call);
-    // A delegate that runs leaves time for other work.
-    await new Promise(setImmediate);
-    return outcome;
+  exec(call: DelegateCall): Promise<DelegateOutcome> {
+    return this.#order(async () => {
+      const outcome = await this.#world.plugins.run(call);
+      // A delegate that runs leaves time for other work.
+      await new Promise(setImmediate);
+      return outcome;
+    });
   }
 
-  async find(
-    _searchPath: readonly string[],
-    types: readonly string[],
-  ): Promise<readonly PluginLookup[]> {
-    this.#order();
-    return types.map((type) => this.#world.plugins.find(type));
+  find(_searchPath: readonly string[], types: readonly string[]): Promise<readonly PluginLookup[]> {
+    return this.#order(async () => types.map((type) => this.#world.plugins.find(type)));
   }
 
-  async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
-    this.#order();
-    return this.#world.kernel.transport(netnsPath, messages);
+  netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
+    return this.#order(() => this.#world.kernel.transport(netnsPath, messages));
   }
 
-  async forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void> {
-    this.#order();
-    this.#world.multusFiles.remove(containerId, cachedAdds);
+  forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void> {
+    return this.#order(async () => this.#world.multusFiles.remove(containerId, cachedAdds));
   }
 
-  #order(): void {
-    if (this.orders >= this.goesAt) {
-      const error = new HostGoneError("the shim has gone");
-      this.#gone.abort(error);
-      throw error;
-    }
-    this.orders++;
+  /** Carries out an order after those before it, as the shim does. */
+  #order<T>(carryOut: () => Promise<T>): Promise<T> {
+    const answer = this.#last.then(() => {
+      if (this.orders >= this.goesAt) throw this.#go();
+      this.orders++;
+      return carryOut();
+    });
+    this.#last = answer.catch(() => undefined);
+    return answer;
+  }
+
+  #go(): HostGoneError {
+    const error = new HostGoneError("the shim has gone");
+    this.#gone.abort(error);
+    return error;
   }
 }

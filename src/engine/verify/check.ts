@@ -2,7 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CheckRequest } from "#cni/plugin/request.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
-import type { Result, ResultInterface } from "#cni/result/result.ts";
+import type { Result } from "#cni/result/result.ts";
 import { checkNetwork } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/deps.ts";
@@ -26,8 +26,8 @@ interface AttachmentCheck {
 }
 
 /**
- * CHECK: verifies of every recorded attachment that its interfaces exist and have their addresses, and
- * asks the default network's plugins. Those of further networks are asked where `checkDelegates` says
+ * CHECK: verifies of every recorded attachment that the interfaces which the kernel had at the end of the ADD
+ * exist and have their addresses, and asks the default network's plugins. Those of further networks are asked where `checkDelegates` says
  * so: what they find may be none of the pod's business (a bridge's MAC address changes with its ports,
  * which fails the `bridge` plugin's CHECK), and CRI-O, which calls CHECK right after ADD, ends the pod
  * for it. Networks that cannot be checked (older than 0.4.0, or `disableCheck`) are passed over. Stops
@@ -89,7 +89,8 @@ function afterLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObj
 
 function checkOwnState(attachment: RecordedAttachment, result: Result, state: SandboxState): void {
   for (const [index, wanted] of result.interfaces.entries()) {
-    if (wanted.sandbox === undefined || wanted.sandbox === "" || hasNoNetdev(wanted)) continue;
+    if (wanted.sandbox === undefined || wanted.sandbox === "") continue;
+    if (attachment.userSpaceInterfaces?.includes(wanted.name) === true) continue;
     const link = state.links.find((l) => l.name === wanted.name);
     if (link === undefined) throw failed(attachment, `interface ${wanted.name} is gone`);
     const present = state.addresses.filter((a) => a.ifIndex === link.index);
@@ -99,11 +100,6 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
       throw failed(attachment, `interface ${wanted.name} has lost its address ${ip.address}`);
     }
   }
-}
-
-/** Whether user space drives the device (vhost-user, DPDK), so that the kernel does not list it. */
-function hasNoNetdev(wanted: ResultInterface): boolean {
-  return wanted.socketPath !== undefined || wanted.pciID !== undefined;
 }
 
 async function sandboxState(ctx: CallContext, netns: string): Promise<SandboxState> {

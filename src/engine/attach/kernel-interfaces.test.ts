@@ -1,0 +1,102 @@
+import { expect, test } from "vitest";
+import { HostGoneError } from "#engine/ports.ts";
+import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { exited } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const web = { pod: "default/web" };
+
+/** A pod that asks for a network of a device with a user-space driver, and for one of `bridge` and `tuning`. */
+function labWithDevice(result: JsonObject = onlyIn("net1")): EngineLab {
+  const lab = new EngineLab();
+  lab.source.addNad("default/vf", network("net-vf", "sriov"));
+  lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "vf,a" } });
+  lab.plugins.script("sriov ADD", exited(0, result));
+  return lab;
+}
+
+/** The result of a plugin that made no interface of these names. */
+function onlyIn(...names: string[]): JsonObject {
+  return { cniVersion: "1.0.0", interfaces: names.map((name) => ({ name, sandbox: netns })) };
+}
+
+function recorded(lab: EngineLab): (readonly string[] | undefined)[] {
+  const { attachments } = lab.records.writes.at(-1)!.record;
+  return attachments.map(({ userSpaceInterfaces }) => userSpaceInterfaces);
+}
+
+test("add() records which interfaces of a result the kernel does not have, and check() looks for the others", async () => {
+  const lab = labWithDevice();
+  await lab.add(web);
+  expect(recorded(lab)).toEqual([undefined, ["net1"], undefined]);
+  expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
+  lab.kernel.removeLink(netns, "net2");
+  expect((await lab.check(web)).json).toMatchObject({
+    msg: "network default/a (net2): interface net2 is gone",
+  });
+});
+
+test("add() records nothing of an interface outside of the sandbox, and check() does not look for it", async () => {
+  const lab = labWithDevice({ cniVersion: "1.0.0", interfaces: [{ name: "veth7" }] });
+  await lab.add(web);
+  expect(recorded(lab)).toEqual([undefined, undefined, undefined]);
+  expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
+});
+
+test("check() looks for an interface that the kernel had, whatever its result says of its device", async () => {
+  const device = { pciID: "0000:03:02.1", socketPath: "/run/x" };
+  const interfaces = [{ name: "net1", sandbox: netns, ...device }];
+  const lab = labWithDevice();
+  lab.plugins.script("sriov ADD", (call) => {
+    lab.plugins.work(call);
+    return exited(0, { cniVersion: "1.0.0", interfaces });
+  });
+  await lab.add(web);
+  expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
+  lab.kernel.removeLink(netns, "net1");
+  expect((await lab.check(web)).json.msg).toContain("interface net1 is gone");
+});
+
+test("add() orders the list behind the last plugin and does not wait for that plugin's outcome first", async () => {
+  const lab = labWithDevice();
+  const host = lab.host();
+  const [exec, netlink] = [host.exec.bind(host), host.netlink.bind(host)];
+  let running = "";
+  const listed: string[] = [];
+  host.exec = (call) => {
+    running = call.type;
+    return exec(call).finally(() => {
+      running = "";
+    });
+  };
+  host.netlink = (path, messages) => {
+    listed.push(running);
+    return netlink(path, messages);
+  };
+  expect(await lab.add({ ...web, host })).toMatchObject({ exitCode: 0 });
+  expect(listed).toEqual(["", "tuning"]);
+});
+
+test("add() succeeds when the kernel does not list the interfaces, and check() then expects all", async () => {
+  const lab = labWithDevice();
+  let lists = 0;
+  lab.kernel.refuse = () => (++lists === 2 ? 1 : undefined);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn").at(-1)).toContain("cannot be listed");
+  expect(recorded(lab)).toEqual([undefined, undefined, undefined]);
+  expect((await lab.check(web)).json.msg).toContain("interface net1 is gone");
+});
+
+test("add() answers nothing when the shim goes with the list, and leaves the record for the DEL", async () => {
+  const lab = labWithDevice();
+  const host = lab.host();
+  const netlink = host.netlink.bind(host);
+  let lists = 0;
+  host.netlink = (path, messages) =>
+    ++lists === 2 ? Promise.reject(new HostGoneError("gone")) : netlink(path, messages);
+  await expect(lab.add({ ...web, host })).rejects.toThrow("gone");
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  expect(lab.plugins.log("DEL")).toEqual([]);
+});
