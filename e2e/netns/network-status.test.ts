@@ -136,12 +136,45 @@ test("without a sandbox interface there are the addresses that belong to none [N
   });
 });
 
+test("addresses that name no interface belong to the only one in the sandbox", async ({
+  node,
+  plugins,
+}) => {
+  const interfaces = [{ name: "veth1" }, { name: "@IFNAME@", sandbox: "@NETNS@" }];
+  const ips = [{ address: "10.9.0.7/24" }, { address: "fd00:9::7/64" }];
+  const status = await statusOf({ node, plugins }, { cniVersion: "1.0.0", interfaces, ips });
+  expect(status[1]).toMatchObject({ interface: "net1", ips: ["10.9.0.7", "fd00:9::7"] });
+});
+
 test("a result with nothing in it has a minimal entry [N-5.1.1b] [N-5.3.3.1c]", async ({
   node,
   plugins,
 }) => {
   const status = await statusOf({ node, plugins }, { cniVersion: "1.0.0" });
   expect(status[1]).toEqual({ name: "default/scripted", default: false, dns: {} });
+});
+
+test("the interface with the gateway is the default one, as for OVN-Kubernetes' primary user-defined networks [N-5.3.5b]", async ({
+  node,
+  plugins,
+}) => {
+  const two = {
+    cniVersion: "1.0.0",
+    interfaces: ["@IFNAME@", "ovn-udn1"].map((name) => ({ name, sandbox: "@NETNS@" })),
+    ips: [
+      { address: "10.244.1.6/24", interface: 0 },
+      { address: "10.20.1.3/24", gateway: "10.20.1.1", interface: 1 },
+    ],
+  };
+  await plugins.script("default-second", "ADD", { stdout: JSON.stringify(two) });
+  const pod = await node.pod("user-defined");
+  await pod.mustAdd();
+  const status = (await pod.status()) ?? [];
+  expect(status.map((entry) => [entry.interface, entry.default])).toEqual([
+    ["eth0", false],
+    ["ovn-udn1", true],
+  ]);
+  await pod.mustDel();
 });
 
 test("each further sandbox interface has an entry; one entry alone is the default [N-5.3.5b]", async ({

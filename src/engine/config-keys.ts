@@ -38,7 +38,23 @@ export const networkKeyDefaults = {
   missingDevice: "fail" as "fail" | "warn",
 };
 
-const confObject = z.record(z.string(), z.custom<Json>()) as z.ZodType<JsonObject>;
+/** YAML has numbers that JSON would print as null: `.inf`, `.nan`, `1e400`. */
+const finiteJson = z.custom<Json>().superRefine((value, ctx) => {
+  for (const path of infiniteNumbers(value))
+    ctx.addIssue({ code: "custom", path, message: "the number is out of range" });
+});
+
+/** Where a value has numbers that are not finite. */
+function infiniteNumbers(value: unknown): (string | number)[][] {
+  if (typeof value === "number") return Number.isFinite(value) ? [] : [[]];
+  if (typeof value !== "object" || value === null) return [];
+  const isList = Array.isArray(value);
+  return Object.entries(value).flatMap(([key, each]) =>
+    infiniteNumbers(each).map((path) => [isList ? Number(key) : key, ...path]),
+  );
+}
+
+const confObject = z.record(z.string(), finiteJson) as z.ZodType<JsonObject>;
 
 /** A list, or one string with commas between the items, as Multus has it. */
 const namespaceList = z.union([z.array(nonEmptyText).readonly(), z.string()], {

@@ -32,6 +32,33 @@ test("parseJsonText() refuses nesting deeper than the limit without recursing", 
   expect(parseJsonText('{"a": "[[[["}', { maxDepth: 1 })).toEqual({ a: "[[[[" });
 });
 
+test.each([
+  ["1e400", "number 1e400 is out of range at line 1, column 1"],
+  ["[[1], -1E+309]", "number -1E+309 is out of range at line 1, column 7"],
+  [
+    '{"a": {"b": 1},\n "c": [0, 1e400]}',
+    'number 1e400 of key "c" is out of range at line 2, column 11',
+  ],
+  ['[{"a": 1}, 1e400]', "number 1e400 is out of range at line 1, column 12"],
+  [
+    '{"e": "1e400", "f\\"": 2e0308}',
+    'number 2e0308 of key "f\\"" is out of range at line 1, column 23',
+  ],
+  [
+    `{"a": ${"9".repeat(310)}}`,
+    `number ${"9".repeat(80)}… of key "a" is out of range at line 1, column 7`,
+  ],
+])("parseJsonText(%j) refuses a number that is not finite", (text, message) => {
+  expect(() => parseJsonText(text)).toThrow(
+    new JsonTextError(message.replace(/ at line.*/, ""), lineColumn(message)),
+  );
+});
+
+test("parseJsonText() takes numbers that are finite, and strings that look like others", () => {
+  const text = '["1e400", 1e308, -1.7976931348623157e308, 1e-400, 0e999, 12e30]';
+  expect(parseJsonText(text)).toEqual(["1e400", 1e308, -Number.MAX_VALUE, 0, 0, 12e30]);
+});
+
 test("parseJsonText() takes the last of a repeated key", () => {
   expect(parseJsonText('{"a": 1, "a": 2}')).toEqual({ a: 2 });
 });

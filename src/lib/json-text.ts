@@ -18,7 +18,8 @@ const defaultMaxDepth = 100;
 
 /**
  * Parses JSON text, as `JSON.parse` does: of a key that occurs twice the last value counts, as in
- * Go. Nesting is bounded, so that whatever is accepted can be walked and printed recursively.
+ * Go. Nesting is bounded, so that whatever is accepted can be walked and printed recursively. A number beyond the
+ * range of a double is refused, as Go does: JavaScript reads it as Infinity and prints that as null.
  *
  * @throws JsonTextError
  */
@@ -28,6 +29,13 @@ export function parseJsonText(text: string, options: { maxDepth?: number } = {})
   if (deep !== undefined) {
     throw new JsonTextError(`nested more than ${maxDepth} levels deep`, position(text, deep));
   }
+  const value = parsed(text);
+  const infinite = mayBeInfinite.test(text) ? findInfinite(text) : undefined;
+  if (infinite === undefined) return value;
+  throw new JsonTextError(infinite.reason, position(text, infinite.offset));
+}
+
+function parsed(text: string): Json {
   try {
     return JSON.parse(text) as Json;
   } catch {
@@ -35,6 +43,9 @@ export function parseJsonText(text: string, options: { maxDepth?: number } = {})
     throw new JsonTextError(reason, position(text, offset));
   }
 }
+
+/** What a number too large for a double has: an exponent of two digits or more, or 300 digits. Strings may have it, too. */
+const mayBeInfinite = /[0-9][eE]\+?[0-9]{2}|[0-9]{300}/;
 
 const scalarPattern = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y;
 const spacePattern = /[ \t\n\r]*/y;
@@ -93,6 +104,29 @@ function findJsonError(text: string): { offset: number; reason: string } {
   const found = text.slice(scan.offset, scan.offset + 1);
   const what = found === "" ? "unexpected end" : `unexpected ${JSON.stringify(found)}`;
   return { offset: scan.offset, reason: `${what}, expected ${expectation(scan)}` };
+}
+
+/** The first number that is no finite double, in text that is known to be JSON. */
+function findInfinite(text: string): { offset: number; reason: string } | undefined {
+  const scan: Scan = { text, offset: 0, expect: "value", open: [] };
+  /** The key that was read last in each object that is open, by its depth. */
+  const keys: string[] = [];
+  for (;;) {
+    scan.offset += matchLength(spacePattern, scan) ?? 0;
+    const { offset, expect } = scan;
+    if (offset >= text.length || !advance(scan)) return undefined;
+    const token = text.slice(offset, scan.offset);
+    if (expect.startsWith("key")) keys[scan.open.length] = token;
+    else if (/^[-0-9]/.test(token) && !Number.isFinite(Number(token))) {
+      const key = keys[scan.open.lastIndexOf("{") + 1];
+      const place = key === undefined ? "" : ` of key ${shortened(key)}`;
+      return { offset, reason: `number ${shortened(token)}${place} is out of range` };
+    }
+  }
+}
+
+function shortened(token: string): string {
+  return token.length > 80 ? `${token.slice(0, 80)}…` : token;
 }
 
 function expectation(scan: Scan): string {

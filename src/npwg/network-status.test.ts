@@ -49,19 +49,23 @@ describe("buildNetworkStatus()", () => {
     ]);
   });
 
-  test("takes no address of another interface or of none while one has a sandbox [N-5.3.3.1c]", () => {
+  test("takes no address of another interface, or of none while several have a sandbox [N-5.3.3.1c]", () => {
     const ips = [
       { address: "10.0.0.1/24", interface: 0 },
       { address: "10.0.0.3/24" },
       { address: "10.0.0.4/24", interface: -1 },
     ];
-    expect(status({ interfaces: [veth, eth0], ips })[0]).not.toHaveProperty("ips");
+    for (const entry of status({ interfaces: [veth, eth0, second], ips }))
+      expect(entry).not.toHaveProperty("ips");
   });
 
-  test("gives addresses without an interface to the only one there is", () => {
-    expect(status({ interfaces: [eth0], ips: [{ address: "10.0.0.3/24" }] })[0]?.ips).toEqual([
-      "10.0.0.3",
-    ]);
+  test.each([
+    ["alone", [eth0]],
+    ["after one of the host", [veth, eth0]],
+    ["before one of the host", [eth0, veth]],
+  ])("gives addresses without an interface to the only one with a sandbox, %s", (_, interfaces) => {
+    const ips = [{ address: "10.0.0.3/24" }, { address: "10.0.0.4/24", interface: -1 }];
+    expect(status({ interfaces, ips })[0]?.ips).toEqual(["10.0.0.3", "10.0.0.4"]);
   });
 
   test.each([
@@ -107,16 +111,70 @@ describe("buildNetworkStatus()", () => {
     ]);
   });
 
-  test("has an element for each further sandbox interface, of which none is default [N-5.3.5b]", () => {
+  test("has an element for each further sandbox interface [N-5.3.5b]", () => {
     const ips = [
       { address: "10.0.0.2/24", interface: 0 },
-      { address: "10.0.0.3/24", interface: 1, gateway: "10.0.0.1" },
+      { address: "10.0.0.3/24", interface: 1 },
     ];
     const list = status({ interfaces: [eth0, second, veth], ips }, { isDefault: true });
     expect(list.map((entry) => [entry.interface, entry.ips, entry.default])).toEqual([
       ["net1", ["10.0.0.2"], true],
       ["net1b", ["10.0.0.3"], false],
     ]);
+  });
+
+  const gateway = "10.0.0.1";
+  const addresses = ["10.0.0.2/24", "10.0.0.3/24", "10.0.0.4/24"].map((address) => ({ address }));
+
+  // What the client library's CreateNetworkStatuses() answers; the cases of its own tests come first.
+  test.each([
+    {
+      which: "the gateway's interface",
+      interfaces: [veth, eth0, veth, second],
+      more: [{ interface: 1 }, { interface: 3, gateway }],
+      expected: "net1b",
+    },
+    {
+      which: "the first without a gateway",
+      interfaces: [veth, eth0, second],
+      more: [{ interface: 1 }, { interface: 1 }, { interface: 2 }],
+      expected: "net1",
+    },
+    { which: "the only one", interfaces: [eth0, veth], more: [{}], expected: "net1" },
+    {
+      which: "that of the first of two gateways",
+      interfaces: [eth0, second],
+      more: [
+        { interface: 1, gateway },
+        { interface: 0, gateway },
+      ],
+      expected: "net1b",
+    },
+    {
+      which: "the first where the gateway's address names none",
+      interfaces: [eth0, second],
+      more: [{ gateway }, { interface: 1 }],
+      expected: "net1",
+    },
+    {
+      which: "a gateway's after an address that names none",
+      interfaces: [eth0, second],
+      more: [{ gateway }, { interface: 1, gateway }],
+      expected: "net1b",
+    },
+    // The library marks none here, where §5.2 wants one.
+    {
+      which: "the first where the gateway is on the host",
+      interfaces: [veth, eth0, second],
+      more: [{ interface: 0, gateway }],
+      expected: "net1",
+    },
+  ])("marks $which as default [N-5.2a] [N-5.3.5b]", ({ interfaces, more, expected }) => {
+    const ips = more.map((each, i) => ({ ...addresses[i], ...each }));
+    const list = status({ interfaces, ips }, { isDefault: true });
+    const marked = list.filter((entry) => entry.default).map((entry) => entry.interface);
+    expect(marked).toEqual([expected]);
+    for (const entry of status({ interfaces, ips })) expect(entry.default).toBe(false);
   });
 
   test("always says whether the network is the default one [N-5.3.5a] [N-5.2a]", () => {

@@ -55,8 +55,8 @@ export interface AttachmentOutcome {
  * The status of one attachment. The first element is the one that the specification asks for, made
  * of the first interface that has a sandbox (§5.1.1); as in Multus each further sandbox interface
  * has an element of its own. Where Multus writes none, because no interface has a sandbox or the plugins gave
- * no result, there still is the minimal element that §5.1.1 wants. Only the first of the elements is
- * `default`, where Multus may choose another: §5.3.5 allows one.
+ * no result, there still is the minimal element that §5.1.1 wants. One of the elements is `default`, as §5.3.5
+ * allows no more: see {@link mainInterface}.
  */
 export function buildNetworkStatus(outcome: AttachmentOutcome): NetworkStatus[] {
   const { result } = outcome;
@@ -65,10 +65,23 @@ export function buildNetworkStatus(outcome: AttachmentOutcome): NetworkStatus[] 
     ([, { sandbox }]) => sandbox !== undefined && sandbox !== "",
   );
   if (sandboxed.length === 0) return [element(outcome, withoutInterface(outcome, result))];
-  return sandboxed.map(([index, link], order) => {
-    const status = element(outcome, { link, ips: ipsOf(result, index) });
-    return order === 0 ? status : { ...status, default: false };
+  const indexes = sandboxed.map(([index]) => index);
+  const main = mainInterface(result, indexes);
+  return sandboxed.map(([index, link]) => {
+    const status = element(outcome, { link, ips: ipsOf(result, index, indexes.length === 1) });
+    return index === main ? status : { ...status, default: false };
   });
+}
+
+/**
+ * The interface that is the network's own where there are several: NPWG's client library takes that of the first
+ * address with a gateway, else the first with a sandbox. OVN-Kubernetes' primary user-defined networks have
+ * their gateway on `ovn-udn1`, after the infrastructure's `eth0`.
+ */
+function mainInterface({ ips }: Result, sandboxed: readonly number[]): number | undefined {
+  const withGateway = ips.find((ip) => ip.gateway !== undefined && ip.interface !== undefined);
+  const index = withGateway?.interface;
+  return index !== undefined && sandboxed.includes(index) ? index : sandboxed[0];
 }
 
 /** Multus' form of the annotation: the elements each indented by four spaces, in one line with the brackets. */
@@ -95,11 +108,10 @@ function withoutInterface(outcome: AttachmentOutcome, result: Result): Attached 
 }
 
 /**
- * The addresses of an interface (§5.3.3.1 rule 1). Those that name no interface belong to none,
- * except where the result has only one interface: it cannot be another's.
+ * The addresses of an interface (§5.3.3.1 rule 1). Those that name no interface belong to none, except
+ * where it is the result's only one in the sandbox: they cannot be another's.
  */
-function ipsOf(result: Result, index: number): string[] {
-  const isOnly = result.interfaces.length === 1;
+function ipsOf(result: Result, index: number, isOnly: boolean): string[] {
   return result.ips
     .filter((ip) => ip.interface === index || (isOnly && ip.interface === undefined))
     .map((ip) => bareAddress(ip.address));

@@ -130,6 +130,11 @@ test.each([
   ["http: 127.0.0.1:99999", /^config.yaml:1: http: /],
   ["primary: {conf: a/b}", /^config.yaml:1: primary.conf: must be a file name/],
   ["delegates: [x]", /^config.yaml:1: delegates\[0\]: /],
+  [
+    "delegates:\n- type: x\n  a: {b: [1, 1e400]}",
+    "config.yaml:3: delegates[0].a.b[1]: the number is out of range",
+  ],
+  ["delegates: [{type: x, a: .nan}]", "config.yaml:1: delegates[0].a: the number is out of range"],
   ["capabilities: {ips: 1}", /^config.yaml:1: capabilities.ips: expected boolean/],
   ["globalNamespaces: 3", /^config.yaml:1: globalNamespaces: expected a list/],
   [

@@ -282,6 +282,10 @@ describe("values", () => {
     expect(parseOne({ name: "a", "cni-args": { a: { b: [1] } } })?.cniArgs).toEqual({
       a: { b: [1] },
     });
+    const infinite = '[{"name": "a", "cni-args": {"rate": 1e400}}]';
+    expect(() => parseNetworkSelections(infinite, { podNamespace: "ns" })).toThrow(
+      'number 1e400 of key "rate" is out of range at line 1, column 37',
+    );
     expect(problemsWith({ "cni-args": ["a"] })).toEqual(['cni-args: must be an object, got ["a"]']);
   });
 
