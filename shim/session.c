@@ -71,6 +71,10 @@ enum session_end session_with_daemon(struct call *call, const struct buf *reques
 		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes",
 		     (int)sizeof to.sun_path - 1);
 	strcpy(to.sun_path, path);
+	if (fd < 0) {
+		call->trouble = errno_text(errno);
+		return SESSION_UNREACHABLE;
+	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* full backlog: EAGAIN */
 	if (connect(fd, (struct sockaddr *)&to, sizeof to)) {
 		call->trouble = errno_text(errno);

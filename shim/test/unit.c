@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the parsers must do with bytes that are just within and just beyond their limits. */
+ * What the parsers must do with bytes that are just within and just beyond their limits, and what the session
+ * must do without descriptors. */
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include "../shim.h"
@@ -206,6 +208,20 @@ static void test_order_rules(void)
 	assert(!allowed("DEL", "c1", "", "LD_PRELOAD=x") && !allowed("DEL", "c1", "", "CNI_X"));
 }
 
+/* Without the check, connect() would be called with -1 and blame the descriptor. */
+static void test_no_descriptor_left(void)
+{
+	static struct call call;
+	struct rlimit limit, none = { 0 };
+
+	assert(!getrlimit(RLIMIT_NOFILE, &limit));
+	none.rlim_max = limit.rlim_max;
+	assert(!setrlimit(RLIMIT_NOFILE, &none));
+	assert(session_with_daemon(&call, &b) == SESSION_UNREACHABLE);
+	assert(!strcmp(call.trouble, strerror(EMFILE)));
+	assert(!setrlimit(RLIMIT_NOFILE, &limit));
+}
+
 int main(void)
 {
 	test_round_trip();
@@ -218,5 +234,6 @@ int main(void)
 	test_netlink_chain();
 	test_netlink_reads();
 	test_order_rules();
+	test_no_descriptor_left();
 	return 0;
 }
