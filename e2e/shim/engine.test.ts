@@ -164,13 +164,10 @@ eachBuild("the conversation", (bench) => {
     mkdirSync(dir);
     chownSync(dir, 65534, 65534);
     const socket = join(dir, "s");
-    const script = `require("net").createServer((s) => s.destroy()).listen(${JSON.stringify(socket)})`;
-    const peer = spawn(process.execPath, ["-e", script], {
-      uid: 65534,
-      gid: 65534,
-      cwd: "/",
-      stdio: "ignore",
-    });
+    // It becomes another user only now, as that one may not be able to execute a Node below /root.
+    const script = `process.setgid(65534); process.setuid(65534);
+      require("net").createServer((s) => s.destroy()).listen(${JSON.stringify(socket)})`;
+    const peer = spawn(process.execPath, ["-e", script], { stdio: "ignore" });
     try {
       await waitUntil("the peer listens", () => existsSync(socket));
       const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: socket } }));
