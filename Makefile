@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -88,6 +88,11 @@ e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CR
 # TEST: one test by its name. The kernel and QEMU are Debian packages, unpacked into the cache the first time.
 e2e-sriov: build ## real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64)
 	node e2e/sriov/main.ts $(if $(TEST),-t "$(TEST)")
+
+# SUITE: this release alone (bookworm, trixie). RUN: other targets there. The first run makes the root file systems.
+fresh: deps ## the README's commands on a fresh Debian: the demo on 12 and 13, the tests on 13 (SUITE=trixie, RUN=demo)
+	@scripts/system-deps.sh fresh
+	node e2e/fresh/main.ts $(if $(SUITE),--suite $(SUITE)) $(if $(RUN),--run "$(RUN)")
 
 # RUNS random runs of SEED, or the one SCENARIO; FIXED=1: the fixed ones and the proofs that they see something.
 chaos: build deps-test ## break everything at every step, then compare the node with what it was (docs/reliability.md)

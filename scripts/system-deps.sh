@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what building (`build`; the demo too), testing (`test`: more), the test cluster (`cluster`),
-# Docker (`docker`), a release (`release`) or the benchmark (`bench`) needs of the system, or installs
-# Debian's packages for it.
+# Docker (`docker`), a release (`release`), the benchmark (`bench`) or fresh systems (`fresh`) need of the system,
+# or installs Debian's packages for it. It installs no recommendations, so each package is named here.
 set -euo pipefail
 
 missing=()
@@ -27,11 +27,12 @@ can_install() { command -v apt-get && [ "$(id -u)" = 0 ]; }
 # the build then says what that costs.
 shim_cc() { command -v musl-gcc || { ! can_install && static_cc; }; }
 
-case ${1:?build, test, cluster, docker, release or bench} in
+case ${1:?build, test, cluster, docker, release, bench or fresh} in
 build)
   need containernetworking-plugins has_plugins
   need musl-tools shim_cc
   need gcc command -v cc
+  need linux-libc-dev test -e /usr/include/linux/netlink.h
   need iproute2 command -v ip
   need iptables command -v iptables
   need nftables command -v nft
@@ -39,6 +40,7 @@ build)
   need util-linux command -v unshare
   ;;
 test)
+  need libc6-dev test -e /usr/include/stdio.h
   need clang command -v clang
   need "${LIBCLANG_RT:-libclang-rt-dev}" sanitizers
   need openssl command -v openssl
@@ -72,6 +74,10 @@ bench)
   need strace command -v strace
   [ "${BENCH_PEERS:-}" = none ] || [ -n "${BENCH_MULTUS:-}" ] || need golang command -v go
   ;;
+fresh)
+  need mmdebstrap command -v mmdebstrap
+  need util-linux command -v unshare
+  ;;
 esac
 
 [ ${#missing[@]} -eq 0 ] && exit 0
@@ -88,7 +94,8 @@ fi
     echo "run as root: apt-get install ${missing[*]}"
   else
     echo "install what they contain: the CNI reference plugins in /opt/cni/bin, a C compiler that"
-    echo "links statically (musl-gcc, or cc with a static libc), ip, iptables, nft, ping, unshare"
+    echo "links statically (musl-gcc, or cc with a static libc), the kernel's headers, ip, iptables, nft, ping,"
+    echo "unshare"
   fi
 } >&2
 exit 1

@@ -70,7 +70,7 @@ export function archivesOf(directory: string): string {
 }
 
 /** The mirror that this machine's own apt takes its release from. */
-async function mirror(): Promise<string> {
+export async function mirror(): Promise<string> {
   const format = "$(CODENAME) $(REPO_URI)";
   const listed = await run(["apt-get", "indextargets", "--format", format, "Created-By: Packages"]);
   const release = await releaseName();

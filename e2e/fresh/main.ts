@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { copyFile, mkdir, mkdtemp, readdir, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { parseArgs } from "node:util";
+import { execa } from "execa";
+import { cacheRoot } from "../cluster/machine/cache.ts";
+import { Reaper } from "../cluster/machine/reaper.ts";
+import { run } from "../cluster/machine/run.ts";
+import { repositoryRoot } from "../support/paths.ts";
+import { type Release, releases, rootFileSystem } from "./root-fs.ts";
+import { environment, writeSettings } from "./settings.ts";
+
+/**
+ * Runs the README's commands on a fresh Debian: clones the commit that is checked out to /root/plexus of a minimal
+ * root file system, in namespaces, and runs make there. `--suite trixie` is for this release alone, `--run demo` for
+ * other targets. The network is this machine's, as packages come from there.
+ */
+const { suite, run: chosen } = parseArgs({
+  options: { suite: { type: "string" }, run: { type: "string" } },
+}).values;
+
+/** The tests take minutes, so they run on the newest release only. */
+const defaultTargets: Readonly<Record<Release, string>> = { bookworm: "demo", trixie: "demo test" };
+
+const command = (targets: string): string => `set -eu
+git -c advice.detachedHead=false clone --quiet /run/share/plexus.bundle plexus
+cd plexus
+for target in ${targets}; do make "$target"; done
+`;
+
+/** Ends what hangs. A busy machine stays below this limit, and vitest ends each test that hangs. */
+const timeoutMs = 3_600_000;
+
+/** Runs these targets of make on a fresh system and returns whether all succeeded. */
+async function runOn(release: Release, targets: string): Promise<boolean> {
+  const system = await rootFileSystem(release);
+  const scratch = await mkdtemp(join(cacheRoot(), "fresh-run-"));
+  // The name of control groups that no fresh system makes.
+  const reaper = new Reaper({ directory: scratch, cgroup: basename(scratch) });
+  const share = join(scratch, "share");
+  await mkdir(join(share, "reports"), { recursive: true });
+  await run(["git", "bundle", "create", "--quiet", join(share, "plexus.bundle"), "HEAD"], {
+    cwd: repositoryRoot,
+  });
+  await writeSettings(share);
+  await writeFile(join(share, "command"), command(targets));
+  const succeeded = await enter(system, scratch);
+  await collectReports(join(share, "reports"), release);
+  await reaper.reap();
+  return succeeded;
+}
+
+async function enter(system: string, scratch: string): Promise<boolean> {
+  const namespaces = ["--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"];
+  const script = join(import.meta.dirname, "enter.sh");
+  const isolated = ["unshare", ...namespaces, "--propagation=private", "sh", script];
+  // setpriv: the system ends with this process, however that one ends.
+  const { exitCode } = await execa(
+    "setpriv",
+    ["--pdeathsig=KILL", "--", ...isolated, system, scratch],
+    {
+      reject: false,
+      stdin: "ignore",
+      stdout: "inherit",
+      stderr: "inherit",
+      timeout: timeoutMs,
+      extendEnv: false,
+      env: environment(),
+    },
+  );
+  return exitCode === 0;
+}
+
+/** Keeps vitest's reports, which are named after process IDs of the fresh system, apart from the machine's. */
+async function collectReports(directory: string, release: Release): Promise<void> {
+  const target = process.env.PLEXUS_TEST_REPORTS;
+  if (target === undefined) return;
+  for (const name of await readdir(directory))
+    await copyFile(join(directory, name), join(target, `fresh-${release}-${name}`));
+}
+
+const isRelease = (name: string): name is Release => Object.hasOwn(releases, name);
+const names = suite === undefined ? Object.keys(releases) : [suite];
+if ((await run(["git", "status", "--porcelain"], { cwd: repositoryRoot })) !== "")
+  process.stdout.write("fresh: uncommitted changes are left out\n");
+for (const name of names) {
+  if (!isRelease(name))
+    throw new Error(`SUITE=${name}: choose ${Object.keys(releases).join(" or ")}`);
+  const targets = chosen ?? defaultTargets[name];
+  const title = `fresh ${releases[name]}: make ${targets}`;
+  const started = performance.now();
+  process.stdout.write(`== ${title}\n`);
+  const succeeded = await runOn(name, targets);
+  const seconds = Math.round((performance.now() - started) / 1000);
+  process.stdout.write(`== ${title}: ${succeeded ? "ok" : "FAILED"} (${seconds} s)\n`);
+  if (!succeeded) process.exitCode = 1;
+}
