@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -121,6 +122,57 @@ test("a leftover gets five seconds of a call", async () => {
   lab.advance(31_000);
   await lab.status();
   expect(Math.ceil(lab.plugins.of("bridge", "DEL")[0]!.timeoutMs / 1000)).toBe(5);
+});
+
+/** `c1` with networks of the plugins `p1`, `p2` …, whose DEL has failed once. */
+async function withNetworks(count: number): Promise<EngineLab> {
+  const lab = new EngineLab({ repeatsTeardowns: true });
+  const types = Array.from({ length: count }, (_, i) => `p${i + 1}`);
+  for (const type of types) lab.source.addNad(`default/${type}`, network(type, type));
+  const annotations = { [networksAnnotation]: types.join(",") };
+  lab.kernel.addNamespace("/run/netns/c1");
+  lab.source.addPod({ name: "c1", uid: "uid-c1", annotations });
+  expect(await lab.add(container("c1"))).toMatchObject({ exitCode: 0 });
+  for (const type of types) lab.plugins.script(`${type} DEL`, failed(5, "busy"));
+  expect(await lab.del(container("c1"))).toMatchObject({ exitCode: 1 });
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+/** A plugin that needs so long, and is killed when it does not get it. */
+function needing(
+  lab: EngineLab,
+  ms: number,
+): (call: { timeoutMs: number }) => DelegateOutcome | undefined {
+  return ({ timeoutMs }) => {
+    lab.advance(Math.min(ms, timeoutMs));
+    return timeoutMs < ms ? ended("timeout") : undefined;
+  };
+}
+
+test("a leftover with eight networks, each of which needs a second, is detached in two calls", async () => {
+  const lab = await withNetworks(8);
+  for (let i = 1; i <= 8; i++) lab.plugins.script(`p${i} DEL`, needing(lab, 1000));
+  lab.advance(31_000);
+  await lab.status();
+  expect(lab.records.writes.at(-1)?.record.attachments).toHaveLength(4);
+  lab.advance(61_000);
+  await lab.status();
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("networks of a leftover that hang for ever do not keep a slow one from its turn", async () => {
+  const lab = await withNetworks(4);
+  for (const type of ["p1", "p3", "p4"]) {
+    lab.plugins.script(`${type} DEL`, needing(lab, Number.POSITIVE_INFINITY));
+  }
+  lab.plugins.script("p2 DEL", needing(lab, 4900));
+  for (let attempt = 0; attempt < 4; attempt++) {
+    lab.advance(600_000);
+    expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  }
+  const left = lab.records.writes.at(-1)?.record.attachments.map(({ displayName }) => displayName);
+  expect(left).toEqual(["default/p1", "default/p3", "default/p4"]);
 });
 
 test("a call that took long leaves leftovers alone", async () => {

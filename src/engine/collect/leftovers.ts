@@ -152,7 +152,7 @@ export class Leftovers {
   ): Promise<void> {
     const netns = await netnsOfRecord(ctx, record);
     const budget = new TimeBudget(this.#deps.clock, budgetMs);
-    await detachRecord(ctx, record, { netns, path, budget, withoutLock: true });
+    await detachRecord(ctx, record, { netns, path, budget, withoutLock: true, inTurn: true });
     ctx.logger.info({}, "the attachments that a sandbox had left behind are detached");
     const { pod } = record;
     if (pod !== undefined && !(await this.#deps.records.hasPod(pod))) {

@@ -16,6 +16,11 @@ export interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "pa
    * meanwhile: what it wrote stays. @default false
    */
   readonly withoutLock?: boolean;
+  /**
+   * The time may be too short for all attachments, and there will be further attempts: each attempt gives its time to another
+   * attachment first. @default false
+   */
+  readonly inTurn?: boolean;
 }
 
 /**
@@ -28,12 +33,14 @@ export async function detachRecord(
   record: AttachmentRecord,
   options: DetachRecordOptions,
 ): Promise<void> {
-  const { withoutLock = false, ...sandbox } = options;
+  const { withoutLock = false, inTurn = false, ...sandbox } = options;
+  const first = inTurn ? (record.teardown?.attempts ?? 0) : undefined;
   const owed = attachmentsToDetach(record, ctx.deps.bootId());
   const progress = new TeardownProgress(ctx, { record, owed, withoutLock });
   const onDetached = (attachment: RecordedAttachment): void => progress.detached(attachment);
   const failingMs = failingFor(ctx.deps, record);
-  const failures = await detachAll(ctx, { ...record, ...sandbox, failingMs, onDetached }, owed);
+  const toDetach = { ...record, ...sandbox, first, failingMs, onDetached };
+  const failures = await detachAll(ctx, toDetach, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));
   await progress.fail(error);

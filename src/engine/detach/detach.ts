@@ -19,6 +19,12 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   readonly path?: readonly string[];
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
+  /**
+   * The attachment with this number, counted in the order of detaching and from the start again after the last, comes first and
+   * may take all of the time; the next ones share nothing but what it leaves. So none waits for ever behind slow ones where
+   * the time is too short for all. @default each gets an equal share
+   */
+  readonly first?: number | undefined;
   /** For how long its DELs have failed, in milliseconds; absent as in {@link detachChain}. */
   readonly failingMs?: number;
   /** Called after each attachment that was detached. */
@@ -27,7 +33,7 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
 
 /**
  * Detaches attachments, last first, each whatever became of the others (multi-network specification
- * v1.1 §7.2). One that hangs takes no more than its share of the time.
+ * v1.1 §7.2). One that hangs takes no more than its share of the time, or, with `first`, of the attempts.
  * @returns those that could not be detached
  * @throws HostGoneError when the shim has gone: the record then still names the attachments
  */
@@ -38,8 +44,9 @@ export async function detachAll(
 ): Promise<Failure<RecordedAttachment>[]> {
   const budget = sandbox.budget ?? delBudget(ctx);
   let left = attachments.length;
-  return collectFailures(attachments.toReversed(), async (attachment) => {
-    const share = budget.share(left--);
+  const ordered = startingAt(attachments.toReversed(), sandbox.first ?? 0);
+  return collectFailures(ordered, async (attachment) => {
+    const share = sandbox.first === undefined ? budget.share(left--) : budget;
     try {
       await detach(ctx, { ...sandbox, budget: share }, attachment);
     } catch (error) {
@@ -48,6 +55,11 @@ export async function detachAll(
     await removeDeviceInfo(ctx, sandbox.containerId, attachment);
     sandbox.onDetached?.(attachment);
   });
+}
+
+function startingAt<T>(items: readonly T[], number: number): readonly T[] {
+  const first = number % Math.max(1, items.length);
+  return [...items.slice(first), ...items.slice(0, first)];
 }
 
 /** The time that everything a call detaches may take together; it starts now. */
