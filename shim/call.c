@@ -29,6 +29,7 @@ void call_init(struct call *call)
 			       !strcasecmp(setting("CNI_NETNS_OVERRIDE", ""), "true");
 	call->state_dir = setting("PLEXUS_STATE_DIR", STATE_DIR);
 	call->inherited_lock = -1;
+	call->node_lock = -1;
 	call->started_us = clock_us(CLOCK_REALTIME);
 	strcpy(call->cni_version, "1.1.0");
 }

@@ -124,8 +124,10 @@ void lock_take(struct call *call)
 	if (call_is(call, "STATUS") || call->problem.len)
 		return;
 	fd = lock_node(call, node, gc ? LOCK_EX : LOCK_SH);
-	if (gc)
+	if (gc) {
+		call->node_lock = fd;
 		return;
+	}
 	print(sandbox, sizeof sandbox, "%s/%s.lock", call->state_dir, call->container_id);
 	call->lock = lock(call, sandbox, LOCK_EX, "sandbox");
 	if (call->lock < 0) {
@@ -135,6 +137,17 @@ void lock_take(struct call *call)
 	strcpy(call->lock_file, sandbox);
 	(void)fcntl(call->lock, F_DUPFD_CLOEXEC, HOLDER_LOCK); /* by which another shim knows the holder */
 	await_stragglers(call);
+}
+
+/* Lets other operations run beside the rest of this garbage collection, but no other one of its kind: what is left of it
+ * are DELs, which may hang, of sandboxes that the runtime has forgotten. */
+void lock_share(struct call *call)
+{
+	int fd = call->node_lock;
+
+	call->node_lock = -1;
+	if (fd >= 0)
+		wait_for(call, fd, LOCK_SH, call->state_dir, "node");
 }
 
 /* Removes the sandbox's lock file, at the end of the call, unless processes of its delegates still hold

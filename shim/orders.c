@@ -21,6 +21,8 @@ static void answer_exec(struct call *call, const struct frame *f, struct buf *an
 	struct exec_result *r = &call->result;
 	char code[NUMBER_SIZE], elapsed[NUMBER_SIZE];
 
+	if (!strcmp(order_variable(f, "CNI_COMMAND"), "DEL"))
+		lock_share(call);
 	exec_order(call, f, field_number(f->fields[EXEC_TIMEOUT]));
 	frame_write(answer, FRAME_EXEC_RESULT, (struct field[]){
 		text(r->outcome), number(code, r->code), content(&r->output), content(&r->errors),

@@ -75,6 +75,7 @@ struct call {
 	struct buf conf;           /* stdin */
 	struct buf problem;        /* what is wrong with the variables that name the sandbox, or empty */
 	char lock_file[PATH_SIZE]; /* of the sandbox; "" as long as it is not locked */
+	int node_lock;             /* of a GC: the node's open lock file; -1 once others share it, and in other calls */
 	int lock;                  /* the open lock file */
 	int inherited_lock;        /* the same file opened again, for delegates to inherit; or -1 */
 	int orders;                /* EXEC and NETLINK: while there were none, nothing has been changed */
@@ -139,6 +140,7 @@ _Noreturn void fail(struct call *call, enum cni_error code, const char *format, 
 
 /* lock.c */
 void lock_take(struct call *call);
+void lock_share(struct call *call);
 void lock_release(struct call *call);
 
 /* straggler.c */

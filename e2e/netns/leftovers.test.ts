@@ -162,6 +162,35 @@ test("plexusctl gc tries all that is left at once, and says what became of each"
   expect(await gc(node, plugins)).toMatchObject({ exitCode: 0, stdout: "nothing is left over" });
 });
 
+test("a GC whose stale pod's plugin hangs holds up no other pod, and leaves the rest to plexusd", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const stale = [
+    await node.pod("stale-1", { networks: "alpha" }),
+    await node.pod("stale-2", { networks: "alpha" }),
+  ];
+  for (const pod of stale) await pod.mustAdd();
+  await plugins.clear();
+  await plugins.script("alpha", "DEL", { hold: true });
+  const valid = { "cni.dev/valid-attachments": [] };
+  const call = node.start({ command: "GC", conf: node.conf({ cniVersion: "1.1.0", ...valid }) });
+  await plugins.reached("alpha", "DEL");
+  // What hangs is not ended while the other pod starts.
+  process.kill(call.pid, "SIGSTOP");
+  const other = await node.pod("beside-gc", { networks: "beta" });
+  await other.mustAdd({ env: { PLEXUS_LOCK_MS: "2000" } });
+  process.kill(call.pid, "SIGCONT");
+  expect(errorOf(await call.outcome)).toMatchObject({
+    code: 102,
+    msg: expect.stringContaining("1 stale sandboxes were not reached in 5 s"),
+  });
+  expect(await status(node)).toContain("leftovers: 2");
+  expect(await orphans(node)).toContain("garbage collection did not list its sandbox, since 20");
+  await plugins.unscript("alpha", "DEL");
+  for (const pod of [...stale, other]) await pod.mustDel();
+});
+
 /** The pod's DEL never comes again: it is a leftover, which the DEL of another pod detaches. */
 async function expectCompleted(
   node: PlexusNode,

@@ -137,6 +137,28 @@ eachBuild("the sandbox's lock", (bench) => {
   });
 });
 
+eachBuild("the node's lock of a GC", (bench) => {
+  test("shuts out other calls while a plugin collects, and none from the first DEL on but another GC", async () => {
+    const { bin } = bench();
+    bench().plugin("p", "");
+    const waiting = ["ADD", "GC"].map((CNI_COMMAND) => ({ CNI_COMMAND, PLEXUS_LOCK_MS: "200" }));
+    const codes: (number | null)[] = [];
+    const tryBoth = async (): Promise<void> => {
+      for (const env of waiting) codes.push((await bench().run({ env })).code);
+    };
+    await bench().engine(async (engine) => {
+      if (codes.length > 0) return engine.done();
+      await engine.exec({ type: "p", path: bin, env: ["CNI_COMMAND=GC"] });
+      await tryBoth();
+      await engine.exec({ type: "p", path: bin, env: ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c9"] });
+      await tryBoth();
+      engine.done();
+    });
+    expect(await bench().run({ env: { CNI_COMMAND: "GC" } })).toMatchObject({ code: 0 });
+    expect(codes).toEqual([1, 1, 0, 1]);
+  });
+});
+
 /** An IPAM plugin that hangs for ever, of an ADD whose shim was killed. Later calls execute nothing. */
 async function hangingIpam(bench: Bench): Promise<number> {
   const begun = join(bench.dir, "begun");

@@ -1,7 +1,7 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import { formatErrorOutput } from "#cni/plugin/error-output.ts";
 import { parsePluginRequest, sameNetnsError } from "#cni/plugin/parse-request.ts";
-import type { PluginRequest, StatusRequest } from "#cni/plugin/request.ts";
+import type { GcRequest, PluginRequest, StatusRequest } from "#cni/plugin/request.ts";
 import { printResult } from "#cni/result/format.ts";
 import { rewordForDel } from "#cni/runtime/delegate-error.ts";
 import { add } from "#engine/attach/add.ts";
@@ -10,8 +10,9 @@ import type { Call, CallAnswer, CallHost, CallOutcome } from "#engine/call/call.
 import { type CallTools, callContext, callTools } from "#engine/call/call-context.ts";
 import { answerCall, callFields, reportCall } from "#engine/call/call-report.ts";
 import type { Trace } from "#engine/call/trace.ts";
-import { gc } from "#engine/collect/gc.ts";
+import { collect } from "#engine/collect/gc.ts";
 import { type LeftoverOutcome, Leftovers, type RetryOptions } from "#engine/collect/leftovers.ts";
+import { detachStale } from "#engine/collect/stale.ts";
 import { defaultNetworkDels } from "#engine/detach/default-plan.ts";
 import { del } from "#engine/detach/del.ts";
 import { CallHistory } from "#engine/explain/call-history.ts";
@@ -27,6 +28,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
+import { combineErrors } from "./failures.ts";
 import { HostGoneError, type Logger, type NetnsState } from "./ports.ts";
 
 /** What one call may spend on what others left behind. */
@@ -184,14 +186,10 @@ export class Engine {
     }
   }
 
-  /** Runs the command; calls for one sandbox run one after another, GC alone. */
+  /** Runs the command; calls for one sandbox run one after another. */
   async #execute(ctx: CallContext, request: PluginRequest): Promise<JsonObject | undefined> {
     if (request.command === "STATUS") return void (await this.#status(ctx, request));
-    if (request.command === "GC") {
-      using _collection = await ctx.trace.phase("lock", () => this.#collection.exclusive());
-      await gc(ctx, request);
-      return void (await this.#retryLeftover(ctx, request));
-    }
+    if (request.command === "GC") return void (await this.#gc(ctx, request));
     using _collection = await ctx.trace.phase("lock", () => this.#collection.shared());
     using _sandbox = await ctx.trace.phase("lock", () =>
       this.#sandboxes.acquire(request.containerId),
@@ -200,6 +198,25 @@ export class Engine {
     if (request.command === "CHECK") return void (await check(ctx, request));
     await del(ctx, request);
     return void (await this.#retryLeftover(ctx, request));
+  }
+
+  /**
+   * GC: the plugins collect alone. The DELs of stale sandboxes, which may hang, run beside other operations: the shim
+   * shares its lock of the node with the first of them.
+   */
+  async #gc(ctx: CallContext, request: GcRequest): Promise<void> {
+    const { stale, errors } = await this.#alone(ctx, () => collect(ctx, request));
+    using _collection = await this.#collection.shared();
+    const sandboxes = this.#sandboxes;
+    const all = [...errors, ...(await detachStale(ctx, stale, { request, sandboxes }))];
+    if (all.length > 0)
+      throw combineErrors(all, `garbage collection ended with ${all.length} errors`);
+    await this.#retryLeftover(ctx, request);
+  }
+
+  async #alone<T>(ctx: CallContext, step: () => Promise<T>): Promise<T> {
+    using _collection = await ctx.trace.phase("lock", () => this.#collection.exclusive());
+    return await step();
   }
 
   /** STATUS waits for nobody: while GC runs, it leaves leftovers alone. */

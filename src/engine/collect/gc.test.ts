@@ -55,10 +55,10 @@ test("gc() takes every attachment of a listed container as valid, and each netwo
   });
 });
 
-test("gc() detaches the records of other containers first, last attachment first, and forgets them [R-1.1-31]", async () => {
+test("gc() detaches the records of other containers after the collection, last attachment first, and forgets them [R-1.1-31]", async () => {
   const lab = await pods("c1", "c2");
   await lab.gc(["c2"]);
-  expect(lab.plugins.log().slice(0, 3)).toEqual([
+  expect(lab.plugins.log().slice(3)).toEqual([
     "tuning DEL net1",
     "bridge DEL net1",
     "ptp DEL eth0",
@@ -134,7 +134,7 @@ test("gc() goes on after failures and returns all of them; what failed stays rec
   const { json } = await lab.gc(["c3"]);
   expect(json).toMatchObject({
     code: 102,
-    msg: expect.stringMatching(/2 things.*c1 busy.*no bridge/),
+    msg: expect.stringMatching(/2 errors: .*no bridge.*c1 busy/),
   });
   expect(lab.records.keys).toEqual(["c1@eth0", "c3@eth0"]);
   expect(Object.keys(passedAsValid(lab)).sort()).toEqual(["bridge", "ptp", "tuning"]);
@@ -175,20 +175,60 @@ test("gc() gives delegates no namespace for a stale sandbox whose namespace is g
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
 });
 
-test("gc() shares the time of a DEL among the stale sandboxes, but gives each ten seconds", async () => {
-  const lab = await pods("c1", "c2");
-  lab.config = { delBudgetMs: 60_000 };
-  lab.plugins.script("bridge DEL", ({ timeoutMs }) => {
+/** Has a plugin hang until it is killed. */
+function hang(lab: EngineLab, which: string): void {
+  lab.plugins.script(which, ({ timeoutMs }) => {
     lab.advance(timeoutMs);
     return ended("timeout");
   });
-  lab.plugins.script("ptp DEL", ({ containerId }) => {
-    if (containerId === "c1") lab.advance(60_000);
+}
+
+test("gc() detaches stale sandboxes for five seconds in all, and says what it leaves to the leftovers", async () => {
+  const lab = await pods("c1", "c2", "c3");
+  hang(lab, "bridge DEL");
+  const { json } = await lab.gc([]);
+  expect(json).toMatchObject({
+    code: 102,
+    msg: expect.stringMatching(/timed out.*2 stale sandboxes were not reached in 5 s/),
+  });
+  const timeouts = lab.plugins.of("bridge", "DEL").map(({ timeoutMs }) => timeoutMs);
+  expect(timeouts.map((ms) => Math.ceil(ms / 1000))).toEqual([5]);
+  expect(await lab.engine.countLeftovers()).toBe(3);
+});
+
+test("gc() lets each plugin collect for five seconds, all of them for ten, and names those without their turn", async () => {
+  const lab = await pods("c1");
+  for (const type of ["ptp", "bridge", "tuning"]) hang(lab, `${type} GC`);
+  const { json } = await lab.gc(["c1"]);
+  expect(lab.plugins.calls.map(({ timeoutMs }) => Math.ceil(timeoutMs / 1000))).toEqual([5, 5]);
+  expect(json).toMatchObject({ code: 102, msg: expect.stringContaining("has used up its time") });
+});
+
+test("gc() lets other pods start while it detaches a stale sandbox, and none while plugins collect", async () => {
+  const lab = await pods("c1");
+  const add = (id: string): Promise<unknown> => {
+    lab.kernel.addNamespace(`/run/netns/${id}`);
+    lab.source.addPod({ name: id });
+    const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
+    return lab.add({ pod: `default/${id}`, env });
+  };
+  let early: Promise<unknown> = Promise.resolve();
+  const adds: number[] = [];
+  lab.plugins.script("bridge GC", async () => {
+    early = add("c2");
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+    adds.push(lab.plugins.of("ptp", "ADD").length);
     return undefined;
   });
-  expect((await lab.gc([])).json).toMatchObject({ code: 102 });
-  const timeouts = lab.plugins.of("bridge", "DEL").map(({ timeoutMs }) => timeoutMs / 1000);
-  expect(timeouts.map(Math.round)).toEqual([15, 5]);
+  lab.plugins.script("bridge DEL", async () => {
+    expect(await add("c3")).toMatchObject({ exitCode: 0 });
+    await early;
+    adds.push(lab.plugins.of("ptp", "ADD").length);
+    return undefined;
+  });
+  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
+  expect(adds).toEqual([0, 2]);
+  expect(lab.records.keys.sort()).toEqual(["c2@eth0", "c3@eth0"]);
 });
 
 test("gc() whose shim goes ends there", async () => {

@@ -1,22 +1,28 @@
 import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import { gcNetwork } from "#cni/runtime/chain.ts";
+import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/deps.ts";
-import { delBudget } from "#engine/detach/detach.ts";
-import { detachRecord } from "#engine/detach/detach-record.ts";
-import { netnsOfRecord } from "#engine/detach/netns.ts";
-import { detachUnrecorded } from "#engine/detach/recover.ts";
 import { loadStored } from "#engine/detach/stored.ts";
-import { collectErrors, combineErrors } from "#engine/failures.ts";
+import { collectErrors } from "#engine/failures.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
 import type { DamagedRecord } from "#engine/record-store.ts";
 import { delegateSearchPath } from "#engine/search-path.ts";
+import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
+import { markStale, type StaleSandboxes } from "./stale.ts";
 
-/** What a sandbox gets at least to be detached, however many there are: plugins are slow, but seldom slower. */
-const recordBudgetMinMs = 10_000;
+/** How long all plugins together may collect while every other operation on the node waits, and one of them at most. */
+const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
+
+/** What a collection found and did. */
+interface Collection {
+  /** Marked as leftovers, and still to be detached. */
+  readonly stale: StaleSandboxes;
+  readonly errors: readonly CniError[];
+}
 
 /** What the state directory holds, and which of it the runtime still uses. */
 interface Inventory {
@@ -26,18 +32,18 @@ interface Inventory {
 }
 
 /**
- * GC. The runtime knows only (containerID, its own interface), so an attachment is valid when its
- * container is. Every other record is torn down; then each network that was ever recorded, and
- * the default network, collects with its own complete list. Errors do not stop it.
+ * The part of GC that shuts out every other operation (CNI 1.1.0 §4 "GC"), and is bounded for that reason. The runtime
+ * knows only (containerID, its own interface), so an attachment is valid when its container is. Every other record is
+ * marked as stale; then each network that was ever recorded, and the default network, collects with its own complete
+ * list. Errors do not stop it.
  *
  * The default network's list holds the runtime's attachments as well: a pod that was attached
  * before Plexus was installed has no record and must not be collected. Without a list from the
  * runtime (a null or empty one says that nothing is valid) those pods are unknown: then no record
- * is torn down and default networks are passed over. Where a valid container's record is unusable,
+ * is stale and default networks are passed over. Where a valid container's record is unusable,
  * its teardown plan names its attachments; without that no list is complete and no plugin is called.
- * @throws CniError with every failure
  */
-export async function gc(ctx: CallContext, request: GcRequest): Promise<void> {
+export async function collect(ctx: CallContext, request: GcRequest): Promise<Collection> {
   const { validAttachments } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
@@ -46,8 +52,9 @@ export async function gc(ctx: CallContext, request: GcRequest): Promise<void> {
     isValid: ({ containerId }: RecordKey) =>
       fromRuntime === undefined || containers.has(containerId),
   };
+  const stale = staleOf(inventory);
+  await markStale(ctx, stale);
   const networks = new NetworksToCollect();
-  const detachErrors = await detachStale(ctx, request, inventory);
   const addErrors = [
     ...(await addRecorded(ctx, networks, inventory)),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
@@ -58,41 +65,12 @@ export async function gc(ctx: CallContext, request: GcRequest): Promise<void> {
     (containerId) => fromRuntime === undefined || containers.has(containerId),
   );
   const gcErrors = await collectNetworks(ctx, networks.complete(fromRuntime));
-  const errors = [...detachErrors, ...addErrors, ...gcErrors];
-  if (errors.length === 0) return;
-  throw combineErrors(errors, `garbage collection left ${errors.length} things behind`);
+  return { stale, errors: [...addErrors, ...gcErrors] };
 }
 
-/** Tears down what belongs to containers that are no longer valid, in equal shares of the time of a DEL. */
-async function detachStale(
-  ctx: CallContext,
-  request: GcRequest,
-  { records, damaged, isValid }: Inventory,
-): Promise<CniError[]> {
-  const staleRecords = records.filter((record) => !isValid(record));
-  const staleDamaged = damaged.filter((record) => !isValid(record));
-  const budget = delBudget(ctx);
-  let left = staleRecords.length;
-  return [
-    ...(await collectErrors(staleRecords, async (record) => {
-      const share = budget.share(left--, { atLeastMs: recordBudgetMinMs });
-      const netns = await netnsOfRecord(ctx, record);
-      await detachRecord(ctx, record, { netns, path: request.path, budget: share });
-    })),
-    ...(await collectErrors(staleDamaged, (record) => detachDamaged(ctx, request, record))),
-  ];
-}
-
-async function detachDamaged(
-  ctx: CallContext,
-  request: GcRequest,
-  { containerId, ifName, reason }: DamagedRecord,
-): Promise<void> {
-  const { path, conf } = request;
-  const { cniVersion } = conf;
-  const sandbox = { containerId, ifName, netns: "", path, cniArgs: [], cniVersion };
-  const error = new CniError(CniErrorCode.DecodingFailure, reason);
-  await detachUnrecorded(ctx, sandbox, { state: "unusable", error });
+function staleOf({ records, damaged, isValid }: Inventory): StaleSandboxes {
+  const isStale = (record: RecordKey): boolean => !isValid(record);
+  return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
 }
 
 /** Adds every recorded network, and the attachments of valid containers to those that must stay. */
@@ -144,11 +122,22 @@ async function collectNetworks(
   networks: readonly CompleteNetwork[],
 ): Promise<CniError[]> {
   const errors: CniError[] = [];
+  const budget = new TimeBudget(ctx.deps.clock, pluginsMaxMs);
   for (const { list, displayName, searchPath, valid } of networks) {
-    const run = ctx.delegateRunner(displayName);
+    const run = withinBudget(ctx.delegateRunner(displayName), budget);
     const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs, run };
     const failures = await gcNetwork(list, valid, options);
     errors.push(...failures.map(asCniError));
   }
   return errors;
+}
+
+/** One plugin that hangs leaves time for the others. What has no time left is not executed, which is an error. */
+function withinBudget(run: RunDelegate, budget: TimeBudget): RunDelegate {
+  return async (call) => {
+    const timeoutMs = Math.min(call.timeoutMs, pluginMaxMs, Math.floor(budget.remainingMs));
+    if (timeoutMs >= 1) return run({ ...call, timeoutMs });
+    const message = "not executed: garbage collection has used up its time";
+    return { outcome: "failed", code: 0, stdout: "", stderr: "", message, elapsedUs: 0 };
+  };
 }

@@ -39,7 +39,7 @@ export interface LeftoverOutcome {
  * Repeats the teardown of sandboxes that the container runtime will not have deleted, by the hands of
  * other calls: the engine itself cannot execute anything. A record is such a leftover when
  *
- * - its DEL has begun and not succeeded; or
+ * - its DEL has begun and not succeeded, or the runtime's GC did not list it; or
  * - the runtime's own list, where there is one, has been without its sandbox for some minutes; or
  * - it is from before a restart of the machine, and the runtime had its time to delete it; or
  * - its pod no longer exists, and neither does its namespace. While that exists the sandbox may
