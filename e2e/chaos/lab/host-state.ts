@@ -55,12 +55,12 @@ async function legacyRules(): Promise<string[]> {
 const passedOver = ["bin", "moved", "real", "control", "reached", "hidden", "lost", "etc"];
 
 /**
- * Files, but for what is to stay: host-local's last address and lock, the lock of garbage collection,
+ * Files, but for what is to stay: host-local's last address and lock, the lock of garbage collection, the default plan,
  * and the empty mark of a sandbox that was detached completely, which plexusd removes after hours.
  */
 function filesBelow(dir: string, place: Place): string[] {
   const skipped = ["/run/netns", ...passedOver.map((name) => join(place.root, name))];
-  const stays = /\/(last_reserved_ip\.\d+|lock|\.gc\.lock)$/;
+  const stays = /\/(last_reserved_ip\.\d+|lock|\.gc\.lock|default\.plan)$/;
   return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
     const path = join(dir, entry.name);
     if (skipped.includes(path) || stays.test(path)) return [];
