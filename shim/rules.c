@@ -46,18 +46,31 @@ static bool may_order(const struct call *call, const char *command)
 	return false;
 }
 
+/* True when a pod's network namespace is mounted at just that path. The engine chooses the paths of other containers'
+ * namespaces: were there a link on the way, it could lead elsewhere once the delegate opens it. An engine that was
+ * taken over can make links, but no mounts. /var/run is a link of the system's own. */
+static bool is_mounted_at(const char *path)
+{
+	char link[64], target[PATH_SIZE] = "";
+	int fd = netns_open(path);
+	bool is_pod = fd >= 0 && !is_file(fd, OWN_NETNS);
+
+	print(link, sizeof link, "/proc/self/fd/%d", fd);
+	if (!is_pod || readlink(link, target, sizeof target - 1) < 0)
+		is_pod = false;
+	close(fd);
+	return is_pod && (!strcmp(target, path) || (!strncmp(path, "/var/run/", 9) && !strcmp(target, path + 4)));
+}
+
 /* Checks the order's network namespace. The runtime's own is never given to a delegate, unless the
  * runtime has asked for just that. A VERSION is about no namespace: libcni's placeholder stands for it. */
 static bool is_netns_allowed(const struct call *call, bool is_version, bool is_own_container, const char *path)
 {
-	enum netns state;
-
 	if (!*path || is_version)
 		return !*path || !strcmp(path, "dummy");
-	state = netns_state(path);
 	if (is_own_container)
-		return !strcmp(path, call->netns) && (state != NETNS_OWN || call->netns_override);
-	return state == NETNS_OK;
+		return !strcmp(path, call->netns) && (call->netns_override || netns_state(path) != NETNS_OWN);
+	return is_mounted_at(path);
 }
 
 /* Returns false, and why in one line, when the call may not carry this EXEC order. */
@@ -76,7 +89,7 @@ bool order_allowed(const struct call *call, const struct frame *order, char mess
 	else if (!is_netns_allowed(call, is_version, is_own || call_attaches(call), netns))
 		print(message, PATH_SIZE, "CNI_NETNS=%s is %s", netns, is_own || call_attaches(call)
 			 ? "another network namespace than this call's, or the runtime's own"
-			 : "no network namespace, or the runtime's own");
+			 : "not where a network namespace is mounted, or the runtime's own");
 	else
 		return true;
 	return false;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { expect, test } from "vitest";
+import { waitUntil } from "../support/wait.ts";
 import { type Bench, type ExecResult, eachBuild } from "./harness.ts";
 
 /** Has one call of this command carry one order whose plugin says that it ran. */
@@ -107,10 +109,45 @@ eachBuild("which orders a call may carry", (bench) => {
       for (const path of [own, `/proc/${process.pid}/ns/net`, "/nonexistent", "/dev/null"])
         expect(await order(path)).toMatchObject({
           outcome: "refused",
-          message: `CNI_NETNS=${path} is no network namespace, or the runtime's own`,
+          message: `CNI_NETNS=${path} is not where a network namespace is mounted, or the runtime's own`,
         });
     },
   );
+
+  test.each(["DEL", "GC", "STATUS"])(
+    "%s: another container's namespace by no link that could be changed after the check [S-103]",
+    async (CNI_COMMAND) => {
+      const netns = bench().netns();
+      const [link, dir] = [join(bench().state, "link"), join(bench().state, "dir")];
+      symlinkSync(netns, link);
+      symlinkSync(bench().dir, dir);
+      const other = spawn("unshare", ["-n", "sleep", "60"]);
+      const foreign = `/proc/${other.pid}/ns/net`;
+      await waitUntil("the other process has a namespace", () =>
+        readlinkSync(foreign) === readlinkSync(own) ? undefined : true,
+      );
+      for (const path of [link, join(dir, basename(netns)), foreign, `/proc/self/root${netns}`]) {
+        const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", `CNI_NETNS=${path}`];
+        const result = await carry(bench(), { CNI_COMMAND }, env);
+        expect(result).toMatchObject({ outcome: "refused", stdout: "" });
+      }
+      other.kill("SIGKILL");
+    },
+  );
+
+  test("another container's namespace in /var/run, where runtimes make it, may be named so", async () => {
+    const dir = mkdtempSync("/run/plexus-shim-");
+    const mounted = join(dir, "ns");
+    writeFileSync(mounted, "");
+    execFileSync("unshare", ["-n", "mount", "--bind", own, mounted]);
+    for (const path of [mounted, `/var${mounted}`]) {
+      const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", `CNI_NETNS=${path}`];
+      const result = await carry(bench(), { CNI_COMMAND: "GC" }, env);
+      expect(result.stdout).toBe(`ran DEL c2 ${path}\n`);
+    }
+    execFileSync("umount", ["-l", mounted]);
+    rmSync(dir, { recursive: true });
+  });
 
   test.each(["ADD", "DEL", "GC", "STATUS"])(
     "%s: a VERSION with libcni's placeholder, and with no namespace [S-103]",
