@@ -59,23 +59,6 @@ test("several failing DELs are one error that names each", async ({ node, plugin
   await pod.mustDel();
 });
 
-test("where the interface is gone a failing DEL is repeated without a namespace", async ({
-  node,
-  plugins,
-}) => {
-  const pod = await node.pod("no-link", { networks: "alpha" });
-  await pod.mustAdd();
-  await plugins.clear();
-  await plugins.script("alpha", "DEL", errorScript(77, "no such interface"));
-  errorOf(await pod.del());
-  const namespaces = (await plugins.executions())
-    .filter((e) => e.type === "alpha")
-    .map((e) => e.cni.CNI_NETNS);
-  expect(namespaces).toEqual(["/run/netns/ns-no-link", ""]);
-  await plugins.unscript("alpha", "DEL");
-  await pod.mustDel();
-});
-
 test("no DEL error has the words that containerd takes for success", async ({ node, plugins }) => {
   const pod = await node.pod("words", { networks: "alpha" });
   await pod.mustAdd();
