@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { leavesNothing, lifeCycle } from "../support/life-cycle.ts";
-import { bridge, hostLocal, list, macvlan, ptp } from "../support/networks.ts";
+import { bridge, chained, hostLocal, list, macvlan, ptp } from "../support/networks.ts";
 import type { PlexusNode } from "../support/plexus-node.ts";
 import { test } from "../support/test.ts";
 import type { TestPod } from "../support/test-pod.ts";
@@ -22,6 +22,16 @@ test("host-device moves both ends of a link into two pods, which reach each othe
   const b = await node.newPod({ networks: "dev0-peer" });
   await leavesNothing(node, [a, b], () => lifeCycle([a, b], { ifName: "net1" }));
   await node.lab.run("ip", "link", "del", "dev0");
+});
+
+test("sbr, which fails in DEL once the namespace is gone, keeps no address", async ({ node }) => {
+  const before = await node.hostState();
+  await node.nad("policy", chained(bridge("release-sbr", 55), { type: "sbr" }));
+  const pod = await node.newPod({ networks: "policy" });
+  await pod.mustAdd();
+  await node.lab.deleteNetns(pod.netns);
+  await pod.mustDel();
+  expect(await node.changesSince(before, ["address leases", "attachment records"])).toEqual([]);
 });
 
 interface Detachment {

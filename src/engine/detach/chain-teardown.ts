@@ -5,7 +5,12 @@ import type { CallContext } from "#engine/deps.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 import { FailedAddRules, isRefusal, reportForgotten } from "./failed-add.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
-import { insistsOnInterface, interfaceIsGone, namespaceIsGone } from "./netns.ts";
+import {
+  insistsOnInterface,
+  interfaceIsGone,
+  leavesNothingOutside,
+  namespaceIsGone,
+} from "./netns.ts";
 
 /**
  * Detaches one attachment: runs the DELs of its chain up to the first that fails.
@@ -14,6 +19,7 @@ import { insistsOnInterface, interfaceIsGone, namespaceIsGone } from "./netns.ts
  *   only the interface has and the plugin is known to insist on it: {@link insistsOnInterface}. That there is no
  *   such interface alone says nothing, as a device with a user-space driver never has one. A plugin that was
  *   killed because it took too long is not executed again.
+ * - A failure of a plugin whose whole state went with the interface is ignored: {@link leavesNothingOutside}.
  * - A plugin that is missing does not keep the others from their DEL, and its IPAM plugin is executed in
  *   its place, so that the address is released. The same goes for a plugin that fails because its
  *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached, unless the
@@ -72,7 +78,10 @@ class ChainTeardown {
     if (first.outcome === "missing") return this.#releaseAddress(call, first);
     const isRepeated = !succeeded(first) && (await this.#needsNoNamespace(call, first));
     const outcome = isRepeated ? await this.#execute(call, "") : first;
-    if (!succeeded(outcome)) return this.#fail(call, outcome);
+    if (!succeeded(outcome)) {
+      if (leavesNothingOutside(call) && (await this.#interfaceIsGone())) return;
+      return this.#fail(call, outcome);
+    }
     if (isRepeated || this.#netns === "") await this.#releaseLeftAddress(call);
   }
 

@@ -33,6 +33,26 @@ test.each(["host-device", "vrf"])(
   },
 );
 
+test.each(["the interface", "the namespace"])(
+  "del() ignores that sbr fails, all of whose state went with %s",
+  async (gone) => {
+    const lab = await withoutInterface("ptp", "sbr");
+    if (gone === "the namespace") lab.kernel.removeNamespace(netns);
+    lab.plugins.script("sbr DEL", failed(999, "no such file or directory"));
+    expect(await lab.del()).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.of("ptp", "DEL")).toHaveLength(1);
+    expect(lab.records.keys).toEqual([]);
+  },
+);
+
+test("del() keeps the record when sbr fails while its interface is there", async () => {
+  const lab = await withoutInterface("ptp", "sbr");
+  lab.kernel.addLink(netns, "eth0");
+  lab.plugins.script("sbr DEL", failed(999, "busy"));
+  expect((await lab.del()).json).toMatchObject({ code: 999 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
 test("del() by the teardown plan repeats such a DEL, too", async () => {
   const lab = await withoutInterface("host-device");
   lab.records.damage(sandbox, "record");

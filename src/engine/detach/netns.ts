@@ -8,13 +8,24 @@ import { linkExists } from "#netlink/links.ts";
  * Plugins that fail in a DEL when the namespace has no interface of that name, and succeed without a namespace: nothing
  * of theirs is then left outside of it but the address, see {@link mayLeaveAddress}. A plugin is in this list only when
  * it is known to be so. Others do without a namespace what they then can, and forget the rest: `sriov` drops its notes
- * and leaves the VF as it is. `sbr` needs a namespace in any case.
+ * and leaves the VF as it is.
  */
 const insistingOnInterface = new Set(["host-device", "vrf"]);
 
 /** Whether a DEL of this plugin that fails because the interface is gone is to be repeated without a namespace. */
 export function insistsOnInterface({ type }: { readonly type: string }): boolean {
   return insistingOnInterface.has(type);
+}
+
+/**
+ * Plugins whose whole state is in the pod's namespace and goes with the interface, but whose DEL fails without either:
+ * `sbr` adds rules and routes, and opens CNI_NETNS as a lock file.
+ */
+const onlyInNamespace = new Set(["sbr"]);
+
+/** Whether a DEL of this plugin has nothing to do once the interface is gone, so that its failure is ignored then. */
+export function leavesNothingOutside({ type }: { readonly type: string }): boolean {
+  return onlyInNamespace.has(type);
 }
 
 /**
