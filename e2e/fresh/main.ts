@@ -24,7 +24,7 @@ const { suite, run: chosen } = parseArgs({
 const defaultTargets: Readonly<Record<Release, string>> = { bookworm: "demo", trixie: "demo test" };
 
 const command = (targets: string): string => `set -eu
-git -c advice.detachedHead=false clone --quiet /run/share/plexus.bundle plexus
+git -c advice.detachedHead=false -c init.defaultBranch=main clone --quiet /run/share/plexus.bundle plexus
 cd plexus
 for target in ${targets}; do make "$target"; done
 `;
@@ -85,8 +85,10 @@ const names = suite === undefined ? Object.keys(releases) : [suite];
 if ((await run(["git", "status", "--porcelain"], { cwd: repositoryRoot })) !== "")
   process.stdout.write("fresh: uncommitted changes are left out\n");
 for (const name of names) {
-  if (!isRelease(name))
-    throw new Error(`SUITE=${name}: choose ${Object.keys(releases).join(" or ")}`);
+  if (!isRelease(name)) {
+    process.stderr.write(`fresh: SUITE=${name}: choose ${Object.keys(releases).join(" or ")}\n`);
+    process.exit(2);
+  }
   const targets = chosen ?? defaultTargets[name];
   const title = `fresh ${releases[name]}: make ${targets}`;
   const started = performance.now();
