@@ -383,7 +383,9 @@ function observeSyncs(): string[] {
   const synced: string[] = [];
   const { fsync } = fs;
   vi.spyOn(fs, "fsync").mockImplementation((fd, callback) => {
-    synced.push(relative(dir, readlinkSync(`/proc/self/fd/${fd}`)) || ".");
+    const path = relative(dir, readlinkSync(`/proc/self/fd/${fd}`)) || ".";
+    // Stores of earlier tests may still sync what was updated there.
+    if (!path.startsWith("../")) synced.push(path);
     fsync(fd, callback);
   });
   syncBuiltinESMExports();
