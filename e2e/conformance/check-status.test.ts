@@ -46,14 +46,20 @@ test("CHECK of a further network verifies its record and interface, and runs no 
   plugins,
   pod,
 }) => {
+  // A scripted plugin makes no interface, and CHECK looks for those that the kernel had at the end of the ADD.
+  const interfaces = [{ name: "kept", sandbox: `/run/netns/${pod.netns}` }];
+  await plugins.script("beta", "ADD", {
+    stdout: JSON.stringify({ cniVersion: "1.0.0", interfaces }),
+  });
+  await pod.addLink("kept");
   await pod.mustAdd();
-  for (const name of ["eth0", "net1", "net2"]) await pod.addLink(name);
   await plugins.clear();
   await pod.mustCheck();
   expect(await plugins.order()).toEqual(["CHECK default-first/eth0", "CHECK default-second/eth0"]);
-  await pod.run("ip", "link", "del", "net2");
-  expect(specifiedError(await pod.check()).msg).toMatch("beta (net2): interface net2 is gone");
+  await pod.run("ip", "link", "del", "kept");
+  expect(specifiedError(await pod.check()).msg).toMatch("beta (net2): interface kept is gone");
   await pod.mustDel();
+  await plugins.unscript("beta", "ADD");
 });
 
 test("CHECK uses the runtime's prevResult where later plugins have changed ours [R-0.4-20] [R-0.4-30] [R-1.0-16]", async ({
@@ -62,7 +68,7 @@ test("CHECK uses the runtime's prevResult where later plugins have changed ours 
 }) => {
   const plain = await node.newPod();
   const interfaces = [
-    { name: "eth0", mac: "02:00:00:00:00:01", sandbox: `/run/netns/${plain.netns}` },
+    { name: "kept", mac: "02:00:00:00:00:01", sandbox: `/run/netns/${plain.netns}` },
   ];
   const printed = {
     cniVersion: "1.0.0",
@@ -73,9 +79,9 @@ test("CHECK uses the runtime's prevResult where later plugins have changed ours 
   for (const type of ["default-first", "default-second"])
     await plugins.script(type, "ADD", { stdout: JSON.stringify(printed) });
   const { own: _, ...result } = printed;
+  await plain.addLink("kept");
+  await plain.run("ip", "address", "add", "10.9.0.5/24", "dev", "kept");
   expect(await plain.mustAdd()).toEqual(result);
-  await plain.addLink("eth0");
-  await plain.run("ip", "address", "add", "10.9.0.5/24", "dev", "eth0");
   const given = async (prevResult?: object): Promise<unknown> => {
     await plugins.clear();
     await plain.mustCheck({ conf: node.conf(prevResult === undefined ? {} : { prevResult }) });
@@ -85,9 +91,9 @@ test("CHECK uses the runtime's prevResult where later plugins have changed ours 
   expect(await given(result), "unchanged: the record, with what only it has").toEqual(printed);
   const changed = { ...result, ips: [{ address: "10.9.0.6/24", interface: 0 }] };
   const lost = specifiedError(await plain.check({ conf: node.conf({ prevResult: changed }) }));
-  expect(lost.msg).toBe("network default (eth0): interface eth0 has lost its address 10.9.0.6/24");
-  await plain.run("ip", "address", "flush", "dev", "eth0");
-  await plain.run("ip", "address", "add", "10.9.0.6/24", "dev", "eth0");
+  expect(lost.msg).toBe("network default (eth0): interface kept has lost its address 10.9.0.6/24");
+  await plain.run("ip", "address", "flush", "dev", "kept");
+  await plain.run("ip", "address", "add", "10.9.0.6/24", "dev", "kept");
   expect(await given(changed)).toEqual(changed);
   expect(specifiedError(await plain.check()).msg).toMatch("has lost its address 10.9.0.5/24");
   await plain.mustDel();
