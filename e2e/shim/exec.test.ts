@@ -267,7 +267,7 @@ eachBuild("an executable that cannot run", (bench) => {
   test("open for writing: tried again until it is closed", async () => {
     bench().compile("open-fds");
     const fd = openSync(join(bench().bin, "open-fds"), "r+");
-    setTimeout(() => closeSync(fd), 300);
+    setTimeout(() => closeSync(fd), 1000);
     const result = await bench().order({ type: "open-fds" });
     expect(result).toMatchObject({ outcome: "exited", code: 0 });
     expect(result.elapsedUs).toBeGreaterThan(150_000);
