@@ -210,7 +210,7 @@ test("no folder can, by way of others, import itself", () => {
 test.each([
   ["src/cni/conf/conf.ts", 'import { x } from "#npwg/nad.ts";', "imports #npwg/nad.ts"],
   [
-    "src/engine/attach/add.ts",
+    "src/engine/add/add.ts",
     'import { x } from "#records/file-store.ts";',
     "imports #records/file-store.ts",
   ],
@@ -231,7 +231,11 @@ test.each([
     'import { x } from "#standalone/serve.ts";',
     "imports #standalone/serve.ts",
   ],
-  ["src/cli/status.ts", 'import { x } from "#daemon/start.ts";', "imports #daemon/start.ts"],
+  [
+    "src/cli/inspect/status.ts",
+    'import { x } from "#daemon/start.ts";',
+    "imports #daemon/start.ts",
+  ],
   ["src/lib/a.ts", 'import { x } from "#cni/names.ts";', "imports #cni/names.ts"],
   ["src/cni/a.ts", 'export { x } from "#cni/names.ts";', "re-exports"],
   ["src/cni/a.ts", 'export type {\n  X,\n} from "./names.ts";', "re-exports"],
@@ -240,18 +244,18 @@ test.each([
   ["src/unheard-of/a.ts", 'import "#lib/json.ts";', "imports #lib/json.ts"],
   ["src/cni/a.test.ts", 'import { x } from "#engine/engine.ts";', "imports #engine/engine.ts"],
   [
-    "src/engine/attach/add.ts",
+    "src/engine/add/add.ts",
     'import { x } from "#engine/testing/fake-host.ts";',
     "imports #engine/testing/fake-host.ts",
   ],
-  ["src/engine/attach/add.ts", 'import { x } from "../ports.ts";', "imports ../ports.ts"],
+  ["src/engine/add/add.ts", 'import { x } from "../ports.ts";', "imports ../ports.ts"],
   [
-    "src/engine/attach/route/testing/k.ts",
+    "src/engine/add/default-route/testing/k.ts",
     'import {\n  x,\n} from "../codec.ts";',
     "imports ../codec.ts",
   ],
   [
-    "src/engine/attach/add.ts",
+    "src/engine/add/add.ts",
     'import { readFile } from "node:fs/promises";',
     "imports node:fs/promises",
   ],
@@ -262,7 +266,7 @@ test.each([
   ],
   ["src/npwg/nad.ts", 'const net = await import("node:net");', "imports node:net"],
   [
-    "src/engine/attach/add.ts",
+    "src/engine/add/add.ts",
     'import { x } from "netlink/dist/structs.js";',
     "imports netlink/dist/structs.js",
   ],
@@ -281,7 +285,7 @@ test.each([
     'import { x } from "netlink/dist/rt/gen_structs.js";\nimport { y } from "./z.ts";',
   ],
   ["src/records/file-store.ts", 'import { x } from "#protocol/messages.ts";\nimport "node:fs";'],
-  ["src/cli/config-check.ts", 'import { x } from "#daemon/config/parse.ts";'],
+  ["src/cli/inspect/config-check.ts", 'import { x } from "#daemon/config/parse.ts";'],
   ["src/daemon/main.ts", "process.exit(Number(process.env.X));"],
   [
     "src/daemon/a.test.ts",

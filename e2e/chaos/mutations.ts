@@ -50,7 +50,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "the plan says which attachments are attempted",
-    file: "src/engine/attach/attach-networks.ts",
+    file: "src/engine/add/attach-networks.ts",
     find: 'await ctx.trace.phase("record", () => updateRecord(ctx, progress));',
     replace: 'await ctx.trace.phase("record", async () => void [updateRecord, progress]);',
     // While the namespace is there, the pod's annotation is a second safeguard.
@@ -58,28 +58,28 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a failed ADD detaches what it attached",
-    file: "src/engine/attach/add.ts",
+    file: "src/engine/add/add.ts",
     find: "await rollBack(ctx, record, outcome);",
     replace: "await records.finish(record);",
     scenario: "ADD net2/bandwidth:before delegate fail",
   },
   {
     name: "a DEL that could not detach everything keeps the record",
-    file: "src/engine/detach/detach-record.ts",
+    file: "src/engine/del/detach-record.ts",
     find: "if (failures.length === 0)",
     replace: "if (failures.length < 99)",
     scenario: "DEL net2/bridge:before delegate fail",
   },
   {
     name: "a missing plugin is waited for",
-    file: "src/engine/detach/chain-teardown.ts",
+    file: "src/engine/del/chain-teardown.ts",
     find: "failingMs < this.#ctx.config.missingPluginGraceMs",
     replace: "failingMs < 0",
     scenario: "DEL eth0/portmap:before plugin missing; repaired after DEL",
   },
   {
     name: "no attachment is forgotten but one whose ADD failed",
-    file: "src/engine/detach/failed-add.ts",
+    file: "src/engine/del/failed-add.ts",
     find: "return this.isOf(del) && (",
     replace: "return true || (",
     scenario: "DEL net2/bandwidth:before delegate fail; repaired after DEL; netns removed",

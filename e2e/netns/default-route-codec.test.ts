@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { applyDefaultRoute, type DefaultRouteRequest } from "#engine/attach/route/apply.ts";
+import { applyDefaultRoute, type DefaultRouteRequest } from "#engine/add/default-route/apply.ts";
 import { listAddresses, listLinks } from "#netlink/links.ts";
 import type { NetnsLab } from "../support/netns-lab.ts";
 import { test as nodeTest } from "../support/test.ts";

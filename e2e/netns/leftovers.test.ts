@@ -2,7 +2,7 @@ import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Result } from "execa";
 import { expect } from "vitest";
-import { begunTeardown } from "#engine/record.ts";
+import { begunTeardown } from "#engine/record/record.ts";
 import { formatRecord, parsePlan, parseRecord } from "#records/record-file.ts";
 import { errorOf, type RunningCall } from "../support/cni-call.ts";
 import { Daemon } from "../support/daemon.ts";

@@ -14,17 +14,17 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { findPrimaryAfterUninstall } from "#cli/node/uninstall-checks.ts";
 import { listPodSandbox } from "#cri/runtime-service.ts";
 import { SandboxListFile } from "#cri/sandbox-list-file.ts";
 import { startHealthServer } from "#daemon/metrics/health-server.ts";
 import { createMetrics } from "#daemon/metrics/metrics.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { viewOf, wholeHost } from "#host/host-view.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { runCli } from "./cli.ts";
-import { findPrimaryAfterUninstall } from "./uninstall-checks.ts";
 
 async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = [];

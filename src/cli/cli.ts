@@ -1,18 +1,18 @@
 import { parseArgs } from "node:util";
+import { configCheckCommand } from "#cli/inspect/config-check.ts";
+import { devicesCommand } from "#cli/inspect/devices.ts";
+import { doctorCommand } from "#cli/inspect/doctor/doctor.ts";
+import { explainCommand } from "#cli/inspect/explain/explain.ts";
+import { recordsCommand } from "#cli/inspect/records.ts";
+import { statusCommand } from "#cli/inspect/status.ts";
+import { dockerCommand } from "#cli/node/docker.ts";
+import { gcCommand } from "#cli/node/gc.ts";
+import { installCommand } from "#cli/node/install.ts";
+import { sandboxesCommand } from "#cli/node/sandboxes.ts";
+import { uninstallCommand } from "#cli/node/uninstall.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, type CommandArguments, ExitCode } from "./command.ts";
-import { configCheckCommand } from "./config-check.ts";
-import { devicesCommand } from "./devices.ts";
-import { dockerCommand } from "./docker.ts";
-import { doctorCommand } from "./doctor/doctor.ts";
-import { explainCommand } from "./explain/explain.ts";
-import { gcCommand } from "./gc.ts";
-import { installCommand } from "./install.ts";
 import { migrateCommand } from "./migrate/migrate.ts";
-import { recordsCommand } from "./records.ts";
-import { sandboxesCommand } from "./sandboxes.ts";
-import { statusCommand } from "./status.ts";
-import { uninstallCommand } from "./uninstall.ts";
 
 const commands: readonly Command[] = [
   explainCommand,

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Call, CallAnswer, CallHost } from "#engine/call/call.ts";
-import type { LeftoverOutcome } from "#engine/collect/leftovers.ts";
 import type { Engine } from "#engine/engine.ts";
+import type { LeftoverOutcome } from "#engine/leftovers/leftovers.ts";
 import { HostGoneError } from "#engine/ports.ts";
-import { sandboxName } from "#engine/record.ts";
+import { sandboxName } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { oneLine } from "#lib/one-line.ts";
 

@@ -1,4 +1,4 @@
-import type { ResourceApi } from "#engine/device-ports.ts";
+import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts";

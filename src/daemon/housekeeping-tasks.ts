@@ -4,7 +4,7 @@ import { readPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record-store.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";

@@ -1,7 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { AllocatedDevice, DeviceLookup, DeviceSource } from "#engine/device-ports.ts";
+import type {
+  AllocatedDevice,
+  DeviceLookup,
+  DeviceSource,
+} from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { devicesFromCheckpoint } from "./checkpoint.ts";

@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
-import type { AttachmentRecord } from "#engine/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { benchWithNetwork, type DriverBench, sandbox, staging } from "./testing/driver-bench.ts";
 
 const minute = 60_000;

@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import type { Logger } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record-store.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { EndpointHost } from "./endpoint/endpoint-host.ts";
 import type { Endpoints } from "./endpoints.ts";

@@ -5,7 +5,7 @@ import { CallServer } from "#daemon/server.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { Engine } from "#engine/engine.ts";
 import type { EventRecorder, Logger, MultusFiles, StatusPublisher } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record-store.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";

@@ -4,31 +4,34 @@ import { parsePluginRequest, sameNetnsError } from "#cni/plugin/parse-request.ts
 import type { GcRequest, PluginRequest, StatusRequest } from "#cni/plugin/request.ts";
 import { printResult } from "#cni/result/format.ts";
 import { rewordForDel } from "#cni/runtime/delegate-error.ts";
-import { add } from "#engine/attach/add.ts";
-import { publishPendingStatus, recordsWithPendingStatus } from "#engine/attach/pending-status.ts";
+import { add } from "#engine/add/add.ts";
 import type { Call, CallAnswer, CallHost, CallOutcome } from "#engine/call/call.ts";
 import { type CallTools, callContext, callTools } from "#engine/call/call-context.ts";
 import { answerCall, callFields, reportCall } from "#engine/call/call-report.ts";
+import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import { combineErrors } from "#engine/call/failures.ts";
 import type { Trace } from "#engine/call/trace.ts";
-import { collect } from "#engine/collect/gc.ts";
-import { type LeftoverOutcome, Leftovers, type RetryOptions } from "#engine/collect/leftovers.ts";
-import { detachStale } from "#engine/collect/stale.ts";
-import { defaultNetworkDels } from "#engine/detach/default-plan.ts";
-import { del } from "#engine/detach/del.ts";
+import { check } from "#engine/check/check.ts";
+import { defaultNetworkDels } from "#engine/del/default-plan.ts";
+import { del } from "#engine/del/del.ts";
 import { CallHistory } from "#engine/explain/call-history.ts";
 import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { type RefusedRequests, refusedRequests } from "#engine/explain/refused-requests.ts";
-import { podIdentity } from "#engine/plan/pod.ts";
-import { check } from "#engine/verify/check.ts";
-import { status } from "#engine/verify/status.ts";
+import { collect } from "#engine/gc/gc.ts";
+import { detachStale } from "#engine/gc/stale.ts";
+import { type LeftoverOutcome, Leftovers, type RetryOptions } from "#engine/leftovers/leftovers.ts";
+import {
+  publishPendingStatus,
+  recordsWithPendingStatus,
+} from "#engine/network-status/pending-status.ts";
+import { podIdentity } from "#engine/plan/pod/pod.ts";
+import { status } from "#engine/status/status.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { SharedLock } from "#lib/concurrency/shared-lock.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
-import type { CallContext, EngineDeps } from "./deps.ts";
-import { combineErrors } from "./failures.ts";
 import { HostGoneError, type Logger, type NetnsState } from "./ports.ts";
 
 /** What one call may spend on what others left behind. */

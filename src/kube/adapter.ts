@@ -1,25 +1,25 @@
-import type { ResourceApi } from "#engine/device-ports.ts";
+import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
+import { ApiEventRecorder, type NodeEventReason } from "#kube/events/event-recorder.ts";
+import { type NodePods, nodePods } from "#kube/node/node-pods.ts";
+import { removeTaint } from "#kube/node/node-taint.ts";
+import { ApiClusterSource, apiPaths } from "#kube/watch/cluster-source.ts";
+import { LiveGetter } from "#kube/watch/live-get.ts";
+import { WatchCache } from "#kube/watch/watch-cache.ts";
+import type { WatchTimings } from "#kube/watch/watch-timings.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { withValue } from "#lib/document-error.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { type AccessReview, accessReview } from "./access-review.ts";
-import { ApiClusterSource, apiPaths } from "./cluster-source.ts";
-import { ApiEventRecorder, type NodeEventReason } from "./event-recorder.ts";
-import { LiveGetter } from "./live-get.ts";
 import type { EventDropReason, RestartReason, StatusWriteResult } from "./metric-labels.ts";
-import { type NodePods, nodePods } from "./node-pods.ts";
-import { removeTaint } from "./node-taint.ts";
 import { keyOfObject, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
-import { WatchCache } from "./watch-cache.ts";
-import type { WatchTimings } from "./watch-timings.ts";
 
 /** What is measured of the API; every label has few values. */
 export interface KubeMetrics {

@@ -1,5 +1,5 @@
-import type { ResourceApi } from "#engine/device-ports.ts";
-import { nodeNameOf } from "#engine/pod-object.ts";
+import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
+import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type {
   ClusterSource,
   EventRecorder,
@@ -8,9 +8,9 @@ import type {
   StatusPublisher,
 } from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
-import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
-import { ApiEventRecorder } from "./event-recorder.ts";
-import { LiveGetter } from "./live-get.ts";
+import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
+import { ApiClusterSource, type ObjectCache } from "#kube/watch/cluster-source.ts";
+import { LiveGetter } from "#kube/watch/live-get.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 

@@ -1,9 +1,12 @@
 import { CniError } from "#cni/error.ts";
-import { type ResourceApi, ResourceApiUnavailableError } from "#engine/device-ports.ts";
+import {
+  type ResourceApi,
+  ResourceApiUnavailableError,
+} from "#engine/plan/devices/device-ports.ts";
 import { ApiError } from "#kube/api/api-error.ts";
+import type { LiveGetter } from "#kube/watch/live-get.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { LiveGetter } from "./live-get.ts";
 
 const group = "/apis/resource.k8s.io/v1";
 

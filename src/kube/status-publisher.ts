@@ -1,11 +1,11 @@
 import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
+import { apiPaths } from "#kube/watch/cluster-source.ts";
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { Slots } from "#lib/concurrency/slots.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { apiPaths } from "./cluster-source.ts";
 import type { StatusWriteResult } from "./metric-labels.ts";
 import { metadataOnly } from "./objects.ts";
 

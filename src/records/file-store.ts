@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record.ts";
-import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record-store.ts";
-import type { TeardownPlan } from "#engine/teardown-plan.ts";
+import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
+import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
+import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import {

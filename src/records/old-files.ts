@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
-import type { TeardownPlan } from "#engine/teardown-plan.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { damagedFileName, oldFileNames } from "#lib/files/state-files.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { parsePlan, type RecordPlace, usable, validRecord } from "./record-file.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
 /** The pod of each recorded sandbox interface; the records are listed when one is first asked for. */

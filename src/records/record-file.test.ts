@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { AttachmentRecord } from "#engine/record.ts";
-import type { TeardownPlan } from "#engine/teardown-plan.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { encodePlan } from "#protocol/plan.ts";
 import { formatRecord, parsePlan, parseRecord } from "./record-file.ts";
 import { attachment, key, sandbox } from "./testing/sample-record.ts";

@@ -1,7 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record.ts";
-import type { TeardownPlan } from "#engine/teardown-plan.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { DocumentError } from "#lib/document-error.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { ProtocolError } from "#protocol/frame.ts";

@@ -5,7 +5,7 @@ import type {
   FailedAdd,
   FailedTeardown,
   RecordedAttachment,
-} from "#engine/record.ts";
+} from "#engine/record/record.ts";
 import { type FieldReader, readFields } from "#lib/field-reader.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";

@@ -1,4 +1,4 @@
-import type { RecordKey } from "#engine/record.ts";
+import type { RecordKey } from "#engine/record/record.ts";
 import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
 
 const recordKinds: ReadonlySet<string> = new Set(["record", "old-record", "old-latest-record"]);

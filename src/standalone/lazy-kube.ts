@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { ResourceApi } from "#engine/device-ports.ts";
+import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { OneShotKube } from "#kube/one-shot.ts";
 import { errorMessage } from "#lib/error-message.ts";

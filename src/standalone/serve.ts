@@ -1,8 +1,8 @@
 import type { Duplex } from "node:stream";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import type { DeviceSource } from "#engine/device-ports.ts";
 import { Engine } from "#engine/engine.ts";
+import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";

@@ -2,7 +2,7 @@
 
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { AttachmentRecord } from "#engine/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { nad } from "../../support/manifests.ts";
 import { home } from "./objects.ts";
 import { plexusctl } from "./plexus.ts";

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import type { EngineMetrics } from "#engine/deps.ts";
+import type { EngineMetrics } from "#engine/call/deps.ts";
 import { LabelLimit } from "./label-limit.ts";
 
 /** A delegate takes milliseconds; a DHCP server or a queue before an API takes seconds. */

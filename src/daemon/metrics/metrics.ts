@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import { type NodeConfState, nodeConfStates } from "#daemon/node-conf/status.ts";
-import type { EngineMetrics } from "#engine/deps.ts";
+import type { EngineMetrics } from "#engine/call/deps.ts";
 import type { KubeMetrics } from "#kube/adapter.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { engineMetrics } from "./engine-metrics.ts";

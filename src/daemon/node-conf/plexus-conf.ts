@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { podAnnotationsCapability } from "#engine/plan/runtime-pod.ts";
+import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";

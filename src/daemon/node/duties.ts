@@ -3,7 +3,7 @@ import type { Cluster } from "#daemon/cluster.ts";
 import type { EffectiveConfig } from "#daemon/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
 import type { Logger } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record-store.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
 import { StartupTaint } from "./startup-taint.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import type { EventRecorder, Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { notAttachedGraceMs, type PodState } from "#engine/verify/not-attached.ts";
 import { startKube } from "#kube/adapter.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";

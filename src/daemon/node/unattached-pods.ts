@@ -1,12 +1,12 @@
-import type { EventRecorder, Logger, Pod } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record-store.ts";
 import {
   asksForNetworks,
   missingNetworks,
   notAttachedGraceMs,
   type PodState,
-} from "#engine/verify/not-attached.ts";
-import type { NodePods } from "#kube/node-pods.ts";
+} from "#engine/check/not-attached.ts";
+import type { EventRecorder, Logger, Pod } from "#engine/ports.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
+import type { NodePods } from "#kube/node/node-pods.ts";
 
 /** How long what was read of a running pod counts, in milliseconds: nobody attaches it any more. */
 const rereadRunningMs = 300_000;

@@ -1,4 +1,4 @@
-import type { AllocatedDevice } from "#engine/device-ports.ts";
+import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
 
 /** The last part of the path of what a pod's resource claims were allocated. */
 export const claimedDevicesPage = "claimed-devices";

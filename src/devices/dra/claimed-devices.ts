@@ -4,8 +4,8 @@ import {
   type DeviceLookup,
   type DeviceSource,
   ResourceApiUnavailableError,
-} from "#engine/device-ports.ts";
-import { nodeNameOf } from "#engine/pod-object.ts";
+} from "#engine/plan/devices/device-ports.ts";
+import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { Pod } from "#engine/ports.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";

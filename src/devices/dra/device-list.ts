@@ -1,4 +1,4 @@
-import type { AllocatedDevice } from "#engine/device-ports.ts";
+import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
 
 /** Devices by resource, each ID once, in the order in which they were first added. */
 export class DeviceList {

@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { AllocatedDevice, ClaimRequest } from "#engine/device-ports.ts";
+import type { AllocatedDevice, ClaimRequest } from "#engine/plan/devices/device-ports.ts";
 import type { ClaimedDevice } from "./claim.ts";
 import { type DeviceAttributes, deviceKey } from "./device-attributes.ts";
 import { DeviceList } from "./device-list.ts";

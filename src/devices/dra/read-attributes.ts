@@ -1,4 +1,4 @@
-import type { ResourceApi } from "#engine/device-ports.ts";
+import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { AllocatedClaim, ClaimedDevice } from "./claim.ts";
 import { type DeviceAttributes, deviceKey, type NetworkDevice } from "./device-attributes.ts";

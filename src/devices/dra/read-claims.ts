@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { ResourceApi } from "#engine/device-ports.ts";
+import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Pod } from "#engine/ports.ts";
 import { type AllocatedClaim, allocatedClaim } from "./claim.ts";
 import type { PodClaim } from "./pod-claims.ts";

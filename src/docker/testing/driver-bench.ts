@@ -14,7 +14,7 @@ import { Networks } from "#docker/networks.ts";
 import { PluginServer } from "#docker/plugin-server.ts";
 import { Reconciler } from "#docker/reconcile.ts";
 import { endpointSchema, networkSchema } from "#docker/state.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { FakeMachine } from "./fake-machine.ts";

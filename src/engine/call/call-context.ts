@@ -1,7 +1,7 @@
-import type { CallContext, EngineDeps } from "#engine/deps.ts";
 import { HostGoneError } from "#engine/ports.ts";
 import type { CallHost } from "./call.ts";
 import { CallDelegates } from "./call-delegates.ts";
+import type { CallContext, EngineDeps } from "./deps.ts";
 import { Trace } from "./trace.ts";
 
 /** What a call is served with. */

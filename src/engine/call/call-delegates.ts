@@ -1,6 +1,6 @@
 import type { DelegateCall, DelegateOutcome, RunDelegate } from "#cni/runtime/delegate.ts";
-import type { EngineMetrics } from "#engine/deps.ts";
 import type { DelegateHost } from "#engine/ports.ts";
+import type { EngineMetrics } from "./deps.ts";
 import type { Trace } from "./trace.ts";
 
 /** How many characters of the delegates' stderr one call passes on. */

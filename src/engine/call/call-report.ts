@@ -1,7 +1,7 @@
-import type { EngineDeps } from "#engine/deps.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Call, CallAnswer, CallOutcome } from "./call.ts";
 import type { CallDelegates } from "./call-delegates.ts";
+import type { EngineDeps } from "./deps.ts";
 import type { Trace } from "./trace.ts";
 
 /** A call that has ended, with everything that is reported about it. */

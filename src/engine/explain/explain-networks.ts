@@ -1,11 +1,11 @@
-import type { CallContext } from "#engine/deps.ts";
+import type { CallContext } from "#engine/call/deps.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
 import { checkPluginsExist } from "#engine/plan/find-plugins.ts";
+import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { checkRepeatedNetworks } from "#engine/plan/repeated-networks.ts";
 import { defaultOverride, resolveSelection } from "#engine/plan/requested-networks.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

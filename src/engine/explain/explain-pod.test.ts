@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
-import type { PodState } from "#engine/verify/not-attached.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import type { Explanation, NodeFacts } from "./explanation.ts";

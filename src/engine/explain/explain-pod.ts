@@ -1,9 +1,9 @@
 import { callContext, toolsWithoutCall } from "#engine/call/call-context.ts";
+import type { EngineDeps } from "#engine/call/deps.ts";
+import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
 import { configForCall, defaultEngineConfig } from "#engine/config.ts";
-import type { EngineDeps } from "#engine/deps.ts";
 import type { PluginLookup, Pod } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record.ts";
-import { missingNetworks, type PodState, statusEntries } from "#engine/verify/not-attached.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

@@ -1,4 +1,4 @@
-import type { PodState } from "#engine/verify/not-attached.ts";
+import type { PodState } from "#engine/check/not-attached.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 
 /** Where the state of any pod of the cluster comes from. */

@@ -1,9 +1,9 @@
 import { dirname } from "node:path/posix";
 import { loadAuxiliaryChain } from "#cni/conf/auxiliary-chain.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext } from "#engine/deps.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { CallContext } from "#engine/call/deps.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 /**
  * The network of `auxiliaryCNIChainName`, by which a vendor has plugins executed for every pod beside its

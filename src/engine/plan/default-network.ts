@@ -3,14 +3,14 @@ import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
-import type { CallContext } from "#engine/deps.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { CallContext } from "#engine/call/deps.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 import { unseenPathHint } from "./unseen-path.ts";
 
 /**

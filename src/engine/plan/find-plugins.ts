@@ -1,7 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext } from "#engine/deps.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { CallContext } from "#engine/call/deps.ts";
 import type { PluginLookup } from "#engine/ports.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 /**
  * Makes sure that every plugin of the networks can be executed, before anything is attached: a network

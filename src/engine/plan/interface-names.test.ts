@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseNetConfList } from "#cni/conf/conf.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 function named(displayName: string, ifName?: string, isDefault = false): ResolvedNetwork {
   const list = parseNetConfList(

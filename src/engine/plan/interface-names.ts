@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 /**
  * Gives every attachment its interface name (CNI_IFNAME): the requested one, the runtime's for the

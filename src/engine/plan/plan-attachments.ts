@@ -1,23 +1,23 @@
 import { type CniArgs, mergeCniArgs } from "#cni/args.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
-import type { CallContext } from "#engine/deps.ts";
-import { withDeviceInfoFile } from "#engine/device-info.ts";
-import type { PlannedAttachment, ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { inSandbox, sandboxLinks } from "#engine/call/sandbox.ts";
+import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
+import { withDeviceInfoFile } from "#engine/plan/devices/device-info.ts";
+import { withoutUnusedAnnotations } from "#engine/plan/pod/runtime-pod.ts";
 import type { Pod } from "#engine/ports.ts";
-import { RecordSize } from "#engine/record-size.ts";
-import { inSandbox, sandboxLinks } from "#engine/sandbox.ts";
-import { delegateSearchPath } from "#engine/search-path.ts";
+import { RecordSize } from "#engine/record/record-size.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
-import { assignDevices } from "./assign-devices.ts";
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { checkPluginsExist } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
+import type { PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
-import { withoutUnusedAnnotations } from "./runtime-pod.ts";
+import { delegateSearchPath } from "./search-path.ts";
 
 /** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {

@@ -1,5 +1,5 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext } from "#engine/deps.ts";
+import type { CallContext } from "#engine/call/deps.ts";
 import { unseenPathHint } from "./unseen-path.ts";
 
 /**

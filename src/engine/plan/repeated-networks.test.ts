@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseNetConfList } from "#cni/conf/conf.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 
 interface Case {

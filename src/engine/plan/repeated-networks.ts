@@ -1,6 +1,6 @@
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 /**
  * Refuses to attach one CNI network twice where its plugins would damage the first attachment:

@@ -1,7 +1,7 @@
 import type { ConfOptions } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext } from "#engine/deps.ts";
-import type { ResolvedNetwork } from "#engine/planned-attachment.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { noSource } from "#engine/plan/pod/pod.ts";
 import type { Pod } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
@@ -15,7 +15,7 @@ import {
 } from "#npwg/selection/selection.ts";
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
-import { noSource } from "./pod.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 import { RefusedRequest } from "./refused-request.ts";
 
 /** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */

@@ -1,8 +1,8 @@
 import type { CallAnswer } from "#engine/call/call.ts";
+import type { EngineMetrics } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import type { EngineMetrics } from "#engine/deps.ts";
-import type { DeviceSource } from "#engine/device-ports.ts";
 import { Engine } from "#engine/engine.ts";
+import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { FakeConfFiles, FakeDeviceInfoFiles, FakeMultusFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";

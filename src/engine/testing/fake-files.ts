@@ -1,4 +1,4 @@
-import type { DeviceInfoFiles } from "#engine/device-ports.ts";
+import type { DeviceInfoFiles } from "#engine/plan/devices/device-ports.ts";
 import type { ConfFiles, MultusFiles } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";

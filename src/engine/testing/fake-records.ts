@@ -1,8 +1,8 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record.ts";
-import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record-store.ts";
-import type { TeardownPlan } from "#engine/teardown-plan.ts";
+import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
+import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
+import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 
 interface Entry {
   readonly key: RecordKey;

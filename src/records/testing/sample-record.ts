@@ -1,4 +1,4 @@
-import type { RecordedAttachment } from "#engine/record.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 
 /** What tests of the files identify a sandbox by. */
 export const key = { containerId: "c1", ifName: "eth0" };

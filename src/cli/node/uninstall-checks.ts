@@ -1,0 +1,96 @@
+import { readFile, stat } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { readRecords } from "#cli/inspect/read-records.ts";
+import { findCandidates } from "#daemon/node-conf/candidates.ts";
+import { PreviousPrimary } from "#daemon/node-conf/previous-primary.ts";
+import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
+import type { HostView } from "#host/host-view.ts";
+import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { listedPluginDirs } from "./plugin-dirs.ts";
+import type { UninstallPaths } from "./uninstall-steps.ts";
+
+/** Whether a process accepts connections on plexusd's socket. */
+export function isDaemonRunning(socket: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = connect(socket);
+    probe.once("connect", () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.once("error", () => resolve(false));
+  });
+}
+
+/** What is still attached, or may be: a sentence each; empty = nothing. */
+export async function attachmentProblems(
+  stateDir: string,
+  options: { allowDefaultOnly: boolean },
+): Promise<string[]> {
+  const { records, damaged } = await readRecords(stateDir);
+  const blocking = options.allowDefaultOnly
+    ? records.filter((record) => record.attachments.some((each) => !each.isDefault))
+    : records;
+  const problems = damaged.map((each) => each.reason);
+  const [left = [], attached = []] = [true, false].map((isLeft) =>
+    blocking.filter(({ teardown }) => (teardown !== undefined) === isLeft),
+  );
+  if (attached.length > 0) {
+    const what = `sandboxes that are attached through Plexus: ${namesOf(attached)}`;
+    problems.push(`${what}; delete these pods, or drain the node, first`);
+  }
+  if (left.length > 0) {
+    const what = `sandboxes whose teardown failed: ${namesOf(left)}`;
+    const why = `the last error is: ${left.at(-1)?.teardown?.lastError ?? ""}`;
+    problems.push(
+      `${what}; ${why}; run plexusctl gc while plexusd runs, plexusctl gc --forget SANDBOX, or uninstall with --force, which leaves behind what they hold`,
+    );
+  }
+  return problems;
+}
+
+function namesOf(records: readonly AttachmentRecord[]): string {
+  const names = records.slice(0, 10).map(sandboxName).join(", ");
+  const more = records.length > 10 ? ` and ${records.length - 10} more` : "";
+  return `${records.length} (${names}${more})`;
+}
+
+/** What the container runtime will use once our file is gone. */
+export type PrimaryAfterUninstall =
+  | { readonly kind: "usable"; readonly file: string; readonly warning?: string }
+  | { readonly kind: "unusable"; readonly problem: string }
+  /** Uninstalled before, or never installed: there is nothing to give back. */
+  | { readonly kind: "not-installed" };
+
+/** Looks for the configuration that the node is given back to: the previous primary, else the first usable one. */
+export async function findPrimaryAfterUninstall(
+  paths: UninstallPaths,
+  view: HostView,
+): Promise<PrimaryAfterUninstall> {
+  const { primaryDir, binDir, pluginDirsFile } = paths;
+  const own = await readFile(join(paths.cniConfDir, plexusConfName), "utf8").catch(() => undefined);
+  const previous = new PreviousPrimary(paths.stateDir);
+  await previous.load(own);
+  const files = new HostConfFiles(view);
+  const binDirs = [binDir, ...(await listedPluginDirs(pluginDirsFile))];
+  const candidates = await findCandidates({ dir: primaryDir, binDirs, files });
+  const known = candidates.find((each) => each.file === previous.file);
+  const usable = [known, ...candidates].find((each) => each?.kind === "usable");
+  if (usable?.kind === "usable") {
+    return omitUndefined({ kind: "usable" as const, file: usable.file, warning: usable.warning });
+  }
+  if (own === undefined && !(await exists(join(binDir, executableNames.shim)))) {
+    return { kind: "not-installed" };
+  }
+  const why = known?.kind === "unusable" ? known.problem : "there is none";
+  return {
+    kind: "unusable",
+    problem: `no usable configuration of a primary CNI in ${primaryDir} (${why}): the node would be left without a network`,
+  };
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined)) !== undefined;
+}

@@ -1,0 +1,77 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { AddRequest } from "#cni/plugin/request.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
+import { resolvePod } from "#engine/plan/pod/pod.ts";
+import { checkReadinessFile } from "#engine/plan/readiness.ts";
+import { HostGoneError, type Pod } from "#engine/ports.ts";
+import { teardownPlan } from "#engine/record/teardown-plan.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { attachNetworks } from "./attach-networks.ts";
+import { newRecord } from "./attachment-record.ts";
+import { refuseRepeatedFailures } from "./earlier-failures.ts";
+import { emitAttachFailed } from "./events.ts";
+import { finishAdd } from "./finish-add.ts";
+import { rollBack } from "./roll-back.ts";
+
+/**
+ * ADD: attaches the default network, then each requested one (ARCHITECTURE.md, "Life of one ADD").
+ * Every process sees the record before the first delegate is executed, and it is durable before the
+ * runtime is answered; after the first failure, whatever was attempted is detached again.
+ * @returns the default network's result in the version of the runtime's conf
+ * @throws CniError with the failing delegate's code, naming its network
+ */
+export async function add(ctx: CallContext, request: AddRequest): Promise<JsonObject> {
+  const { records } = ctx.deps;
+  if (request.prevResult !== undefined) throw notFirstPlugin();
+  await checkReadinessFile(ctx);
+  if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
+  const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
+  const { attachments, size, annotationError } = await plan(ctx, request, pod);
+  const record = newRecord(ctx, request, { pod, attachments });
+  const { durable } = await ctx.trace.phase("record", () =>
+    records.create(record, teardownPlan(record, ctx.config.delegateTimeoutMs)),
+  );
+  const outcome = await attachNetworks(ctx, record, { attachments, size });
+  try {
+    if (outcome.status === "failed") throw outcome.error;
+    const { attached, kernel } = outcome;
+    return await finishAdd(ctx, { record, durable, pod, attached, kernel, annotationError });
+  } catch (error) {
+    emitAttachFailed(ctx, pod, error);
+    if (!(error instanceof HostGoneError)) await rollBack(ctx, record, outcome);
+    throw error;
+  }
+}
+
+async function plan(
+  ctx: CallContext,
+  request: AddRequest,
+  pod: Pod | undefined,
+): Promise<AttachmentPlan> {
+  try {
+    const planned = await ctx.trace.phase("resolve", () => planAttachments(ctx, request, pod));
+    await refuseRepeatedFailures(ctx, pod, planned.attachments);
+    return planned;
+  } catch (error) {
+    emitAttachFailed(ctx, pod, error);
+    throw error;
+  }
+}
+
+/** Plexus would have to pass the other plugin's result on, but creates the pod's first interface itself (CNI 1.1.0 §4 "ADD"). */
+function notFirstPlugin(): CniError {
+  return new CniError(
+    CniErrorCode.InvalidNetworkConfig,
+    "plexus must be the first plugin of its list: the runtime passed the result of another one (prevResult); " +
+      "make that plugin part of the cluster default network instead",
+  );
+}
+
+function alreadyAttached(request: AddRequest): CniError {
+  return new CniError(
+    CniErrorCode.AlreadyAttached,
+    `interface ${request.ifName} of container ${request.containerId} is attached already: ` +
+      "the runtime must DEL before it ADDs again",
+  );
+}

@@ -1,0 +1,41 @@
+import { formatResult } from "#cni/result/format.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
+import type { Attached } from "#engine/plan/planned-attachment.ts";
+import { applyDefaultRoute } from "./apply.ts";
+import { withDefaultRoutes } from "./result-edit.ts";
+import type { RoutedAttachment } from "./route-state.ts";
+
+/**
+ * Gives the default route to the attachment that the pod selected for it, if any, and returns the
+ * results with the routes that the kernel then has: the runtime, the status and later CHECKs use
+ * them (multi-network specification v1.1 §4.1.2.1.9).
+ * @throws RouteError when the request cannot be met; the routes are then as before
+ */
+export async function applyDefaultRoutes(
+  ctx: CallContext,
+  netns: string,
+  attached: readonly Attached[],
+): Promise<Attached[]> {
+  const after = await asIoFailure(() =>
+    applyDefaultRoute({
+      netns,
+      attachments: attached.map(routedAttachment),
+      transport: netlinkTransport(ctx),
+    }),
+  );
+  return attached.map((attachment) => {
+    const result = withDefaultRoutes(attachment.result, after.get(attachment.planned.ifName));
+    if (result === attachment.result) return attachment;
+    return { ...attachment, result, raw: formatResult(result, attachment.planned.list.cniVersion) };
+  });
+}
+
+function routedAttachment({ planned, result }: Attached): RoutedAttachment {
+  const sandboxed = result.interfaces.filter((link) => (link.sandbox ?? "") !== "");
+  return {
+    ifName: planned.ifName,
+    otherIfNames: sandboxed.map((link) => link.name).filter((name) => name !== planned.ifName),
+    requested: planned.selection?.defaultRoute,
+  };
+}

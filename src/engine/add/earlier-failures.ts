@@ -1,0 +1,51 @@
+import { toJson } from "#cni/conf/conf.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import type { Pod } from "#engine/ports.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+
+/** As many sandboxes of a pod may wait for the teardown of a network to which none of them was attached. */
+const maxFailures = 4;
+
+/**
+ * Refuses an ADD of a network that earlier sandboxes of the pod could neither be attached to nor detached from. The
+ * kubelet makes a new sandbox every few seconds, and each would leave one more record. The DEL that follows retries one
+ * of those teardowns, so the pod starts soon after their cause is gone; another configuration is not refused.
+ * Only where calls repeat teardowns: elsewhere nothing would end the refusal.
+ * @throws CniError 11 naming the network and its error
+ */
+export async function refuseRepeatedFailures(
+  { deps }: CallContext,
+  pod: Pod | undefined,
+  attachments: readonly PlannedAttachment[],
+): Promise<void> {
+  if (pod === undefined || !deps.repeatsTeardowns || !(await deps.records.hasPod(pod))) return;
+  const left = (await deps.records.list()).records.filter((record) => isLeftBy(pod, record));
+  if (left.length < maxFailures) return;
+  for (const planned of attachments) {
+    const conf = JSON.stringify(toJson(planned.list));
+    const failed = left.flatMap(({ attachments }) =>
+      attachments.filter((each) => each.result === undefined && JSON.stringify(each.conf) === conf),
+    );
+    if (failed.length >= maxFailures) throw tooManyFailures(planned, failed);
+  }
+}
+
+function isLeftBy({ namespace, name, uid }: Pod, { pod, teardown }: AttachmentRecord): boolean {
+  if (pod === undefined || teardown === undefined) return false;
+  return pod.namespace === namespace && pod.name === name && pod.uid === uid;
+}
+
+function tooManyFailures(
+  { displayName, ifName }: PlannedAttachment,
+  failed: readonly RecordedAttachment[],
+): CniError {
+  const last = failed.findLast(({ failedAdd }) => failedAdd !== undefined)?.failedAdd;
+  const why = last === undefined ? "its plugins were killed or interrupted" : last.message;
+  return new CniError(
+    CniErrorCode.TryAgainLater,
+    `network ${displayName} (${ifName}): not attached, as ${failed.length} earlier sandboxes of the pod failed (${why}) ` +
+      "and could not be detached yet; fix the definition, or wait for one of them to be detached",
+  );
+}

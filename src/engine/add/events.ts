@@ -1,0 +1,56 @@
+import type { CallContext } from "#engine/call/deps.ts";
+import type { Attached } from "#engine/plan/planned-attachment.ts";
+import { RefusedRequest } from "#engine/plan/refused-request.ts";
+import { HostGoneError, type Pod } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { ignoredText } from "#npwg/served-requests.ts";
+
+/** The longest message about a failure of plugins, which may be long; the error object of the call has all of it. */
+const messageMax = 300;
+
+/** Whether an attachment is to be shown: plugins that only change what others made have none of their own. */
+export function isVisible({ planned, result }: Attached): boolean {
+  return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
+}
+
+/**
+ * Emits the one event that says which interfaces the pod got, in Multus's words. One for each of them would be
+ * as many requests for every pod that starts.
+ */
+export function emitAddedInterfaces(
+  ctx: CallContext,
+  pod: Pod | undefined,
+  attached: readonly Attached[],
+): void {
+  if (pod === undefined) return;
+  const interfaces = attached.filter(isVisible).map(({ planned, result }) => {
+    const addresses = result.ips.map((ip) => ip.address).join(" ");
+    return `${planned.ifName} [${addresses}] from ${planned.displayName}`;
+  });
+  const message = `Add ${interfaces.join(", ")}`;
+  ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });
+}
+
+/** Emits the one event that says which requests of the pod its networks ignored; none when they ignored none. */
+export function emitIgnoredRequests(
+  ctx: CallContext,
+  pod: Pod | undefined,
+  attached: readonly Attached[],
+): void {
+  const ignoring = attached.filter(({ ignoredRequests }) => ignoredRequests.length > 0);
+  if (pod === undefined || ignoring.length === 0) return;
+  const sentences = ignoring.map(({ planned: { displayName, ifName, list }, ignoredRequests }) => {
+    return `network ${displayName} (${ifName}): ${ignoredText(ignoredRequests, list)}`;
+  });
+  const message = sentences.join("; ").slice(0, messageMax);
+  ctx.deps.events.record(pod, { type: "Warning", reason: "IgnoredRequest", message });
+}
+
+/** Emits the one event saying why the pod could not be attached; none when only its shim has gone. */
+export function emitAttachFailed(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
+  if (pod === undefined || error instanceof HostGoneError) return;
+  const refused = error instanceof RefusedRequest ? error : undefined;
+  const message = refused?.message ?? errorMessage(error).slice(0, messageMax);
+  const reason = refused?.reason ?? "AttachFailed";
+  ctx.deps.events.record(pod, { type: "Warning", reason, message });
+}

@@ -1,0 +1,80 @@
+import type { RunDelegate } from "#cni/runtime/delegate.ts";
+import type { EngineConfig } from "#engine/config.ts";
+import type { DeviceInfoFiles, DeviceSource } from "#engine/plan/devices/device-ports.ts";
+import type {
+  ClusterSource,
+  ConfFiles,
+  DelegateHost,
+  EventRecorder,
+  Logger,
+  MultusFiles,
+  NetnsState,
+  RuntimeSandboxes,
+  StatusPublisher,
+} from "#engine/ports.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
+import type { Trace } from "./trace.ts";
+
+/** Everything that the engine depends on; built once by its process (daemon or standalone). */
+export interface EngineDeps {
+  /** The daemon's current configuration; the runtime's conf decides about absent keys. */
+  readonly config: () => Partial<EngineConfig>;
+  /** Absent where there is neither an API nor a manifests directory: only sandboxes that are no pods can be attached then. */
+  readonly source?: ClusterSource;
+  readonly publisher: StatusPublisher;
+  readonly events: EventRecorder;
+  readonly records: RecordStore;
+  readonly confFiles: ConfFiles;
+  readonly multusFiles: MultusFiles;
+  readonly deviceInfo: DeviceInfoFiles;
+  /**
+   * Who knows which devices pods were allocated. Without any, as where pods come from a directory, the pod's
+   * own word for a device is taken: whoever can write there is root on the node.
+   */
+  readonly deviceSources: readonly DeviceSource[];
+  /** Absent in a process that serves a single call. */
+  readonly runtimeSandboxes?: RuntimeSandboxes;
+  readonly logger: Logger;
+  readonly metrics: EngineMetrics;
+  /** Milliseconds since some point of the boot, monotonic: every process of a boot reads the same clock. */
+  readonly clock: () => number;
+  /** ISO 8601. */
+  readonly now: () => string;
+  /** The kernel's present boot (`/proc/sys/kernel/random/boot_id`); the same for the whole process. */
+  readonly bootId: () => string;
+  /**
+   * Whether calls also repeat teardowns that others left behind: only in a process that serves many
+   * calls, as one that serves a single call would read all records for it.
+   */
+  readonly repeatsTeardowns: boolean;
+}
+
+/** What is counted and timed over all calls. */
+export interface EngineMetrics {
+  requestStarted(command: string): void;
+  requestEnded(command: string, outcome: { code?: number; milliseconds: number }): void;
+  delegateEnded(delegate: {
+    command: string;
+    type: string;
+    network: string;
+    ok: boolean;
+    milliseconds: number;
+  }): void;
+}
+
+/** What the functions that serve one call work with. */
+export interface CallContext {
+  readonly deps: EngineDeps;
+  readonly config: EngineConfig;
+  readonly host: DelegateHost;
+  /** When the call arrived, by {@link EngineDeps.clock}. */
+  readonly startedAt: number;
+  /** The call's CNI_NETNS; `ok` also for the shim's own namespace where CNI_NETNS_OVERRIDE allows it. */
+  readonly netnsState: NetnsState;
+  /** Executes the delegates of a network through {@link host}, traced and measured. */
+  readonly delegateRunner: (network: string) => RunDelegate;
+  readonly logger: Logger;
+  readonly trace: Trace;
+  /** Aborted when the shim has gone. */
+  readonly signal: AbortSignal;
+}

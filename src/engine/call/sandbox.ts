@@ -1,0 +1,46 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { NetnsError } from "#engine/ports.ts";
+import type { NetlinkTransport } from "#netlink/codec.ts";
+import { type Link, listLinks } from "#netlink/links.ts";
+import { NetlinkError } from "#netlink/netlink-error.ts";
+import type { CallContext } from "./deps.ts";
+
+/** Reaches the kernel of a sandbox through the call's shim. */
+export function netlinkTransport(ctx: CallContext): NetlinkTransport {
+  return (netns, messages) => ctx.host.netlink(netns, messages);
+}
+
+/**
+ * The interfaces of a sandbox.
+ * @throws NetnsError when its namespace cannot be entered, CniError 5 when the kernel does not list them
+ */
+export async function sandboxLinks(ctx: CallContext, netns: string): Promise<Link[]> {
+  return asIoFailure(() => listLinks(netlinkTransport(ctx), netns));
+}
+
+/**
+ * Runs a step in the sandbox's namespace, with errors that a runtime understands.
+ * @throws CniError 8 when the namespace cannot be entered, 5 when the kernel refuses
+ */
+export async function inSandbox<T>(netns: string, step: () => Promise<T>): Promise<T> {
+  try {
+    return await asIoFailure(step);
+  } catch (error) {
+    if (!(error instanceof NetnsError)) throw error;
+    throw new CniError(
+      CniErrorCode.InvalidNetns,
+      `cannot enter the pod's network namespace ${netns}: ${error.message}`,
+      { cause: error },
+    );
+  }
+}
+
+/** Runs a step whose netlink errors are code 5 for the runtime. @throws CniError 5 */
+export async function asIoFailure<T>(step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    throw new CniError(CniErrorCode.IoFailure, error.message, { cause: error });
+  }
+}

@@ -1,0 +1,125 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CheckRequest } from "#cni/plugin/request.ts";
+import { formatResult } from "#cni/result/format.ts";
+import { parseResult } from "#cni/result/parse.ts";
+import type { Result } from "#cni/result/result.ts";
+import { checkNetwork } from "#cni/runtime/chain.ts";
+import { isAtLeast } from "#cni/versions.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
+import { recordedList, runtimeConf, withNetworkContext } from "#engine/plan/planned-attachment.ts";
+import type { FailedTeardown, RecordedAttachment } from "#engine/record/record.ts";
+import { parseCidr } from "#lib/ip.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { type InterfaceAddress, type Link, listAddresses } from "#netlink/links.ts";
+
+/** The interfaces and addresses that the kernel has in the sandbox. */
+interface SandboxState {
+  readonly links: readonly Link[];
+  readonly addresses: readonly InterfaceAddress[];
+}
+
+interface AttachmentCheck {
+  readonly request: CheckRequest;
+  readonly state: SandboxState;
+  readonly attachment: RecordedAttachment;
+}
+
+/**
+ * CHECK: verifies of every recorded attachment that the interfaces which the kernel had at the end of the ADD
+ * exist and have their addresses, and asks the default network's plugins. Those of further networks are asked where `checkDelegates` says
+ * so: what they find may be none of the pod's business (a bridge's MAC address changes with its ports,
+ * which fails the `bridge` plugin's CHECK), and CRI-O, which calls CHECK right after ADD, ends the pod
+ * for it. Networks that cannot be checked (older than 0.4.0, or `disableCheck`) are passed over. Stops
+ * at the first problem.
+ * @throws CniError 3 when nothing is recorded for the sandbox, 999 when only a part of it still is
+ */
+export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {
+  const record = await ctx.trace.phase("record", () => ctx.deps.records.load(request));
+  if (record === undefined) {
+    throw new CniError(
+      CniErrorCode.UnknownContainer,
+      `container ${request.containerId} has no recorded attachment for interface ${request.ifName}`,
+    );
+  }
+  if (record.teardown !== undefined) throw partlyDetached(record.teardown);
+  const state = await sandboxState(ctx, request.netns);
+  for (const attachment of record.attachments) {
+    await checkAttachment(ctx, { request, state, attachment });
+  }
+}
+
+async function checkAttachment(
+  ctx: CallContext,
+  { request, state, attachment }: AttachmentCheck,
+): Promise<void> {
+  const list = recordedList(attachment);
+  if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
+  if (attachment.result === undefined) {
+    throw failed(attachment, "its ADD was not completed");
+  }
+  const prevResult = attachment.isDefault
+    ? afterLaterPlugins(attachment.result, request)
+    : attachment.result;
+  const result = parseResult(prevResult, { fallbackVersion: list.cniVersion });
+  checkOwnState(attachment, result, state);
+  if (!attachment.isDefault && ctx.config.checkDelegates !== "all") return;
+  const rt = runtimeConf(request, attachment, ctx.config.delegateTimeoutMs);
+  const run = ctx.delegateRunner(attachment.displayName);
+  try {
+    await checkNetwork(list, rt, { prevResult, run });
+  } catch (error) {
+    throw withNetworkContext(error, attachment);
+  }
+}
+
+/**
+ * The default network's `prevResult`: the recorded result, unless later plugins of the runtime's
+ * list have changed it (CNI 0.4.0 §3 "CHECK").
+ */
+function afterLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObject {
+  const { prevResult, conf } = request;
+  const asPrinted = (raw: JsonObject): string =>
+    JSON.stringify(
+      formatResult(parseResult(raw, { fallbackVersion: conf.cniVersion }), conf.cniVersion),
+    );
+  const isOurs = prevResult === undefined || asPrinted(prevResult) === asPrinted(recorded);
+  return isOurs ? recorded : prevResult;
+}
+
+function checkOwnState(attachment: RecordedAttachment, result: Result, state: SandboxState): void {
+  for (const [index, wanted] of result.interfaces.entries()) {
+    if (wanted.sandbox === undefined || wanted.sandbox === "") continue;
+    if (attachment.userSpaceInterfaces?.includes(wanted.name) === true) continue;
+    const link = state.links.find((l) => l.name === wanted.name);
+    if (link === undefined) throw failed(attachment, `interface ${wanted.name} is gone`);
+    const present = state.addresses.filter((a) => a.ifIndex === link.index);
+    for (const ip of result.ips.filter((candidate) => candidate.interface === index)) {
+      const { address, prefix } = parseCidr(ip.address);
+      if (present.some((a) => a.address === address && a.prefix === prefix)) continue;
+      throw failed(attachment, `interface ${wanted.name} has lost its address ${ip.address}`);
+    }
+  }
+}
+
+async function sandboxState(ctx: CallContext, netns: string): Promise<SandboxState> {
+  return inSandbox(netns, async () => ({
+    links: await sandboxLinks(ctx, netns),
+    addresses: await listAddresses(netlinkTransport(ctx), netns),
+  }));
+}
+
+function failed(attachment: RecordedAttachment, reason: string): CniError {
+  return new CniError(
+    CniErrorCode.Internal,
+    `network ${attachment.displayName} (${attachment.ifName}): ${reason}`,
+  );
+}
+
+function partlyDetached({ failedAt, lastError }: FailedTeardown): CniError {
+  const reason = `a DEL at ${failedAt} did not detach all of it: ${lastError}`;
+  return new CniError(
+    CniErrorCode.Internal,
+    `the sandbox is no longer completely attached: ${reason}`,
+  );
+}

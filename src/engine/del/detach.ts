@@ -1,0 +1,87 @@
+import { delCalls } from "#cni/runtime/chain.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { collectFailures, type Failure } from "#engine/call/failures.ts";
+import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
+import { recordedList, runtimeConf, withNetworkContext } from "#engine/plan/planned-attachment.ts";
+import { extendedPath } from "#engine/plan/search-path.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import { detachChain } from "./chain-teardown.ts";
+
+/** A sandbox of which attachments are to be detached. */
+export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | "pod"> {
+  /** CNI_NETNS for the delegates; "" when the namespace is gone. */
+  readonly netns: string;
+  /**
+   * The call's CNI_PATH, searched after the recorded directories: plugins may have moved since the ADD.
+   * @default none
+   */
+  readonly path?: readonly string[];
+  /** @default `delBudgetMs` from now */
+  readonly budget?: TimeBudget;
+  /**
+   * The attachment with this number, counted in the order of detaching and from the start again after the last, comes first and
+   * may take all of the time; the next ones share nothing but what it leaves. So none waits for ever behind slow ones where
+   * the time is too short for all. @default each gets an equal share
+   */
+  readonly first?: number | undefined;
+  /** For how long its DELs have failed, in milliseconds; absent as in {@link detachChain}. */
+  readonly failingMs?: number;
+  /** Called after each attachment that was detached. */
+  readonly onDetached?: (attachment: RecordedAttachment) => void;
+}
+
+/**
+ * Detaches attachments, last first, each whatever became of the others (multi-network specification
+ * v1.1 §7.2). One that hangs takes no more than its share of the time, or, with `first`, of the attempts.
+ * @returns those that could not be detached
+ * @throws HostGoneError when the shim has gone: the record then still names the attachments
+ */
+export async function detachAll(
+  ctx: CallContext,
+  sandbox: SandboxToDetach,
+  attachments: readonly RecordedAttachment[],
+): Promise<Failure<RecordedAttachment>[]> {
+  const budget = sandbox.budget ?? delBudget(ctx);
+  let left = attachments.length;
+  const ordered = startingAt(attachments.toReversed(), sandbox.first ?? 0);
+  return collectFailures(ordered, async (attachment) => {
+    const share = sandbox.first === undefined ? budget.share(left--) : budget;
+    try {
+      await detach(ctx, { ...sandbox, budget: share }, attachment);
+    } catch (error) {
+      throw withNetworkContext(error, attachment);
+    }
+    await removeDeviceInfo(ctx, sandbox.containerId, attachment);
+    sandbox.onDetached?.(attachment);
+  });
+}
+
+function startingAt<T>(items: readonly T[], number: number): readonly T[] {
+  const first = number % Math.max(1, items.length);
+  return [...items.slice(first), ...items.slice(0, first)];
+}
+
+/** The time that everything a call detaches may take together; it starts now. */
+export function delBudget(ctx: CallContext): TimeBudget {
+  return new TimeBudget(ctx.deps.clock, ctx.config.delBudgetMs);
+}
+
+async function detach(
+  ctx: CallContext,
+  sandbox: SandboxToDetach & { readonly budget: TimeBudget },
+  attachment: RecordedAttachment,
+): Promise<void> {
+  const searchPath = extendedPath(attachment.searchPath, sandbox.path ?? []);
+  const rt = runtimeConf(sandbox, { ...attachment, searchPath }, ctx.config.delegateTimeoutMs);
+  await detachChain(ctx, {
+    network: attachment.displayName,
+    ifName: attachment.ifName,
+    netns: sandbox.netns,
+    calls: delCalls(recordedList(attachment), rt, attachment.result),
+    budget: sandbox.budget,
+    failedAdd: attachment.failedAdd,
+    failingMs: sandbox.failingMs,
+    pod: sandbox.pod,
+  });
+}

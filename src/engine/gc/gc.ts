@@ -1,0 +1,143 @@
+import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
+import type { GcRequest } from "#cni/plugin/request.ts";
+import { gcNetwork } from "#cni/runtime/chain.ts";
+import type { RunDelegate } from "#cni/runtime/delegate.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { collectErrors } from "#engine/call/failures.ts";
+import { loadStored } from "#engine/del/stored.ts";
+import { addMultusSandboxes } from "#engine/leftovers/multus-sandboxes.ts";
+import { defaultNetwork } from "#engine/plan/default-network.ts";
+import { delegateSearchPath } from "#engine/plan/search-path.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { DamagedRecord } from "#engine/record/record-store.ts";
+import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
+import { markStale, type StaleSandboxes } from "./stale.ts";
+
+/** How long all plugins together may collect while every other operation on the node waits, and one of them at most. */
+const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
+
+/** What a collection found and did. */
+interface Collection {
+  /** Marked as leftovers, and still to be detached. */
+  readonly stale: StaleSandboxes;
+  readonly errors: readonly CniError[];
+}
+
+/** What the state directory holds, and which of it the runtime still uses. */
+interface Inventory {
+  readonly records: readonly AttachmentRecord[];
+  readonly damaged: readonly DamagedRecord[];
+  readonly isValid: (record: RecordKey) => boolean;
+}
+
+/**
+ * The part of GC that shuts out every other operation (CNI 1.1.0 §4 "GC"), and is bounded for that reason. The runtime
+ * knows only (containerID, its own interface), so an attachment is valid when its container is. Every other record is
+ * marked as stale; then each network that was ever recorded, and the default network, collects with its own complete
+ * list. Errors do not stop it.
+ *
+ * The default network's list holds the runtime's attachments as well: a pod that was attached
+ * before Plexus was installed has no record and must not be collected. Without a list from the
+ * runtime (a null or empty one says that nothing is valid) those pods are unknown: then no record
+ * is stale and default networks are passed over. Where a valid container's record is unusable,
+ * its teardown plan names its attachments; without that no list is complete and no plugin is called.
+ */
+export async function collect(ctx: CallContext, request: GcRequest): Promise<Collection> {
+  const { validAttachments } = request;
+  const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
+  const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
+  const inventory = {
+    ...(await ctx.deps.records.list()),
+    isValid: ({ containerId }: RecordKey) =>
+      fromRuntime === undefined || containers.has(containerId),
+  };
+  const stale = staleOf(inventory);
+  await markStale(ctx, stale);
+  const networks = new NetworksToCollect();
+  const addErrors = [
+    ...(await addRecorded(ctx, networks, inventory)),
+    ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
+  ];
+  await addMultusSandboxes(
+    ctx,
+    networks,
+    (containerId) => fromRuntime === undefined || containers.has(containerId),
+  );
+  const gcErrors = await collectNetworks(ctx, networks.complete(fromRuntime));
+  return { stale, errors: [...addErrors, ...gcErrors] };
+}
+
+function staleOf({ records, damaged, isValid }: Inventory): StaleSandboxes {
+  const isStale = (record: RecordKey): boolean => !isValid(record);
+  return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
+}
+
+/** Adds every recorded network, and the attachments of valid containers to those that must stay. */
+async function addRecorded(
+  ctx: CallContext,
+  networks: NetworksToCollect,
+  { records, damaged, isValid }: Inventory,
+): Promise<CniError[]> {
+  return [
+    ...(await collectErrors(oldestFirst(records), async (record) =>
+      networks.addRecord(record, isValid(record)),
+    )),
+    ...(await collectErrors(damaged.filter(isValid), (record) => addByPlan(ctx, networks, record))),
+  ];
+}
+
+/** A network is collected with its newest configuration, which is the one that is added last. */
+function oldestFirst(records: readonly AttachmentRecord[]): AttachmentRecord[] {
+  return records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
+}
+
+/** @throws CniError when there is no usable plan either; then no list can be complete */
+async function addByPlan(
+  ctx: CallContext,
+  networks: NetworksToCollect,
+  damaged: DamagedRecord,
+): Promise<void> {
+  const plan = await loadStored(() => ctx.deps.records.loadPlan(damaged));
+  if (plan.state === "usable") return networks.addPlan(damaged.containerId, plan.value);
+  networks.markIncomplete();
+  if (plan.state === "unusable") throw plan.error;
+  throw new CniError(CniErrorCode.DecodingFailure, damaged.reason);
+}
+
+function addDefaultNetwork(
+  ctx: CallContext,
+  networks: NetworksToCollect,
+  cniPath: readonly string[],
+): Promise<CniError[]> {
+  return collectErrors([networks], async () => {
+    const { list, displayName } = await defaultNetwork(ctx);
+    const searchPath = delegateSearchPath(ctx.config, cniPath);
+    networks.add({ list, displayName, searchPath, isDefault: true });
+  });
+}
+
+async function collectNetworks(
+  ctx: CallContext,
+  networks: readonly CompleteNetwork[],
+): Promise<CniError[]> {
+  const errors: CniError[] = [];
+  const budget = new TimeBudget(ctx.deps.clock, pluginsMaxMs);
+  for (const { list, displayName, searchPath, valid } of networks) {
+    const run = withinBudget(ctx.delegateRunner(displayName), budget);
+    const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs, run };
+    const failures = await gcNetwork(list, valid, options);
+    errors.push(...failures.map(asCniError));
+  }
+  return errors;
+}
+
+/** One plugin that hangs leaves time for the others. What has no time left is not executed, which is an error. */
+function withinBudget(run: RunDelegate, budget: TimeBudget): RunDelegate {
+  return async (call) => {
+    const timeoutMs = Math.min(call.timeoutMs, pluginMaxMs, Math.floor(budget.remainingMs));
+    if (timeoutMs >= 1) return run({ ...call, timeoutMs });
+    const message = "not executed: garbage collection has used up its time";
+    return { outcome: "failed", code: 0, stdout: "", stderr: "", message, elapsedUs: 0 };
+  };
+}

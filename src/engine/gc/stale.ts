@@ -1,0 +1,109 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { GcRequest } from "#cni/plugin/request.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { collectErrors } from "#engine/call/failures.ts";
+import { detachRecord } from "#engine/del/detach-record.ts";
+import { netnsOfRecord } from "#engine/del/netns.ts";
+import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
+import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
+import type { DamagedRecord } from "#engine/record/record-store.ts";
+import { updateRecord } from "#engine/record/update-record.ts";
+import type { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
+import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+
+/** How long GC detaches stale sandboxes. The runtime waits for it, and the leftovers' retries do the rest. */
+const budgetMs = 5000;
+
+/** The sandboxes that the container runtime did not list. */
+export interface StaleSandboxes {
+  readonly records: readonly AttachmentRecord[];
+  readonly damaged: readonly DamagedRecord[];
+}
+
+/** What stale sandboxes are detached with. */
+interface DetachStaleOptions {
+  readonly request: GcRequest;
+  /** Locked by container ID while a call is in flight for them. */
+  readonly sandboxes: KeyedMutex;
+}
+
+/**
+ * Marks the records as leftovers, so that they are detached whatever becomes of this call. One that cannot be marked is
+ * stale for the next GC, too.
+ */
+export async function markStale(ctx: CallContext, { records }: StaleSandboxes): Promise<void> {
+  const reason = "the container runtime's garbage collection did not list its sandbox";
+  for (const record of records.filter(({ teardown }) => teardown === undefined)) {
+    try {
+      await updateRecord(ctx, { ...record, teardown: begunTeardown(ctx.deps.now(), reason) });
+    } catch (error) {
+      ctx.logger.warn({ err: error }, "a stale sandbox could not be marked as a leftover");
+    }
+  }
+}
+
+/**
+ * Detaches stale sandboxes for a few seconds, beside other operations: those that were never tried first, then those whose
+ * last failure is longest ago.
+ * @returns the errors; one of them is about all that were not reached
+ * @throws HostGoneError when the shim has gone
+ */
+export async function detachStale(
+  ctx: CallContext,
+  { records, damaged }: StaleSandboxes,
+  options: DetachStaleOptions,
+): Promise<CniError[]> {
+  const budget = new TimeBudget(ctx.deps.clock, budgetMs);
+  const byFailure = records.toSorted((a, b) => failedAt(a).localeCompare(failedAt(b)));
+  const steps = [
+    ...byFailure.map((record) => () => detachListed(ctx, record, { ...options, budget })),
+    ...damaged.map((record) => () => detachDamaged(ctx, record, { ...options, budget })),
+  ];
+  let notReached = 0;
+  const errors = await collectErrors(steps, async (step) => {
+    if (budget.remainingMs >= 1) await step();
+    else notReached++;
+  });
+  return notReached === 0 ? errors : [...errors, outOfTime(notReached)];
+}
+
+function failedAt({ teardown }: AttachmentRecord): string {
+  return teardown?.failedAt ?? "";
+}
+
+function outOfTime(count: number): CniError {
+  return new CniError(
+    CniErrorCode.TryAgainLater,
+    `${count} stale sandboxes were not reached in ${budgetMs / 1000} s; plexusd detaches them later`,
+  );
+}
+
+/** One whose container has a call in flight is left to that, as is one that was detached or attached anew meanwhile. */
+async function detachListed(
+  ctx: CallContext,
+  listed: AttachmentRecord,
+  { request, sandboxes, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
+): Promise<void> {
+  using sandbox = sandboxes.tryAcquire(listed.containerId);
+  if (sandbox === undefined) return;
+  const record = await ctx.deps.records.load(listed);
+  if (record === undefined || record.createdAt !== listed.createdAt) return;
+  const netns = await netnsOfRecord(ctx, record);
+  const { path } = request;
+  await detachRecord(ctx, record, { netns, path, budget, withoutLock: true, inTurn: true });
+}
+
+async function detachDamaged(
+  ctx: CallContext,
+  { containerId, ifName, reason }: DamagedRecord,
+  { request, sandboxes, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
+): Promise<void> {
+  using held = sandboxes.tryAcquire(containerId);
+  if (held === undefined) return;
+  const { path, conf } = request;
+  const { cniVersion } = conf;
+  const sandbox = { containerId, ifName, netns: "", path, cniArgs: [], cniVersion };
+  const error = new CniError(CniErrorCode.DecodingFailure, reason);
+  const config = { ...ctx.config, delBudgetMs: budget.remainingMs };
+  await detachUnrecorded({ ...ctx, config }, sandbox, { state: "unusable", error });
+}

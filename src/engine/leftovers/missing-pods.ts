@@ -1,0 +1,54 @@
+import type { EngineDeps } from "#engine/call/deps.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import { recordFileName } from "#lib/files/state-files.ts";
+
+/** How long a pod must have been absent before its sandbox counts as one that nobody will delete. */
+const absentForMs = 600_000;
+
+/** Which recorded pods no longer exist, and since when. A pod's UID never returns. */
+export class MissingPods {
+  readonly #deps: Pick<EngineDeps, "source" | "clock">;
+  /** By record; when the pod was first found to be absent. */
+  #absentSince = new Map<string, number>();
+  #isLooking = false;
+
+  constructor(deps: Pick<EngineDeps, "source" | "clock">) {
+    this.#deps = deps;
+  }
+
+  /** Whether the record's pod has certainly been absent long enough. */
+  has(record: AttachmentRecord): boolean {
+    const since = this.#absentSince.get(recordFileName(record));
+    return since !== undefined && this.#deps.clock() - since >= absentForMs;
+  }
+
+  /**
+   * Looks the pods of these records up, which are all that there are. To be called again and again, not
+   * awaited by a call, as the source may have to ask the API. Never rejects.
+   */
+  async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    const known = this.#absentSince;
+    const absent = new Map<string, number>();
+    for (const record of records) {
+      if (!(await this.#isAbsent(record))) continue;
+      const key = recordFileName(record);
+      absent.set(key, known.get(key) ?? this.#deps.clock());
+    }
+    this.#absentSince = absent;
+    this.#isLooking = false;
+  }
+
+  /** A source that is not ready, or cannot say, knows of no absence. */
+  async #isAbsent({ pod }: AttachmentRecord): Promise<boolean> {
+    const { source } = this.#deps;
+    if (source === undefined || pod === undefined) return false;
+    try {
+      if (source.notReadyReason() !== undefined) return false;
+      return (await source.getPod(pod, {})) === undefined;
+    } catch {
+      return false;
+    }
+  }
+}

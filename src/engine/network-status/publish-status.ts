@@ -1,0 +1,75 @@
+import { isVisible } from "#engine/add/events.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
+import type { Attached } from "#engine/plan/planned-attachment.ts";
+import type { Pod } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import {
+  buildNetworkStatus,
+  formatNetworkStatus,
+  type NetworkStatus,
+} from "#npwg/network-status.ts";
+import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import { ignoredRequestsKey } from "#npwg/served-requests.ts";
+import type { PendingStatus } from "./pending-status.ts";
+
+/** A sandbox whose networks are all attached. */
+export interface AttachedSandbox {
+  readonly record: AttachmentRecord;
+  /** Undefined for a sandbox that is not a pod. */
+  readonly pod: Pod | undefined;
+  readonly attached: readonly Attached[];
+  /** Why the pod's network annotation is ignored, when it is. */
+  readonly annotationError: string | undefined;
+}
+
+/**
+ * Publishes the attachments as the pod's network-status (multi-network specification v1.1 §5).
+ * @returns the annotations that are still to be written; undefined when there is nothing left to do
+ */
+export async function publishStatus(
+  ctx: CallContext,
+  { record, pod, attached, annotationError }: AttachedSandbox,
+): Promise<PendingStatus | undefined> {
+  if (pod === undefined) return undefined;
+  const statuses: NetworkStatus[] = [];
+  for (const attachment of attached.filter(isVisible)) {
+    statuses.push(...(await networkStatus(ctx, record.containerId, attachment)));
+  }
+  const value = formatNetworkStatus(withAnnotationError(statuses, annotationError));
+  const annotations = { [networkStatusAnnotation]: value };
+  const outcome = await ctx.deps.publisher.publish(pod, annotations);
+  return outcome === "pending" ? annotations : undefined;
+}
+
+async function networkStatus(
+  ctx: CallContext,
+  containerId: string,
+  attached: Attached,
+): Promise<NetworkStatus[]> {
+  const { planned, result, ignoredRequests } = attached;
+  const statuses = buildNetworkStatus({
+    displayName: planned.displayName,
+    isDefault: planned.isDefault,
+    ifName: planned.ifName,
+    result,
+    resultVersion: planned.list.cniVersion,
+    defaultRoute: planned.selection?.defaultRoute,
+    deviceInfo: await readDeviceInfo(ctx, containerId, planned),
+  });
+  if (ignoredRequests.length === 0) return statuses;
+  return statuses.map((status, i) =>
+    i === 0 ? { ...status, [ignoredRequestsKey]: ignoredRequests } : status,
+  );
+}
+
+/** The default network's entry says why the pod's annotation was ignored. */
+function withAnnotationError(
+  statuses: readonly NetworkStatus[],
+  annotationError: string | undefined,
+): NetworkStatus[] {
+  if (annotationError === undefined) return [...statuses];
+  return statuses.map((status) =>
+    status.default ? { ...status, [annotationErrorAnnotation]: annotationError } : status,
+  );
+}

@@ -1,0 +1,87 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import type { Pod } from "#engine/ports.ts";
+import type { AllocatedDevice, DeviceNetwork } from "./device-ports.ts";
+
+/** Devices by resource. */
+type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
+
+/**
+ * What all sources of devices say together. One that cannot say now does not hold up a pod that has enough
+ * devices by the others: the API server may be away, and the kubelet know.
+ * @throws CniError 100 when two of them have devices of a resource that a network needs; else as the sources do
+ */
+export async function allocatedDevices(
+  ctx: CallContext,
+  pod: Pod | undefined,
+  networks: readonly DeviceNetwork[],
+): Promise<Devices> {
+  if (pod === undefined) return new Map();
+  const lookup = { pod, networks, podObject: onceOnly(ctx, pod), signal: ctx.signal };
+  const answers = await ctx.trace.phase("devices", () =>
+    Promise.allSettled(ctx.deps.deviceSources.map((source) => source.devicesOf(lookup))),
+  );
+  const all = together(
+    answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])),
+    networks,
+  );
+  const failures = answers.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
+  const decisive = failures.find((error) => !isTemporary(error));
+  if (decisive !== undefined) throw decisive;
+  if (failures.length > 0 && !suffices(all, networks)) throw failures[0];
+  for (const err of failures)
+    ctx.logger.warn({ err }, "devices of the pod are not all known; those of its networks are");
+  return all;
+}
+
+function isTemporary(error: unknown): boolean {
+  return error instanceof CniError && error.code === CniErrorCode.TryAgainLater;
+}
+
+/** Whether no network can need what is not known. */
+function suffices(devices: Devices, networks: readonly DeviceNetwork[]): boolean {
+  return networks.every(({ resourceName = "", selection }) => {
+    const needing = networks.filter((network) => network.resourceName === resourceName);
+    const found = devices.get(resourceName) ?? [];
+    return (
+      selection?.resourceClaim === undefined &&
+      found.length >= needing.length &&
+      resourceName !== ""
+    );
+  });
+}
+
+function together(answers: readonly Devices[], networks: readonly DeviceNetwork[]): Devices {
+  const needed = new Set(networks.map(({ resourceName }) => resourceName));
+  const all = new Map<string, readonly AllocatedDevice[]>();
+  for (const [resourceName, devices] of answers.flatMap((answer) => [...answer])) {
+    const before = all.get(resourceName) ?? [];
+    if (before.length > 0 && devices.length > 0 && needed.has(resourceName))
+      throw allocatedTwice(resourceName, before, devices);
+    all.set(resourceName, [...before, ...devices]);
+  }
+  return all;
+}
+
+function onceOnly(
+  { deps, signal }: CallContext,
+  pod: Pod,
+): () => ReturnType<NonNullable<typeof deps.source>["getPodObject"]> {
+  let reading: ReturnType<NonNullable<typeof deps.source>["getPodObject"]> | undefined;
+  return () => {
+    reading ??= deps.source?.getPodObject(pod, { signal }) ?? Promise.resolve(undefined);
+    return reading;
+  };
+}
+
+function allocatedTwice(
+  resourceName: string,
+  ...answers: readonly (readonly AllocatedDevice[])[]
+): CniError {
+  const sources = answers.map((devices) => devices[0]?.source).join(" and of ");
+  return new CniError(
+    CniErrorCode.InvalidRequest,
+    `the pod has devices of resource ${resourceName} of ${sources}: which of them its networks are to get ` +
+      "is not defined",
+  );
+}

@@ -1,0 +1,127 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import { RefusedRequest } from "#engine/plan/refused-request.ts";
+import type { Pod } from "#engine/ports.ts";
+import { withDevice } from "#npwg/device.ts";
+import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
+import { allocatedDevices } from "./allocated-devices.ts";
+import { DevicePool, type DeviceShortage } from "./device-pool.ts";
+import type { AllocatedDevice } from "./device-ports.ts";
+
+/** The pod's own word for a device, where nobody allocates any. */
+const ownWord = "the pod's annotation";
+
+/**
+ * Gives each network that needs a device the next one of its resource that the pod was allocated, in the
+ * order of attachment, or the one that the pod's selection names. Nothing is asked when none needs one.
+ * @throws RefusedRequest (code 100) when the pod has no such device; CniError 11 when that is not known
+ */
+export async function assignDevices(
+  ctx: CallContext,
+  pod: Pod | undefined,
+  networks: readonly ResolvedNetwork[],
+): Promise<readonly ResolvedNetwork[]> {
+  const needing = networks.filter(needsDevice);
+  if (needing.length === 0) return networks;
+  const pool = new DevicePool(await allocatedDevices(ctx, pod, needing));
+  const devices = new Map<ResolvedNetwork, AllocatedDevice>();
+  for (const network of needing) {
+    const device = selectedDevice(ctx, pool, network);
+    if (device !== undefined) devices.set(network, device);
+  }
+  for (const network of needing.filter((each) => !devices.has(each))) {
+    const device = pool.takeNext(network.resourceName ?? "");
+    if (device !== undefined) devices.set(network, device);
+    else reportMissing(ctx, pod, { network, ...pool.shortage(network, needing) });
+  }
+  return networks.map((network) => attachedBy(network, devices.get(network)));
+}
+
+/**
+ * The device that the pod's selection names, by its ID or by the claim that it was allocated for.
+ * @throws RefusedRequest when the pod was not allocated it: else whoever creates pods could take any device
+ */
+function selectedDevice(
+  ctx: CallContext,
+  pool: DevicePool,
+  network: ResolvedNetwork,
+): AllocatedDevice | undefined {
+  const { deviceId: id, resourceClaim } = network.selection ?? {};
+  if (resourceClaim !== undefined) {
+    const device = pool.takeClaimed(network, resourceClaim);
+    if (device === undefined) throw notClaimed(network, resourceClaim);
+    if (id === undefined || id === device.id) return device;
+    throw notAllocated(network, id);
+  }
+  if (id === undefined) return undefined;
+  if (ctx.deps.deviceSources.length === 0) return { id, source: ownWord };
+  const device = pool.takeNamed(network, id);
+  if (device === undefined) throw notAllocated(network, id);
+  return device;
+}
+
+function needsDevice({ resourceName, selection }: ResolvedNetwork): boolean {
+  const { deviceId, resourceClaim } = selection ?? {};
+  return (resourceName ?? "") !== "" || deviceId !== undefined || resourceClaim !== undefined;
+}
+
+function attachedBy(
+  network: ResolvedNetwork,
+  allocated: AllocatedDevice | undefined,
+): ResolvedNetwork {
+  if (allocated === undefined) return network;
+  const { id, source } = allocated;
+  const device = { resourceName: network.resourceName ?? "", id, source };
+  const capabilityArgs = { ...network.capabilityArgs, deviceID: device.id };
+  return { ...network, list: withDevice(network.list, device.id), capabilityArgs, device };
+}
+
+/** A network that gets no device, and how it comes. */
+interface MissingDevice extends DeviceShortage {
+  readonly network: ResolvedNetwork;
+}
+
+/** @throws RefusedRequest unless the configuration has such networks attached without a device */
+function reportMissing(ctx: CallContext, pod: Pod | undefined, missing: MissingDevice): void {
+  const { network, found, needed } = missing;
+  const resource = network.resourceName ?? "";
+  const message =
+    `network ${network.displayName}: its definition needs a device of resource ${resource}, of which the pod ` +
+    `was allocated ${found}, and its networks need ${needed}: a container of the pod has to request ` +
+    `the resource (resources.limits: ${resource}: "${needed}"), or a resource claim of the pod to have it allocated`;
+  const error = new RefusedRequest(
+    "DeviceNotAllocated",
+    new CniError(CniErrorCode.InvalidRequest, message),
+  );
+  if (ctx.config.missingDevice === "fail") throw error;
+  ctx.logger.warn({ network: network.displayName, resource }, message);
+  if (pod === undefined) return;
+  ctx.deps.events.record(pod, { type: "Warning", reason: error.reason, message });
+}
+
+function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string): RefusedRequest {
+  const resource = (resourceName ?? "") === "" ? "" : ` of resource ${resourceName}`;
+  const message =
+    `network ${displayName}: the pod's annotation asks for the device ${JSON.stringify(id)}${resource}, which ` +
+    "the pod was not allocated, or which another of its networks has";
+  return new RefusedRequest(
+    "DeviceNotAllocated",
+    new CniError(CniErrorCode.InvalidRequest, message),
+  );
+}
+
+function notClaimed(
+  { displayName, resourceName }: ResolvedNetwork,
+  { claim, request }: ClaimSelection,
+): RefusedRequest {
+  const wanted = request === undefined ? "" : `request ${JSON.stringify(request)} of `;
+  const resource = (resourceName ?? "") === "" ? "" : ` of resource ${resourceName}`;
+  const message =
+    `network ${displayName}: the pod's annotation asks for the device of ${wanted}its resource claim ` +
+    `${JSON.stringify(claim)}, for which it was allocated no device${resource} that another of its networks does not have`;
+  return new RefusedRequest(
+    "DeviceNotAllocated",
+    new CniError(CniErrorCode.InvalidRequest, message),
+  );
+}

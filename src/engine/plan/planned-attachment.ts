@@ -1,0 +1,86 @@
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { CniError } from "#cni/error.ts";
+import type { Result } from "#cni/result/result.ts";
+import type { RuntimeConf } from "#cni/runtime/delegate-calls.ts";
+import type { AttachedDevice, RecordedAttachment } from "#engine/record/record.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
+import type { IgnoredRequest } from "#npwg/served-requests.ts";
+
+/** A network to attach, before its interface has a name. */
+export interface ResolvedNetwork {
+  /** `namespace/name` of the definition, or the CNI name: what status, events and errors show. */
+  readonly displayName: string;
+  readonly isDefault: boolean;
+  readonly list: NetConfList;
+  /** Capability arguments before the per-plugin filter. */
+  readonly capabilityArgs: JsonObject;
+  readonly selection?: NetworkSelection;
+  /**
+   * Its plugins are to be chained although there is nothing before them: the first gets an empty result.
+   * @default false
+   */
+  readonly isAuxiliary?: boolean;
+  /** Device-plugin resource of the definition, where it names one. */
+  readonly resourceName?: string;
+  /** The device that it is attached by; already in its plugins' configurations. */
+  readonly device?: AttachedDevice;
+}
+
+/** An attachment with everything that its delegates are called with. */
+export interface PlannedAttachment extends ResolvedNetwork {
+  readonly ifName: string;
+  readonly cniArgs: readonly (readonly [string, string])[];
+  readonly searchPath: readonly string[];
+}
+
+/** An attachment with the result of its ADD. */
+export interface Attached {
+  readonly planned: PlannedAttachment;
+  readonly result: Result;
+  /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
+  readonly raw: JsonObject;
+  /** What the pod asked of the network and did not get. */
+  readonly ignoredRequests: readonly IgnoredRequest[];
+  /** See {@link RecordedAttachment.userSpaceInterfaces}. @default not known yet */
+  readonly userSpaceInterfaces?: readonly string[];
+}
+
+/** The same error with the network and interface for which it happened. */
+export function withNetworkContext(
+  error: unknown,
+  attachment: { readonly displayName: string; readonly ifName: string },
+): unknown {
+  if (!(error instanceof CniError)) return error;
+  return new CniError(
+    error.code,
+    `network ${attachment.displayName} (${attachment.ifName}): ${error.message}`,
+    omitUndefined({ cause: error, details: error.details }),
+  );
+}
+
+/** The network configuration list of a recorded attachment. */
+export function recordedList(attachment: RecordedAttachment): NetConfList {
+  return parseNetConfList(attachment.conf, {
+    source: `the attachment record of ${attachment.displayName}`,
+    unlimited: true,
+  });
+}
+
+/** The parameters of one attachment that do not come from its network configuration (libcni's RuntimeConf). */
+export function runtimeConf(
+  sandbox: { readonly containerId: string; readonly netns: string },
+  attachment: Pick<RecordedAttachment, "ifName" | "cniArgs" | "capabilityArgs" | "searchPath">,
+  timeoutMs: number,
+): RuntimeConf {
+  return {
+    containerId: sandbox.containerId,
+    netns: sandbox.netns,
+    ifName: attachment.ifName,
+    cniArgs: attachment.cniArgs,
+    capabilityArgs: attachment.capabilityArgs,
+    searchPath: attachment.searchPath,
+    timeoutMs,
+  };
+}

@@ -1,0 +1,66 @@
+import type { CniArgs } from "#cni/args.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { AddRequest } from "#cni/plugin/request.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import type { Pod, PodIdentity } from "#engine/ports.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { runtimePod } from "./runtime-pod.ts";
+
+const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
+
+/** The pod that CNI_ARGS name with their K8S_* keys; undefined for sandboxes that are not pods (podman). */
+export function podIdentity(cniArgs: CniArgs): PodIdentity | undefined {
+  const args = new Map(cniArgs);
+  const namespace = args.get("K8S_POD_NAMESPACE");
+  const name = args.get("K8S_POD_NAME");
+  if (namespace === undefined || namespace === "" || name === undefined || name === "") {
+    return undefined;
+  }
+  const uid = args.get("K8S_POD_UID");
+  return omitUndefined({ namespace, name, uid: uid || undefined });
+}
+
+/**
+ * The same for an ADD, which must not take a pod that is named wrongly for a sandbox that is none.
+ * @throws CniError 4 when there are K8S_* keys that do not name a pod
+ */
+function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
+  const identity = podIdentity(cniArgs);
+  const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];
+  if (identity !== undefined || key === undefined) return identity;
+  throw new CniError(
+    CniErrorCode.InvalidEnvironmentVariables,
+    `invalid CNI_ARGS: there is ${key}, but K8S_POD_NAMESPACE and K8S_POD_NAME do not name a pod`,
+  );
+}
+
+/**
+ * The pod to attach; undefined if the sandbox is not a pod. It is looked up only where the runtime does not
+ * describe it.
+ * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that knows pods: the runtime may still
+ *   want it, and an invented result would start it without its networks
+ */
+export async function resolvePod(ctx: CallContext, request: AddRequest): Promise<Pod | undefined> {
+  const { source } = ctx.deps;
+  const identity = podToAttach(request.cniArgs);
+  if (identity === undefined) return undefined;
+  const described = runtimePod(request.conf, identity);
+  if (described !== undefined) return described;
+  if (source === undefined) throw noSource(identity);
+  const pod = await source.getPod(identity, { signal: ctx.signal });
+  if (pod !== undefined) return pod;
+  const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
+  throw new CniError(
+    CniErrorCode.TryAgainLater,
+    `there is no pod ${identity.namespace}/${identity.name}${uid}: it was deleted or replaced`,
+  );
+}
+
+/** The error for a pod of which something has to be looked up where nothing is known. */
+export function noSource({ namespace, name }: PodIdentity): CniError {
+  return new CniError(
+    CniErrorCode.TryAgainLater,
+    `cannot look up the networks of pod ${namespace}/${name}: plexusd is away and has left no access to the ` +
+      "API server; the pod can be attached once plexusd runs again",
+  );
+}

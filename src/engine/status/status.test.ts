@@ -1,0 +1,136 @@
+import { expect, test } from "vitest";
+import { CniError } from "#cni/error.ts";
+import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
+import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
+import { ended, failed } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
+
+function labOf(cniVersion: string, options: LabOptions = {}): EngineLab {
+  return new EngineLab({
+    conf: { delegates: [{ ...network("default-net", "ptp", "tuning"), cniVersion }] },
+    ...options,
+  });
+}
+
+test("status() of a ready node asks the default network's plugins that have a STATUS [R-1.1-22] [R-1.1-20]", async () => {
+  const lab = labOf("1.1.0");
+  expect(await lab.status()).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(lab.plugins.log()).toEqual(["ptp STATUS", "tuning STATUS"]);
+  expect(lab.plugins.calls[0]?.conf).toMatchObject({ name: "default-net", cniVersion: "1.1.0" });
+  expect(lab.source.asked).toEqual([]);
+});
+
+test.each([50, 51])("status() passes a plugin's code %i on [R-1.1-22]", async (code) => {
+  const lab = labOf("1.1.0");
+  lab.plugins.script("tuning STATUS", failed(code, "backend away"));
+  expect((await lab.status()).json).toMatchObject({
+    code,
+    msg: 'plugin type="tuning" failed (status): backend away',
+  });
+});
+
+test("status() turns any other failure of a plugin into code 50", async () => {
+  const lab = labOf("1.1.0");
+  lab.plugins.script("ptp STATUS", failed(120, "no idea"));
+  expect((await lab.status()).json).toMatchObject({
+    code: 50,
+    msg: expect.stringMatching(/pods cannot be attached.*no idea/),
+  });
+});
+
+test("status() only looks whether older plugins are there", async () => {
+  const lab = labOf("1.0.0");
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.calls.map((call) => `${call.type} ${call.command}`)).toEqual([
+    "ptp VERSION",
+    "tuning VERSION",
+  ]);
+  lab.plugins.script("tuning", ended("missing"));
+  expect((await lab.status()).json).toMatchObject({
+    code: 50,
+    msg: expect.stringContaining('"tuning"'),
+  });
+});
+
+test("status() says that the source of pods is not ready, before plugins are run", async () => {
+  const lab = labOf("1.1.0");
+  lab.source.notReady = "pods of this node have not been listed yet";
+  expect((await lab.status()).json).toMatchObject({ code: 50, msg: lab.source.notReady });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
+test("status() works where there is no source of pods", async () => {
+  expect(await labOf("1.1.0", { noSource: true }).status()).toMatchObject({ exitCode: 0 });
+});
+
+test("status() says that the readiness file is missing [N-6.1.2a]", async () => {
+  const lab = labOf("1.1.0", { config: { readinessindicatorfile: "/run/ready" } });
+  expect((await lab.status()).json).toMatchObject({
+    code: 50,
+    msg: expect.stringContaining("/run/ready"),
+  });
+  lab.files.write("/run/ready", "");
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+});
+
+test.each([
+  ["is configured nowhere", {}, "no default network is configured"],
+  ["is a missing file", { clusterNetwork: "/etc/cni/none.conflist" }, "/etc/cni/none.conflist"],
+  ["is a name that is nowhere", { clusterNetwork: "flannel" }, "flannel"],
+  ["is invalid", { delegates: [{ name: "x", plugins: [{}] }] }, "plugins[0].type"],
+])("status() says why a default network that %s is not available", async (_, conf, text) => {
+  const lab = new EngineLab({ conf });
+  expect((await lab.status()).json).toMatchObject({ code: 50, msg: expect.stringContaining(text) });
+});
+
+test("status() searches plugins where ADD does", async () => {
+  const lab = labOf("1.1.0", { config: { binDir: "/opt/plexus/bin" } });
+  await lab.status();
+  expect(lab.plugins.calls[0]?.searchPath).toEqual(["/opt/plexus/bin", "/opt/cni/bin"]);
+});
+
+/** What libcni leaves in the conf of every call, and what it adds to that of an ADD. */
+const describing = {
+  capabilities: { [podAnnotationsCapability]: true },
+  runtimeConfig: { [podAnnotationsCapability]: {} },
+};
+const notDescribing = { capabilities: { [podAnnotationsCapability]: false } };
+const inline = { delegates: [network("default-net", "ptp")] };
+
+test.each<[string, JsonObject, number[]]>([
+  ["the runtime describes pods", { ...inline, ...describing }, []],
+  ["the default network is a definition", { clusterNetwork: "red", ...describing }, [50, 11]],
+  ["the runtime does not describe pods", { ...inline, ...notDescribing }, [50, 11]],
+  ["the runtime's conf has no capabilities", inline, [50, 11]],
+])(
+  "status() agrees with add() while the API server is unavailable and %s",
+  async (_, conf, codes) => {
+    const lab = new EngineLab({ conf });
+    lab.source.notReady = "pods of this node have not been listed yet";
+    lab.source.failure = new CniError(11, "cannot read it from the API server");
+    // Only an ADD has runtimeConfig.
+    const status = await lab.status({ conf: { runtimeConfig: {} } });
+    const add = await lab.add({ pod: "default/web/uid-9" });
+    expect([status, add].flatMap(({ json }) => json.code ?? [])).toEqual(codes);
+  },
+);
+
+test.each<[string, JsonObject, string]>([
+  ["a further network of every pod is invalid", withSecond({ name: "x" }), "delegates[1]"],
+  ["a plugin of such a network is missing", withSecond(network("x", "none")), '"none"'],
+  [
+    "the auxiliary chain has no directory",
+    { ...inline, auxiliaryCNIChainName: "aux" },
+    "auxiliaryCNIChainName",
+  ],
+])("status() agrees with add() when %s", async (_, conf, text) => {
+  const lab = new EngineLab({ conf });
+  lab.plugins.setLookup("none", { outcome: "missing", message: "" });
+  const answers = [await lab.status(), await lab.add()];
+  for (const { json } of answers) expect(json.msg).toContain(text);
+  expect(answers[0]?.json.code).toBe(50);
+});
+
+function withSecond(conf: JsonObject): JsonObject {
+  return { delegates: [network("default-net", "ptp"), conf] };
+}

@@ -1,0 +1,64 @@
+import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
+import type { StatusRequest } from "#cni/plugin/request.ts";
+import { statusNetwork, versionOf } from "#cni/runtime/chain.ts";
+import { isAtLeast } from "#cni/versions.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { auxiliaryNetwork } from "#engine/plan/auxiliary-network.ts";
+import { configuredNetworks } from "#engine/plan/default-network.ts";
+import { checkPluginsExist } from "#engine/plan/find-plugins.ts";
+import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import { runtimeDescribesPods } from "#engine/plan/pod/runtime-pod.ts";
+import { readinessFileProblem } from "#engine/plan/readiness.ts";
+import { delegateSearchPath } from "#engine/plan/search-path.ts";
+
+/**
+ * STATUS: ready when an ADD attaches a pod that requests no networks. The same code as in ADD decides: whether the
+ * pod has to be looked up, which networks every pod gets, and whether their plugins exist. The default
+ * network's plugins that have a STATUS (CNI ≥ 1.1.0) have to agree.
+ * @throws CniError 50, or the plugin's 50 or 51
+ */
+export async function status(ctx: CallContext, request: StatusRequest): Promise<void> {
+  const reason = (await readinessFileProblem(ctx)) ?? podsProblem(ctx, request);
+  if (reason !== undefined) throw notAvailable(reason);
+  try {
+    await checkNetworks(ctx, request);
+  } catch (error) {
+    const { code, message } = asCniError(error);
+    const known =
+      code === CniErrorCode.PluginNotAvailable || code === CniErrorCode.LimitedConnectivity;
+    if (known) throw error;
+    throw notAvailable(`pods cannot be attached: ${message}`, error);
+  }
+}
+
+/** Why pods cannot be looked up. An ADD asks nothing about a pod that the runtime describes. */
+function podsProblem(ctx: CallContext, { conf }: StatusRequest): string | undefined {
+  return runtimeDescribesPods(conf) ? undefined : ctx.deps.source?.notReadyReason();
+}
+
+async function checkNetworks(ctx: CallContext, request: StatusRequest): Promise<void> {
+  const { runtimeConfig, cniVersion } = request.conf;
+  const configured = await configuredNetworks(ctx, { runtimeConfig, podNamespace: undefined });
+  const auxiliary = await auxiliaryNetwork(ctx, cniVersion);
+  const networks = auxiliary === undefined ? configured : [...configured, auxiliary];
+  const searchPath = delegateSearchPath(ctx.config, request.path);
+  await checkPluginsExist(ctx, networks, searchPath);
+  for (const network of networks.filter(({ isDefault }) => isDefault)) {
+    await askPlugins(ctx, network, searchPath);
+  }
+}
+
+async function askPlugins(
+  ctx: CallContext,
+  { list, displayName }: ResolvedNetwork,
+  searchPath: readonly string[],
+): Promise<void> {
+  const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs };
+  const run = ctx.delegateRunner(displayName);
+  if (isAtLeast(list.cniVersion, "1.1.0")) return statusNetwork(list, options, run);
+  for (const plugin of list.plugins) await versionOf(plugin.type, options, run);
+}
+
+function notAvailable(reason: string, cause?: unknown): CniError {
+  return new CniError(CniErrorCode.PluginNotAvailable, reason, { cause });
+}

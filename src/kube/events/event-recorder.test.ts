@@ -1,0 +1,167 @@
+import { expect, test, vi } from "vitest";
+import type { Pod } from "#engine/ports.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { ApiClient } from "#kube/api/client.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import type { EventDropReason } from "#kube/metric-labels.ts";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import type { SeenRequest } from "#kube/testing/requests.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { ApiEventRecorder, type EventRecorderOptions } from "./event-recorder.ts";
+
+const pod: Pod = { namespace: "default", name: "web", uid: "u1", annotations: {}, isStatic: false };
+const added = {
+  type: "Normal",
+  reason: "AddedInterface",
+  message: "Add eth0 [10.1.2.3/24] from default/net-a",
+} as const;
+
+async function start(api: FakeApiServer, options: Partial<EventRecorderOptions> = {}) {
+  const drops: EventDropReason[] = [];
+  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
+  const recorder = new ApiEventRecorder({
+    client,
+    logger: new FakeLogger(),
+    nodeName: "node-1",
+    retryMs: 10,
+    onDrop: (reason) => drops.push(reason),
+    ...options,
+  });
+  return {
+    recorder,
+    drops,
+    [Symbol.asyncDispose]: async (): Promise<void> => {
+      await recorder.stop(50);
+      client.close();
+    },
+  };
+}
+
+const stored = (api: FakeApiServer): JsonObject[] =>
+  [...api.objects].filter(([key]) => key.startsWith("events/")).map(([, object]) => object);
+const posts = (request: SeenRequest): boolean => request.method === "POST";
+
+test("record() creates a core/v1 event of the pod in its namespace", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api);
+  started.recorder.record(pod, added);
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
+  expect(api.seen[0]?.path).toBe("/api/v1/namespaces/default/events");
+  expect(stored(api)[0]).toMatchObject({
+    metadata: { namespace: "default", name: expect.stringMatching(/^web\.[0-9a-f]+$/) },
+    involvedObject: { kind: "Pod", namespace: "default", name: "web", uid: "u1" },
+    ...added,
+    source: { component: "plexus", host: "node-1" },
+    count: 1,
+    firstTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+  });
+});
+
+test("record() counts a repeated event up instead of creating another", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api);
+  started.recorder.record(pod, added);
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
+  started.recorder.record(pod, added);
+  await vi.waitFor(() => expect(stored(api)[0]).toMatchObject({ count: 2 }));
+  started.recorder.record(pod, { ...added, message: "something else" });
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(2));
+  expect(api.seen.map((each) => each.method)).toEqual(["POST", "PATCH", "POST"]);
+});
+
+test("record() joins repetitions that are still waiting to be sent", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api);
+  for (let i = 0; i < 5; i++) started.recorder.record(pod, added);
+  await vi.waitFor(() => expect(stored(api)[0]).toMatchObject({ count: 5 }));
+  expect(stored(api)).toHaveLength(1);
+  expect(api.seen.length).toBeLessThanOrEqual(2);
+});
+
+test("record() starts a new event when the one it counts has expired", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api);
+  started.recorder.record(pod, added);
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
+  api.objects.clear();
+  started.recorder.record(pod, added);
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
+});
+
+test("record() tries again after 429 and 5xx, and never throws", async () => {
+  await using api = await FakeApiServer.start();
+  api.script({ when: posts, answer: 429 });
+  api.script({ when: posts, answer: 500 });
+  await using started = await start(api);
+  started.recorder.record(pod, added);
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
+  expect(started.drops).toEqual([]);
+});
+
+test("record() drops what is refused, and goes on with the next event", async () => {
+  await using api = await FakeApiServer.start();
+  api.script({ when: posts, answer: 403 });
+  await using started = await start(api);
+  started.recorder.record(pod, added);
+  started.recorder.record(pod, { ...added, message: "next" });
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
+  expect(started.drops).toEqual(["failed"]);
+});
+
+test("record() limits the events of one pod, without taking others' share [S-304]", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api, { perObject: { burst: 2, tokensPerSecond: 0 } });
+  for (let i = 0; i < 5; i++) started.recorder.record(pod, { ...added, message: `m${i}` });
+  started.recorder.record({ ...pod, uid: "u2", name: "db" }, added);
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(3));
+  expect(started.drops).toEqual(["rate", "rate", "rate"]);
+});
+
+test("record() limits all events of the node, and how many may wait", async () => {
+  await using api = await FakeApiServer.start();
+  const global = { burst: 6, tokensPerSecond: 0 };
+  await using started = await start(api, { global, maxQueued: 2 });
+  for (let i = 0; i < 8; i++) started.recorder.record({ ...pod, uid: `u${i}` }, added);
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(3));
+  const count = (reason: EventDropReason): number =>
+    started.drops.filter((drop) => drop === reason).length;
+  expect([count("queue"), count("rate")]).toEqual([3, 2]);
+});
+
+test("record() cuts a message to what the API server takes, at a character's end", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api);
+  started.recorder.record(pod, { ...added, message: "é".repeat(2000) });
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
+  const message = String(stored(api)[0]?.message);
+  expect(Buffer.byteLength(message)).toBeLessThanOrEqual(1024);
+  expect(message).toMatch(/^é+…$/);
+});
+
+test("recordOnNode() records an event about the node in namespace default", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api);
+  started.recorder.recordOnNode({ type: "Warning", reason: "PlexusConfShadowed", message: "m" });
+  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
+  expect(stored(api)[0]).toMatchObject({
+    metadata: { namespace: "default" },
+    involvedObject: { kind: "Node", name: "node-1", uid: "node-1" },
+  });
+});
+
+test("stop() lets queued events go out, but not for longer than its grace", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await start(api);
+  started.recorder.record(pod, added);
+  await started.recorder.stop(1000);
+  expect(stored(api)).toHaveLength(1);
+
+  await using stuck = await start(api);
+  api.script({ when: posts, answer: "hang", times: 10 });
+  stuck.recorder.record(pod, { ...added, message: "never answered" });
+  const startedAt = performance.now();
+  await stuck.recorder.stop(30);
+  expect(performance.now() - startedAt).toBeLessThan(500);
+  stuck.recorder.record(pod, added);
+  expect(stored(api)).toHaveLength(1);
+});

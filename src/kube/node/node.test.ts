@@ -1,0 +1,79 @@
+import { expect, test } from "vitest";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { podObject } from "#kube/testing/objects.ts";
+import { startAdapter } from "#kube/testing/start-adapter.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+const key = "plexus.dev/not-ready";
+const other = { key: "node.kubernetes.io/unschedulable", effect: "NoSchedule" };
+
+const answer = (method: string, status: number, body: object) => ({
+  when: (request: { method: string; path: string }) =>
+    request.method === method && request.path === "/api/v1/nodes/node-1",
+  answer: status,
+  body,
+});
+
+test("removeTaint() replaces the list of taints that it has read, and no other", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  const taints = [{ key, effect: "NoSchedule" }, other, { key, effect: "NoExecute" }];
+  api.script(answer("GET", 200, { spec: { taints } }));
+  api.script(answer("PATCH", 200, {}));
+  expect(await kube.removeTaint(key)).toBe(true);
+  const patch = api.seen.find(({ method }) => method === "PATCH");
+  expect(patch?.headers["content-type"]).toBe("application/json-patch+json");
+  expect(patch?.body).toEqual([
+    { op: "test", path: "/spec/taints", value: taints },
+    { op: "replace", path: "/spec/taints", value: [other] },
+  ]);
+});
+
+test.each([{ spec: { taints: [other] } }, { spec: {} }])(
+  "removeTaint() writes nothing where there is no such taint: %j",
+  async (node) => {
+    await using api = await FakeApiServer.start();
+    await using kube = await startAdapter(api);
+    api.script(answer("GET", 200, node));
+    expect(await kube.removeTaint(key)).toBe(false);
+    expect(api.seen.filter(({ method }) => method === "PATCH")).toEqual([]);
+  },
+);
+
+test("removeTaint() fails when somebody else has changed the taints, or it may not", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  api.script(answer("GET", 200, { spec: { taints: [{ key }] } }));
+  api.script(answer("PATCH", 422, { message: "the server rejected our request" }));
+  await expect(kube.removeTaint(key)).rejects.toThrow("rejected");
+  api.script(answer("GET", 403, { message: 'nodes "node-1" is forbidden' }));
+  await expect(kube.removeTaint(key)).rejects.toThrow("forbidden");
+});
+
+test("nodePods has the node's pods, and reads what the watch leaves out", async () => {
+  await using api = await FakeApiServer.start();
+  const annotations = { [networksAnnotation]: "red", "k8s.v1.cni.cncf.io/network-status": "[]" };
+  const web = podObject("web", { annotations });
+  const status = {
+    phase: "Running",
+    podIP: "10.0.0.7",
+    podIPs: [{ ip: "10.0.0.7" }, { ip: "fd00::7" }],
+  };
+  api.put("pods", { ...web, status });
+  api.put("pods", podObject("elsewhere", { node: "node-2" }));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  const [pod, ...more] = kube.nodePods.list();
+  expect([pod?.name, more]).toEqual(["web", []]);
+  if (pod === undefined) throw new Error("there is no pod");
+  expect(await kube.nodePods.read(pod)).toMatchObject({
+    uid: "uid-of-web",
+    hostNetwork: false,
+    phase: "Running",
+    isTerminating: false,
+    podIps: ["10.0.0.7", "fd00::7"],
+    networkStatus: "[]",
+  });
+  expect(await kube.nodePods.read({ ...pod, uid: "another" })).toBeUndefined();
+  expect(await kube.nodePods.read({ ...pod, name: "gone" })).toBeUndefined();
+});

@@ -1,0 +1,264 @@
+import { expect, test, vi } from "vitest";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { nadObject, podObject } from "#kube/testing/objects.ts";
+import { isGet, isList, isWatch } from "#kube/testing/requests.ts";
+import { startAdapter } from "#kube/testing/start-adapter.ts";
+
+const web = { namespace: "default", name: "web" };
+
+test("startKube() refuses a name that no node can have, by which it would find no pods", async () => {
+  await using api = await FakeApiServer.start();
+  await expect(startAdapter(api, { nodeName: "Node_1" })).rejects.toThrow(
+    "the node's name must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got \"Node_1\"",
+  );
+});
+
+test("getPod() and getNad() answer from the caches, without a request", async () => {
+  await using api = await FakeApiServer.start();
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "net-a", "example.com/other": "x" };
+  api.put("pods", podObject("web", { annotations }));
+  api.put("network-attachment-definitions", nadObject("net-a"));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  const requests = api.seen.length;
+  expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toEqual({
+    ...web,
+    uid: "uid-of-web",
+    annotations: { "k8s.v1.cni.cncf.io/networks": "net-a" },
+    isStatic: false,
+  });
+  expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toEqual({
+    namespace: "default",
+    name: "net-a",
+    annotations: { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/nic" },
+    config: '{"type":"macvlan","name":"net-a"}',
+  });
+  expect(api.seen.slice(requests).filter((each) => !each.query.has("watch"))).toEqual([]);
+});
+
+test("getPodObject() reads the whole pod anew, beside a reading of its metadata, and no other of its name [D-10]", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  api.objects.set("pods/default/web", podObject("web"));
+  const identity = { ...web, uid: "uid-of-web" };
+  const [, object] = await Promise.all([
+    kube.source.getPod(identity, {}),
+    kube.source.getPodObject(identity, {}),
+  ]);
+  expect(object).toMatchObject({ spec: { containers: [{ name: "main" }] } });
+  expect(await kube.source.getPodObject({ ...web, uid: "another" }, {})).toBeUndefined();
+  expect(await kube.source.getPodObject({ ...web, name: "none" }, {})).toBeUndefined();
+  expect(
+    api.seen
+      .filter(isGet("pods/web"))
+      .some(({ headers }) => !headers.accept?.includes("PartialObject")),
+  ).toBe(true);
+});
+
+test("the pods' LIST and WATCH ask for metadata of this node's pods only", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  const list = api.seen.find(isList("pods"));
+  expect(list?.query.get("fieldSelector")).toBe("spec.nodeName=node-1");
+  expect(list?.headers.accept).toContain("as=PartialObjectMetadataList;");
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
+});
+
+test("the pods' WATCH asks for single objects, as the server cannot make a list of an event", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
+});
+
+test("getPod() reads live what the cache does not have yet", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  api.objects.set("pods/default/web", podObject("web"));
+  expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject({
+    uid: "uid-of-web",
+  });
+});
+
+test("getPod() is sure that a pod is gone when the API server says 404", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  expect(await kube.source.getPod(web, {})).toBeUndefined();
+});
+
+test("getPod() takes a pod of the same name with another UID as gone, having asked", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web", { uid: "new" }));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  expect(await kube.source.getPod({ ...web, uid: "old" }, {})).toBeUndefined();
+  expect(api.seen.filter(isGet("web"))).toHaveLength(1);
+});
+
+test("getPod() finds the new pod when only the cache still has the old one", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web", { uid: "old" }));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  api.objects.set("pods/default/web", podObject("web", { uid: "new" }));
+  expect(await kube.source.getPod({ ...web, uid: "new" }, {})).toMatchObject({ uid: "new" });
+});
+
+test.each([
+  { "kubernetes.io/config.source": "file" },
+  { "kubernetes.io/config.mirror": "0123456789abcdef" },
+])("getPod() tolerates another UID on a static pod: %j", async (annotations) => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web", { uid: "mirror", annotations }));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  const pod = await kube.source.getPod({ ...web, uid: "of-the-kubelet" }, {});
+  expect(pod).toMatchObject({ uid: "mirror", isStatic: true });
+});
+
+test("getPod() does not take kubernetes.io/config.source=api for a static pod", async () => {
+  await using api = await FakeApiServer.start();
+  const annotations = { "kubernetes.io/config.source": "api" };
+  api.put("pods", podObject("web", { annotations }));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  expect(await kube.source.getPod({ ...web, uid: "other" }, {})).toBeUndefined();
+});
+
+test("getPod() throws code 11 with advice when the API server does not answer in time", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api, { apiTimeoutMs: 300 });
+  await kube.whenSynced();
+  api.script({ when: isGet("web"), answer: "hang", times: 100 });
+  const startedAt = performance.now();
+  await expect(kube.source.getPod(web, {})).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringMatching(
+      /^cannot read pod default\/web .* within 300 ms .*reaches the API/,
+    ),
+  });
+  expect(performance.now() - startedAt).toBeLessThan(1500);
+});
+
+test("getPod() tries again within its deadline when a connection is dead", async () => {
+  await using api = await FakeApiServer.start();
+  api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
+  await using kube = await startAdapter(api, { apiTimeoutMs: 3000 });
+  await kube.whenSynced();
+  api.script({ when: isGet("web"), answer: "hang" });
+  api.script({ when: isGet("web"), answer: "reset" });
+  api.script({ when: isGet("web"), answer: 503 });
+  expect(await kube.source.getPod(web, {})).toMatchObject({ name: "web" });
+});
+
+test("getPod() names RBAC and token at once when it is forbidden", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  api.script({ when: isGet("web"), answer: 403, times: 100 });
+  await expect(kube.source.getPod(web, {})).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringContaining("ClusterRole"),
+  });
+  expect(api.seen.filter(isGet("web"))).toHaveLength(1);
+});
+
+test("getPod() ends with the caller's signal, and other callers are not affected", async () => {
+  await using api = await FakeApiServer.start();
+  api.objects.set("pods/default/web", podObject("web", { node: "x" }));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  api.script({ when: isGet("web"), answer: 503 });
+  const caller = new AbortController();
+  const first = kube.source.getPod(web, { signal: caller.signal });
+  const second = kube.source.getPod(web, {});
+  caller.abort(new Error("the shim has gone"));
+  await expect(first).rejects.toThrow("the shim has gone");
+  await expect(second).resolves.toMatchObject({ name: "web" });
+});
+
+test("getNad() shares one request among simultaneous callers", async () => {
+  await using api = await FakeApiServer.start();
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  const nads = await Promise.all(
+    Array.from({ length: 20 }, () =>
+      kube.source.getNad({ namespace: "default", name: "none" }, {}),
+    ),
+  );
+  expect(nads.every((nad) => nad === undefined)).toBe(true);
+  expect(api.seen.filter(isGet("none"))).toHaveLength(1);
+});
+
+test("getNad() finds one that was created a moment ago, or says that there is none without the CRD", async () => {
+  await using api = await FakeApiServer.start();
+  api.absent.add("network-attachment-definitions");
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toBeUndefined();
+  api.absent.clear();
+  api.objects.set("network-attachment-definitions/default/net-a", nadObject("net-a"));
+  expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toMatchObject({
+    name: "net-a",
+  });
+});
+
+test("getNad() names what is wrong with a definition that cannot be used", async () => {
+  await using api = await FakeApiServer.start();
+  const { metadata = {} } = nadObject("net-a");
+  api.put("network-attachment-definitions", { metadata, spec: { config: { type: "macvlan" } } });
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  await expect(
+    kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
+  ).rejects.toMatchObject({
+    code: 7,
+    message:
+      'NetworkAttachmentDefinition "default/net-a": spec.config: must be a string, got {"type":"macvlan"}',
+  });
+});
+
+test("getNad() refuses a definition that is too long, which the cache does not keep", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("network-attachment-definitions", nadObject("net-a", " ".repeat(131_073)));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  await expect(
+    kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
+  ).rejects.toMatchObject({
+    code: 100,
+    message:
+      'NetworkAttachmentDefinition "default/net-a": spec.config has 131073 bytes, more than the limit of 131072',
+  });
+});
+
+test("notReadyReason() says what is missing until both caches are listed", async () => {
+  await using api = await FakeApiServer.start();
+  api.script({ when: isList("pods"), answer: 403, times: 25 });
+  await using kube = await startAdapter(api);
+  await vi.waitFor(() =>
+    expect(kube.source.notReadyReason()).toMatch(/pods of this node.*HTTP 403/),
+  );
+  expect(kube.synced()).toBe(false);
+  await kube.whenSynced();
+  expect(kube.source.notReadyReason()).toBeUndefined();
+});
+
+test("notReadyReason() stays silent while the API server is away later on", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("web"));
+  await using kube = await startAdapter(api);
+  await kube.whenSynced();
+  api.script({ when: () => true, answer: "reset", times: 1000 });
+  api.endWatches("pods", "reset");
+  expect(kube.source.notReadyReason()).toBeUndefined();
+  expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject({
+    name: "web",
+  });
+});

@@ -1,0 +1,325 @@
+import { expect, test, vi } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { ApiClient } from "#kube/api/client.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import type { RestartReason } from "#kube/metric-labels.ts";
+import { keyOfObject, podOf } from "#kube/objects.ts";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { podObject } from "#kube/testing/objects.ts";
+import { isList, isWatch } from "#kube/testing/requests.ts";
+import { pause } from "#lib/concurrency/deadline.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { apiPaths } from "./cluster-source.ts";
+import { WatchCache } from "./watch-cache.ts";
+import type { WatchTimings } from "./watch-timings.ts";
+
+const quick: Partial<WatchTimings> = {
+  backoff: { initialMs: 5, maxMs: 20 },
+  requestTimeoutMs: 1000,
+  idleMs: 2000,
+  absentMs: 20,
+};
+
+async function startCache(
+  api: FakeApiServer,
+  options: { timings?: Partial<WatchTimings>; mayBeAbsent?: boolean } = {},
+) {
+  const restarts: RestartReason[] = [];
+  const synced: boolean[] = [];
+  const logger = new FakeLogger();
+  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
+  const cache = new WatchCache<string>({
+    resource: "pods",
+    path: apiPaths.pods,
+    query: { fieldSelector: "spec.nodeName=node-1" },
+    keyOf: (object) => keyOfObject(object)?.replace("default/", ""),
+    decode: (object) => podOf(object).uid,
+    client,
+    logger,
+    timings: { ...quick, ...options.timings },
+    ...omitUndefined({ mayBeAbsent: options.mayBeAbsent }),
+    onSynced: (each) => synced.push(each),
+    onRestart: (reason) => restarts.push(reason),
+  });
+  const running = cache.run();
+  return {
+    cache,
+    restarts,
+    synced,
+    logger,
+    [Symbol.asyncDispose]: async (): Promise<void> => {
+      cache.stop();
+      await running;
+      client.close();
+    },
+  };
+}
+
+const watches = (api: FakeApiServer) => api.seen.filter(isWatch("pods"));
+const lists = (api: FakeApiServer) => api.seen.filter(isList("pods"));
+
+test("WatchCache says that nothing is listed yet, before it has an answer, and then once that it is", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await startCache(api);
+  expect(started.synced).toEqual([false]);
+  await started.cache.whenSynced();
+  expect(started.synced).toEqual([false, true]);
+});
+
+test("WatchCache lists, then follows the watch, for objects of its selector only", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  api.put("pods", podObject("elsewhere", { node: "node-2" }));
+  await using started = await startCache(api);
+  const { cache } = started;
+  await cache.whenSynced();
+  expect([cache.synced, cache.size, cache.get("a")]).toEqual([true, 1, "uid-of-a"]);
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("b"));
+  api.put("pods", podObject("a", { uid: "second" }));
+  api.delete("pods", "default/b");
+  api.put("pods", podObject("other", { node: "node-2" }));
+  await vi.waitFor(() => expect([cache.size, cache.get("a")]).toEqual([1, "second"]));
+});
+
+test("WatchCache reads objects that are too many for one answer in smaller pages", async () => {
+  await using api = await FakeApiServer.start();
+  for (let i = 0; i < 17; i++) {
+    api.put("pods", podObject(`p${i}`, { annotations: { note: "x".repeat(1_000_000) } }));
+  }
+  await using started = await startCache(api, { timings: { requestTimeoutMs: 30_000 } });
+  await started.cache.whenSynced();
+  expect(started.cache.size).toBe(17);
+  expect(started.restarts).toEqual([]);
+  const asked = lists(api).map(({ query }) => [query.get("resourceVersion"), query.get("limit")]);
+  expect(asked).toEqual([
+    ["0", "500"],
+    ["", "63"],
+    ["", "8"],
+    [null, "8"],
+    [null, "8"],
+  ]);
+});
+
+test("WatchCache reads a LIST of several pages", async () => {
+  await using api = await FakeApiServer.start();
+  for (let i = 0; i < 7; i++) api.put("pods", podObject(`p${i}`));
+  api.pageSize = 3;
+  await using started = await startCache(api);
+  await started.cache.whenSynced();
+  expect(started.cache.size).toBe(7);
+  expect(lists(api)).toHaveLength(3);
+});
+
+test("WatchCache asks for bookmarks and resumes from the last version after a server's timeout", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  await using _started = await startCache(api);
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  expect(watches(api)[0]?.query.get("allowWatchBookmarks")).toBe("true");
+  expect(Number(watches(api)[0]?.query.get("timeoutSeconds"))).toBeGreaterThan(0);
+  api.put("nads", podObject("unrelated"));
+  api.bookmark("pods");
+  await pause(20);
+  api.endWatches("pods");
+  await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
+  expect(watches(api).map((each) => each.query.get("resourceVersion"))).toEqual(["101", "102"]);
+  expect(lists(api)).toHaveLength(1);
+});
+
+test.each([
+  ["an ERROR event", "event"],
+  ["HTTP 410", "status"],
+])("WatchCache lists anew after 410 Gone by %s", async (_name, how) => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  api.put("pods", podObject("stale"));
+  await using started = await startCache(api);
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.delete("pods", "default/stale", { silently: true });
+  const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
+  if (how === "event") {
+    api.emit("pods", `${JSON.stringify({ type: "ERROR", object: status })}\n`);
+  } else {
+    api.script({ when: isWatch("pods"), answer: 410, body: status });
+    api.endWatches("pods", "reset");
+  }
+  await vi.waitFor(() => expect(started.cache.get("stale")).toBeUndefined());
+  expect(started.cache.get("a")).toBe("uid-of-a");
+  expect(started.restarts).toContain("expired");
+});
+
+test("WatchCache needs one LIST to go on after the server has restarted without its history", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  await using started = await startCache(api);
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.delete("pods", "default/a", { silently: true });
+  api.restart();
+  await vi.waitFor(() => expect(started.cache.size).toBe(0));
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("b"));
+  await vi.waitFor(() => expect(started.cache.get("b")).toBe("uid-of-b"));
+  expect(lists(api)).toHaveLength(2);
+});
+
+test("WatchCache lists without a version when even the LIST's version has expired", async () => {
+  await using api = await FakeApiServer.start();
+  api.script({ when: isList("pods"), answer: 410 });
+  await using started = await startCache(api);
+  await started.cache.whenSynced();
+  expect(lists(api).map((each) => each.query.get("resourceVersion"))).toEqual(["0", ""]);
+});
+
+test("WatchCache goes on after its connection is reset, without a new LIST", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await startCache(api);
+  for (let i = 0; i < 3; i++) {
+    await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+    api.endWatches("pods", "reset");
+    await vi.waitFor(() => expect(watches(api)).toHaveLength(i + 2));
+  }
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("late"));
+  await vi.waitFor(() => expect(started.cache.get("late")).toBe("uid-of-late"));
+  expect(lists(api)).toHaveLength(1);
+  expect(started.restarts.every((reason) => reason === "disconnected")).toBe(true);
+});
+
+test("WatchCache notices a half-dead connection by its silence", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await startCache(api, { timings: { idleMs: 60 } });
+  await vi.waitFor(() => expect(watches(api).length).toBeGreaterThan(1));
+  expect(started.restarts).toContain("disconnected");
+  expect(JSON.stringify(started.logger.lines)).toContain("nothing received for 60 ms");
+});
+
+test("WatchCache gives up a LIST and a WATCH that never answer", async () => {
+  await using api = await FakeApiServer.start();
+  api.script({ when: isList("pods"), answer: "hang" });
+  api.script({ when: isWatch("pods"), answer: "hang" });
+  await using started = await startCache(api, { timings: { requestTimeoutMs: 50 } });
+  await started.cache.whenSynced();
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  expect(started.restarts).toEqual(["disconnected", "disconnected"]);
+});
+
+test("WatchCache waits as long as Retry-After says after 429", async () => {
+  await using api = await FakeApiServer.start();
+  api.script({ when: isList("pods"), answer: 429, headers: { "retry-after": "0.15" } });
+  const startedAt = performance.now();
+  await using started = await startCache(api);
+  await started.cache.whenSynced();
+  expect(performance.now() - startedAt).toBeGreaterThan(140);
+  expect(started.restarts).toEqual(["throttled"]);
+});
+
+test("WatchCache backs off after 5xx, keeps its content meanwhile, and says what is wrong", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  await using started = await startCache(api, {
+    timings: { backoff: { initialMs: 50, maxMs: 50 } },
+  });
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.script({ when: isWatch("pods"), answer: 503, times: 3 });
+  api.endWatches("pods", "reset");
+  await vi.waitFor(() => expect(started.cache.failure?.status).toBe(503));
+  expect(started.cache.get("a")).toBe("uid-of-a");
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.bookmark("pods");
+  await vi.waitFor(() => expect(started.cache.failure).toBeUndefined());
+});
+
+test("WatchCache does not ask in a hot loop when the server ends every watch at once", async () => {
+  await using api = await FakeApiServer.start();
+  api.script({ when: isWatch("pods"), answer: 200, body: "", times: 1000 });
+  await using started = await startCache(api, {
+    timings: { backoff: { initialMs: 40, maxMs: 40 } },
+  });
+  await started.cache.whenSynced();
+  await pause(200);
+  expect(watches(api).length).toBeLessThan(12);
+});
+
+test.each([
+  ["no JSON", "this is no event\n"],
+  ["no object", '{"type":"ADDED"}\n'],
+])("WatchCache resumes after a watch event that is %s", async (_name, line) => {
+  await using api = await FakeApiServer.start();
+  await using started = await startCache(api);
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.emit("pods", line);
+  await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("a"));
+  await vi.waitFor(() => expect(started.cache.get("a")).toBe("uid-of-a"));
+});
+
+test("WatchCache leaves out objects that it cannot use and keeps the others", async () => {
+  await using api = await FakeApiServer.start();
+  api.objects.set("pods/default/broken", { metadata: {}, spec: { nodeName: "node-1" } });
+  api.put("pods", podObject("a"));
+  await using started = await startCache(api);
+  await started.cache.whenSynced();
+  expect(started.cache.size).toBe(1);
+});
+
+test("WatchCache forgets an object that was changed into one that cannot be used", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  await using started = await startCache(api);
+  await started.cache.whenSynced();
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("a", { uid: "" }));
+  await vi.waitFor(() => expect(started.logger.at("warn")).toHaveLength(1));
+  expect(started.cache.get("a")).toBeUndefined();
+});
+
+test("WatchCache passes over an object that cannot be used, and says which", async () => {
+  await using api = await FakeApiServer.start();
+  api.put("pods", podObject("a"));
+  api.put("pods", podObject("b", { uid: "" }));
+  await using started = await startCache(api);
+  await started.cache.whenSynced();
+  expect(started.cache.size).toBe(1);
+  expect(started.logger.at("warn")).toEqual(["API object cannot be used"]);
+  expect(started.logger.lines[0]?.fields).toEqual({
+    resource: "pods",
+    error: 'Pod "default/b": metadata.uid: is missing',
+  });
+});
+
+test("WatchCache puts together events that arrive in pieces", async () => {
+  await using api = await FakeApiServer.start();
+  await using started = await startCache(api);
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  const line = `${JSON.stringify({ type: "ADDED", object: podObject("a", { uid: "uid-of-pièce" }) })}\n`;
+  for (const byte of Buffer.from(line)
+    .toString("latin1")
+    .match(/.{1,40}/gs) ?? []) {
+    api.emit("pods", Buffer.from(byte, "latin1"));
+    await pause(1);
+  }
+  await vi.waitFor(() => expect(started.cache.get("a")).toBe("uid-of-pièce"));
+});
+
+test("WatchCache of an optional resource is empty while its type is unknown, and finds it later", async () => {
+  await using api = await FakeApiServer.start();
+  api.absent.add("pods");
+  await using started = await startCache(api, { mayBeAbsent: true });
+  await started.cache.whenSynced();
+  expect(started.cache.size).toBe(0);
+  expect(JSON.stringify(started.logger.lines)).toContain("apply its CRD");
+  api.absent.clear();
+  api.put("pods", podObject("a"));
+  await vi.waitFor(() => expect(started.cache.get("a")).toBe("uid-of-a"));
+});
+
+test("WatchCache.whenSynced() ends with its signal", async () => {
+  await using api = await FakeApiServer.start();
+  api.script({ when: isList("pods"), answer: 403, times: 1000 });
+  await using started = await startCache(api);
+  await expect(started.cache.whenSynced(AbortSignal.timeout(30))).rejects.toThrow();
+  expect(started.cache.synced).toBe(false);
+  expect(started.restarts).toContain("refused");
+});
