@@ -7,8 +7,7 @@ const adapters = ["records", "host", "kube", "manifests", "devices", "cri"];
 
 /**
  * Which folders of src/ each folder may import: ARCHITECTURE.md, "Folders and who may import whom".
- * Of the daemon, the other front ends share how its files are read; the Docker driver, which is a daemon too,
- * also what serves shims and what runs on timers.
+ * The front ends share src/serving; plexusctl and plexus-standalone also read plexusd's files.
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   lib: [],
@@ -24,13 +23,14 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   manifests: engine,
   devices: [...engine, "grpc"],
   cri: [...engine, "grpc"],
-  daemon: [...engine, ...adapters, "protocol"],
+  serving: [...engine, ...adapters, "protocol"],
+  daemon: [...engine, ...adapters, "protocol", "serving"],
   standalone: [...engine, ...adapters, "protocol", "daemon/config"],
-  docker: [...engine, ...adapters, "daemon/server.ts", "daemon/housekeeping.ts"],
+  docker: [...engine, ...adapters, "serving"],
   cli: [
     ...engine,
     ...adapters,
-    ...["daemon/config", "daemon/node-conf", "daemon/report", "daemon/logger.ts", "docker"],
+    ...["serving", "daemon/config", "daemon/cni-conf", "daemon/admin", "docker"],
   ],
 };
 
@@ -295,7 +295,7 @@ test.each([
     "src/engine/a.ts",
     '/** Like process.env. */\n// import { x } from "#kube/client.ts";\nimport "node:path/posix";',
   ],
-  ["src/daemon/server.ts", "const own = path + process.pid;"],
+  ["src/serving/call-server.ts", "const own = path + process.pid;"],
   ["src/cni/a.ts", 'import { x } from "./names.ts";\nexport const y = [x];'],
 ])("%s may have: %s", (path, text) => {
   expect(violations([{ path, text }])).toEqual([]);

@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
-import { reportSocketPath } from "#daemon/report/node-report.ts";
+import { reportSocketPath } from "#daemon/admin/node-status.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import { errorMessage } from "#lib/error-message.ts";
 

@@ -1,3 +1,4 @@
+import type { NodeConfState, NodeConfStatus } from "#daemon/cni-conf/status.ts";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
@@ -6,7 +7,6 @@ import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 import { eventLogger } from "./event-logger.ts";
-import type { NodeConfState, NodeConfStatus } from "./node-conf/status.ts";
 
 /** Where pods and definitions come from, and where statuses and events go; one per kind of source. */
 export interface Cluster {

@@ -1,6 +1,7 @@
-import type { StartupTaint } from "#daemon/node/startup-taint.ts";
-import type { UnattachedPods } from "#daemon/node/unattached-pods.ts";
-import { readPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
+import { readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
+import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
+import type { StartupTaint } from "#daemon/pods/startup-taint.ts";
+import type { UnattachedPods } from "#daemon/pods/unattached-pods.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
@@ -8,10 +9,9 @@ import type { RecordStore } from "#engine/record/record-store.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
-import type { EffectiveConfig } from "./effective-config.ts";
+import type { CallServer } from "#serving/call-server.ts";
+import type { HousekeepingTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
-import type { HousekeepingTask } from "./housekeeping.ts";
-import type { CallServer } from "./server.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
 import { sweepSockets } from "./sweep-sockets.ts";
 

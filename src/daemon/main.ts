@@ -4,8 +4,8 @@ import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { createLogger } from "#serving/logger.ts";
 import { type DaemonFlags, parseFlags, usage } from "./flags.ts";
-import { createLogger } from "./logger.ts";
 import { startDaemon } from "./start.ts";
 
 /** Runs plexusd until SIGTERM or SIGINT. When it cannot start it says why in one line and exits with 1. */

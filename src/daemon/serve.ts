@@ -1,13 +1,13 @@
+import type { Reports } from "#daemon/admin/admin-answers.ts";
+import { startReportServer } from "#daemon/admin/admin-server.ts";
+import { reportSocketPath } from "#daemon/admin/node-status.ts";
+import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
+import { startHealthServer } from "#daemon/http/health-server.ts";
+import type { HealthServer } from "#daemon/http/http-server.ts";
+import type { Metrics } from "#daemon/http/metrics.ts";
+import { startMetricsServer } from "#daemon/http/metrics-server.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { Cluster } from "./cluster.ts";
-import type { EffectiveConfig } from "./effective-config.ts";
-import { startHealthServer } from "./metrics/health-server.ts";
-import type { HealthServer } from "./metrics/http-server.ts";
-import type { Metrics } from "./metrics/metrics.ts";
-import { startMetricsServer } from "./metrics/metrics-server.ts";
-import { reportSocketPath } from "./report/node-report.ts";
-import { startReportServer } from "./report/report-server.ts";
-import type { Reports } from "./report/reports.ts";
 
 /** Health and metrics for the node itself; undefined where they are switched off. */
 export async function serveHealth(parts: {

@@ -1,5 +1,9 @@
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
-import { nodeDuties } from "#daemon/node/duties.ts";
+import { Reports } from "#daemon/admin/admin-answers.ts";
+import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
+import { createMetrics, type Metrics } from "#daemon/http/metrics.ts";
+import { nodeDuties } from "#daemon/pods/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
@@ -16,16 +20,12 @@ import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
+import { CallServer } from "#serving/call-server.ts";
+import { Housekeeping } from "#serving/housekeeping.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
-import { type EffectiveConfig, openEffectiveConfig } from "./effective-config.ts";
 import type { DaemonFlags } from "./flags.ts";
-import { Housekeeping } from "./housekeeping.ts";
 import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
-import { createMetrics, type Metrics } from "./metrics/metrics.ts";
-import { type NodeConf, startNodeConf } from "./node-conf/node-conf.ts";
-import { Reports } from "./report/reports.ts";
 import { serveHealth, serveMetrics, serveReports } from "./serve.ts";
-import { CallServer } from "./server.ts";
 
 /** Options of {@link startDaemon}. */
 export interface DaemonOptions {

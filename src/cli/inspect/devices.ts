@@ -8,7 +8,7 @@ import {
 } from "#cli/command.ts";
 import { podName } from "#cli/pod-name.ts";
 import { table } from "#cli/table.ts";
-import { claimedDevicesPage, type ReportedDevices } from "#daemon/report/reported-devices.ts";
+import { claimedDevicesPage, type ReportedDevices } from "#daemon/admin/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";

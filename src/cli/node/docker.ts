@@ -9,10 +9,10 @@ import {
   listFlag,
   stringFlag,
 } from "#cli/command.ts";
-import { createLogger } from "#daemon/logger.ts";
 import type { DockerOptions } from "#docker/start.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { createLogger } from "#serving/logger.ts";
 
 const defaults = {
   pluginSocket: "/run/docker/plugins/plexus.sock",

@@ -1,7 +1,7 @@
 import { lstat, readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { CliOutput } from "#cli/command.ts";
-import { isRenamedPlexusConf } from "#daemon/node-conf/plexus-conf.ts";
+import { isRenamedPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
 import { atomicWrite, syncDirectory } from "#lib/files/atomic-write.ts";
 import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";

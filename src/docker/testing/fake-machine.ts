@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { CniError } from "#cni/error.ts";
-import type { CniCall, CniRuntime } from "#docker/host/cni-runtime.ts";
-import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/host/namespaces.ts";
+import type { CniCall, CniRuntime } from "#docker/netns/cni-runtime.ts";
+import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/netns/namespaces.ts";
 
 /** The path of the namespace that this process is in. */
 const own = "/proc/self/ns/net";

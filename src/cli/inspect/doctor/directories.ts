@@ -1,6 +1,6 @@
 import { access, constants, stat, statfs } from "node:fs/promises";
 import { listedPluginDirs } from "#cli/node/plugin-dirs.ts";
-import type { NodeReport } from "#daemon/report/node-report.ts";
+import type { NodeReport } from "#daemon/admin/node-status.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Finding } from "./finding.ts";

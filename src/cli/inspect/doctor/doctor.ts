@@ -8,7 +8,7 @@ import {
 } from "#cli/command.ts";
 import { reportFlags, reportFlagsHelp, wantsJson } from "#cli/report-flags.ts";
 import { columns } from "#cli/table.ts";
-import type { NodeReport } from "#daemon/report/node-report.ts";
+import type { NodeReport } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { directoryFindings } from "./directories.ts";
 import type { Finding } from "./finding.ts";

@@ -1,4 +1,4 @@
-import type { NodeReport } from "#daemon/report/node-report.ts";
+import type { NodeReport } from "#daemon/admin/node-status.ts";
 import type { Finding } from "./finding.ts";
 
 /** What plexusd's own report says, check by check. */

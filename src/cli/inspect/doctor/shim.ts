@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
-import type { NodeReport } from "#daemon/report/node-report.ts";
+import type { NodeReport } from "#daemon/admin/node-status.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import type { Finding } from "./finding.ts";

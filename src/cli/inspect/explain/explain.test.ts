@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
-import { type NodeReport, reportSocketPath } from "#daemon/report/node-report.ts";
-import { startReportServer } from "#daemon/report/report-server.ts";
+import { startReportServer } from "#daemon/admin/admin-server.ts";
+import { type NodeReport, reportSocketPath } from "#daemon/admin/node-status.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 

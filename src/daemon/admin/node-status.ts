@@ -1,0 +1,44 @@
+import { basename, dirname, join } from "node:path";
+import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
+import type { RefusedRequests } from "#engine/explain/refused-requests.ts";
+import { adminSocketName } from "#lib/files/state-files.ts";
+import type { RequestRules } from "#npwg/runtime-config.ts";
+
+/** What plexusd says of itself and its node to root on that node: the answer of `/node`. */
+export interface NodeReport {
+  readonly version: string;
+  readonly commit: string;
+  readonly node: string;
+  readonly uptimeSeconds: number;
+  /** Why it is not ready, a sentence each. */
+  readonly notReady: readonly string[];
+  /** Absent where it does not write the node's CNI configuration. */
+  readonly conf?: NodeConfStatus;
+  /** Why pods and definitions cannot be looked up; absent when they can. */
+  readonly sourceProblem?: string;
+  /** Configured paths that are not mounted into its container, a sentence each. */
+  readonly unseenPaths: readonly string[];
+  readonly dirs: {
+    readonly cniConfDir: string;
+    /** Where the shim is. */
+    readonly shimDir: string;
+    readonly binDirs: readonly string[];
+    readonly stateDir: string;
+  };
+  readonly attachments: number;
+  readonly leftovers: number;
+  /** Running pods that lack networks which they ask for. */
+  readonly unattachedPods: number;
+  readonly requests: {
+    /** The rules for requests that networks do not serve, as calls have them. */
+    readonly rules: RequestRules;
+    readonly refused: readonly RefusedRequests[];
+  };
+  /** Records that cannot be used: why, a sentence each. */
+  readonly damagedRecords: readonly string[];
+}
+
+/** Where plexusd answers plexusctl: beside the call socket, for root alone. */
+export function reportSocketPath(callSocket: string): string {
+  return join(dirname(callSocket), adminSocketName(basename(callSocket)));
+}

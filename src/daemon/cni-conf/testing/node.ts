@@ -1,0 +1,85 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import type { NodeConfState } from "#daemon/cni-conf/status.ts";
+import type { NodeConfTimings } from "#daemon/cni-conf/timings.ts";
+import type { NodeConfSpec } from "#daemon/config/config.ts";
+import type { Logger } from "#engine/ports.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
+import { type HostView, wholeHost } from "#host/host-view.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
+
+/** Logs nothing. */
+export const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+
+/** Times for tests. */
+export const quick: Partial<NodeConfTimings> = {
+  pollMs: 30_000,
+  waitingPollMs: 20,
+  debounceMs: 5,
+  goneMs: 150,
+  restore: { initialMs: 10, maxMs: 40, factor: 4, jitter: 0 },
+};
+
+/** How a {@link makeNode} differs from the usual. */
+interface NodeOptions {
+  /** What plexusd sees of the node. @default all of it */
+  readonly view?: (root: string) => HostView;
+}
+
+/** A node's directories, with the reference plugins "installed". */
+export async function makeNode(options: NodeOptions = {}) {
+  const root = await mkdtemp(join(tmpdir(), "plexus-node-"));
+  const dirs = { conf: join(root, "net.d"), bin: join(root, "bin"), state: join(root, "state") };
+  for (const dir of Object.values(dirs)) await mkdir(dir);
+  onTestFinished(() => rm(root, { recursive: true }));
+  const view = options.view?.(root) ?? wholeHost;
+  const config: NodeConfSpec = {
+    cniConfDir: dirs.conf,
+    shimDir: dirs.bin,
+    binDirs: [dirs.bin],
+    primaryDir: dirs.conf,
+    primaryConf: undefined,
+    withoutPrimary: false,
+    delegates: [],
+    settleMs: 0,
+    readinessFile: undefined,
+    capabilities: {},
+  };
+  const node = {
+    ...dirs,
+    root,
+    config,
+    put: (name: string, text: string) => writeFile(join(dirs.conf, name), text),
+    install: async (...types: string[]): Promise<void> => {
+      for (const type of types) await writeFile(join(dirs.bin, type), "", { mode: 0o755 });
+    },
+    own: async (): Promise<Record<string, unknown> | undefined> => {
+      const text = await readFile(join(dirs.conf, plexusConfName), "utf8").catch(() => undefined);
+      return text === undefined ? undefined : JSON.parse(text);
+    },
+    start: async (
+      change: Partial<NodeConfSpec> = {},
+      timings: Partial<NodeConfTimings> = {},
+    ): Promise<NodeConf & { states: NodeConfState[] }> => {
+      const states: NodeConfState[] = [];
+      const conf = await startNodeConf({
+        spec: () => ({ ...config, ...change }),
+        stateDir: dirs.state,
+        files: new HostConfFiles(view),
+        logger: silent,
+        onChange: (status) => states.push(status.state),
+        timings: { ...quick, ...timings },
+      });
+      onTestFinished(() => conf.stop());
+      return Object.assign(conf, { states });
+    },
+  };
+  await node.install("plexus", "calico", "portmap", "flannel");
+  return node;
+}
+
+/** A node on disk. */
+export type Node = Awaited<ReturnType<typeof makeNode>>;

@@ -1,0 +1,111 @@
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { type NodeConfState, nodeConfStates } from "#daemon/cni-conf/status.ts";
+import type { EngineMetrics } from "#engine/call/deps.ts";
+import type { KubeMetrics } from "#kube/adapter.ts";
+import { buildInfo } from "#lib/build-info.ts";
+import { engineMetrics } from "./engine-metrics.ts";
+import { kubeMetrics } from "./kube-metrics.ts";
+
+/** Everything that plexusd measures, by the part that reports it. */
+export interface Metrics {
+  readonly engine: EngineMetrics;
+  readonly kube: Required<KubeMetrics>;
+  /** The state of the node's CNI configuration is now this one. */
+  nodeConfState(state: NodeConfState): void;
+  /** The configuration was read again. */
+  configRead(result: "ok" | "invalid"): void;
+  /** The text of /metrics, and its content type. */
+  render(): Promise<{ text: string; contentType: string }>;
+}
+
+/** Options of {@link createMetrics}. */
+export interface MetricsOptions {
+  /** How many attachments are recorded; called when /metrics is requested. */
+  readonly attachments?: () => Promise<number>;
+  /** How many records are leftovers; called when /metrics is requested. */
+  readonly leftovers?: () => Promise<number>;
+  /** How many pods of this node lack networks; called when /metrics is requested. */
+  readonly notAttached?: () => Promise<number>;
+  /** Event loop, memory and CPU of the process. @default true */
+  readonly processMetrics?: boolean;
+}
+
+/** Creates the metrics in a registry of their own. No label ever holds a pod's name. */
+export function createMetrics(options: MetricsOptions = {}): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  // The event loop's lag is measured by a timer: at its default an idle daemon wakes a hundred times a second.
+  if (options.processMetrics ?? true) {
+    collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
+  }
+  buildInfoGauge(registry);
+  countGauge(registry, {
+    name: "plexus_attachments",
+    help: "Attachments that are recorded on this node.",
+    count: options.attachments,
+  });
+  countGauge(registry, {
+    name: "plexus_leftover_records",
+    help: "Recorded sandboxes that no longer exist and are still to be detached.",
+    count: options.leftovers,
+  });
+  countGauge(registry, {
+    name: "plexus_pods_not_attached",
+    help: "Running pods of this node without networks that they ask for, as they were not attached through Plexus.",
+    count: options.notAttached,
+  });
+  const confReads = new Counter({
+    name: "plexus_config_reads_total",
+    help: "Readings of a changed configuration file.",
+    labelNames: ["result"],
+    registers,
+  });
+  for (const result of ["ok", "invalid"]) confReads.inc({ result }, 0);
+  const nodeConfState = new Gauge({
+    name: "plexus_conf_state",
+    help: "State of the node's CNI configuration: 1 for the one that it is in.",
+    labelNames: ["state"],
+    registers,
+  });
+  return {
+    engine: engineMetrics(registry),
+    kube: kubeMetrics(registry),
+    nodeConfState: (state) => {
+      for (const each of nodeConfStates) nodeConfState.set({ state: each }, each === state ? 1 : 0);
+    },
+    configRead: (result) => confReads.inc({ result }),
+    render: async () => ({ text: await registry.metrics(), contentType: registry.contentType }),
+  };
+}
+
+function buildInfoGauge(registry: Registry): void {
+  const { version, commit } = buildInfo();
+  new Gauge({
+    name: "plexus_build_info",
+    help: "The running build; always 1.",
+    labelNames: ["version", "commit", "node_version"],
+    registers: [registry],
+  }).set({ version, commit, node_version: process.version }, 1);
+}
+
+/** A gauge that counts when it is read; none without something to count. */
+function countGauge(
+  registry: Registry,
+  options: {
+    readonly name: string;
+    readonly help: string;
+    readonly count: (() => Promise<number>) | undefined;
+  },
+): void {
+  const { name, help, count } = options;
+  if (count === undefined) return;
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    async collect() {
+      // A state directory that cannot be read must not take the other metrics away.
+      this.set(await count().catch(() => Number.NaN));
+    },
+  });
+}

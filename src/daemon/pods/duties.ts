@@ -1,0 +1,50 @@
+import { performance } from "node:perf_hooks";
+import type { Cluster } from "#daemon/cluster.ts";
+import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
+import { defaultEngineConfig } from "#engine/config.ts";
+import type { Logger } from "#engine/ports.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
+import { StartupTaint } from "./startup-taint.ts";
+import { UnattachedPods } from "./unattached-pods.ts";
+
+/** What {@link nodeDuties} works with. */
+export interface NodeDutiesOptions {
+  readonly cluster: Cluster;
+  readonly config: EffectiveConfig;
+  readonly records: RecordStore;
+  readonly readiness: () => readonly string[];
+  readonly logger: Logger;
+}
+
+/** What plexusd does for its node in a cluster, beside serving calls. */
+export interface NodeDuties {
+  readonly unattachedPods: UnattachedPods;
+  readonly startupTaint: StartupTaint;
+}
+
+/** Undefined where there is no cluster. */
+export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
+  const { cluster, config, records, readiness, logger } = options;
+  const { node, events } = cluster;
+  if (node === undefined) return undefined;
+  const { nodePods } = node;
+  const plexusNamespace = (): string =>
+    config.current().engine.plexusNamespace ?? defaultEngineConfig.plexusNamespace;
+  const clock = (): number => performance.now();
+  return {
+    unattachedPods: new UnattachedPods({
+      nodePods,
+      records,
+      events,
+      logger,
+      plexusNamespace,
+      clock,
+    }),
+    startupTaint: new StartupTaint({
+      key: () => config.current().startupTaint,
+      readiness,
+      remove: (key) => node.removeTaint(key),
+      logger,
+    }),
+  };
+}

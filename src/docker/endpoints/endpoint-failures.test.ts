@@ -1,0 +1,136 @@
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  benchWithNetwork,
+  bridgeList,
+  key,
+  sandbox,
+  staging,
+} from "#docker/testing/driver-bench.ts";
+
+test("an endpoint is not attached when the disk is full", async () => {
+  const bench = await benchWithNetwork();
+  bench.diskFull = true;
+  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options: {} });
+  expect(json.Err).toContain("no space left on device");
+  expect(bench.machine.calls).toEqual([]);
+});
+
+test("a container's endpoint is detached although the disk is full", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.join("e1", sandbox);
+  bench.machine.startContainer(sandbox, "plxe1");
+  bench.diskFull = true;
+  await bench.call("Leave", key);
+  bench.machine.stopContainer(sandbox, "plxe1");
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
+  expect(bench.machine.ownLinks).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
+});
+
+test("an endpoint whose Join could not be written is detached when the engine gives it up", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  bench.diskFull = true;
+  await expect(bench.join("e1", sandbox)).rejects.toThrow("no space left on device");
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.ownLinks).toEqual([]);
+  expect(await bench.machine.names()).toEqual([]);
+});
+
+test("a Join that ended with the driver, after the interface was moved, is repeated by the next one", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  bench.diskFull = true;
+  await expect(bench.join("e1", sandbox)).rejects.toThrow("no space left on device");
+  await bench.stop();
+  bench.diskFull = false;
+  await bench.start();
+  expect(await bench.join("e1", sandbox)).toMatchObject({ InterfaceName: { SrcName: "plxe1" } });
+  expect(bench.machine.ownLinks).toEqual(["plxe1"]);
+});
+
+test("one of which the engine knows nothing any more is detached after two minutes", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  bench.diskFull = true;
+  await expect(bench.join("e1", sandbox)).rejects.toThrow("no space left on device");
+  bench.diskFull = false;
+  await bench.reconcile();
+  bench.nowMs += 180_000;
+  await bench.reconcile();
+  expect(bench.machine.ownLinks).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
+});
+
+test("a full disk is no trouble for the sweep, and none of a container that runs", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.join("e1", sandbox);
+  bench.machine.startContainer(sandbox, "plxe1");
+  bench.diskFull = true;
+  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  expect(bench.logger.at("warn")).toEqual([]);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
+});
+
+test("an endpoint of a network that was deleted cannot join, and is detached", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.createEndpoint("e2");
+  await bench.join("e2", sandbox);
+  await bench.done("DeleteNetwork", { NetworkID: "n1" });
+  await expect(bench.join("e1", sandbox)).rejects.toThrow("network n1 is not known");
+  await bench.done("DeleteEndpoint", key);
+  await bench.done("Leave", { NetworkID: "n1", EndpointID: "e2" });
+  await bench.done("DeleteEndpoint", { NetworkID: "n1", EndpointID: "e2" });
+  expect(bench.machine.ownLinks).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
+});
+
+test.each([
+  ["", { name: "red", plugins: [{ type: "macvlan" }] }, "none as eth0"],
+  [" and gets its substitute", bridgeList, `${staging} as eth0 with 10.1.0.5/24`],
+])("an endpoint whose staging namespace lost its mount is detached%s", async (_, list, place) => {
+  const bench = await benchWithNetwork({}, { cniVersion: "1.0.0", ...list });
+  await bench.createEndpoint("e1");
+  bench.machine.loseMount(staging);
+  await expect(bench.join("e1", sandbox)).rejects.toThrow(staging);
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${place}`);
+  expect(await bench.machine.names()).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
+});
+
+test("calls for one endpoint at the same time are served one after another", async () => {
+  const bench = await benchWithNetwork();
+  await Promise.all([1, 2, 3].map(() => bench.createEndpoint("e1")));
+  await Promise.all([1, 2, 3].map(() => bench.join("e1", sandbox)));
+  const removals = [1, 2, 3].map(() => bench.done("DeleteEndpoint", key));
+  await Promise.all([...removals, bench.reconcile()]);
+  expect(bench.machine.calls.map((call) => call.split(" ")[0])).toEqual(["ADD", "DEL"]);
+  expect(await bench.endpoints()).toEqual([]);
+});
+
+test("a file that a killed driver had not written to its end is removed", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.stop();
+  await writeFile(join(bench.dir, "endpoints", ".e1.json.0123456789ab0.tmp"), "{");
+  await bench.start();
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
+});
+
+test("a socket that was removed with its directory is made again; a successor's is left", async () => {
+  const bench = await benchWithNetwork();
+  await rm(dirname(bench.socketPath), { recursive: true });
+  await bench.ensureReachable();
+  expect(await bench.createEndpoint("e1")).toMatchObject({ Address: "10.1.0.5/24" });
+  await rm(bench.socketPath);
+  await writeFile(bench.socketPath, "a successor's");
+  await bench.ensureReachable();
+  expect(await readFile(bench.socketPath, "utf8")).toBe("a successor's");
+});

@@ -1,0 +1,467 @@
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  benchWithNetwork,
+  bridgeList,
+  type DriverBench,
+  key,
+  sandbox,
+  staging,
+  startBench,
+} from "#docker/testing/driver-bench.ts";
+
+/** The configuration that the last call carried. */
+function lastConf(bench: DriverBench) {
+  const conf = bench.machine.made.at(-1)?.conf as {
+    delegates: { plugins: Record<string, unknown>[] }[];
+    runtimeConfig: unknown;
+  };
+  return { plugins: conf.delegates[0]?.plugins ?? [], runtimeConfig: conf.runtimeConfig };
+}
+
+test("an endpoint is attached in a namespace of its own and answered with what the kernel has [M-6.1] [M-6.2] [M-6.3] [M-6.7]", async () => {
+  const bench = await benchWithNetwork();
+  const answer = await bench.createEndpoint("e1", {
+    Options: {
+      "com.docker.network.endpoint.exposedports": [{ Proto: 6, Port: 80 }],
+      "com.docker.network.portmap": null,
+      other: { any: "thing" },
+    },
+    Interface: { Address: "", AddressIPv6: "", MacAddress: "" },
+  });
+  expect(answer).toEqual({ Address: "10.1.0.5/24", MacAddress: "aa:bb:cc:00:00:01" });
+  expect(bench.machine.calls).toEqual([`ADD e1 in ${staging} as eth0`]);
+});
+
+test("both families are answered, and an address whose subnet has no route without its subnet [M-6.7]", async () => {
+  const bench = await benchWithNetwork();
+  bench.machine.next = {
+    addresses: ["10.1.0.5/24", "fd00::5/64"],
+    routes: [
+      { dst: "10.1.0.1/32", metric: 0, isFromAddress: false },
+      { dst: "10.1.0.0/24", gateway: "10.1.0.1", metric: 0, isFromAddress: false },
+      { dst: "fd00::/64", metric: 256, isFromAddress: true },
+    ],
+  };
+  expect(await bench.createEndpoint("e1")).toMatchObject({
+    Address: "10.1.0.5/32",
+    AddressIPv6: "fd00::5/64",
+  });
+  expect(await bench.join("e1", sandbox)).toMatchObject({
+    StaticRoutes: [
+      { Destination: "10.1.0.1/32", RouteType: 1 },
+      { Destination: "10.1.0.0/24", RouteType: 0, NextHop: "10.1.0.1" },
+    ],
+  });
+});
+
+test("an interface may be null, and have a MAC alone [M-6.3] [M-6.7]", async () => {
+  const bench = await benchWithNetwork();
+  bench.machine.next = { addresses: [], routes: [] };
+  const answer = await bench.createEndpoint("e1", { Interface: null, Options: null });
+  expect(answer).toEqual({ MacAddress: "aa:bb:cc:00:00:01" });
+});
+
+test("the MAC of an ipvlan interface, which is its device's, is not answered", async () => {
+  const bench = await benchWithNetwork();
+  bench.machine.next = { kind: "ipvlan" };
+  expect(await bench.createEndpoint("e1")).toEqual({ Address: "10.1.0.5/24" });
+});
+
+test("addresses that Docker's IPAM has chosen are given to the plugin, with its gateways and the network's routes [M-4.6] [M-6.4] [M-6.5] [M-6.8]", async () => {
+  const bench = await benchWithNetwork({
+    IPv4Data: [
+      { AddressSpace: "LocalDefault", Pool: "10.2.0.0/24", Gateway: "10.2.0.1/24" },
+      { AddressSpace: "LocalDefault", Pool: "10.1.0.0/24", Gateway: "10.1.0.254/24" },
+    ],
+    IPv6Data: [{ Pool: "fd00::/64", Gateway: "fd00::1/64" }],
+  });
+  bench.machine.next = {
+    addresses: ["10.1.0.77/24", "fd00::77/64"],
+    routes: [
+      { dst: "10.1.0.0/24", metric: 0, isFromAddress: true },
+      { dst: "fd00::/64", metric: 256, isFromAddress: true },
+    ],
+  };
+  const answer = await bench.createEndpoint("e1", {
+    Interface: { Address: "10.1.0.77/24", AddressIPv6: "fd00::77/64", MacAddress: "" },
+  });
+  expect(answer).toEqual({ MacAddress: "aa:bb:cc:00:00:01" });
+  expect(lastConf(bench).plugins[0]?.ipam).toEqual({
+    type: "static",
+    addresses: [
+      { address: "10.1.0.77/24", gateway: "10.1.0.254" },
+      { address: "fd00::77/64", gateway: "fd00::1" },
+    ],
+    routes: [{ dst: "0.0.0.0/0" }],
+  });
+});
+
+test("a network without IPAM gets Docker's addresses with a default route by each gateway [M-4.6]", async () => {
+  const list = { cniVersion: "1.0.0", name: "l2", plugins: [{ type: "macvlan", ipam: {} }] };
+  const bench = await benchWithNetwork(
+    { IPv4Data: [{ Pool: "10.1.0.0/24", Gateway: "10.1.0.1" }] },
+    list,
+  );
+  await bench.createEndpoint("e1", { Interface: { Address: "10.1.0.5/24" } });
+  expect(lastConf(bench).plugins[0]?.ipam).toMatchObject({ routes: [{ dst: "0.0.0.0/0" }] });
+});
+
+test("a network that reaches its own subnet by a gateway is refused with Docker's IPAM", async () => {
+  const bench = await benchWithNetwork();
+  bench.machine.next = { routes: [{ dst: "10.1.0.1/32", metric: 0, isFromAddress: false }] };
+  const body = { ...key, Interface: { Address: "10.1.0.5/24" } };
+  expect((await bench.call("CreateEndpoint", body)).json.Err).toContain("--ipam-driver null");
+  expect(bench.machine.calls).toHaveLength(2);
+  expect(await bench.machine.names()).toEqual([]);
+});
+
+test("a MAC that the request brings goes to a plugin that takes one, and is not answered [M-6.6] [M-6.8]", async () => {
+  const bench = await benchWithNetwork();
+  const Interface = { MacAddress: "02:00:00:00:00:77" };
+  expect(await bench.createEndpoint("e1", { Interface })).toEqual({ Address: "10.1.0.5/24" });
+  expect(lastConf(bench).runtimeConfig).toEqual({ mac: "02:00:00:00:00:77" });
+});
+
+test("options of the container become runtimeConfig", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1", {
+    Options: {
+      "plexus.ips": "10.1.0.9/24, fd00::9",
+      "Plexus.Bandwidth": "ingress=8m,egress=1G",
+      "com.docker.network.portmap": [
+        { Proto: 6, IP: "", Port: 80, HostIP: "", HostPort: 0, HostPortEnd: 0 },
+        { Proto: 17, IP: "", Port: 53, HostIP: "127.0.0.1", HostPort: 5300, HostPortEnd: 5310 },
+      ],
+    },
+  });
+  expect(lastConf(bench).runtimeConfig).toEqual({
+    ips: ["10.1.0.9/24", "fd00::9"],
+    portMappings: [
+      { hostPort: 40_000, containerPort: 80, protocol: "tcp" },
+      { hostPort: 5300, containerPort: 53, protocol: "udp", hostIP: "127.0.0.1" },
+    ],
+    bandwidth: {
+      ingressRate: 8e6,
+      ingressBurst: 800_000,
+      egressRate: 1e9,
+      egressBurst: 100_000_000,
+    },
+  });
+});
+
+test("the next port of a range is taken when another endpoint has the first", async () => {
+  const bench = await benchWithNetwork();
+  const published = { Proto: 6, Port: 80, HostPort: 8000, HostPortEnd: 8001 };
+  const Options = { "com.docker.network.portmap": [published] };
+  await bench.createEndpoint("e1", { Options });
+  await bench.createEndpoint("e2", { Options });
+  expect(lastConf(bench).runtimeConfig).toMatchObject({ portMappings: [{ hostPort: 8001 }] });
+  const { json } = await bench.call("CreateEndpoint", { ...key, EndpointID: "e3", Options });
+  expect(json.Err).toBe("cannot publish port 80/tcp: port 8000-8001 of 0.0.0.0 is in use");
+});
+
+test.each([
+  [{ "plexus.ips": "10.1.0.300" }, "--driver-opt plexus.ips: must be addresses"],
+  [{ "plexus.bandwidth": "fast" }, "--driver-opt plexus.bandwidth: must be a rate"],
+  [{ "plexus.bandwidth": "ingress=1M,other=2M" }, "--driver-opt plexus.bandwidth: must be a rate"],
+  [{ "plexus.colour": "red" }, "plexus.colour: there is no such option"],
+  [{ "com.docker.network.endpoint.ifname": "a b" }, "interface name"],
+  [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "0.Proto: must be 6, 17 or 132"],
+])("the options %j are refused", async (Options, problem) => {
+  const bench = await benchWithNetwork();
+  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options });
+  expect(json.Err).toContain(problem);
+  expect(bench.machine.calls).toEqual([]);
+});
+
+test.each([
+  [
+    { "plexus.ips": "10.1.0.9" },
+    "--driver-opt plexus.ips: no plugin of network plain has the capability ips",
+  ],
+  [{ "plexus.bandwidth": "1M" }, "plexus.bandwidth: no plugin"],
+])("what no plugin of the network can do is refused: %j", async (Options, problem) => {
+  const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "bridge" }] };
+  const bench = await benchWithNetwork({}, list);
+  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options });
+  expect(json.Err).toContain(problem);
+});
+
+test("a network that cannot publish ports passes them over and says so: another of the container's may", async () => {
+  const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "macvlan" }] };
+  const bench = await benchWithNetwork({}, list);
+  const published = [{ Proto: 6, Port: 80, HostPort: 8080 }];
+  await bench.createEndpoint("e1", { Options: { "com.docker.network.portmap": published } });
+  expect(lastConf(bench).runtimeConfig).toEqual({});
+  expect(bench.logger.at("warn")).toEqual([
+    "no plugin of network plain has the capability portMappings: it publishes no ports",
+  ]);
+});
+
+test("one of a container's networks publishes its port; another container cannot have it", async () => {
+  const bench = await benchWithNetwork();
+  const network = JSON.stringify({ ...bridgeList, name: "blue" });
+  const generic = { "plexus.network": network };
+  const Options = { "com.docker.network.generic": generic };
+  await bench.done("CreateNetwork", { NetworkID: "n2", Options });
+  const published = [{ Proto: 6, Port: 80, HostPort: 8080 }];
+  const withPort = { Options: { "com.docker.network.portmap": published } };
+  await bench.createEndpoint("e1", withPort);
+  await bench.join("e1", sandbox);
+  for (const id of ["e2", "e3"]) await bench.createEndpoint(id, { ...withPort, NetworkID: "n2" });
+  expect(lastConf(bench).runtimeConfig).toEqual({});
+  expect(await bench.join("e2", sandbox)).toHaveProperty("InterfaceName");
+  await expect(bench.join("e3", "/var/run/docker/netns/other")).rejects.toThrow(
+    "cannot publish port 8080: a container on network red has it",
+  );
+});
+
+test("Join hands over the interface with its routes; the engine names it [M-9.1] [M-9.2] [M-9.3] [M-9.4] [M-9.5] [M-9.6] [M-9.7]", async () => {
+  const bench = await benchWithNetwork();
+  bench.machine.next = {
+    addresses: ["10.1.0.5/24", "fd00::5/64"],
+    routes: [
+      { dst: "10.1.0.0/24", metric: 0, isFromAddress: true },
+      { dst: "fd00::/64", metric: 256, isFromAddress: true },
+      { dst: "fe80::/64", metric: 256, isFromAddress: true },
+      { dst: "0.0.0.0/0", gateway: "10.1.0.9", metric: 20, isFromAddress: false },
+      { dst: "0.0.0.0/0", gateway: "10.1.0.1", metric: 0, isFromAddress: false },
+      { dst: "::/0", gateway: "fe80::1", metric: 1024, isFromAddress: false },
+      { dst: "10.9.0.0/16", gateway: "10.1.0.2", metric: 0, isFromAddress: false },
+      { dst: "10.8.0.0/16", metric: 0, isFromAddress: false },
+    ],
+  };
+  await bench.createEndpoint("e1");
+  expect(await bench.join("e1", sandbox)).toEqual({
+    InterfaceName: { SrcName: "plxe1", DstPrefix: "eth" },
+    Gateway: "10.1.0.1",
+    GatewayIPv6: "fe80::1",
+    StaticRoutes: [
+      { Destination: "10.8.0.0/16", RouteType: 1 },
+      { Destination: "10.9.0.0/16", RouteType: 0, NextHop: "10.1.0.2" },
+    ],
+    DisableGatewayService: true,
+  });
+  expect(bench.machine.ownLinks).toEqual(["plxe1"]);
+  expect(await bench.machine.names()).toEqual([]);
+});
+
+test("a gateway outside of all subnets gets a route of its own [M-9.7]", async () => {
+  const bench = await benchWithNetwork();
+  bench.machine.next = {
+    addresses: ["10.1.0.5/32"],
+    routes: [{ dst: "0.0.0.0/0", gateway: "169.254.1.1", metric: 0, isFromAddress: false }],
+  };
+  await bench.createEndpoint("e1");
+  expect(await bench.join("e1", sandbox)).toMatchObject({
+    Gateway: "169.254.1.1",
+    StaticRoutes: [{ Destination: "169.254.1.1/32", RouteType: 1 }],
+  });
+});
+
+test.each([
+  ["plexus.gateway=none", { options: { "plexus.gateway": "none" } }, true],
+  ["plexus.gateway=docker", { options: { "plexus.gateway": "docker" } }, false],
+] as const)("with %s there is no gateway [M-9.8]", async (_option, extra, disables) => {
+  const bench = await benchWithNetwork(extra);
+  await bench.createEndpoint("e1");
+  const answer = await bench.join("e1", sandbox);
+  expect(answer).toMatchObject({ StaticRoutes: [], DisableGatewayService: disables });
+  expect(answer).not.toHaveProperty("Gateway");
+});
+
+test("an internal network has no gateway [M-9.8]", async () => {
+  const bench = await startBench();
+  await bench.done("CreateNetwork", {
+    NetworkID: "n1",
+    Options: {
+      "com.docker.network.internal": true,
+      "com.docker.network.generic": { "plexus.network": JSON.stringify(bridgeList) },
+    },
+  });
+  await bench.createEndpoint("e1");
+  const answer = await bench.join("e1", sandbox);
+  expect(answer).toMatchObject({ DisableGatewayService: true });
+  expect(answer).not.toHaveProperty("Gateway");
+});
+
+test("the name that the user wants is passed on with the prefix of the network [M-13.5]", async () => {
+  const bench = await benchWithNetwork({ options: { "plexus.ifprefix": "net" } });
+  await bench.createEndpoint("e1", {
+    Options: { "com.docker.network.endpoint.ifname": "lan0" },
+  });
+  expect(await bench.join("e1", sandbox)).toMatchObject({
+    InterfaceName: { SrcName: "plxe1", DstPrefix: "net", DstName: "lan0" },
+  });
+});
+
+test("EndpointOperInfo says what the endpoint is [M-7.1]", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  expect(await bench.done("EndpointOperInfo", key)).toMatchObject({
+    Value: { "plexus.network": "red", "plexus.addresses": ["10.1.0.5/24"] },
+  });
+  const { json } = await bench.call("EndpointOperInfo", { ...key, EndpointID: "e2" });
+  expect(json.Err).toBe("endpoint e2 is not known");
+});
+
+test("an endpoint that leaves is detached with its interface and addresses where they were [M-8.1] [M-10.1]", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.join("e1", sandbox);
+  bench.machine.startContainer(sandbox, "plxe1");
+  expect(await bench.done("Leave", key)).toEqual({});
+  bench.machine.stopContainer(sandbox, "plxe1");
+  expect(await bench.done("DeleteEndpoint", key)).toEqual({});
+  expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
+  expect(bench.machine.ownLinks).toEqual([]);
+  expect(await bench.machine.names()).toEqual([]);
+});
+
+test("an endpoint that was never joined is detached where it is [M-8.1]", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
+});
+
+test("an interface that went with its container has a substitute with its addresses, where the plugin needs one", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.join("e1", sandbox);
+  bench.machine.startContainer(sandbox, "plxe1");
+  bench.machine.namespaces.delete(sandbox);
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls.slice(1)).toEqual([
+    "substitute eth0 with 10.1.0.5/24",
+    `DEL e1 in ${staging} as eth0 with 10.1.0.5/24`,
+  ]);
+});
+
+test("other plugins are executed without a namespace then", async () => {
+  const list = { cniVersion: "1.0.0", name: "lan", plugins: [{ type: "macvlan" }] };
+  const bench = await benchWithNetwork({}, list);
+  await bench.createEndpoint("e1");
+  await bench.join("e1", sandbox);
+  bench.machine.startContainer(sandbox, "plxe1");
+  bench.machine.namespaces.delete(sandbox);
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls.at(-1)).toBe("DEL e1 in none as eth0");
+});
+
+test("repeated calls are answered as the first ones and execute nothing again", async () => {
+  const bench = await benchWithNetwork();
+  const first = await bench.createEndpoint("e1");
+  expect(await bench.createEndpoint("e1")).toEqual(first);
+  const joined = await bench.join("e1", sandbox);
+  expect(await bench.join("e1", sandbox)).toEqual(joined);
+  bench.machine.startContainer(sandbox, "plxe1");
+  const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox, Options: {} });
+  expect(json.Err).toBe("endpoint e1 cannot be joined to a container: it is joined");
+  await bench.done("Leave", key);
+  await bench.done("Leave", key);
+  bench.machine.stopContainer(sandbox, "plxe1");
+  await bench.done("DeleteEndpoint", key);
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls).toHaveLength(2);
+});
+
+test("calls for endpoints that are not known do no harm", async () => {
+  const bench = await benchWithNetwork();
+  expect(await bench.done("Leave", key)).toEqual({});
+  expect(await bench.done("DeleteEndpoint", key)).toEqual({});
+  const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox });
+  expect(json.Err).toBe("endpoint e1 is not known");
+});
+
+test("an endpoint whose ADD fails is detached, and its plugin's reason reaches the user", async () => {
+  const bench = await benchWithNetwork();
+  bench.machine.addFailures.push("no range set for host-local");
+  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options: {} });
+  expect(json.Err).toBe("no range set for host-local");
+  expect(bench.machine.calls).toEqual([
+    `ADD e1 in ${staging} as eth0`,
+    `DEL e1 in ${staging} as eth0`,
+  ]);
+  expect(await bench.machine.names()).toEqual([]);
+  expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
+});
+
+test("what one interface cannot take along is refused and detached", async () => {
+  const bench = await benchWithNetwork();
+  bench.machine.further = ["eth7"];
+  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {} });
+  expect(json.Err).toContain("makes further interfaces (eth7)");
+  bench.machine.further = [];
+  bench.machine.next = { addresses: ["10.1.0.5/24", "10.1.0.6/24"] };
+  const second = await bench.call("CreateEndpoint", { ...key, EndpointID: "e2", Interface: {} });
+  expect(second.json.Err).toContain(
+    "keeps one IPv4 address, and this one has 10.1.0.5/24, 10.1.0.6/24",
+  );
+  expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
+});
+
+test("a DEL that fails is reported, and tried again later", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  bench.machine.delFailures.push("the plugin hangs");
+  const { json } = await bench.call("DeleteEndpoint", key);
+  expect(json.Err).toBe("the plugin hangs");
+  await bench.reconcile();
+  expect(bench.machine.calls.filter((call) => call.startsWith("DEL"))).toHaveLength(2);
+  expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
+});
+
+test("direct mode attaches inside the container under a free name, and detaches when it leaves", async () => {
+  const bench = await benchWithNetwork({ options: { "plexus.mode": "direct" } });
+  expect(await bench.createEndpoint("e1")).toEqual({});
+  expect(bench.machine.calls).toEqual([]);
+  bench.machine.namespaces.set(sandbox, new Map());
+  expect(await bench.join("e1", sandbox)).toEqual({
+    InterfaceName: {},
+    StaticRoutes: [],
+    DisableGatewayService: true,
+  });
+  await bench.createEndpoint("e2");
+  await bench.join("e2", sandbox);
+  await bench.done("Leave", key);
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls).toEqual([
+    `ADD e1 in ${sandbox} as net0`,
+    `ADD e2 in ${sandbox} as net1`,
+    `DEL e1 in ${sandbox} as net0 with 10.1.0.5/24`,
+  ]);
+});
+
+test("direct mode is refused where the container has no namespace yet, with the engine that it needs", async () => {
+  const bench = await benchWithNetwork({ options: { "plexus.mode": "direct" } });
+  await bench.createEndpoint("e1");
+  const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox });
+  expect(json.Err).toContain("Docker Engine 28 or later");
+  await bench.done("DeleteEndpoint", key);
+  expect(bench.machine.calls).toEqual([]);
+});
+
+test("an ADD that fails inside a container is detached there", async () => {
+  const bench = await benchWithNetwork({ options: { "plexus.mode": "direct" } });
+  await bench.createEndpoint("e1");
+  bench.machine.namespaces.set(sandbox, new Map());
+  bench.machine.addFailures.push("no such device");
+  const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox });
+  expect(json.Err).toBe("no such device");
+  expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${sandbox} as net0`);
+  expect(await bench.done("DeleteEndpoint", key)).toEqual({});
+});
+
+test("networks and endpoints survive the driver; a damaged file is put aside", async () => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.stop();
+  await writeFile(join(bench.dir, "endpoints/e9.json"), "{");
+  await bench.start();
+  expect(await bench.join("e1", sandbox)).toMatchObject({ Gateway: "10.1.0.1" });
+  await bench.createEndpoint("e2");
+  expect(await readdir(join(bench.dir, "endpoints"))).toContain("e9.json.damaged");
+});

@@ -1,0 +1,286 @@
+import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { EngineLab } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
+import { type DoneMessage, decodeDone, encodeRequest } from "#protocol/messages.ts";
+import { CallServer } from "./call-server.ts";
+
+let dir: string;
+let path: string;
+let lab: EngineLab;
+const servers: CallServer[] = [];
+const sockets: Socket[] = [];
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "plexus-server-"));
+  path = join(dir, "run", "plexus.sock");
+  lab = new EngineLab();
+});
+
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await Promise.all(servers.splice(0).map((server) => server.drain()));
+  await rm(dir, { recursive: true });
+});
+
+async function listening(): Promise<CallServer> {
+  const server = await CallServer.listen({
+    socketPath: path,
+    engine: lab.engine,
+    logger: lab.logger,
+  });
+  servers.push(server);
+  return server;
+}
+
+async function connected(): Promise<Socket> {
+  const socket = connect(path);
+  sockets.push(socket);
+  await new Promise((resolve, reject) => socket.once("connect", resolve).once("error", reject));
+  return socket;
+}
+
+/** A call that is answered with code 4, without any order: the engine knows no such command. */
+const request = encodeRequest({
+  env: { CNI_COMMAND: "PAUSE" },
+  stdin: '{"cniVersion":"1.0.0","name":"n"}',
+});
+
+/** What the server answers on a socket; undefined when it closes without an answer. */
+function answerOf(socket: Socket): Promise<DoneMessage | undefined> {
+  const reader = new FrameReader();
+  return new Promise((resolve) => {
+    socket.on("data", (chunk: Buffer) => {
+      const done = reader.push(chunk).find((frame) => frame.type === FrameType.Done);
+      if (done !== undefined) resolve(decodeDone(done));
+    });
+    socket.on("close", () => resolve(undefined));
+  });
+}
+
+async function served(): Promise<DoneMessage | undefined> {
+  const socket = await connected();
+  const answer = answerOf(socket);
+  socket.write(request);
+  return answer;
+}
+
+const codeOf = (answer: DoneMessage | undefined): unknown =>
+  JSON.parse(answer?.stdout ?? "{}").code;
+
+/** A call that stays in flight: its ADD waits for the shim's answer to the first order. */
+async function inFlight(): Promise<{ socket: Socket; answer: Promise<DoneMessage | undefined> }> {
+  const socket = await connected();
+  const answer = answerOf(socket);
+  const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_NETNS: "/x", CNI_IFNAME: "eth0" };
+  const conf = {
+    cniVersion: "1.0.0",
+    name: "n",
+    type: "plexus",
+    delegates: [{ cniVersion: "1.0.0", name: "d", type: "ptp" }],
+  };
+  const asked = new Promise((resolve) => socket.once("data", resolve));
+  socket.write(encodeRequest({ env, stdin: JSON.stringify(conf) }));
+  await asked;
+  return { socket, answer };
+}
+
+const noNamespace = encodeFrame(FrameType.NetlinkResult, ["2", "", "no such namespace", "open"]);
+
+/** A delegate that exited with 0 and printed nothing. */
+const execResult = encodeFrame(FrameType.ExecResult, ["exited", "0", "", "", "", "1"]);
+const busyError = '{"cniVersion":"1.0.0","code":5,"msg":"busy"}';
+const busyResult = encodeFrame(FrameType.ExecResult, ["exited", "1", busyError, "", "", "1"]);
+
+test("listen() serves calls, each on its own connection", async () => {
+  await listening();
+  const answers = await Promise.all([served(), served(), served()]);
+  expect(answers.map(codeOf)).toEqual([4, 4, 4]);
+  expect(answers.map((answer) => answer?.exitCode)).toEqual([1, 1, 1]);
+});
+
+test("listen() makes the socket and its directory root's alone, and leaves nothing else there [S-500]", async () => {
+  await listening();
+  expect(((await stat(path)).mode & 0o777).toString(8)).toBe("600");
+  expect(((await stat(join(dir, "run"))).mode & 0o777).toString(8)).toBe("700");
+  expect(await readdir(join(dir, "run"))).toEqual(["plexus.sock"]);
+});
+
+test("listen() replaces a socket that a dead daemon left", async () => {
+  await mkdir(join(dir, "run"));
+  const dead = createServer();
+  await new Promise<void>((resolve) => dead.listen(join(dir, "run", "old.sock"), resolve));
+  await rename(join(dir, "run", "old.sock"), path);
+  await new Promise((resolve) => dead.close(resolve));
+  expect((await stat(path)).isSocket()).toBe(true);
+  await listening();
+  expect(codeOf(await served())).toBe(4);
+});
+
+test.each(["file", "directory"])(
+  "listen() refuses a %s at the socket's path and leaves it alone",
+  async (kind) => {
+    await mkdir(join(dir, "run"));
+    if (kind === "file") await writeFile(path, "keep");
+    else await mkdir(path);
+    await expect(listening()).rejects.toThrow(`${path} exists and is no socket`);
+    expect((await stat(path)).isSocket()).toBe(false);
+    expect(await readdir(join(dir, "run"))).toEqual(["plexus.sock"]);
+  },
+);
+
+test("listen() where the directory cannot be made fails", async () => {
+  await writeFile(join(dir, "run"), "");
+  await expect(listening()).rejects.toThrow();
+});
+
+test("a second server on the same path takes over, and closing the first does not unlink its socket", async () => {
+  const first = await listening();
+  await listening();
+  expect(codeOf(await served())).toBe(4);
+  await first.drain();
+  expect((await stat(path)).isSocket()).toBe(true);
+  expect(codeOf(await served())).toBe(4);
+});
+
+test("the first server serves its call in flight to its end after the second has taken over", async () => {
+  const first = await listening();
+  const { socket, answer } = await inFlight();
+  const second = await listening();
+  expect([first.inFlight, second.inFlight]).toEqual([1, 0]);
+  socket.write(noNamespace);
+  expect(codeOf(await answer)).toBe(8);
+});
+
+test("drain() refuses new calls and waits for those in flight, which are answered", async () => {
+  const server = await listening();
+  const { socket, answer } = await inFlight();
+  let drained = false;
+  const draining = server.drain().then(() => {
+    drained = true;
+  });
+  await expect(connected()).rejects.toThrow(/ECONNREFUSED/);
+  expect([server.inFlight, drained]).toEqual([1, false]);
+  socket.write(noNamespace);
+  expect(codeOf(await answer)).toBe(8);
+  await draining;
+  expect(server.inFlight).toBe(0);
+});
+
+test("a shim that goes in mid-call is logged and forgotten", async () => {
+  const server = await listening();
+  const { socket } = await inFlight();
+  socket.destroy();
+  await expect.poll(() => server.inFlight).toBe(0);
+  expect(lab.logger.at("warn")).toEqual(["the shim went before its call was served"]);
+  expect(codeOf(await served())).toBe(4);
+});
+
+test.each([
+  ["garbage", Buffer.alloc(64, 255)],
+  ["another frame than a request", encodeFrame(FrameType.Done, ["0", "", ""])],
+])("a client that sends %s is disconnected and logged, and others are served", async (_, bytes) => {
+  await listening();
+  const socket = await connected();
+  const answer = answerOf(socket);
+  socket.write(bytes);
+  expect(await answer).toBeUndefined();
+  expect(lab.logger.at("error")).toEqual(["a shim breaks the protocol"]);
+  expect(codeOf(await served())).toBe(4);
+});
+
+test("a socket that somebody removed is made again, and calls in flight are not disturbed", async () => {
+  const server = await listening();
+  const before = await connected();
+  await rm(path);
+  expect(await server.ensureReachable()).toBeUndefined();
+  expect(await served()).toMatchObject({ exitCode: 1 });
+  const answer = answerOf(before);
+  before.write(request);
+  expect(await answer).toMatchObject({ exitCode: 1 });
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+});
+
+test("a successor's socket is left alone, and the daemon is not ready", async () => {
+  const server = await listening();
+  await listening();
+  expect(await server.ensureReachable()).toContain(`another process listens on ${path}`);
+  expect(server.notReadyReason()).toContain("another process");
+  expect(await readdir(join(dir, "run"))).toEqual(["plexus.sock"]);
+});
+
+test("a daemon that is stopping does not make its socket again", async () => {
+  const server = await listening();
+  await server.drain();
+  await rm(path, { force: true });
+  await server.ensureReachable();
+  await expect(stat(path)).rejects.toThrow("ENOENT");
+});
+
+test("a shim of another release is answered 'try again later', and logged", async () => {
+  await listening();
+  const socket = await connected();
+  const answer = answerOf(socket);
+  socket.write(encodeFrame(FrameType.Request, ["9", "{}"]));
+  expect(codeOf(await answer)).toBe(11);
+  expect(lab.logger.at("warn")).toEqual(["a shim of another release was refused"]);
+  expect(lab.logger.at("error")).toEqual([]);
+});
+
+test("an agent is ordered to tear down what was left behind, stays connected, and goes when the server drains", async () => {
+  await lab.add();
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  expect(await lab.del()).toMatchObject({ exitCode: 1 });
+  lab.advance(31_000);
+  const server = await listening();
+  const socket = await connected();
+  const reader = new FrameReader();
+  const answers = [noNamespace, execResult];
+  const ordered = new Promise<number[]>((resolve) => {
+    const types: number[] = [];
+    socket.on("data", (chunk: Buffer) => {
+      for (const { type } of reader.push(chunk)) {
+        types.push(type);
+        socket.write(answers.shift() ?? "");
+        if (answers.length === 0) resolve(types);
+      }
+    });
+  });
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.write(
+    encodeRequest({ env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/cni/bin" }, stdin: "" }),
+  );
+  expect(await ordered).toEqual([FrameType.Netlink, FrameType.Exec]);
+  await vi.waitFor(() => expect(lab.records.keys).toEqual([]));
+  expect(server.inFlight).toBe(1);
+  await Promise.all([server.drain(), closed]);
+});
+
+test.each([
+  { title: "nothing is left over", answer: "nothing is left over\n", exitCode: 0 },
+  { title: "one is detached", answer: "c1 (c1@eth0): detached\n", exitCode: 0 },
+  { title: "one remains", answer: /^c1 \(c1@eth0\): remains: .*busy/, exitCode: 1 },
+])("`plexus agent --once` is answered: $title", async ({ title, answer, exitCode }) => {
+  await lab.add();
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  if (title !== "nothing is left over") await lab.del();
+  await listening();
+  const socket = await connected();
+  const done = answerOf(socket);
+  const reader = new FrameReader();
+  const result = title === "one remains" ? busyResult : execResult;
+  socket.on("data", (chunk: Buffer) => {
+    for (const { type } of reader.push(chunk)) {
+      if (type !== FrameType.Done) socket.write(type === FrameType.Exec ? result : noNamespace);
+    }
+  });
+  const env = { CNI_COMMAND: "AGENT", PLEXUS_AGENT: "once", CNI_PATH: "/opt/cni/bin" };
+  socket.write(encodeRequest({ env, stdin: "" }));
+  const { exitCode: code, stdout } = (await done)!;
+  expect(code).toBe(exitCode);
+  expect(stdout).toMatch(answer);
+});
