@@ -77,9 +77,9 @@ e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	PLEXUS_E2E_RUNTIME=$(RUNTIME) vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 
-dashboard: image ## draw docs/dashboard.svg: the shipped dashboard, with the data of pods that come and go
+dashboard: image ## draw docs/operations/dashboard.svg: the shipped dashboard, with the data of pods that come and go
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
-	PLEXUS_DASHBOARD=docs/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"
+	PLEXUS_DASHBOARD=docs/operations/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"
 
 e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CRI-O the first time, in minutes)
 	@scripts/system-deps.sh cluster
@@ -95,7 +95,7 @@ fresh: deps ## the README's commands on a fresh Debian: the demo on 12 and 13, t
 	node e2e/fresh/main.ts $(if $(SUITE),--suite $(SUITE)) $(if $(RUN),--run "$(RUN)")
 
 # RUNS random runs of SEED, or the one SCENARIO; FIXED=1: the fixed ones and the proofs that they see something.
-chaos: build deps-test ## break everything at every step, then compare the node with what it was (docs/reliability.md)
+chaos: build deps-test ## break everything at every step, then compare the node with what it was (docs/operations/reliability.md)
 ifdef FIXED
 	vitest run --project chaos
 else
@@ -103,10 +103,10 @@ else
 		$(if $(RUNS),--runs $(RUNS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(WRITE),--write)
 endif
 
-powerloss: build deps-test ## lose power after every operation on the disk, then recover (docs/reliability.md)
+powerloss: build deps-test ## lose power after every operation on the disk, then recover (docs/operations/reliability.md)
 	node e2e/powerloss/main.ts $(if $(STORY),--story "$(STORY)") $(if $(WRITE),--write)
 
-soak: build deps-test ## attach and detach for long, half of it with faults; what grows fails it (docs/reliability.md)
+soak: build deps-test ## attach and detach for long, half of it with faults; what grows fails it (docs/operations/reliability.md)
 	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")
 
 bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: a few minutes (BENCH_PEERS=none: no Multus)
@@ -121,7 +121,7 @@ docs: deps ## regenerate the generated pages
 image: build ## build the container image from local files; STANDALONE=1 puts plexus-standalone in
 	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone)
 
-docker: build ## pack the network driver for Docker with its systemd unit (docs/docker.md)
+docker: build ## pack the network driver for Docker with its systemd unit (docs/user/docker.md)
 	node scripts/docker.ts
 
 docker-plugin: build ## the same as a managed plugin, for `docker plugin create`

@@ -5,8 +5,8 @@ import { runBenchmark } from "./run.ts";
 
 /**
  * Measures Plexus against the delegates alone and against Multus; `make bench`. It works in network,
- * mount and process namespaces of its own. `--write` puts the results into docs/, `--from FILE` makes tables
- * and charts of an earlier run's results. The variables are listed in docs/performance.md.
+ * mount and process namespaces of its own. `--write` updates bench/performance.json and docs/operations/, `--from FILE` makes tables
+ * and charts of an earlier run's results. The variables are listed in docs/operations/performance.md.
  */
 async function reExecute(): Promise<number> {
   const namespaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];

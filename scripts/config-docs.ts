@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs";
 import { renderConfigDocs } from "#daemon/config/docs.ts";
 
-/** Writes docs/configuration.md from the schema: `npx node scripts/config-docs.ts`. */
-writeFileSync(new URL("../docs/configuration.md", import.meta.url), renderConfigDocs());
+/** Writes docs/user/configuration.md from the schema: `npx node scripts/config-docs.ts`. */
+writeFileSync(new URL("../docs/user/configuration.md", import.meta.url), renderConfigDocs());

@@ -17,9 +17,9 @@ import {
 import { listTests, provingTests, strayIdentifiers } from "./conformance/test-names.ts";
 
 /**
- * Writes docs/conformance-*.md, which tests prove which requirement of the specifications, and the tests'
- * column of docs/security.md. Fails when a MUST or SHOULD has neither a test nor an explanation, when a
- * claim about security or a promise of docs/reliability.md has no test, or when a test names what is neither. With
+ * Writes docs/reference/conformance-*.md, which tests prove which requirement of the specifications, and the tests'
+ * column of docs/operations/security.md. Fails when a MUST or SHOULD has neither a test nor an explanation, when a
+ * claim about security or a promise of docs/operations/reliability.md has no test, or when a test names what is neither. With
  * --check it writes nothing, and fails when a page is not what it would write.
  */
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });

@@ -6,7 +6,7 @@ import { execa } from "execa";
 import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from "./root-files.ts";
 
 /**
- * Packs the network driver for Docker from local files (docs/docker.md): by default as
+ * Packs the network driver for Docker from local files (docs/user/docker.md): by default as
  * dist/plexus-docker.tar.gz, to be unpacked on a host, with a systemd unit; with --plugin as
  * dist/docker-plugin/, the directory that `docker plugin create` takes.
  */

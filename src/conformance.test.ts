@@ -56,37 +56,40 @@ test("strayIdentifiers() finds those that are in no test's name", async () => {
 
 test("the security page has each claim's tests; what lacks the other is a problem", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
-  await mkdir(join(dir.path, "docs"));
+  await mkdir(join(dir.path, "docs/operations"), { recursive: true });
   const rows = ["| S-101 | Read. | stale |", "| S-102 | Write. | |"];
-  await writeFile(join(dir.path, "docs/security.md"), rows.join("\n"));
+  await writeFile(join(dir.path, "docs/operations/security.md"), rows.join("\n"));
   const proving = { name: "reads", ids: ["S-101", "S-103", "R-1"] };
   const tests = ["a.test.ts", "a.test.ts", "b.test.ts"].map((file) => ({ file, ...proving }));
   expect(renderSecurityPage(dir.path, tests).split("\n")).toEqual([
-    "| S-101 | Read. | [a.test.ts](../a.test.ts)<br>[b.test.ts](../b.test.ts) |",
+    "| S-101 | Read. | [a.test.ts](../../a.test.ts)<br>[b.test.ts](../../b.test.ts) |",
     "| S-102 | Write. |  |",
   ]);
   expect(securityProblems(dir.path, tests)).toEqual([
-    "docs/security.md: S-102 has no test",
-    "a test names S-103, which is no claim of docs/security.md",
+    "docs/operations/security.md: S-102 has no test",
+    "a test names S-103, which is no claim of docs/operations/security.md",
   ]);
 });
 
 test("promises without a test, and links to tests that do not exist, are problems", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
-  await mkdir(join(dir.path, "docs"));
+  await mkdir(join(dir.path, "docs/operations"), { recursive: true });
   await writeFile(join(dir.path, "a.test.ts"), "");
   const reliability = [
     ["# Reliability", "This page."],
-    ["## Promised", "These:", "- It works.\n- It is kept ([test](../a.test.ts)).", "| a | b |"],
-    ["## Limits", "Ends after 5 s ([test](../gone.test.ts)).\n\n```sh\nmake\n```"],
+    ["## Promised", "These:", "- It works.\n- It is kept ([test](../../a.test.ts)).", "| a | b |"],
+    ["## Limits", "Ends after 5 s ([test](../../gone.test.ts)).\n\n```sh\nmake\n```"],
     ["## What is not promised", "- That it is fast."],
   ];
   const security = ["# Security", "Somebody has a token.", "It is useless\n([page](kept.md))."];
-  await writeFile(join(dir.path, "docs/reliability.md"), reliability.flat().join("\n\n"));
-  await writeFile(join(dir.path, "docs/security.md"), security.join("\n\n"));
+  await writeFile(
+    join(dir.path, "docs/operations/reliability.md"),
+    reliability.flat().join("\n\n"),
+  );
+  await writeFile(join(dir.path, "docs/operations/security.md"), security.join("\n\n"));
   expect(promiseProblems(dir.path)).toEqual([
-    'docs/reliability.md: no test is named by "- It works."',
-    "docs/reliability.md: ../gone.test.ts does not exist",
-    'docs/security.md: no test is named by "It is useless ([page](kept.md))."',
+    'docs/operations/reliability.md: no test is named by "- It works."',
+    "docs/operations/reliability.md: ../../gone.test.ts does not exist",
+    'docs/operations/security.md: no test is named by "It is useless ([page](kept.md))."',
   ]);
 });

@@ -6,7 +6,7 @@ import { comparisonChart } from "./comparison-chart.ts";
 import { growthChart } from "./growth-chart.ts";
 import { formatReport } from "./report.ts";
 
-const docs = join(repositoryRoot, "docs");
+const docs = join(repositoryRoot, "docs/operations");
 const page = join(docs, "performance.md");
 
 /** The results that an earlier run has written. */
@@ -15,17 +15,20 @@ export function readResults(path: string): Results {
 }
 
 /**
- * Prints the tables and writes the JSON file and the charts: into dist/bench/, with `write` into docs/
- * as well, and the tables into docs/performance.md.
+ * Prints the tables and writes the results and the charts to dist/bench/. With `write` the results also
+ * go to bench/, charts and tables to docs/operations/.
  */
 export function publish(results: Results, { write }: { write: boolean }): void {
   const text = formatReport(results);
   process.stdout.write(text);
-  for (const dir of [join(repositoryRoot, "dist/bench"), ...(write ? [docs] : [])]) {
-    mkdirSync(dir, { recursive: true });
-    writeFileSync(join(dir, "performance.json"), `${JSON.stringify(results, undefined, 1)}\n`);
-    writeFileSync(join(dir, "performance.svg"), comparisonChart(results));
-    writeFileSync(join(dir, "performance-growth.svg"), growthChart(results));
+  const built = join(repositoryRoot, "dist/bench");
+  mkdirSync(built, { recursive: true });
+  const folders = [{ data: built, charts: built }];
+  if (write) folders.push({ data: join(repositoryRoot, "bench"), charts: docs });
+  for (const { data, charts } of folders) {
+    writeFileSync(join(data, "performance.json"), `${JSON.stringify(results, undefined, 1)}\n`);
+    writeFileSync(join(charts, "performance.svg"), comparisonChart(results));
+    writeFileSync(join(charts, "performance-growth.svg"), growthChart(results));
   }
   if (write) writePage(text);
 }

@@ -7,9 +7,9 @@ import { formatSummary, writeReport } from "./report.ts";
 import { isLeaking, type MatrixReport, mergeReports } from "./results.ts";
 
 /**
- * The fault matrix: `make chaos` (docs/reliability.md). --runs random runs of --seed, or --fixed of
+ * The fault matrix: `make chaos` (docs/operations/reliability.md). --runs random runs of --seed, or --fixed of
  * the fixed ones, or the one --scenario; SIGINT ends it early. What was found is in .cache/chaos.json, or --out; --write
- * puts it into docs/reliability.md. A long matrix can be made in parts, of --skip and --only a contender, and read --from all of them.
+ * puts it into docs/operations/reliability.md. A long matrix can be made in parts, of --skip and --only a contender, and read --from all of them.
  */
 const { values } = parseArgs({
   options: {

@@ -94,9 +94,9 @@ function contenderTable(report: MatrixReport): string {
   );
 }
 
-/** Puts the tables between their markers in docs/reliability.md. */
+/** Puts the tables between their markers in docs/operations/reliability.md. */
 export async function writeReport(report: MatrixReport): Promise<void> {
-  const path = join(repositoryRoot, "docs/reliability.md");
+  const path = join(repositoryRoot, "docs/operations/reliability.md");
   const [own] = report.contenders;
   const tables = [
     `${report.selection[0]?.toUpperCase()}${report.selection.slice(1)}.`,

@@ -35,8 +35,8 @@ test("200 fixed scenarios are all different and have every kind of fault, in ADD
   expect([...new Set(everyFault().map(kindOf))].filter((kind) => !had.has(kind))).toEqual([]);
 });
 
-test("docs/reliability.md names every safeguard and every kind of fault", () => {
-  const page = readFileSync(join(repositoryRoot, "docs/reliability.md"), "utf8");
+test("docs/operations/reliability.md names every safeguard and every kind of fault", () => {
+  const page = readFileSync(join(repositoryRoot, "docs/operations/reliability.md"), "utf8");
   for (const { name, scenario } of mutations)
     expect(page).toContain(`| ${name} | \`${scenario}\` |`);
   for (const { action } of faultKinds) expect(page).toContain(action);

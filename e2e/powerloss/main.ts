@@ -10,9 +10,9 @@ import { stories } from "./stories.ts";
 import type { TaskResult } from "./worker.ts";
 
 /**
- * Power losses at every operation on the disk: `make powerloss` (docs/reliability.md). --story, which
+ * Power losses at every operation on the disk: `make powerloss` (docs/operations/reliability.md). --story, which
  * can be repeated, takes only those whose names contain it. What was found is in .cache/powerloss.json,
- * or --out; --write puts the table into docs/reliability.md, with --from that of earlier runs.
+ * or --out; --write puts the table into docs/operations/reliability.md, with --from that of earlier runs.
  */
 const { values } = parseArgs({
   options: {

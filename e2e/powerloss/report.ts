@@ -21,7 +21,7 @@ export function describeResult({
   return [head, ...lines].join("\n");
 }
 
-/** Puts the table into docs/reliability.md. */
+/** Puts the table into docs/operations/reliability.md. */
 export async function writeReport(results: readonly TaskResult[]): Promise<void> {
   const names = Object.keys(survivals) as Survival[];
   const rows = results.map(({ story, operations, disks, recoveries, leaks }) => [
@@ -29,6 +29,6 @@ export async function writeReport(results: readonly TaskResult[]): Promise<void>
     ...[operations, ...names.map((name) => disks[name] ?? 0), recoveries, leaks.length].map(String),
   ]);
   const head = ["story", "operations", ...names, "recoveries", "left something"];
-  const path = join(repositoryRoot, "docs/reliability.md");
+  const path = join(repositoryRoot, "docs/operations/reliability.md");
   await replaceSection(path, "power-loss", markdownTable(head, rows));
 }

@@ -16,7 +16,7 @@ import { type Bench, cniError, type ExecResult, eachBuild } from "./harness.ts";
 
 /*
  * What somebody can do with the node who has taken over plexusd: its end of the socket, and its mounts
- * (docs/security.md). Each test is one attempt.
+ * (docs/operations/security.md). Each test is one attempt.
  */
 
 /** A program that leaves a mark when anything executes it, outside of the plugin directory. */

@@ -17,7 +17,7 @@ import { type Sample, takeSample, toCsv } from "./sample.ts";
 
 /**
  * Attaches and detaches pods of five networks, 20 at a time, every second with a fault, and fails
- * when what plexusd holds grows or anything is left on the node: `make soak` (docs/reliability.md).
+ * when what plexusd holds grows or anything is left on the node: `make soak` (docs/operations/reliability.md).
  */
 const { values } = parseArgs({
   options: {

@@ -13,7 +13,7 @@ interface Page {
 /** Both pages end with what describes the tests themselves, or describe attackers before each table. */
 const pages: readonly Page[] = [
   {
-    path: "docs/reliability.md",
+    path: "docs/operations/reliability.md",
     sections: [
       "Reliability",
       "What is not promised",
@@ -26,7 +26,7 @@ const pages: readonly Page[] = [
     openings: ["On OpenShift its account needs the SCC"],
   },
   {
-    path: "docs/security.md",
+    path: "docs/operations/security.md",
     sections: [],
     openings: ["Trusted are", "Somebody", "A delegate is root on the node"],
   },

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { identifiers, type ProvingTest } from "./test-names.ts";
 
 /** Where the claims are, below the repository. */
-export const securityPage = "docs/security.md";
+export const securityPage = "docs/operations/security.md";
 
 /** A claim's row: its identifier, its text, and the tests, which are filled in. */
 const row = /^\| (S-\d{3}) \| (.+) \|(.*)\|$/gm;
@@ -27,7 +27,9 @@ export function renderSecurityPage(root: string, tests: readonly ProvingTest[]):
   const page = readFileSync(join(root, securityPage), "utf8");
   return page.replaceAll(row, (_, id: string, claim: string) => {
     const files = tests.filter(({ ids }) => ids.includes(id)).map(({ file }) => file);
-    const links = [...new Set(files)].map((file) => `[${file}](../${file})`);
+    const links = [...new Set(files)].map(
+      (file) => `[${file}](${relative(dirname(securityPage), file)})`,
+    );
     return `| ${id} | ${claim} | ${links.join("<br>")} |`;
   });
 }

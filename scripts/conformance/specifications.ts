@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import type { ProvingTest } from "./test-names.ts";
 
 /** A specification whose requirements are numbered. */
@@ -35,8 +35,8 @@ export const specifications: readonly Specification[] = [
       "identifier names the version that brought the requirement; later versions keep it unless " +
       "one of theirs replaces it.",
     prefix: "R-",
-    requirements: "docs/requirements-cni.json",
-    page: "docs/conformance-cni.md",
+    requirements: "e2e/conformance/requirements-cni.json",
+    page: "docs/reference/conformance-cni.md",
   },
   {
     title: "Conformance: multi-network specification v1.1",
@@ -44,18 +44,18 @@ export const specifications: readonly Specification[] = [
       "The Kubernetes Network Plumbing Working Group's Network Custom Resource Definition " +
       "De-facto Standard. An identifier names the section that has the requirement.",
     prefix: "N-",
-    requirements: "docs/requirements-npwg.json",
-    page: "docs/conformance-npwg.md",
+    requirements: "e2e/conformance/requirements-npwg.json",
+    page: "docs/reference/conformance-npwg.md",
   },
   {
     title: "Conformance: devices",
     introduction:
       "What a meta-plugin has to know of device plugins, the kubelet, dynamic resource allocation and " +
       "the device-info specification 1.1, gathered from the sources of Kubernetes 1.36, of Multus and of " +
-      "the plugins that take devices. [devices.md](devices.md) is the page for users.",
+      "the plugins that take devices. [Devices](../user/devices.md) is the page for users.",
     prefix: "D-",
-    requirements: "docs/requirements-devices.json",
-    page: "docs/conformance-devices.md",
+    requirements: "e2e/conformance/requirements-devices.json",
+    page: "docs/reference/conformance-devices.md",
   },
   {
     title: "Conformance: Docker's remote network driver",
@@ -63,8 +63,8 @@ export const specifications: readonly Specification[] = [
       "libnetwork's description of the protocol between Docker Engine and a remote network driver, in " +
       "its order. What only newer engines have is marked so. An identifier names the section.",
     prefix: "M-",
-    requirements: "docs/requirements-docker.json",
-    page: "docs/conformance-docker.md",
+    requirements: "e2e/conformance/requirements-docker.json",
+    page: "docs/reference/conformance-docker.md",
   },
 ];
 
@@ -103,7 +103,8 @@ export function renderTable(
   const columns = ["Requirement", "Level", ...(withSide ? ["Side"] : []), "What it says", "Proof"];
   const rows = requirements.map((requirement) => {
     const { id, level, side = "", text } = requirement;
-    return [id, level, ...(withSide ? [side] : []), text, proof(requirement, tests)];
+    const page = dirname(specification.page);
+    return [id, level, ...(withSide ? [side] : []), text, proof(requirement, tests, page)];
   });
   const head = [columns, columns.map(() => "---")];
   const table = [...head, ...rows.map((row) => row.map(cell))].map(
@@ -132,12 +133,12 @@ function summary(requirements: readonly Requirement[]): string {
 }
 
 /** Explanation and tests, each on a line of its own; tests of one file under its name. */
-function proof(requirement: Requirement, tests: readonly ProvingTest[]): string {
+function proof(requirement: Requirement, tests: readonly ProvingTest[], from: string): string {
   const own = tests.filter(({ ids }) => ids.includes(requirement.id));
   const byFile = Map.groupBy(own, ({ file }) => file);
   const lines = [...byFile].map(
     ([file, proving]) =>
-      `[${file}](../${file}): ${[...new Set(proving.map(({ name }) => name))].join("; ")}`,
+      `[${file}](${relative(from, file)}): ${[...new Set(proving.map(({ name }) => name))].join("; ")}`,
   );
   const { exception } = requirement;
   return [...(exception === undefined ? [] : [`*${exception}*`]), ...lines].join("\n");

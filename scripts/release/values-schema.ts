@@ -47,7 +47,7 @@ export function valuesSchema(): string {
   return `${JSON.stringify(schema, undefined, 2)}\n`;
 }
 
-/** Its descriptions are docs/configuration.md's, and its defaults are plexusd's to apply. */
+/** Its descriptions are docs/user/configuration.md's, and its defaults are plexusd's to apply. */
 function configuration(): Schema {
   const { $schema: _, ...schema } = z.toJSONSchema(configSchema, {
     io: "input",

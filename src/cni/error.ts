@@ -4,7 +4,7 @@ import { oneLine } from "#lib/one-line.ts";
 
 /**
  * The error codes of the CNI specification (1.1.0 §5 "Error") and the library's own 0, 8 and 999.
- * Codes from 100 on are Plexus's own; docs/troubleshooting.md lists them.
+ * Codes from 100 on are Plexus's own; docs/operations/troubleshooting.md lists them.
  */
 export const CniErrorCode = {
   Unknown: 0,

@@ -4,7 +4,7 @@ import { CniError, CniErrorCode } from "./error.ts";
 export interface Limit {
   readonly max: number;
   readonly unit: "bytes" | "plugins" | "networks";
-  /** What is bounded, for docs/configuration.md. */
+  /** What is bounded, for docs/user/configuration.md. */
   readonly description: string;
 }
 

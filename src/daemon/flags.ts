@@ -31,7 +31,7 @@ export const usage = `plexusd: the Plexus node daemon
 
 usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
 
-  --config FILE        configuration (docs/configuration.md); read again when it changes
+  --config FILE        configuration (docs/user/configuration.md); read again when it changes
   --manifests DIR      pods and NetworkAttachmentDefinitions from a directory instead of an API
   --kubeconfig FILE    the API to use; neither of the two = the cluster that plexusd runs in
   --node NAME          this node's name (default: the NODE_NAME variable, else the host's name)

@@ -7,7 +7,7 @@ test("configForCall() gives the defaults where neither side says anything", () =
   expect(configForCall({}, { name: "plexus", type: "plexus", anything: 1 })).toEqual(
     defaultEngineConfig,
   );
-  // As docs/reliability.md promises.
+  // As docs/operations/reliability.md promises.
   expect(defaultEngineConfig).toMatchObject({ missingPluginGraceMs: 5 * 60_000 });
 });
 

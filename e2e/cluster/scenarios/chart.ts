@@ -15,7 +15,7 @@ import { uninstallPlexus, waitForUninstallation } from "./uninstall.ts";
 const chart = join(repositoryRoot, "deploy/chart");
 const release = ["plexus", chart, "--namespace=kube-system", "--timeout=240s"];
 
-/** What docs/helm.md says, in place of the manifests; Plexus is back from these in the end. */
+/** What docs/operations/helm.md says, in place of the manifests; Plexus is back from these in the end. */
 export function chartScenarios(scene: () => Scene): void {
   describe("the Helm chart", () => {
     test("installs, attaches a pod, and gives the node back before it is uninstalled", {

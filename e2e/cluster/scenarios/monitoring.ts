@@ -22,7 +22,7 @@ import { ownOnly } from "./target.ts";
 const picture = process.env.PLEXUS_DASHBOARD;
 const seconds = picture === undefined ? 10 : 180;
 
-/** A Prometheus with the job of docs/metrics.md, the alerts and the dashboard that are shipped, on real pods. */
+/** A Prometheus with the job of docs/operations/metrics.md, the alerts and the dashboard that are shipped, on real pods. */
 export function monitoringScenarios(scene: () => Scene): void {
   describe("a Prometheus", () => {
     test("reads the metrics with the reader's token, and has data for every alert and panel", {
@@ -68,12 +68,12 @@ async function startPrometheus(cluster: Cluster): Promise<Prometheus> {
   return Prometheus.start({ directory, config, prefix: cluster.administratorCommand("env") });
 }
 
-/** The scrape configuration of docs/metrics.md; only where token and API server are is another here. */
+/** The scrape configuration of docs/operations/metrics.md; only where token and API server are is another here. */
 async function documentedJob(): Promise<Readonly<Record<string, unknown>>> {
-  const page = await readFile(join(repositoryRoot, "docs/metrics.md"), "utf8");
+  const page = await readFile(join(repositoryRoot, "docs/operations/metrics.md"), "utf8");
   const block = codeBlocks(page).find(({ text }) => text.startsWith("- job_name: plexus"));
   const [job] = parse(block?.text ?? "[]") as Record<string, unknown>[];
-  if (job === undefined) throw new Error("docs/metrics.md has no scrape configuration");
+  if (job === undefined) throw new Error("docs/operations/metrics.md has no scrape configuration");
   return job;
 }
 

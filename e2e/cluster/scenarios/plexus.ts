@@ -19,7 +19,7 @@ export async function installManifest(image: string): Promise<string> {
 }
 
 /**
- * Applies crds/ and deploy/install.yaml as docs/quickstart.md says, and the overlay with metrics for a
+ * Applies crds/ and deploy/install.yaml as docs/user/quickstart.md says, and the overlay with metrics for a
  * Prometheus, and waits until they are in force.
  */
 export async function installPlexus(target: Target): Promise<void> {

@@ -18,7 +18,7 @@ const primaryDir = `${confDir}/primary.d`;
 const primary = "10-primary.conflist";
 const own = "00-plexus.conflist";
 
-/** The primary CNI writes where no container runtime looks: what docs/fresh-nodes.md says first. */
+/** The primary CNI writes where no container runtime looks: what docs/operations/fresh-nodes.md says first. */
 export function primaryDirScenarios(scene: () => Scene): void {
   test("whose primary CNI has a directory of its own is not ready before Plexus is there", {
     timeout: 900_000,

@@ -20,17 +20,17 @@ interface Step {
 const preparations = ["node e2e/cluster/main.ts prepare", "make image"];
 
 /**
- * docs/quickstart.md, as somebody follows it: in one shell, with a kubectl that finds plugins in the PATH. It comes last,
+ * docs/user/quickstart.md, as somebody follows it: in one shell, with a kubectl that finds plugins in the PATH. It comes last,
  * as the page ends with the uninstallation.
  */
 export function quickstartScenarios(scene: () => Scene): void {
-  describe("docs/quickstart.md", () => {
+  describe("docs/user/quickstart.md", () => {
     test("installs, attaches, explains and uninstalls, and shows what it says", {
       timeout: 600_000,
     }, async (context) => {
       const { target } = scene();
       if (target.own === undefined) return context.skip(ownOnly);
-      const page = await readFile(join(repositoryRoot, "docs/quickstart.md"), "utf8");
+      const page = await readFile(join(repositoryRoot, "docs/user/quickstart.md"), "utf8");
       const blocks = codeBlocks(page.replaceAll("busybox:1.37", target.podImage));
       expect(left(blocks)).toEqual(preparations.map((line) => expect.stringMatching(line)));
       const steps = stepsOf(blocks);

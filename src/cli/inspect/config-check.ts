@@ -10,7 +10,7 @@ export const configCheckCommand: Command = {
   name: "config check",
   synopsis: "FILE",
   summary: "check a configuration file of plexusd",
-  help: `Prints every problem as FILE:LINE: KEY: PROBLEM; docs/configuration.md lists the keys.
+  help: `Prints every problem as FILE:LINE: KEY: PROBLEM; docs/user/configuration.md lists the keys.
 
 A path that plexusd would not see in its container is a warning: in the image that is every place
 that is not mounted, elsewhere every place that the manifests of deploy/ do not mount.`,

@@ -63,10 +63,10 @@ export const translations: Readonly<Record<string, Translate>> = {
   logOptions: logging,
   logToStderr: silent,
   kubeconfig: note(
-    "plexusd uses its service account. Only plexus-standalone on nodes without plexusd reads `kubeconfig`, from the CNI configuration (docs/standalone.md)",
+    "plexusd uses its service account. Only plexus-standalone on nodes without plexusd reads `kubeconfig`, from the CNI configuration (docs/operations/standalone.md)",
   ),
   cniDir: note(
-    "state lies in /var/lib/plexus. The pods that Multus attached have theirs in this directory: docs/migration.md says what becomes of them",
+    "state lies in /var/lib/plexus. The pods that Multus attached have theirs in this directory: docs/user/migration.md says what becomes of them",
   ),
   retryDeleteOnError: note("always so: a record is kept until every network is detached"),
   allowTryDeleteOnErr: note("always so: a record is kept until every network is detached"),
@@ -83,7 +83,7 @@ export const translations: Readonly<Record<string, Translate>> = {
   ),
   connectionLimit: note("not needed: the limits on everything a call can cost are built in"),
   metricsPort: note(
-    "metrics are served at `http` (127.0.0.1:19500), not on every address of the node: docs/configuration.md",
+    "metrics are served at `http` (127.0.0.1:19500), not on every address of the node: docs/user/configuration.md",
   ),
   enablePprof: note("there is no profiling port"),
 };

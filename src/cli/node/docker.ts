@@ -31,7 +31,7 @@ export const dockerCommand: Command = {
   synopsis: "[--manifests DIR | --kubeconfig FILE] [flags]",
   summary: "serve Docker as a network driver, until it is stopped",
   help: `Makes networks of CNI plugins available to docker network create -d plexus. Runs as root in the
-network and mount namespaces of dockerd; docs/docker.md describes it.
+network and mount namespaces of dockerd; docs/user/docker.md describes it.
 
   --manifests DIR         NetworkAttachmentDefinitions in YAML
   --kubeconfig FILE       NetworkAttachmentDefinitions of a cluster

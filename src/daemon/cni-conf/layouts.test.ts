@@ -6,7 +6,7 @@ import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 
 /*
- * The directories of distributions as plexusd sees them in its container: docs/support.md says where
+ * The directories of distributions as plexusd sees them in its container: docs/operations/platforms.md says where
  * they are taken from.
  */
 

@@ -12,9 +12,9 @@ const rows = renderConfigDocs()
 
 const rowOf = (key: string): string => rows.find((row) => row.startsWith(`| \`${key}\` |`)) ?? "";
 
-test("docs/configuration.md is what scripts/config-docs.ts makes of the schema", async () => {
+test("docs/user/configuration.md is what scripts/config-docs.ts makes of the schema", async () => {
   const written = await readFile(
-    new URL("../../../docs/configuration.md", import.meta.url),
+    new URL("../../../docs/user/configuration.md", import.meta.url),
     "utf8",
   );
   expect(written, "run: npx node scripts/config-docs.ts").toBe(renderConfigDocs());

@@ -53,7 +53,7 @@ never refused for them.
 |---|---|
 `;
 
-/** The text of docs/configuration.md. */
+/** The text of docs/user/configuration.md. */
 export function renderConfigDocs(): string {
   const schema = z.toJSONSchema(configSchema, { unrepresentable: "any", io: "input" }) as Schema;
   return `${head}${rowsOf(schema, "").join("\n")}\n${limitsHead}${limitRows().join("\n")}\n`;

@@ -117,7 +117,7 @@ export const configSchema = z
     }),
     metricsAddress: metricsAddress.default("off").meta({
       description:
-        "Where /metrics is served over TLS, to callers whose bearer token may `get` the path `/metrics` (asked of the API server): `*:PORT` for every address of the node, address and port, or `off`. `deploy/components/metrics` sets it up (docs/metrics.md).",
+        "Where /metrics is served over TLS, to callers whose bearer token may `get` the path `/metrics` (asked of the API server): `*:PORT` for every address of the node, address and port, or `off`. `deploy/components/metrics` sets it up (docs/operations/metrics.md).",
       restart: true,
     }),
     logLevel: z
@@ -140,7 +140,7 @@ export const configSchema = z
     startupTaint: taintKey
       .meta({
         description:
-          "Key of a taint that this node's Node loses once pods are attached through Plexus, so that none starts before: docs/fresh-nodes.md. plexusd may do that only with the permissions of `deploy/components/startup-taint`.",
+          "Key of a taint that this node's Node loses once pods are attached through Plexus, so that none starts before: docs/operations/fresh-nodes.md. plexusd may do that only with the permissions of `deploy/components/startup-taint`.",
       })
       .exactOptional(),
     primary: primarySchema

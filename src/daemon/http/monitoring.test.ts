@@ -55,7 +55,7 @@ test("alerts and dashboard use only metrics that plexusd has", async () => {
 
 test("each metric of plexusd's own is described, and shown or watched", async () => {
   const own = [...(await servedNames())].filter((name) => name.startsWith("plexus_"));
-  const described = read("docs/metrics.md");
+  const described = read("docs/operations/metrics.md");
   const used = [...ruleExpressions(), ...panelExpressions()].map(({ expr }) => expr).join("\n");
   const base = (name: string): string => name.replace(/_(bucket|sum|count)$/, "");
 

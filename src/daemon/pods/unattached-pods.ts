@@ -91,7 +91,7 @@ export class UnattachedPods {
   #report(pod: Pod, missing: readonly string[]): void {
     const { events, logger } = this.#options;
     const networks = missing.join(", ");
-    const message = `the pod runs without ${networks}: its sandbox was made when the container runtime did not call Plexus; delete the pod, so that it starts anew with its networks (docs/fresh-nodes.md)`;
+    const message = `the pod runs without ${networks}: its sandbox was made when the container runtime did not call Plexus; delete the pod, so that it starts anew with its networks (docs/operations/fresh-nodes.md)`;
     events.record(pod, { type: "Warning", reason: "NotAttached", message });
     logger.warn({ podNamespace: pod.namespace, podName: pod.name, networks }, "pod not attached");
   }

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { DriverError } from "#docker/driver-error.ts";
 import { nonEmptyText } from "#engine/config-keys.ts";
 
-/** How an endpoint's interface comes into its container; docs/docker.md, "Modes". */
+/** How an endpoint's interface comes into its container; docs/user/docker.md, "Modes". */
 type Mode = "staged" | "direct";
 
 /** Who gives a container its default route. */

@@ -214,7 +214,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   },
   "too many networks": {
     finding: "over-limit",
-    says: [/more than the limit of \d+/, "docs/configuration.md"],
+    says: [/more than the limit of \d+/, "docs/user/configuration.md"],
     annotation: Array.from({ length: 100 }, () => "net-a").join(","),
   },
   "a gateway that cannot be reached": {

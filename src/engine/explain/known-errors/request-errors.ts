@@ -56,7 +56,7 @@ export const requestErrors: readonly KnownError[] = [
   {
     finding: "over-limit",
     words: ["more than the limit of"],
-    step: "make it smaller: docs/configuration.md lists the limits, which cannot be changed",
+    step: "make it smaller: docs/user/configuration.md lists the limits, which cannot be changed",
   },
   {
     finding: "unreachable-gateway",

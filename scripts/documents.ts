@@ -1,0 +1,56 @@
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+
+const namedFile =
+  /\b(?:src|e2e|shim|scripts|bench|deploy|examples|docs)\/[\w./-]+\.(?:ts|c|h|sh|yaml|md|json)\b/g;
+const code = /^```[\s\S]*?^```$/gm;
+const inlineCode = /`[^`\n]*`/g;
+const link = /\]\(([^)\s]+)\)/g;
+
+/** The repository's Markdown documents, relative to its root. */
+export function documents(root: string): string[] {
+  return globSync("**/*.md", {
+    cwd: root,
+    exclude: (name) => /^(?:node_modules|dist|\..+)$/.test(name),
+  }).toSorted();
+}
+
+/** Files that documents name and links that lead nowhere: one line each. */
+export function documentProblems(root: string): string[] {
+  return documents(root).flatMap((page) => {
+    const text = readFileSync(join(root, page), "utf8");
+    const prose = text.replaceAll(code, "").replaceAll(inlineCode, "");
+    const files = [...text.replaceAll(link, "").matchAll(namedFile)].map(([path]) => path);
+    const links = [...prose.matchAll(link)].map(([, target]) => target ?? "");
+    return [
+      ...files.filter((path) => !existsSync(join(root, path))),
+      ...links.filter((target) => !leadsSomewhere(root, page, target)),
+    ].map((missing) => `${page}: ${missing}`);
+  });
+}
+
+function leadsSomewhere(root: string, page: string, target: string): boolean {
+  if (/^[a-z]+:/.test(target)) return true;
+  const [path = "", anchor] = target.split("#");
+  const file = path === "" ? page : normalize(join(dirname(page), path));
+  if (!existsSync(join(root, file))) return false;
+  return anchor === undefined || anchors(readFileSync(join(root, file), "utf8")).has(anchor);
+}
+
+/** The anchors that GitHub gives to the headings of a page. */
+function anchors(text: string): Set<string> {
+  const headings = [...text.replaceAll(code, "").matchAll(/^#+ (.+)$/gm)].map(([, each]) =>
+    (each ?? "")
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+  const seen = new Map<string, number>();
+  return new Set(
+    headings.map((heading) => {
+      const count = seen.get(heading) ?? 0;
+      seen.set(heading, count + 1);
+      return count === 0 ? heading : `${heading}-${count}`;
+    }),
+  );
+}
