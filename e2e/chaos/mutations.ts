@@ -87,8 +87,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: "what another process has finished is not brought back",
     file: "src/records/file-store.ts",
-    find: "if (!hasOldFiles(this.#dir, record)) throw",
-    replace: 'if (this.#dir === "") throw',
+    find: 'throw new Error("the sandbox was detached meanwhile")',
+    replace: "return void this.#open.put(path, formatRecord(record, plan))",
     scenario: "DEL net1/macvlan:before plexusd stop; repaired after DEL",
   },
 ];

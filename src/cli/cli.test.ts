@@ -276,10 +276,10 @@ test("records lists pods and their networks", async () => {
     "c-db",
     "c-web",
   ]);
-  await writeFile(node.at("state/c-x@eth0.json"), "{");
+  await writeFile(node.at("state/c-x@eth0.record"), "{");
   expect(await run("records", "--state-dir", node.at("state"))).toMatchObject({
     code: 1,
-    err: expect.stringContaining("c-x@eth0.json"),
+    err: expect.stringContaining("c-x@eth0.record"),
   });
   expect((await run("records", "--state-dir", node.at("none"))).code).toBe(0);
 });
@@ -362,10 +362,8 @@ test("uninstall removes the files of a crash and of damaged records, and leaves 
   await node.install("--plugin-dir", "/srv/cni");
   for (const name of [
     "run/plexus.sock.0a1b2c",
-    "state/c-1@eth0.json.damaged",
-    "state/c-1@eth0.teardown.damaged",
-    "state/.c-1@eth0.json.0123456789ab.tmp",
-    "state/.c-1@eth0.teardown.0123456789ab.tmp",
+    "state/c-1@eth0.record.damaged",
+    "state/.c-1@eth0.record.0123456789ab.tmp",
     "state/.gc.lock",
     "state/standalone/config.yaml",
     "state/standalone/kubeconfig",

@@ -16,14 +16,6 @@ import {
   tombstoneFileName,
 } from "#lib/files/state-files.ts";
 import { delBegunAt } from "./del-mark.ts";
-import {
-  hasOldFiles,
-  loadOldPlan,
-  loadOldRecord,
-  oldRecordMissing,
-  putOldFilesAside,
-  removeOldFiles,
-} from "./old-files.ts";
 import { OpenFiles } from "./open-files.ts";
 import { PodIndex } from "./pod-index.ts";
 import { formatDefaultPlan, formatRecord, parsePlan, parseRecord } from "./record-file.ts";
@@ -41,7 +33,7 @@ import { sweepStateDirectory } from "./sweep.ts";
 /**
  * Records with their teardown plans as files of one directory: `<containerID>@<ifName>.record`, to which
  * updates are appended, and in the end a tombstone (`.detached`). The key can be read back from the name, as
- * `@` cannot occur in a container ID. Where there is no such file, those of an earlier release count.
+ * `@` cannot occur in a container ID.
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;
@@ -64,7 +56,7 @@ export class FileRecordStore implements RecordStore {
   async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
     const path = this.#path(recordFileName(key));
     const bytes = readIfPresent(path, "attachment record");
-    if (bytes === undefined) return loadOldRecord(this.#dir, key);
+    if (bytes === undefined) return undefined;
     const record = parseRecord(bytes, { path, key });
     const begunAt = record.teardown === undefined ? delBegunAt(path) : undefined;
     return begunAt === undefined ? record : { ...record, teardown: begunTeardown(begunAt) };
@@ -73,15 +65,13 @@ export class FileRecordStore implements RecordStore {
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
     const path = this.#path(recordFileName(key));
     const bytes = readIfPresent(path, "teardown plan");
-    return bytes === undefined ? loadOldPlan(this.#dir, key) : parsePlan(bytes, { path, key });
+    return bytes === undefined ? undefined : parsePlan(bytes, { path, key });
   }
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord> {
     const { synced } = await this.#attempt("write", async () => {
       removeIfPresent(this.#path(tombstoneFileName(record)));
-      const put = this.#putRecord(record, formatRecord(record, plan));
-      removeOldFiles(this.#dir, record);
-      return put;
+      return this.#open.put(this.#path(recordFileName(record)), formatRecord(record, plan));
     });
     this.#pods.add(record);
     const durable = this.#attempt("write", () => synced);
@@ -93,11 +83,8 @@ export class FileRecordStore implements RecordStore {
   async update(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
     const path = this.#path(recordFileName(record));
     await this.#attempt("write", async () => {
-      const content = formatRecord(record, plan);
-      if (isPresent(path)) return this.#open.append(path, content);
-      if (!hasOldFiles(this.#dir, record)) throw new Error("the sandbox was detached meanwhile");
-      await this.#putRecord(record, content).synced;
-      removeOldFiles(this.#dir, record);
+      if (!isPresent(path)) throw new Error("the sandbox was detached meanwhile");
+      await this.#open.append(path, formatRecord(record, plan));
     });
   }
 
@@ -113,7 +100,6 @@ export class FileRecordStore implements RecordStore {
       // As long as a plan is there, whoever finds it tears down again what is left.
       if (renameIfPresent(record, tombstone)) this.#emptyLater(tombstone);
       else makeEmpty(tombstone);
-      removeOldFiles(this.#dir, key);
     });
     this.#pods.remove(key);
   }
@@ -141,7 +127,6 @@ export class FileRecordStore implements RecordStore {
     const record = this.#path(recordFileName(key));
     this.#pods.remove(key);
     this.#open.release(record);
-    putOldFilesAside(this.#dir, key);
     renameIfPresent(record, damagedFileName(record));
   }
 
@@ -152,22 +137,17 @@ export class FileRecordStore implements RecordStore {
   async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const [key, hasRecord] of sandboxInterfaces(await readdir(this.#dir))) {
+    for (const key of sandboxInterfaces(await readdir(this.#dir))) {
       // A node has hundreds of them: calls come in between.
       await nextTurn();
       try {
         const record = await this.load(key);
         if (record !== undefined) records.push(record);
-        else if (!hasRecord) damaged.push({ ...key, reason: oldRecordMissing(this.#dir, key) });
       } catch (error) {
         damaged.push({ ...key, reason: errorMessage(error) });
       }
     }
     return { records, damaged };
-  }
-
-  #putRecord(key: RecordKey, content: Uint8Array): { synced: Promise<void> } {
-    return this.#open.put(this.#path(recordFileName(key)), content);
   }
 
   /**

@@ -56,9 +56,9 @@ test("formatRecord(), parseRecord() and parsePlan() keep everything that a recor
   expect(parsePlan(file, where)).toEqual(plan);
 });
 
-test("a record of a newer schema cannot be used, its plan can", () => {
-  const file = fileOf("3", sandbox);
-  expect(() => parseRecord(file, where)).toThrow(/it has schema 3, this version reads 1 and 2/);
+test.each(["1", "3"])("a record of schema %s cannot be used, its plan can", (schema) => {
+  const file = fileOf(schema, sandbox);
+  expect(() => parseRecord(file, where)).toThrow(`it has schema ${schema}, this version reads 2`);
   expect(parsePlan(file, where)).toEqual({ bootId: "b1", attempted: 0, steps: [] });
 });
 
@@ -87,9 +87,9 @@ test.each([
   [
     "CNI_ARGS that are no pairs",
     fileOf("2", { ...sandbox, bootId: "", attachments: [{ ...attachment, cniArgs: [["a"]] }] }),
-    /cniArgs: must be a list of pairs of strings/,
+    /attachments\[0\]\.cniArgs\[0\]: must be a pair of strings, got \["a"\]/,
   ],
-  ["no object", fileOf("2", []), /must be an object/],
+  ["no object", fileOf("2", []), /expected object, received array/],
   [
     "text that is no JSON",
     encodePlan({ ...key, bootId: "", attempted: 0, calls: [] }, { schema: "2", text: "{" }),

@@ -9,7 +9,7 @@ import { decodePlan, decodeRecord, encodePlan } from "#protocol/plan.ts";
 import { readRecord, recordSchemaVersion } from "./record-schema.ts";
 
 /** Where a record or plan was read. */
-export interface RecordPlace {
+interface RecordPlace {
   readonly path: string;
   /** The sandbox that it must belong to. */
   readonly key: RecordKey;
@@ -40,15 +40,16 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
  *   belongs to another sandbox
  */
 export function parseRecord(bytes: Buffer, place: RecordPlace): AttachmentRecord {
-  const { schema, text, isOutdated } = usable("attachment record", place, () =>
-    decodeRecord(bytes),
-  );
-  const record = validRecord(schema, text, place);
-  return isOutdated ? { ...record, bootId: "" } : record;
+  return usable("attachment record", place, () => {
+    const { schema, text, isOutdated } = decodeRecord(bytes);
+    const record = readRecord(schema, JSON.parse(text));
+    checkOwner(record, place.key);
+    return isOutdated ? { ...record, bootId: "" } : record;
+  });
 }
 
 /**
- * The newest teardown plan in the bytes of a record's file, or in a plan's file of an earlier release.
+ * The newest teardown plan in the bytes of a record's file.
  * @throws CniError 6 naming the file when there is none that is whole, or it belongs to another sandbox
  */
 export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
@@ -59,22 +60,13 @@ export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
   });
 }
 
-/** A record in the text that its checksum has proved to be whole. @throws CniError 6 naming the file */
-export function validRecord(schema: string, text: string, place: RecordPlace): AttachmentRecord {
-  return usable("attachment record", place, () => {
-    const record = readRecord(schema, JSON.parse(text));
-    checkOwner(record, place.key);
-    return record;
-  });
-}
-
 function checkOwner({ containerId, ifName }: RecordKey, key: RecordKey): void {
   if (containerId === key.containerId && ifName === key.ifName) return;
   throw new ProtocolError(`it belongs to interface ${ifName} of container ${containerId}`);
 }
 
 /** Runs a step that finds out whether a file can be used. @throws CniError 6 naming it when it cannot */
-export function usable<T>(description: string, { path }: RecordPlace, step: () => T): T {
+function usable<T>(description: string, { path }: RecordPlace, step: () => T): T {
   try {
     return step();
   } catch (error) {

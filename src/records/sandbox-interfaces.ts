@@ -1,22 +1,10 @@
 import type { RecordKey } from "#engine/record/record.ts";
-import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
+import { parseStateFileName } from "#lib/files/state-files.ts";
 
-const recordKinds: ReadonlySet<string> = new Set(["record", "old-record", "old-latest-record"]);
-
-/**
- * The sandbox interfaces that have a record among these files, sorted, and whether they do: of an earlier
- * release there may be a plan alone.
- */
-export function sandboxInterfaces(names: readonly string[]): [RecordKey, boolean][] {
-  const found = new Map<string, [RecordKey, boolean]>();
-  for (const name of names) {
+/** The sandbox interfaces that have a record among these files, sorted by file name. */
+export function sandboxInterfaces(names: readonly string[]): RecordKey[] {
+  return names.toSorted().flatMap((name) => {
     const file = parseStateFileName(name);
-    if (file === undefined || !("ifName" in file)) continue;
-    if (file.kind === "damaged" || file.kind === "tombstone") continue;
-    const { containerId, ifName } = file;
-    const isRecord = recordKinds.has(file.kind);
-    const hasRecord = isRecord || found.get(recordFileName(file))?.[1] === true;
-    found.set(recordFileName(file), [{ containerId, ifName }, hasRecord]);
-  }
-  return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
+    return file?.kind === "record" ? [{ containerId: file.containerId, ifName: file.ifName }] : [];
+  });
 }

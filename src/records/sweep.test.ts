@@ -27,7 +27,7 @@ async function put(ageMs: number, ...names: string[]): Promise<void> {
 }
 
 test("what a crash left half-written is removed, but not what is being written", async () => {
-  await put(60 * minuteMs, ".c9@eth0.record.0a1b.tmp", ".c9@eth0.teardown.latest.0a1b.tmp");
+  await put(60 * minuteMs, ".c9@eth0.record.0a1b.tmp", ".default.plan.0a1b.tmp");
   await put(minuteMs, ".c8@eth0.record.ff.tmp");
   await sweepStateDirectory(dir);
   expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp"]);
@@ -41,15 +41,11 @@ test("what was written before the clock was set back is removed as if it were as
   expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp", "c2@eth0.detached"]);
 });
 
-test("records, plans, their updates, what was put aside and foreign files stay, however old", async () => {
+test("records, the default plan, damaged records and foreign files stay, however old", async () => {
   const kept = [
     ".gc.lock",
-    "c1@eth0.json",
-    "c1@eth0.json.latest",
     "c1@eth0.record",
-    "c1@eth0.teardown",
-    "c1@eth0.teardown.latest",
-    "c2@eth0.json.damaged",
+    "c2@eth0.record.damaged",
     "default.plan",
     "important.tmp",
     "primary-conf",
@@ -83,7 +79,7 @@ test("of more tombstones than the limit the oldest are removed", async () => {
 });
 
 test("a sandbox's lock is removed when it is old, nobody holds it and nothing is recorded", async () => {
-  await put(20 * minuteMs, "old.lock", "recorded.lock", "recorded@eth0.json", "held.lock");
+  await put(20 * minuteMs, "old.lock", "recorded.lock", "recorded@eth0.record", "held.lock");
   await put(minuteMs, "young.lock");
   const holder = spawn("flock", [join(dir, "held.lock"), "-c", "echo locked; read _"]);
   try {

@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import {
   damagedFileName,
   isSocketFileName,
-  oldFileNames,
   parseStateFileName,
   primaryConfName,
   recordFileName,
@@ -21,15 +20,7 @@ const keys = [
 ];
 
 test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifName", (key) => {
-  const [record, tombstone, old] = [recordFileName(key), tombstoneFileName(key), oldFileNames(key)];
-  const kinds = {
-    record,
-    tombstone,
-    "old-record": old.record,
-    "old-plan": old.plan,
-    "old-latest-record": old.latestRecord,
-    "old-latest-plan": old.latestPlan,
-  };
+  const kinds = { record: recordFileName(key), tombstone: tombstoneFileName(key) };
   for (const [kind, name] of Object.entries(kinds)) {
     expect(parseStateFileName(name)).toEqual({ kind, ...key });
     expect(parseStateFileName(damagedFileName(name))).toEqual({ kind: "damaged", ...key });
@@ -39,10 +30,6 @@ test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifNa
 
 test.each([
   ["c-1@eth0.record", { kind: "record", containerId: "c-1", ifName: "eth0" }],
-  ["c-1@eth0.json", { kind: "old-record", containerId: "c-1", ifName: "eth0" }],
-  ["c-1@eth0.teardown", { kind: "old-plan", containerId: "c-1", ifName: "eth0" }],
-  ["c-1@eth0.json.latest", { kind: "old-latest-record", containerId: "c-1", ifName: "eth0" }],
-  ["c-1@eth0.teardown.latest", { kind: "old-latest-plan", containerId: "c-1", ifName: "eth0" }],
   ["c-1@eth0.detached", { kind: "tombstone", containerId: "c-1", ifName: "eth0" }],
   [temporaryName(primaryConfName), { kind: "temporary" }],
   ["c-1.lock", { kind: "sandbox-lock", containerId: "c-1" }],
@@ -57,14 +44,13 @@ test.each([
   "important.txt",
   "important.tmp",
   ".important.0123456789ab.tmp",
-  "c-1.json",
-  "@eth0.json",
-  "c-1@.json",
-  "c-1@eth0.latest",
-  "c-1@eth0.detached.latest",
-  "-c@eth0.json",
-  "c-1@eth0.json.tmp",
-  "c-1@eth0.teardown.tmp",
+  "c-1.record",
+  "@eth0.record",
+  "c-1@.record",
+  "c-1@eth0.json",
+  "c-1@eth0.teardown",
+  "-c@eth0.record",
+  "c-1@eth0.record.tmp",
   "c-1.lock.damaged",
   "primary-conf.damaged",
   ".c-1.lock",
@@ -74,7 +60,6 @@ test.each([
 
 test.each([
   recordFileName({ containerId: "%s", ifName: "%s" }),
-  ...Object.values(oldFileNames({ containerId: "%s", ifName: "%s" })),
   tombstoneFileName({ containerId: "%s", ifName: "%s" }),
   "%s.lock",
   ".gc.lock",

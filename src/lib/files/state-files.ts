@@ -3,9 +3,8 @@ import { targetOfTemporaryName } from "./temporary-name.ts";
 
 /**
  * The names of all files in the state directory, and of the sockets in the directory of plexusd's
- * socket. Whoever writes, sweeps or removes such a file takes its name from here. The shim writes
- * and reads some of them too and has their names in C: records, those of earlier releases, tombstones and the
- * default plan in shim/planfile.c, both locks in shim/lock.c.
+ * socket. Every part of Plexus takes them from here, except the shim, which has some of them in C:
+ * records, tombstones and the default plan in shim/planfile.c, both locks in shim/lock.c.
  */
 
 /** A sandbox interface: the key of a record with its teardown plan. */
@@ -18,13 +17,11 @@ export interface SandboxInterface {
 export type StateFile =
   /** An attachment record with its teardown plan. */
   | ({ readonly kind: "record" } & SandboxInterface)
-  /** The same of an earlier release, in two files, each with an update beside it until that was durable. */
-  | ({ readonly kind: OldFileKind } & SandboxInterface)
-  /** What is left of the record of a sandbox interface that is completely detached; empty. */
+  /** An empty file that says that the sandbox interface is completely detached. */
   | ({ readonly kind: "tombstone" } & SandboxInterface)
-  /** A record that could not be used and was put aside for people to look at. */
+  /** An unusable record, set aside for people to look at. */
   | ({ readonly kind: "damaged" } & SandboxInterface)
-  /** A file that a crash left between writing and renaming. */
+  /** A file that a process writes before it renames it. */
   | { readonly kind: "temporary" }
   /** The shim's lock of one sandbox. */
   | { readonly kind: "sandbox-lock"; readonly containerId: string }
@@ -43,15 +40,8 @@ export const defaultPlanName = "default.plan";
 
 const gcLockName = ".gc.lock";
 const damagedSuffix = ".damaged";
-const oldSuffixes = {
-  "old-record": ".json",
-  "old-plan": ".teardown",
-  "old-latest-record": ".json.latest",
-  "old-latest-plan": ".teardown.latest",
-} as const;
-const suffixes = { record: ".record", ...oldSuffixes, tombstone: ".detached" } as const;
+const suffixes = { record: ".record", tombstone: ".detached" } as const;
 type InterfaceFileKind = keyof typeof suffixes;
-type OldFileKind = keyof typeof oldSuffixes;
 
 /** A container ID begins with a letter or digit (CNI 1.0.0 §2) and holds no `@`. */
 const sandboxInterface = /^([A-Za-z0-9][\w.-]*)@([^/]+)$/s;
@@ -62,22 +52,7 @@ export function recordFileName(key: SandboxInterface): string {
   return stateFileName(key, "record");
 }
 
-/** The names of an earlier release: `<containerID>@<ifName>.json`, `.teardown`, and both with `.latest`. */
-export function oldFileNames(key: SandboxInterface): {
-  readonly record: string;
-  readonly latestRecord: string;
-  readonly plan: string;
-  readonly latestPlan: string;
-} {
-  return {
-    record: stateFileName(key, "old-record"),
-    latestRecord: stateFileName(key, "old-latest-record"),
-    plan: stateFileName(key, "old-plan"),
-    latestPlan: stateFileName(key, "old-latest-plan"),
-  };
-}
-
-/** The shim's lock of one sandbox: `<containerID>.lock`. It is there while a call for it is served. */
+/** The shim's lock of one sandbox: `<containerID>.lock`. It exists while a call for the sandbox is served. */
 export function sandboxLockName(containerId: string): string {
   return `${containerId}.lock`;
 }
@@ -87,12 +62,12 @@ export function tombstoneFileName(key: SandboxInterface): string {
   return stateFileName(key, "tombstone");
 }
 
-/** The name under which a record is put aside. */
+/** The name under which an unusable record is set aside. */
 export function damagedFileName(name: string): string {
   return `${name}${damagedSuffix}`;
 }
 
-/** What the name stands for; undefined when nobody of Plexus writes such a file. */
+/** The file that a name stands for; undefined when no part of Plexus writes such a file. */
 export function parseStateFileName(name: string): StateFile | undefined {
   if (name === primaryConfName) return { kind: "primary-conf" };
   if (name === defaultPlanName) return { kind: "default-plan" };
@@ -120,14 +95,14 @@ export function adminSocketName(socketName: string): string {
   return `admin-${socketName}`;
 }
 
-/** Whether a name in the socket's directory is one of plexusd's, or one that it was bound under before. */
+/** Whether plexusd makes a socket of this name in the directory of `socketName`. */
 export function isSocketFileName(name: string, socketName: string): boolean {
   return [socketName, adminSocketName(socketName)].some(
     (each) => name === each || isTemporarySocketName(name, each),
   );
 }
 
-/** Whether a socket was bound under the name, to be renamed at once. */
+/** Whether the name is a {@link temporarySocketPath} of the socket. */
 export function isTemporarySocketName(name: string, socketName: string): boolean {
   return (
     name.startsWith(`${socketName}.`) && /^[0-9a-f]{6}$/.test(name.slice(socketName.length + 1))
@@ -138,7 +113,6 @@ function stateFileName({ containerId, ifName }: SandboxInterface, kind: Interfac
   return `${containerId}@${ifName}${suffixes[kind]}`;
 }
 
-/** Only the engine writes temporary files; the shim only renames and removes. */
 function isTemporary(name: string): boolean {
   const target = targetOfTemporaryName(name);
   if (target === undefined) return false;
