@@ -9,6 +9,7 @@ import {
 } from "yaml";
 import type * as z from "zod";
 import { errorMessage } from "#lib/error-message.ts";
+import { fieldPath } from "#lib/schema-problems.ts";
 import { yamlOptions, yamlProblems } from "#lib/yaml.ts";
 import { configFromFile, type DaemonConfig } from "./config.ts";
 import { configSchema } from "./schema.ts";
@@ -89,12 +90,7 @@ function placeOf(
   document: Document,
   lines: LineCounter,
 ): { line: number; key: string } {
-  const key = path.reduce<string>(
-    (text, part) =>
-      typeof part === "number" ? `${text}[${part}]` : `${text}${text && "."}${String(part)}`,
-    "",
-  );
-  return { line: lines.linePos(offsetOf(path, document)).line || 1, key };
+  return { line: lines.linePos(offsetOf(path, document)).line || 1, key: fieldPath(path) };
 }
 
 /** Where the last key of the path stands; where it is not written, what would hold it. */
