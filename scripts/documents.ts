@@ -1,8 +1,9 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 
-const namedFile =
-  /\b(?:src|e2e|shim|scripts|bench|deploy|examples|docs)\/[\w./-]+\.(?:ts|c|h|sh|yaml|md|json)\b/g;
+const namedPath = /(?<![\w./-])(?:src|e2e|shim|scripts|bench|deploy|examples|docs)\/[\w./-]*(.?)/g;
+/** The benchmark's tables have networks that look like paths. */
+const measured = /^<!-- bench -->[\s\S]*?^<!-- \/bench -->/gm;
 const code = /^```[\s\S]*?^```$/gm;
 const inlineCode = /`[^`\n]*`/g;
 const link = /\]\(([^)\s]+)\)/g;
@@ -15,12 +16,15 @@ export function documents(root: string): string[] {
   }).toSorted();
 }
 
-/** Files that documents name and links that lead nowhere: one line each. */
+/** Files and folders that documents name, and links that lead nowhere: one line each. */
 export function documentProblems(root: string): string[] {
   return documents(root).flatMap((page) => {
     const text = readFileSync(join(root, page), "utf8");
     const prose = text.replaceAll(code, "").replaceAll(inlineCode, "");
-    const files = [...text.replaceAll(link, "").matchAll(namedFile)].map(([path]) => path);
+    const named = text.replaceAll(link, "").replaceAll(measured, "").matchAll(namedPath);
+    const files = [...named]
+      .filter(([, next = ""]) => !/[*{…]/.test(next))
+      .map(([path, next = ""]) => path.slice(0, path.length - next.length).replace(/[./-]+$/, ""));
     const links = [...prose.matchAll(link)].map(([, target]) => target ?? "");
     return [
       ...files.filter((path) => !existsSync(join(root, path))),
