@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
-import { reportSocketPath } from "#daemon/admin/node-status.ts";
+import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
@@ -16,7 +16,7 @@ export class PlexusdAway extends Error {
  * @throws PlexusdAway when nobody answers, Error with plexusd's own words when it refuses
  */
 export async function askPlexusd<T>(callSocket: string, path: string): Promise<T> {
-  const socketPath = reportSocketPath(callSocket);
+  const socketPath = adminSocketPath(callSocket);
   const { status, body } = await get(socketPath, path).catch((cause: unknown) => {
     const message = `plexusd does not answer at ${socketPath}: ${errorMessage(cause)}`;
     throw new PlexusdAway(message, { cause });

@@ -42,7 +42,7 @@ async function makeDaemon() {
     },
     engine: lab.engine,
     records: lab.records,
-    server: { ensureReachable: async () => undefined },
+    sockets: [],
     confFiles: lab.files,
     logger: lab.logger,
   };

@@ -9,11 +9,9 @@ import type { RecordStore } from "#engine/record/record-store.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
-import type { CallServer } from "#serving/call-server.ts";
 import type { HousekeepingTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
-import { sweepSockets } from "./sweep-sockets.ts";
 
 /** The kubelet replaces a token when a fifth of its time is left, ten minutes and more. */
 const standaloneFilesMs = 30_000;
@@ -32,7 +30,7 @@ export interface HousekeepingOptions {
   readonly config: EffectiveConfig;
   readonly engine: Engine;
   readonly records: RecordStore;
-  readonly server: Pick<CallServer, "ensureReachable">;
+  readonly sockets: readonly { ensureReachable(): Promise<void> }[];
   readonly confFiles: ConfFiles;
   /** Absent where there are no nodes. */
   readonly unattachedPods?: UnattachedPods;
@@ -42,7 +40,7 @@ export interface HousekeepingOptions {
 
 /** Everything that plexusd does on timers. */
 export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
-  const { flags, nodeName, config, engine, records, server, confFiles, logger } = options;
+  const { flags, nodeName, config, engine, records, sockets, confFiles, logger } = options;
   const standaloneFiles = new StandaloneFiles({
     stateDir: flags.stateDir,
     nodeName,
@@ -58,9 +56,11 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
       run: () => standaloneFiles.refresh(),
     },
     {
-      name: "the call socket",
+      name: "the sockets",
       everyMs: socketMs,
-      run: async () => void (await server.ensureReachable()),
+      run: async () => {
+        for (const socket of sockets) await socket.ensureReachable();
+      },
     },
     {
       name: "the statuses that could not be written in time",
@@ -88,11 +88,6 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
           const { records: listed } = await records.list();
           return new Set(listed.map(({ containerId }) => containerId));
         }),
-    },
-    {
-      name: "the sweep of the socket's directory",
-      everyMs: sweepMs,
-      run: () => sweepSockets(flags.socket),
     },
     ...nodeTasks(options),
   ];

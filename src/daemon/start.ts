@@ -1,5 +1,7 @@
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
-import { Reports } from "#daemon/admin/admin-answers.ts";
+import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
+import { startAdminServer } from "#daemon/admin/admin-server.ts";
+import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
 import { createMetrics, type Metrics } from "#daemon/http/metrics.ts";
@@ -25,7 +27,7 @@ import { Housekeeping } from "#serving/housekeeping.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
-import { serveHealth, serveMetrics, serveReports } from "./serve.ts";
+import { startHttpServers } from "./http/serve.ts";
 
 /** Options of {@link startDaemon}. */
 export interface DaemonOptions {
@@ -68,39 +70,34 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...{ records, metrics, config, cluster, confFiles },
     deviceSources: Object.values(devices),
   });
-  const server = await CallServer.listen({ socketPath: flags.socket, engine, logger });
+  const calls = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
-  resources.defer(() => server.drain());
+  resources.defer(() => calls.drain());
   const nodeConf = await startNodeConfIfNeeded(options, { config, cluster, metrics, confFiles });
   resources.adopt(nodeConf, (conf) => conf?.stop());
   const readiness = (): string[] => [
     ...(draining ? ["it is stopping"] : []),
-    ...[cluster.source, nodeConf, server].flatMap((part) => part?.notReadyReason() ?? []),
+    ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
   ];
   // Of a plexusd that is not this node's CNI, no pod expects to be attached.
   const duties = nodeConf && nodeDuties({ cluster, config, records, readiness, logger });
-  const housekeeping = startHousekeeping(options, {
-    config,
-    engine,
-    records,
-    server,
-    confFiles,
-    ...duties,
-  });
-  resources.adopt(housekeeping, (each) => each.stop());
-  resources.adopt(await serveHealth({ config, metrics, readiness }), (health) => health?.close());
-  const metricsServer = await serveMetrics({ config, metrics, cluster, logger });
-  resources.adopt(metricsServer, (each) => each?.close());
-  const reports = new Reports({
+  const answers = new AdminAnswers({
     ...{ engine, records, cluster, config, confFiles, view, nodeConf, readiness },
     claims: devices.claims,
     nodeName: options.nodeName,
     stateDir: flags.stateDir,
     unattachedPods: () => duties?.unattachedPods.count ?? 0,
   });
-  resources.adopt(await serveReports(reports, { socket: flags.socket, logger }), (each) =>
-    each.close(),
-  );
+  const socketPath = adminSocketPath(flags.socket);
+  const admin = await startAdminServer({ socketPath, answers, logger });
+  resources.defer(() => admin.close({ dropConnections: true }));
+  const sockets = [calls, admin];
+  const housekeeping = startHousekeeping(options, {
+    ...{ config, engine, records, sockets, confFiles, ...duties },
+  });
+  resources.adopt(housekeeping, (each) => each.stop());
+  const http = { config: config.current(), metrics, cluster, readiness, logger };
+  await startHttpServers(resources, http);
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
   return {

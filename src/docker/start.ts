@@ -3,7 +3,7 @@ import { performance } from "node:perf_hooks";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import type { Capabilities } from "#docker/driver/answers.ts";
 import { networkDriver } from "#docker/driver/network-driver.ts";
-import { PluginServer } from "#docker/driver/plugin-server.ts";
+import { startPluginServer } from "#docker/driver/plugin-server.ts";
 import { EndpointHost } from "#docker/endpoints/endpoint-host.ts";
 import { Endpoints } from "#docker/endpoints/endpoints.ts";
 import { Reconciler } from "#docker/endpoints/forgotten-endpoints.ts";
@@ -78,9 +78,10 @@ export async function startDocker(options: DockerOptions): Promise<RunningDriver
   const { endpoints, reconciler } = await openEndpoints({ ...options, networks, records, bootId });
   const capabilities: Capabilities = { ...options.capabilities, GwAllocChecker: true };
   const driver = networkDriver({ networks, endpoints, capabilities, logger });
-  const server = await PluginServer.listen({ socketPath: options.pluginSocket, driver, logger });
-  resources.defer(() => server.close());
-  const tasks = housekeepingTasks(options, { reconciler, calls, server, records });
+  const server = await startPluginServer({ socketPath: options.pluginSocket, driver, logger });
+  resources.defer(() => server.close({ removeFile: true }));
+  const sockets = [calls, server];
+  const tasks = housekeepingTasks(options, { reconciler, sockets, records });
   const housekeeping = new Housekeeping(tasks, logger);
   resources.defer(() => housekeeping.stop());
   logger.info({ socket: options.pluginSocket, stateDir }, "the Docker network driver serves");
@@ -148,12 +149,11 @@ function housekeepingTasks(
   { reconcileMs }: DockerOptions,
   parts: {
     reconciler: Reconciler;
-    calls: CallServer;
-    server: PluginServer;
+    sockets: readonly { ensureReachable(): Promise<void> }[];
     records: RecordStore;
   },
 ): HousekeepingTask[] {
-  const { reconciler, calls, server, records } = parts;
+  const { reconciler, sockets, records } = parts;
   return [
     {
       name: "the search for endpoints that the engine has forgotten",
@@ -161,14 +161,11 @@ function housekeepingTasks(
       run: () => reconciler.run(),
     },
     {
-      name: "the call socket",
+      name: "the sockets",
       everyMs: socketMs,
-      run: async () => void (await calls.ensureReachable()),
-    },
-    {
-      name: "the driver's socket",
-      everyMs: socketMs,
-      run: () => server.ensureReachable(),
+      run: async () => {
+        for (const socket of sockets) await socket.ensureReachable();
+      },
     },
     {
       name: "the sweep of the state directory",

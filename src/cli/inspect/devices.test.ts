@@ -2,9 +2,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
-import { startReportServer } from "#daemon/admin/admin-server.ts";
-import type { ReportedDevices } from "#daemon/admin/claimed-devices.ts";
-import { reportSocketPath } from "#daemon/admin/node-status.ts";
+import { startAdminServer } from "#daemon/admin/admin-server.ts";
+import type { DevicesByResource } from "#daemon/admin/claimed-devices.ts";
+import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { FakeKubelet, listedPod } from "#devices/testing/fake-kubelet.ts";
 import type { AttachedDevice, AttachmentRecord } from "#engine/record/record.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
@@ -30,7 +30,7 @@ function recordWith(devices: readonly AttachedDevice[]): AttachmentRecord {
 }
 
 /** A node whose kubelet has the pod `default/web`, and whose plexusd knows these devices of claims. */
-async function nodeWith(claimed: ReportedDevices, recorded: readonly AttachedDevice[]) {
+async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedDevice[]) {
   const kubelet = await FakeKubelet.create();
   kubelet.pods = [listedPod("web", { main: { [vf]: ["v1", "v2"] } })];
   await kubelet.start();
@@ -41,13 +41,17 @@ async function nodeWith(claimed: ReportedDevices, recorded: readonly AttachedDev
   const socket = join(kubelet.dir, "plexus.sock");
   const asked: string[] = [];
   const refuse = () => Promise.reject(new Error("not asked"));
-  const plexusd = await startReportServer({
-    socketPath: reportSocketPath(socket),
-    ...{ explain: refuse, nodeReport: refuse, logger: new FakeLogger() },
-    claimedDevices: async ({ namespace, name }) => {
-      asked.push(`${namespace}/${name}`);
-      return claimed;
+  const plexusd = await startAdminServer({
+    socketPath: adminSocketPath(socket),
+    answers: {
+      pod: refuse,
+      node: refuse,
+      claimedDevices: async ({ namespace, name }) => {
+        asked.push(`${namespace}/${name}`);
+        return claimed;
+      },
     },
+    logger: new FakeLogger(),
   });
   onTestFinished(() => plexusd.close());
   const devices = async (pod: string) => {

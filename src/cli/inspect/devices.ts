@@ -8,7 +8,7 @@ import {
 } from "#cli/command.ts";
 import { podName } from "#cli/pod-name.ts";
 import { table } from "#cli/table.ts";
-import { claimedDevicesPage, type ReportedDevices } from "#daemon/admin/claimed-devices.ts";
+import { claimedDevicesPage, type DevicesByResource } from "#daemon/admin/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
@@ -100,7 +100,7 @@ async function askKubelet(
 
 async function askForClaims(socket: string, pod: PodName): Promise<readonly ResourceDevice[]> {
   const path = `${podPath(pod)}/${claimedDevicesPage}`;
-  return withResource(Object.entries(await askPlexusd<ReportedDevices>(socket, path)));
+  return withResource(Object.entries(await askPlexusd<DevicesByResource>(socket, path)));
 }
 
 function withResource(

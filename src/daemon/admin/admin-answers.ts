@@ -16,11 +16,11 @@ import type { HostView } from "#host/host-view.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
-import type { ReportedDevices } from "./claimed-devices.ts";
-import type { NodeReport } from "./node-status.ts";
+import type { DevicesByResource } from "./claimed-devices.ts";
+import type { NodeStatus } from "./node-status.ts";
 
-/** What {@link Reports} are made from. */
-export interface ReportsOptions {
+/** What an {@link AdminAnswers} reads. */
+export interface AdminAnswersOptions {
   readonly engine: Engine;
   readonly records: RecordStore;
   readonly cluster: Cluster;
@@ -36,16 +36,16 @@ export interface ReportsOptions {
   readonly unattachedPods: () => number;
 }
 
-/** What plexusd knows, for people. */
-export class Reports {
-  readonly #options: ReportsOptions;
+/** What plexusd knows of its node and the node's pods. */
+export class AdminAnswers {
+  readonly #options: AdminAnswersOptions;
 
-  constructor(options: ReportsOptions) {
+  constructor(options: AdminAnswersOptions) {
     this.#options = options;
   }
 
-  /** Of plexusd and its node. @throws CniError when the records cannot be listed */
-  async node(): Promise<NodeReport> {
+  /** The status of plexusd and its node. @throws CniError when the records cannot be listed */
+  async node(): Promise<NodeStatus> {
     const { config, cluster, nodeConf, view, records, engine } = this.#options;
     const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
     const listed = await records.list();
@@ -66,7 +66,7 @@ export class Reports {
     });
   }
 
-  /** Of a pod. @throws CniError when the records cannot be listed */
+  /** What happened to a pod, and why. @throws CniError when the records cannot be listed */
   async pod(name: PodName): Promise<Explanation> {
     const { engine, nodeConf, nodeName, config, confFiles } = this.#options;
     const status = nodeConf?.status();
@@ -85,11 +85,11 @@ export class Reports {
   }
 
   /**
-   * What the claims of a pod were allocated, read anew. plexusctl asks the kubelet itself: the library for that
-   * would stay in this process.
+   * Reads which devices the resource claims of a pod were allocated. plexusctl asks the kubelet itself:
+   * plexusd would keep the gRPC library in memory.
    * @throws CniError as {@link DeviceSource.devicesOf} does
    */
-  async claimedDevices(name: PodName): Promise<ReportedDevices> {
+  async claimedDevices(name: PodName): Promise<DevicesByResource> {
     const { claims, cluster } = this.#options;
     const pod = await cluster.source.getPod(name, {});
     if (claims === undefined || pod === undefined) return {};
@@ -98,14 +98,14 @@ export class Reports {
     return Object.fromEntries(await claims.devicesOf({ pod, networks: [], podObject, signal }));
   }
 
-  /** Without an API only what the source has is known of a pod: that it may be attached here. */
+  /** Without an API the source knows only that a pod may be attached here. */
   #podStates(): PodStates {
     const { node, source } = this.#options.cluster;
     if (node !== undefined) return node.nodePods;
     return { find: async (name) => asState(await source.getPod(name, {}), this.#options.nodeName) };
   }
 
-  /** As a call has them; a conf of the runtime that cannot be used decides nothing. */
+  /** The rules that calls apply; a runtime configuration that cannot be used is ignored. */
   async #requestRules(): Promise<RequestRules> {
     const { config, confFiles } = this.#options;
     const { engine, nodeConf } = config.current();
@@ -118,7 +118,7 @@ export class Reports {
     return { undeclaredRequests, ignoredRequests };
   }
 
-  /** What cannot be seen from the container is taken for installed: an ADD would say otherwise. */
+  /** Plugins that plexusd cannot see from its container count as installed. */
   async #findPlugin(type: string): Promise<PluginLookup> {
     const { config, confFiles: files } = this.#options;
     const { binDirs } = config.current().nodeConf;

@@ -1,70 +1,63 @@
-import { chmod, rename } from "node:fs/promises";
-import { createServer, type IncomingMessage } from "node:http";
-import { limitConnections } from "#daemon/http/connection-limit.ts";
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import { type Page, send, timeouts } from "#daemon/http/http-server.ts";
-import type { PodName } from "#engine/explain/explain-pod.ts";
-import type { Explanation } from "#engine/explain/explanation.ts";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { temporarySocketPath } from "#lib/files/state-files.ts";
-import { claimedDevicesPage, type ReportedDevices } from "./claimed-devices.ts";
-import type { NodeReport } from "./node-status.ts";
+import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
+import type { AdminAnswers } from "./admin-answers.ts";
+import { claimedDevicesPage, type DevicesByResource } from "./claimed-devices.ts";
+import type { NodeStatus } from "./node-status.ts";
 
-/** Options of {@link startReportServer}. */
-export interface ReportServerOptions {
+/** Options of {@link startAdminServer}. */
+export interface AdminServerOptions {
   readonly socketPath: string;
-  readonly explain: (pod: PodName) => Promise<Explanation>;
-  readonly claimedDevices: (pod: PodName) => Promise<ReportedDevices>;
-  readonly nodeReport: () => Promise<NodeReport>;
+  readonly answers: Pick<AdminAnswers, "node" | "pod" | "claimedDevices">;
   readonly logger: Logger;
 }
 
-/** A person at a time, or a script. */
+/** A person or a script, one request at a time. */
 const maxConnections = 8;
 
 /**
- * Answers plexusctl on a Unix socket of mode 0600: `GET /node` with a {@link NodeReport}, `GET
- * /pods/NAMESPACE/NAME` with an {@link Explanation}, `GET /pods/NAMESPACE/NAME/claimed-devices` with {@link
- * ReportedDevices}. It changes nothing.
- * @throws Error as of node:net when the socket cannot be made
+ * Answers plexusctl on a Unix socket: `GET /node` with a {@link NodeStatus}, `GET
+ * /pods/NAMESPACE/NAME` with an explanation of the pod, `GET /pods/NAMESPACE/NAME/claimed-devices` with
+ * {@link DevicesByResource}. It changes nothing.
+ * @throws Error when the socket cannot be made
  */
-export async function startReportServer(
-  options: ReportServerOptions,
-): Promise<{ close(): Promise<void> }> {
-  const server = createServer(timeouts, (request, response) => {
-    answer(request, options)
+export function startAdminServer({
+  socketPath,
+  answers,
+  logger,
+}: AdminServerOptions): Promise<UnixSocketServer> {
+  const serve: RequestListener = (request, response) => {
+    answer(request, answers)
       .catch((error: unknown) => {
-        options.logger.warn({ err: error }, "a report could not be made");
+        logger.warn({ err: error }, "an admin request failed");
         return { status: 500, text: errorMessage(error) };
       })
       .then((page) => send(response, page))
       .catch(() => response.destroy());
-  });
-  limitConnections(server, maxConnections);
-  const ownPath = temporarySocketPath(options.socketPath);
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(ownPath, resolve);
-  });
-  await chmod(ownPath, 0o600);
-  await rename(ownPath, options.socketPath);
-  return {
-    close: () => {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
-      return closed;
-    },
   };
+  return UnixSocketServer.listen({
+    path: socketPath,
+    name: "admin socket",
+    createServer: () => createServer(timeouts, serve),
+    maxConnections,
+    logger,
+  });
 }
 
-async function answer(request: IncomingMessage, options: ReportServerOptions): Promise<Page> {
+async function answer(
+  request: IncomingMessage,
+  answers: AdminServerOptions["answers"],
+): Promise<Page> {
   if (request.method !== "GET") return { status: 405, text: "only GET" };
   const parts = (request.url ?? "").split("/").slice(1).map(decodeURIComponent);
-  if (parts.length === 1 && parts[0] === "node") return json(await options.nodeReport());
+  if (parts.length === 1 && parts[0] === "node") return json(await answers.node());
   const [pods, namespace = "", name = "", ...rest] = parts;
   const pod = { namespace, name };
   if (pods === "pods" && namespace !== "" && name !== "") {
-    if (rest.length === 0) return json(await options.explain(pod));
-    if (rest.join("/") === claimedDevicesPage) return json(await options.claimedDevices(pod));
+    if (rest.length === 0) return json(await answers.pod(pod));
+    if (rest.join("/") === claimedDevicesPage) return json(await answers.claimedDevices(pod));
   }
   return { status: 404, text: `/node, /pods/NAMESPACE/NAME or that with /${claimedDevicesPage}` };
 }

@@ -4,8 +4,8 @@ import type { RefusedRequests } from "#engine/explain/refused-requests.ts";
 import { adminSocketName } from "#lib/files/state-files.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
 
-/** What plexusd says of itself and its node to root on that node: the answer of `/node`. */
-export interface NodeReport {
+/** The status of plexusd and its node: the answer to `/node`. */
+export interface NodeStatus {
   readonly version: string;
   readonly commit: string;
   readonly node: string;
@@ -38,7 +38,7 @@ export interface NodeReport {
   readonly damagedRecords: readonly string[];
 }
 
-/** Where plexusd answers plexusctl: beside the call socket, for root alone. */
-export function reportSocketPath(callSocket: string): string {
+/** The socket on which plexusd answers plexusctl, beside the call socket. */
+export function adminSocketPath(callSocket: string): string {
   return join(dirname(callSocket), adminSocketName(basename(callSocket)));
 }

@@ -1,3 +1,5 @@
+import { rm } from "node:fs/promises";
+import { dirname } from "node:path";
 import { expect, test } from "vitest";
 import { bridgeList, nullIpam, startBench } from "#docker/testing/driver-bench.ts";
 
@@ -96,6 +98,13 @@ test.each([
     expect(json.Err).toContain(`NetworkDriver.${method}: ${member}: `);
   },
 );
+
+test("a driver socket that was removed with its directory is recreated", async () => {
+  const bench = await startBench();
+  await rm(dirname(bench.socketPath), { recursive: true });
+  await bench.ensureReachable();
+  expect(await bench.send("/Plugin.Activate", "")).toMatchObject({ status: 200 });
+});
 
 test("an operation that is refused is answered with Err [M-1.3]", async () => {
   const bench = await startBench();

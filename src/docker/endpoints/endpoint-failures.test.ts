@@ -1,5 +1,5 @@
-import { readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   benchWithNetwork,
@@ -122,15 +122,4 @@ test("a file that a killed driver had not written to its end is removed", async 
   await writeFile(join(bench.dir, "endpoints", ".e1.json.0123456789ab0.tmp"), "{");
   await bench.start();
   expect(await bench.endpoints()).toEqual(["e1.json"]);
-});
-
-test("a socket that was removed with its directory is made again; a successor's is left", async () => {
-  const bench = await benchWithNetwork();
-  await rm(dirname(bench.socketPath), { recursive: true });
-  await bench.ensureReachable();
-  expect(await bench.createEndpoint("e1")).toMatchObject({ Address: "10.1.0.5/24" });
-  await rm(bench.socketPath);
-  await writeFile(bench.socketPath, "a successor's");
-  await bench.ensureReachable();
-  expect(await readFile(bench.socketPath, "utf8")).toBe("a successor's");
 });

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
 import { networkDriver } from "#docker/driver/network-driver.ts";
-import { PluginServer } from "#docker/driver/plugin-server.ts";
+import { startPluginServer } from "#docker/driver/plugin-server.ts";
 import { EndpointHost } from "#docker/endpoints/endpoint-host.ts";
 import { Endpoints } from "#docker/endpoints/endpoints.ts";
 import { Reconciler } from "#docker/endpoints/forgotten-endpoints.ts";
@@ -17,6 +17,7 @@ import { endpointSchema, networkSchema } from "#docker/state.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
+import type { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { FakeMachine } from "./fake-machine.ts";
 
 /** A bridge with addresses of its own. */
@@ -85,7 +86,7 @@ export class DriverBench implements AsyncDisposable {
   /** Nothing can be written to the endpoints' directory; files can be removed. */
   diskFull = false;
   readonly #stack: AsyncDisposableStack;
-  #server: PluginServer | undefined;
+  #server: UnixSocketServer | undefined;
   #reconciler: Reconciler | undefined;
 
   private constructor(dir: string, stack: AsyncDisposableStack) {
@@ -133,7 +134,7 @@ export class DriverBench implements AsyncDisposable {
       GwAllocChecker: true,
     } as const;
     const driver = networkDriver({ networks, endpoints, capabilities, logger });
-    this.#server = await PluginServer.listen({ socketPath: this.socketPath, driver, logger });
+    this.#server = await startPluginServer({ socketPath: this.socketPath, driver, logger });
   }
 
   #onDisk<T>(files: Collection<T>): Collection<T> {
@@ -149,7 +150,7 @@ export class DriverBench implements AsyncDisposable {
   }
 
   async stop(): Promise<void> {
-    await this.#server?.close();
+    await this.#server?.close({ removeFile: true });
     this.#server = undefined;
   }
 

@@ -1,6 +1,6 @@
 import { access, constants, stat, statfs } from "node:fs/promises";
 import { listedPluginDirs } from "#cli/node/plugin-dirs.ts";
-import type { NodeReport } from "#daemon/admin/node-status.ts";
+import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Finding } from "./finding.ts";
@@ -9,7 +9,7 @@ import type { Finding } from "./finding.ts";
 const scarcePart = 0.05;
 
 /** Owners, modes and free space of the node's directories, as far as they can be seen from here. */
-export async function directoryFindings(dirs: NodeReport["dirs"]): Promise<Finding[]> {
+export async function directoryFindings(dirs: NodeStatus["dirs"]): Promise<Finding[]> {
   return [
     await configurationDirectory(dirs.cniConfDir),
     ...(await Promise.all(dirs.binDirs.map(pluginDirectory))),

@@ -8,7 +8,7 @@ import {
 } from "#cli/command.ts";
 import { reportFlags, reportFlagsHelp, wantsJson } from "#cli/report-flags.ts";
 import { columns } from "#cli/table.ts";
-import type { NodeReport } from "#daemon/admin/node-status.ts";
+import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { directoryFindings } from "./directories.ts";
 import type { Finding } from "./finding.ts";
@@ -39,7 +39,7 @@ async function doctor(args: CommandArguments, output: CliOutput): Promise<ExitCo
 
 async function examine(socket: string): Promise<Finding[]> {
   try {
-    const report = await askPlexusd<NodeReport>(socket, "/node");
+    const report = await askPlexusd<NodeStatus>(socket, "/node");
     return [
       ...reportFindings(report),
       await shimFinding(report),

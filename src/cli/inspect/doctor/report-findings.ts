@@ -1,8 +1,8 @@
-import type { NodeReport } from "#daemon/admin/node-status.ts";
+import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import type { Finding } from "./finding.ts";
 
 /** What plexusd's own report says, check by check. */
-export function reportFindings(report: NodeReport): Finding[] {
+export function reportFindings(report: NodeStatus): Finding[] {
   return [
     plexusd(report),
     nodeConfiguration(report),
@@ -21,7 +21,7 @@ export function reportFindings(report: NodeReport): Finding[] {
   ];
 }
 
-function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeReport): Finding {
+function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeStatus): Finding {
   const text = `${version} (${commit}) on ${node}, up ${uptimeSeconds} s, `;
   return notReady.length === 0
     ? { check: "plexusd", verdict: "ok", text: `${text}ready` }
@@ -34,7 +34,7 @@ const steps: Readonly<Record<string, string>> = {
   "foreign-rename": ": find out what renames the file, most likely another meta-plugin",
 };
 
-function nodeConfiguration({ conf, dirs }: NodeReport): Finding {
+function nodeConfiguration({ conf, dirs }: NodeStatus): Finding {
   const check = "node configuration";
   if (conf === undefined) {
     return { check, verdict: "warning", text: "plexusd does not write it: it was started without" };
@@ -45,14 +45,14 @@ function nodeConfiguration({ conf, dirs }: NodeReport): Finding {
   return { check, verdict: "problem", text: `${text}${steps[conf.state] ?? ""}` };
 }
 
-function source({ sourceProblem }: NodeReport): Finding {
+function source({ sourceProblem }: NodeStatus): Finding {
   const check = "pods and definitions";
   if (sourceProblem === undefined) return { check, verdict: "ok", text: "can be looked up" };
   const text = `${sourceProblem}: see whether this node reaches the API server, and the rights of plexusd's service account`;
   return { check, verdict: "problem", text };
 }
 
-function leftovers({ leftovers: count, attachments }: NodeReport): Finding {
+function leftovers({ leftovers: count, attachments }: NodeStatus): Finding {
   const check = "records";
   const text = `${attachments} attachments are recorded`;
   if (count === 0) return { check, verdict: "ok", text: `${text}, none of a sandbox that is gone` };
@@ -60,7 +60,7 @@ function leftovers({ leftovers: count, attachments }: NodeReport): Finding {
   return { check, verdict: "warning", text: `${text}; ${count} sandboxes are gone: ${step}` };
 }
 
-function unattachedPods({ unattachedPods: count }: NodeReport): Finding {
+function unattachedPods({ unattachedPods: count }: NodeStatus): Finding {
   const check = "running pods";
   if (count === 0) return { check, verdict: "ok", text: "none lacks a network that it asks for" };
   const text = `${count} lack networks that they ask for, as they were started when the container runtime did not call Plexus: their events (NotAttached) name them; delete them, so that they start anew`;
@@ -68,7 +68,7 @@ function unattachedPods({ unattachedPods: count }: NodeReport): Finding {
 }
 
 /** Which rules hold, and the pods that they keep from starting. */
-function requests({ requests: { rules, refused } }: NodeReport): Finding[] {
+function requests({ requests: { rules, refused } }: NodeStatus): Finding[] {
   const check = "requests of pods";
   const held = Object.entries(rules).map(([key, value]) => `${key}: ${value}`);
   if (refused.length === 0) {

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
-import type { NodeReport } from "#daemon/admin/node-status.ts";
+import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import type { Finding } from "./finding.ts";
@@ -8,7 +8,7 @@ import type { Finding } from "./finding.ts";
 const timeoutMs = 5000;
 
 /** Whether the shim that the container runtime executes is there, and of plexusd's release. */
-export async function shimFinding({ version, commit, dirs }: NodeReport): Promise<Finding> {
+export async function shimFinding({ version, commit, dirs }: NodeStatus): Promise<Finding> {
   const path = join(dirs.shimDir, executableNames.shim);
   const check = "shim";
   try {

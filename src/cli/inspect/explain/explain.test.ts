@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
-import { startReportServer } from "#daemon/admin/admin-server.ts";
-import { type NodeReport, reportSocketPath } from "#daemon/admin/node-status.ts";
+import { startAdminServer } from "#daemon/admin/admin-server.ts";
+import { adminSocketPath, type NodeStatus } from "#daemon/admin/node-status.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 
@@ -28,7 +28,7 @@ const explanation: Explanation = {
   advice: { finding: "missing-definition", sentence: "Create it.", ok: false },
 };
 
-const report: NodeReport = {
+const report: NodeStatus = {
   ...{ version: "1.2.3", commit: "abc", node: "n1", uptimeSeconds: 5, notReady: [] },
   conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
   unseenPaths: [],
@@ -38,19 +38,21 @@ const report: NodeReport = {
 };
 
 /** plexusctl against a plexusd that says these things. */
-async function plexusd(says: { explanation?: Explanation; report?: NodeReport } = {}) {
+async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } = {}) {
   const dir = await mkdtemp(join(tmpdir(), "plexus-explain-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const socket = join(dir, "plexus.sock");
   const asked: string[] = [];
-  const server = await startReportServer({
-    socketPath: reportSocketPath(socket),
-    explain: async ({ namespace, name }) => {
-      asked.push(`${namespace}/${name}`);
-      return says.explanation ?? explanation;
+  const server = await startAdminServer({
+    socketPath: adminSocketPath(socket),
+    answers: {
+      pod: async ({ namespace, name }) => {
+        asked.push(`${namespace}/${name}`);
+        return says.explanation ?? explanation;
+      },
+      claimedDevices: async () => ({}),
+      node: async () => says.report ?? report,
     },
-    claimedDevices: async () => ({}),
-    nodeReport: async () => says.report ?? report,
     logger: new FakeLogger(),
   });
   onTestFinished(() => server.close());
@@ -126,7 +128,7 @@ test("explain and doctor know text and json, no other output", async () => {
   expect((await run("doctor", "-o", "yaml")).code).toBe(2);
 });
 
-async function doctor(says: Partial<NodeReport>) {
+async function doctor(says: Partial<NodeStatus>) {
   const { socket } = await plexusd({ report: { ...report, ...says } });
   const { code, out } = await run("doctor", "-o", "json", "--socket", socket);
   return { code, findings: JSON.parse(out) as { check: string; verdict: string; text: string }[] };
@@ -190,7 +192,7 @@ test.each([
     "/a is not mounted",
   ],
 ] as const)("doctor finds a node that is %s", async (...[, says, check, verdict, text]) => {
-  const { findings } = await doctor(says as Partial<NodeReport>);
+  const { findings } = await doctor(says as Partial<NodeStatus>);
 
   expect(findings).toContainEqual({ check, verdict, text: expect.stringContaining(text) });
 });
