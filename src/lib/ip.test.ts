@@ -1,6 +1,16 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { formatCidr, ipFamily, isDefaultRoute, parseCidr, parseIp, tryParseIp } from "./ip.ts";
+import {
+  covers,
+  formatCidr,
+  ipFamily,
+  ipFromBytes,
+  ipToBytes,
+  isDefaultRoute,
+  parseCidr,
+  parseIp,
+  tryParseIp,
+} from "./ip.ts";
 
 test.each([
   ["10.0.0.1", "10.0.0.1"],
@@ -48,6 +58,9 @@ test.each([
   "g::",
   "1.2.3.4:1::",
   "::1.2.3.4:1",
+  "0x7f.1",
+  "::ffff:0x1.2.3.4",
+  "00001::",
 ])("parseIp(%j) refuses it as Go does", (text) => {
   expect(() => parseIp(text)).toThrow(`invalid IP address: ${JSON.stringify(text)}`);
 });
@@ -91,6 +104,27 @@ test("ipFamily() and isDefaultRoute() take addresses and destinations", () => {
     false,
     false,
   ]);
+});
+
+test.each(["10.0.0.1", "0.0.0.0", "::", "::1", "fe80::", "2001:db8:0:1:1:1:1:1", "fd01::5:0:0:1"])(
+  "ipToBytes() and ipFromBytes() agree on %s",
+  (address) => {
+    expect(ipFromBytes(ipToBytes(address))).toBe(address);
+  },
+);
+
+test.each([
+  ["10.0.0.0/24", "10.0.0.255", true],
+  ["10.0.0.0/24", "10.0.1.0", false],
+  ["10.0.0.64/26", "10.0.0.127", true],
+  ["10.0.0.64/26", "10.0.0.128", false],
+  ["10.0.0.1/32", "10.0.0.1", true],
+  ["0.0.0.0/0", "10.0.0.1", true],
+  ["::/0", "10.0.0.1", false],
+  ["fd01::/64", "fd01::ffff:0:0:1", true],
+  ["fd01::/65", "fd01:0:0:0:8000::", false],
+])("covers(%s, %s) is %s", (network, address, covered) => {
+  expect(covers(parseCidr(network), address)).toBe(covered);
 });
 
 const canonicalize = (ip: string): string => new URL(`http://[${ip}]/`).hostname.slice(1, -1);

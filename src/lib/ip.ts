@@ -1,15 +1,17 @@
+import ipaddr from "ipaddr.js";
+
 /** The version of the Internet Protocol that an address belongs to. */
 export type IpFamily = 4 | 6;
 
 /** An address with its prefix length; the address keeps its host bits. */
 interface Cidr {
-  /** As {@link parseIp} writes it. */
+  /** In the form that {@link parseIp} returns. */
   readonly address: string;
   readonly prefix: number;
   readonly family: IpFamily;
 }
 
-/** The bits of an address: the prefix length of one alone. */
+/** The prefix length of a single address. */
 export const addressBits = { 4: 32, 6: 128 } as const;
 
 /** The destination of a default route. */
@@ -19,9 +21,9 @@ export const anyDestination = { 4: "0.0.0.0/0", 6: "::/0" } as const;
 const mappedPrefixBits = 96;
 
 /**
- * Reads an address as Go's net.ParseIP does and writes it in its one canonical form: IPv6 as of
- * RFC 5952, IPv4 mapped into IPv6 as IPv4. Zones and leading zeros are refused.
- * @throws RangeError when it is none
+ * Reads an address as Go's net.ParseIP does and returns its canonical form: IPv6 as in RFC 5952,
+ * IPv4 mapped into IPv6 as IPv4.
+ * @throws RangeError for anything else, zones and leading zeros included
  */
 export function parseIp(text: string): string {
   const ip = tryParseIp(text);
@@ -33,13 +35,13 @@ export function parseIp(text: string): string {
 
 /** As {@link parseIp}, but undefined instead of an error. */
 export function tryParseIp(text: string): string | undefined {
-  const groups = parseGroups(text);
-  return groups === undefined ? undefined : formatGroups(groups);
+  const ip = readIp(text);
+  return ip === undefined ? undefined : formatIp(ip);
 }
 
 /**
  * Reads `address/prefix` as Go's net.ParseCIDR does, but keeps the host bits, as CNI needs them.
- * @throws RangeError when it is none
+ * @throws RangeError for anything else
  */
 export function parseCidr(text: string): Cidr {
   const cidr = tryParseCidr(text);
@@ -53,14 +55,14 @@ export function parseCidr(text: string): Cidr {
 export function tryParseCidr(text: string): Cidr | undefined {
   const slash = text.lastIndexOf("/");
   const digits = text.slice(slash + 1);
-  const groups = slash < 0 ? undefined : parseGroups(text.slice(0, slash));
-  if (groups === undefined || !/^\d{1,6}$/.test(digits)) return undefined;
-  const address = formatGroups(groups);
-  const family = address.includes(":") ? 6 : 4;
-  // The prefix of an IPv4 address that was written as IPv6 counts the 96 bits before it.
-  const mapped = family === 4 && text.includes(":");
-  const prefix = Number(digits) - (mapped ? mappedPrefixBits : 0);
-  return prefix >= 0 && prefix <= addressBits[family] ? { address, prefix, family } : undefined;
+  const ip = slash < 0 ? undefined : readIp(text.slice(0, slash));
+  if (ip === undefined || !/^\d{1,6}$/.test(digits)) return undefined;
+  const family = ip instanceof ipaddr.IPv4 ? 4 : 6;
+  // The prefix of an IPv4 address that is written as IPv6 counts the 96 bits before it.
+  const isMapped = family === 4 && text.includes(":");
+  const prefix = Number(digits) - (isMapped ? mappedPrefixBits : 0);
+  if (prefix < 0 || prefix > addressBits[family]) return undefined;
+  return { address: formatIp(ip), prefix, family };
 }
 
 /** Writes what {@link parseCidr} read. */
@@ -68,79 +70,56 @@ export function formatCidr(cidr: Cidr): string {
   return `${cidr.address}/${cidr.prefix}`;
 }
 
-/** The family of an address, with or without a prefix; IPv4 mapped into IPv6 is 4. @throws RangeError when it is none */
+/**
+ * The family of an address, with or without a prefix; IPv4 mapped into IPv6 is 4.
+ * @throws RangeError when it is not an address
+ */
 export function ipFamily(text: string): IpFamily {
   const ip = text.includes("/") ? parseCidr(text).address : parseIp(text);
   return ip.includes(":") ? 6 : 4;
 }
 
-/** Whether a route's destination is everything: 0.0.0.0/0, ::/0. What is no CIDR is no default route. */
+/** Whether a route's destination is 0.0.0.0/0 or ::/0. */
 export function isDefaultRoute(dst: string): boolean {
   return tryParseCidr(dst)?.prefix === 0;
 }
 
-/** The eight 16-bit groups of an address, IPv4 mapped to IPv6; undefined when it is not one. */
-function parseGroups(text: string): readonly number[] | undefined {
-  if (!text.includes(":")) {
-    const low = parseDotted(text);
-    return low === undefined ? undefined : [0, 0, 0, 0, 0, 0xffff, ...low];
-  }
-  const halves = text.split("::");
-  if (halves.length > 2) return undefined;
-  const head = parseSide(halves[0] ?? "", halves.length === 1);
-  const tail = halves.length === 1 ? [] : parseSide(halves[1] ?? "", true);
-  if (head === undefined || tail === undefined) return undefined;
-  const missing = 8 - head.length - tail.length;
-  // "::" stands for at least one group; without it there must be exactly eight.
-  if (halves.length === 1 ? missing !== 0 : missing < 1) return undefined;
-  return [...head, ...new Array<number>(missing).fill(0), ...tail];
+/** Whether an address lies in a network; false across families. @throws RangeError for a bad address */
+export function covers(network: { address: string; prefix: number }, address: string): boolean {
+  const [base, ip] = [ipaddr.parse(parseIp(network.address)), ipaddr.parse(parseIp(address))];
+  return base.kind() === ip.kind() && ip.match(base, network.prefix);
 }
 
-/** The groups on one side of "::"; only at the very end may the last one be dotted IPv4. */
-function parseSide(text: string, isEnd: boolean): readonly number[] | undefined {
-  if (text === "") return [];
-  const groups: number[] = [];
-  const parts = text.split(":");
-  for (const [index, part] of parts.entries()) {
-    const dotted = isEnd && index === parts.length - 1 && part.includes(".");
-    const parsed = dotted ? parseDotted(part) : parseHex(part);
-    if (parsed === undefined) return undefined;
-    groups.push(...parsed);
-  }
-  return groups;
+/** An address in network byte order: 4 or 16 bytes. @throws RangeError when it is not an address */
+export function ipToBytes(text: string): Uint8Array {
+  return Uint8Array.from(ipaddr.parse(parseIp(text)).toByteArray());
 }
 
-function parseHex(text: string): readonly number[] | undefined {
-  return /^[0-9a-fA-F]{1,4}$/.test(text) ? [Number.parseInt(text, 16)] : undefined;
+/** The canonical form of an address of 4 or 16 bytes. @throws Error for another length */
+export function ipFromBytes(bytes: Uint8Array): string {
+  return parseIp(ipaddr.fromByteArray([...bytes]).toString());
 }
 
-function parseDotted(text: string): readonly number[] | undefined {
-  const parts = text.split(".");
-  if (parts.length !== 4 || !parts.every((part) => /^(0|[1-9]\d{0,2})$/.test(part))) {
-    return undefined;
-  }
-  const [a = 0, b = 0, c = 0, d = 0] = parts.map(Number);
-  return Math.max(a, b, c, d) > 255 ? undefined : [a * 256 + b, c * 256 + d];
+/**
+ * ipaddr.js also accepts zones, parts in octal or hexadecimal and leading zeros, and reads ::1.2.3.4 as
+ * ::ffff:1.2.3.4. Go does not, so a dotted end is checked and rewritten before the library reads it.
+ */
+function readIp(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+  if (!/^[\da-fA-F:.]+$/.test(text)) return undefined;
+  const end = text.slice(text.lastIndexOf(":") + 1);
+  const dotted = ipaddr.IPv4.isValidFourPartDecimal(end) ? ipaddr.IPv4.parse(end) : undefined;
+  if (dotted !== undefined && end === text) return dotted;
+  const groups = dotted === undefined ? text : text.slice(0, -end.length) + hexGroups(dotted);
+  if (groups.includes(".") || !ipaddr.IPv6.isValid(groups)) return undefined;
+  const ip = ipaddr.IPv6.parse(groups);
+  return ip.isIPv4MappedAddress() ? ip.toIPv4Address() : ip;
 }
 
-function formatGroups(groups: readonly number[]): string {
-  const [, , , , , mark, high = 0, low = 0] = groups;
-  if (mark === 0xffff && groups.slice(0, 5).every((group) => group === 0)) {
-    return [high >> 8, high & 255, low >> 8, low & 255].join(".");
-  }
-  const hex = groups.map((group) => group.toString(16));
-  const run = longestZeroRun(groups);
-  if (run.length < 2) return hex.join(":");
-  return `${hex.slice(0, run.start).join(":")}::${hex.slice(run.start + run.length).join(":")}`;
+function hexGroups(ip: ipaddr.IPv4): string {
+  const [a = 0, b = 0, c = 0, d = 0] = ip.octets;
+  return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
 }
 
-/** RFC 5952 §4.2: the longest run of zero groups is compressed, the first one of several. */
-function longestZeroRun(groups: readonly number[]): { start: number; length: number } {
-  let best = { start: 0, length: 0 };
-  let start = 0;
-  for (const [index, group] of groups.entries()) {
-    if (group !== 0) start = index + 1;
-    else if (index + 1 - start > best.length) best = { start, length: index + 1 - start };
-  }
-  return best;
+function formatIp(ip: ipaddr.IPv4 | ipaddr.IPv6): string {
+  return ip instanceof ipaddr.IPv4 ? ip.toString() : ip.toRFC5952String();
 }

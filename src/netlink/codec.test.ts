@@ -1,8 +1,6 @@
 import { formatMessage, putS32 } from "netlink/dist/structs.js";
 import { describe, expect, test } from "vitest";
-import { parseCidr } from "#lib/ip.ts";
 import { dump, execute, type NetlinkTransport } from "./codec.ts";
-import { covers, ipFromBytes, ipToBytes } from "./ip-bytes.ts";
 import { listAddresses, listLinks } from "./links.ts";
 import { errnoName } from "./netlink-error.ts";
 import { addRoute, deleteRoute, listRoutes, withHops } from "./routes.ts";
@@ -159,27 +157,6 @@ describe.runIf(littleEndian)("messages as a kernel sent them", () => {
     const sent = route && Buffer.from(deleteRoute(route).data);
     expect(sent).toEqual(Buffer.concat([data.subarray(0, 12), data.subarray(28)]));
   });
-});
-
-test.each(["10.0.0.1", "0.0.0.0", "::", "::1", "fe80::", "2001:db8:0:1:1:1:1:1", "fd01::5:0:0:1"])(
-  "ipToBytes() and ipFromBytes() agree on %s",
-  (address) => {
-    expect(ipFromBytes(ipToBytes(address))).toBe(address);
-  },
-);
-
-test.each([
-  ["10.0.0.0/24", "10.0.0.255", true],
-  ["10.0.0.0/24", "10.0.1.0", false],
-  ["10.0.0.64/26", "10.0.0.127", true],
-  ["10.0.0.64/26", "10.0.0.128", false],
-  ["10.0.0.1/32", "10.0.0.1", true],
-  ["0.0.0.0/0", "10.0.0.1", true],
-  ["::/0", "10.0.0.1", false],
-  ["fd01::/64", "fd01::ffff:0:0:1", true],
-  ["fd01::/65", "fd01:0:0:0:8000::", false],
-])("covers(%s, %s) is %s", (network, address, covered) => {
-  expect(covers(parseCidr(network), address)).toBe(covered);
 });
 
 test("errnoName() names what it knows", () => {

@@ -9,7 +9,8 @@ import {
   parseLink,
 } from "netlink/dist/rt/gen_structs.js";
 import { readU32 } from "netlink/dist/structs.js";
-import type { IpFamily } from "#lib/ip.ts";
+import { type IpFamily, ipFromBytes } from "#lib/ip.ts";
+import { familyOf } from "./address-family.ts";
 import {
   type Attribute,
   decodeAttributes,
@@ -18,7 +19,6 @@ import {
   execute,
   type NetlinkTransport,
 } from "./codec.ts";
-import { familyOf, ipFromBytes } from "./ip-bytes.ts";
 import { NetlinkError } from "./netlink-error.ts";
 
 /** A network interface. */

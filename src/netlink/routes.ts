@@ -10,7 +10,8 @@ import {
   RoutingTableClass,
 } from "netlink/dist/rt/gen_structs.js";
 import { putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
-import type { IpFamily } from "#lib/ip.ts";
+import { type IpFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
+import { addressFamily, familyOf } from "./address-family.ts";
 import {
   type Attribute,
   decodeAttributes,
@@ -19,7 +20,6 @@ import {
   type NetlinkTransport,
   type Request,
 } from "./codec.ts";
-import { addressFamily, familyOf, ipFromBytes, ipToBytes } from "./ip-bytes.ts";
 
 /** One way that a route goes. */
 export interface Hop {

@@ -2,9 +2,8 @@ import type { JoinAnswer, StaticRoute } from "#docker/driver/answers.ts";
 import { DriverError } from "#docker/driver-error.ts";
 import type { LinkRoute, LinkState } from "#docker/netns/namespaces.ts";
 import type { GatewayChoice } from "#docker/networks/network-options.ts";
-import { addressBits, type IpFamily, ipFamily, parseCidr, tryParseCidr } from "#lib/ip.ts";
+import { addressBits, covers, type IpFamily, ipFamily, parseCidr, tryParseCidr } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { covers } from "#netlink/ip-bytes.ts";
 
 /** The addresses of an interface that the engine sets again after it has moved it. */
 export interface HandedOverAddresses {

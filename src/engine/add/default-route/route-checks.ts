@@ -1,4 +1,4 @@
-import { covers } from "#netlink/ip-bytes.ts";
+import { covers } from "#lib/ip.ts";
 import type { Link } from "#netlink/links.ts";
 import { kernelMetric } from "#netlink/routes.ts";
 import { invalidRoute } from "./route-error.ts";
