@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { readCall } from "#engine/call/call.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { EngineLab, network, sandbox } from "./testing/engine-lab.ts";
 import { exited, failed } from "./testing/fake-plugins.ts";
@@ -127,7 +128,6 @@ test("handle() prints the duration of each phase on stderr with PLEXUS_TRACE=1",
     "connect",
     "parse",
     "lock",
-    "lock",
     "pod",
     "resolve",
     "record",
@@ -190,6 +190,17 @@ test("handle() measures calls and delegates with their outcome", async () => {
     "ptp DEL default-net failed",
     "end DEL 7",
   ]);
+});
+
+test("handle() leaves the log line and the metrics of an answered call to log()", async () => {
+  const lab = new EngineLab();
+  const env = { CNI_COMMAND: "GC", CNI_PATH: "/opt/cni/bin" };
+  const call = readCall({ env, stdin: '{"cniVersion":"1.1.0","name":"n"}' });
+  const { answer, log } = await lab.engine.handle(call, lab.host());
+  expect([answer.exitCode, lab.logger.lines, lab.measured]).toEqual([0, [], ["start GC"]]);
+  log();
+  expect(lab.logger.lines).toMatchObject([{ message: "GC done" }]);
+  expect(lab.measured.at(-1)).toBe("end GC 0");
 });
 
 test("handle() logs one line per call, with its sandbox and pod and never its configuration", async () => {

@@ -11,13 +11,13 @@ import { oneLine } from "#lib/one-line.ts";
 const intervalMs = 10_000;
 
 /** Whether a request comes from `plexus agent`, which carries out orders without a call of a runtime. */
-export function isAgent({ env }: Call): boolean {
-  return env.CNI_COMMAND === "AGENT";
+export function isAgent({ command }: Call): boolean {
+  return command === "AGENT";
 }
 
 /** Whether that is `plexus agent --once`, which waits for an answer. */
-export function isAgentOnce({ env }: Call): boolean {
-  return env.CNI_COMMAND === "AGENT" && env.PLEXUS_AGENT === "once";
+export function isAgentOnce(call: Call): boolean {
+  return isAgent(call) && call.env.PLEXUS_AGENT === "once";
 }
 
 /**
@@ -27,11 +27,11 @@ export function isAgentOnce({ env }: Call): boolean {
  */
 export async function serveAgentOnce(
   engine: Engine,
-  request: Call,
+  call: Call,
   host: CallHost,
 ): Promise<CallAnswer> {
   try {
-    const outcomes = await engine.retryAllLeftovers(request, host);
+    const outcomes = await engine.retryAllLeftovers(call, host);
     const remains = outcomes.some(({ remainsBecause }) => remainsBecause !== undefined);
     const lines = outcomes.length === 0 ? ["nothing is left over"] : outcomes.map(lineOf);
     return { exitCode: remains ? 1 : 0, stdout: `${lines.join("\n")}\n`, stderr: "" };
@@ -53,12 +53,12 @@ function lineOf({ record, remainsBecause }: LeftoverOutcome): string {
  */
 export async function serveAgent(
   engine: Engine,
-  request: Call,
+  call: Call,
   { host, stopping }: { readonly host: CallHost; readonly stopping: AbortSignal },
 ): Promise<void> {
   const signal = AbortSignal.any([host.gone, stopping]);
   while (!signal.aborted) {
-    if (await engine.retryLeftover(request, host)) continue;
+    if (await engine.retryLeftover(call, host)) continue;
     await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -1,4 +1,5 @@
 import { createServer, type Socket } from "node:net";
+import { readCall } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
 import { HostGoneError, type Logger } from "#engine/ports.ts";
 import { ShimSession } from "#host/shim-session.ts";
@@ -79,15 +80,16 @@ export class CallServer {
   async #serve(session: ShimSession): Promise<void> {
     const { engine, logger } = this.#options;
     try {
-      const request = await session.request(requestTimeoutMs);
-      if (isAgentOnce(request)) {
-        return await session.done(await serveAgentOnce(engine, request, session));
+      const call = readCall(await session.request(requestTimeoutMs));
+      if (isAgentOnce(call)) {
+        return await session.done(await serveAgentOnce(engine, call, session));
       }
-      if (isAgent(request)) {
+      if (isAgent(call)) {
         const stopping = this.#stopping.signal;
-        return await serveAgent(engine, request, { host: session, stopping });
+        return await serveAgent(engine, call, { host: session, stopping });
       }
-      await session.done(await engine.handle(request, session));
+      const { answer, log } = await engine.handle(call, session);
+      await session.done(answer).finally(log);
     } catch (error) {
       if (error instanceof HostGoneError)
         logger.warn({ reason: error.message }, "the shim disconnected before its call was served");

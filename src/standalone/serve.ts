@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
@@ -52,10 +53,10 @@ const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} }
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const session = new ShimSession(options.stream);
-  const request = await session.request(requestTimeoutMs);
+  const call = readCall(await session.request(requestTimeoutMs));
   const bootId = await readBootId();
   const records = await FileRecordStore.open(options.stateDir);
-  const cluster = await options.openCluster(request.stdin);
+  const cluster = await options.openCluster(call.stdin);
   try {
     const engine = new Engine({
       config: () => options.config,
@@ -74,12 +75,16 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       bootId: () => bootId,
       repeatsTeardowns: false,
     });
-    const answer = await engine.handle(request, session);
-    // Where no daemon runs, nothing else comes regularly.
-    if (request.env.CNI_COMMAND === "GC") await records.sweep();
-    if (cluster.source !== undefined) await publishPending(engine, request.env, options);
-    await Promise.all([cluster.close(), records.flush()]);
-    await session.done(answer);
+    const { answer, log } = await engine.handle(call, session);
+    try {
+      // Without a daemon, GC is the only call that comes regularly.
+      if (call.command === "GC") await records.sweep();
+      if (cluster.source !== undefined) await publishPending(engine, call.containerId, options);
+      await Promise.all([cluster.close(), records.flush()]);
+      await session.done(answer);
+    } finally {
+      log();
+    }
   } catch (error) {
     await cluster.close();
     throw error;
@@ -92,7 +97,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
  */
 async function publishPending(
   engine: Engine,
-  { CNI_CONTAINERID: own }: Readonly<Record<string, string>>,
+  own: string,
   { stateDir, logger }: StandaloneOptions,
 ): Promise<void> {
   using limit = deadline(pendingStatusMs);

@@ -1,5 +1,6 @@
-import { HostGoneError } from "#engine/ports.ts";
-import type { CallHost } from "./call.ts";
+import type { PluginRequest } from "#cni/plugin/request.ts";
+import { HostGoneError, type NetnsState } from "#engine/ports.ts";
+import type { Call, CallHost } from "./call.ts";
 import { CallDelegates } from "./call-delegates.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
 import { Trace } from "./trace.ts";
@@ -14,13 +15,13 @@ export interface CallTools {
 }
 
 /** The tools of a call that arrives now. */
-export function callTools({ clock, metrics }: EngineDeps, host: CallHost): CallTools {
+export function callTools({ clock }: EngineDeps, host: CallHost): CallTools {
   const startedAt = clock();
   const trace = new Trace(clock);
-  return { host, startedAt, trace, delegates: new CallDelegates({ host, trace, metrics }) };
+  return { host, startedAt, trace, delegates: new CallDelegates(host, trace) };
 }
 
-/** Tools where there is no call, so that nothing can be executed. @param find looks plugins up @default refuses */
+/** Tools without a call, which cannot execute anything. @param find looks up plugins @default refuses */
 export function toolsWithoutCall(deps: EngineDeps, find: CallHost["find"] = refuse): CallTools {
   const gone = new AbortController().signal;
   return callTools(deps, { gone, exec: refuse, netlink: refuse, forgetMultus: refuse, find });
@@ -33,16 +34,18 @@ async function refuse(): Promise<never> {
 /** What the functions that serve a call work with. */
 export function callContext(
   deps: EngineDeps,
-  { host, startedAt, trace, delegates }: CallTools,
+  tools: CallTools,
   call: Pick<CallContext, "config" | "logger" | "netnsState">,
 ): CallContext {
-  return {
-    deps,
-    host,
-    startedAt,
-    trace,
-    delegateRunner: (network) => delegates.runner(network),
-    signal: host.gone,
-    ...call,
-  };
+  const { host, startedAt, trace, delegates } = tools;
+  const delegateRunner: CallContext["delegateRunner"] = (network) => delegates.runner(network);
+  return { deps, host, startedAt, trace, delegateRunner, signal: host.gone, ...call };
+}
+
+/** What the shim, which runs in the runtime's network namespace, found at CNI_NETNS. */
+export function netnsStateOf(call: Call, request: PluginRequest): NetnsState {
+  if (!("netns" in request) || request.netns === "") return "none";
+  const { netnsState } = call;
+  if (netnsState === "own") return request.netnsOverride ? "ok" : "own";
+  return netnsState === "ok" || netnsState === "gone" ? netnsState : "unknown";
 }

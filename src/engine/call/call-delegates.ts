@@ -3,30 +3,29 @@ import type { DelegateHost } from "#engine/ports.ts";
 import type { EngineMetrics } from "./deps.ts";
 import type { Trace } from "./trace.ts";
 
-/** How many characters of the delegates' stderr one call passes on. */
+/** Maximum number of characters of the delegates' stderr that one call returns. */
 const stderrMax = 64 * 1024;
 
-/** What the delegates of one call are executed with. */
-interface CallDelegatesOptions {
-  readonly host: DelegateHost;
-  readonly trace: Trace;
-  readonly metrics: EngineMetrics;
-}
+/** What {@link EngineMetrics} gets about one execution. */
+type Execution = Parameters<EngineMetrics["delegateEnded"]>[0];
 
 /**
- * Executes the delegates of one call through its shim. Each execution is traced and measured; the
- * delegates' stderr is collected, as it goes to the runtime with the shim's own (CNI 1.0.0 §4).
+ * Executes the delegates of one call through its shim, and collects what the call reports about them: their
+ * trace, their metrics, and their stderr, which the runtime gets with the shim's own (CNI 1.0.0 §4).
  */
 export class CallDelegates {
-  readonly #options: CallDelegatesOptions;
+  readonly #host: DelegateHost;
+  readonly #trace: Trace;
   readonly #networks = new Set<string>();
+  #executions: Execution[] = [];
   #stderr = "";
 
-  constructor(options: CallDelegatesOptions) {
-    this.#options = options;
+  constructor(host: DelegateHost, trace: Trace) {
+    this.#host = host;
+    this.#trace = trace;
   }
 
-  /** The networks for which a delegate was to be executed. */
+  /** The networks whose delegates were called. */
   get networks(): string[] {
     return [...this.#networks];
   }
@@ -41,17 +40,21 @@ export class CallDelegates {
     return (call) => this.#run(network, call);
   }
 
+  /** Records the metrics of the executions so far. Call it when nothing waits for the call anymore. */
+  recordMetrics(metrics: EngineMetrics): void {
+    for (const execution of this.#executions) metrics.delegateEnded(execution);
+    this.#executions = [];
+  }
+
   async #run(network: string, call: DelegateCall): Promise<DelegateOutcome> {
-    const { host, trace, metrics } = this.#options;
     const { type, env } = call;
     this.#networks.add(network);
-    const outcome = await host.exec(call);
+    const outcome = await this.#host.exec(call);
     const milliseconds = outcome.elapsedUs / 1000;
     const ok = outcome.outcome === "exited" && outcome.code === 0;
-    trace.add(`delegate ${type} (${network})`, milliseconds);
+    this.#trace.add(`delegate ${type} (${network})`, milliseconds);
     const command = env.CNI_COMMAND ?? "";
-    // The next order goes first.
-    setImmediate(() => metrics.delegateEnded({ command, type, network, ok, milliseconds }));
+    this.#executions.push({ command, type, network, ok, milliseconds });
     this.#stderr = (this.#stderr + outcome.stderr).slice(0, stderrMax);
     return outcome;
   }

@@ -1,10 +1,48 @@
+import { parseCniArgsOfDel } from "#cni/args.ts";
 import type { CniError } from "#cni/error.ts";
-import type { DelegateHost } from "#engine/ports.ts";
+import type { DelegateHost, PodIdentity } from "#engine/ports.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { podIdentity } from "./pod-identity.ts";
 
-/** A call as the shim passes it on. */
-export interface Call {
+/** A request as the shim sends it. */
+interface ShimRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: string;
+}
+
+/** A call of the shim, with its environment read once. Nothing is validated: an invalid call is logged, too. */
+export interface Call extends ShimRequest {
+  /** CNI_COMMAND, or `AGENT`; "" when absent. */
+  readonly command: string;
+  /** "" when absent, as {@link ifName}. */
+  readonly containerId: string;
+  readonly ifName: string;
+  /** Absent for a sandbox that is not a pod. */
+  readonly pod?: PodIdentity;
+  /** CNI_PATH, without empty elements. */
+  readonly path: readonly string[];
+  /** What the shim found at CNI_NETNS; "" when it did not look. */
+  readonly netnsState: string;
+  /** When the shim started, in microseconds since 1970; NaN when unknown. */
+  readonly startedUs: number;
+  /** Whether the shim prints how long each phase took (PLEXUS_TRACE=1). */
+  readonly isTraced: boolean;
+}
+
+/** Reads the environment of a request. */
+export function readCall(request: ShimRequest): Call {
+  const { env } = request;
+  return omitUndefined({
+    ...request,
+    command: env.CNI_COMMAND ?? "",
+    containerId: env.CNI_CONTAINERID ?? "",
+    ifName: env.CNI_IFNAME ?? "",
+    pod: podIdentity(parseCniArgsOfDel(env.CNI_ARGS ?? "")),
+    path: (env.CNI_PATH ?? "").split(":").filter((dir) => dir !== ""),
+    netnsState: env.PLEXUS_NETNS ?? "",
+    startedUs: Number(env.PLEXUS_STARTED_US),
+    isTraced: env.PLEXUS_TRACE === "1",
+  });
 }
 
 /** What the shim prints, and its exit status. */
@@ -14,7 +52,14 @@ export interface CallAnswer {
   readonly stderr: string;
 }
 
-/** The shim of one call: carries out the engine's orders until it goes. */
+/** A call that was served. */
+export interface ServedCall {
+  readonly answer: CallAnswer;
+  /** Records metrics and writes the log line. Send the answer first: the runtime waits for it only. */
+  log(): void;
+}
+
+/** The shim of one call: carries out the engine's orders until it disconnects. */
 export interface CallHost extends DelegateHost {
   /** Aborted when the shim has gone. */
   readonly gone: AbortSignal;

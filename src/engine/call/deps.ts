@@ -15,7 +15,7 @@ import type {
 import type { RecordStore } from "#engine/record/record-store.ts";
 import type { Trace } from "./trace.ts";
 
-/** Everything that the engine depends on; built once by its process (daemon or standalone). */
+/** Everything the engine depends on; built once by its process (daemon or standalone). */
 export interface EngineDeps {
   /** The daemon's current configuration; the runtime's conf decides about absent keys. */
   readonly config: () => Partial<EngineConfig>;

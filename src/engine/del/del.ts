@@ -1,7 +1,7 @@
 import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { podIdentity } from "#engine/call/pod-identity.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
-import { podIdentity } from "#engine/plan/pod/pod.ts";
 import { detachRecord } from "./detach-record.ts";
 import { netnsForDel } from "./netns.ts";
 import { loadStored } from "./stored.ts";

@@ -1,5 +1,4 @@
 import type { Call, CallOutcome } from "#engine/call/call.ts";
-import { callFields } from "#engine/call/call-report.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { CallRecord } from "./explanation.ts";
@@ -19,10 +18,9 @@ export class CallHistory {
 
   /** Notes how an ADD or a DEL of a pod ended, at a time (ISO 8601). */
   note(call: Call, outcome: CallOutcome, at: string): void {
-    const command = call.env.CNI_COMMAND ?? "";
-    const { podNamespace: namespace, podName: name } = callFields(call);
-    if (namespace === undefined || name === undefined || !notedCommands.has(command)) return;
-    const calls = this.#pods.getOrMake(keyOf({ namespace, name }), () => new Map());
+    const { command, pod } = call;
+    if (pod === undefined || !notedCommands.has(command)) return;
+    const calls = this.#pods.getOrMake(keyOf(pod), () => new Map());
     calls.delete(command);
     calls.set(command, { command, at, ...failureOf(outcome) });
   }

@@ -3,7 +3,8 @@ import type { GcRequest } from "#cni/plugin/request.ts";
 import { gcNetwork } from "#cni/runtime/chain.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { collectErrors } from "#engine/call/failures.ts";
+import { collectErrors, combineErrors } from "#engine/call/failures.ts";
+import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { addMultusSandboxes } from "#engine/leftovers/multus-sandboxes.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
@@ -12,7 +13,7 @@ import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
-import { markStale, type StaleSandboxes } from "./stale.ts";
+import { detachStale, markStale, type StaleSandboxes } from "./stale.ts";
 
 /** How long all plugins together may collect while every other operation on the node waits, and one of them at most. */
 const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
@@ -32,6 +33,28 @@ interface Inventory {
 }
 
 /**
+ * GC: the plugins collect alone. The DELs of stale sandboxes, which may hang, run beside other operations: the
+ * shim shares its lock of the node with the first of them.
+ * @throws CniError when a plugin or a DEL failed, 102 for several of them
+ */
+export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLocks): Promise<void> {
+  const { stale, errors } = await collectAlone(ctx, request, locks);
+  using _collection = await locks.shared();
+  const all = [...errors, ...(await detachStale(ctx, stale, { request, locks }))];
+  if (all.length > 0)
+    throw combineErrors(all, `garbage collection ended with ${all.length} errors`);
+}
+
+async function collectAlone(
+  ctx: CallContext,
+  request: GcRequest,
+  locks: SandboxLocks,
+): Promise<Collection> {
+  using _collection = await ctx.trace.phase("lock", () => locks.exclusive());
+  return await collect(ctx, request);
+}
+
+/**
  * The part of GC that shuts out every other operation (CNI 1.1.0 §4 "GC"), and is bounded for that reason. The runtime
  * knows only (containerID, its own interface), so an attachment is valid when its container is. Every other record is
  * marked as stale; then each network that was ever recorded, and the default network, collects with its own complete
@@ -43,7 +66,7 @@ interface Inventory {
  * is stale and default networks are passed over. Where a valid container's record is unusable,
  * its teardown plan names its attachments; without that no list is complete and no plugin is called.
  */
-export async function collect(ctx: CallContext, request: GcRequest): Promise<Collection> {
+async function collect(ctx: CallContext, request: GcRequest): Promise<Collection> {
   const { validAttachments } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));

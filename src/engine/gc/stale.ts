@@ -2,13 +2,13 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors } from "#engine/call/failures.ts";
+import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import { netnsOfRecord } from "#engine/del/netns.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
 import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { updateRecord } from "#engine/record/update-record.ts";
-import type { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** How long GC detaches stale sandboxes. The runtime waits for it, and the leftovers' retries do the rest. */
@@ -23,8 +23,7 @@ export interface StaleSandboxes {
 /** What stale sandboxes are detached with. */
 interface DetachStaleOptions {
   readonly request: GcRequest;
-  /** Locked by container ID while a call is in flight for them. */
-  readonly sandboxes: KeyedMutex;
+  readonly locks: SandboxLocks;
 }
 
 /**
@@ -82,9 +81,9 @@ function outOfTime(count: number): CniError {
 async function detachListed(
   ctx: CallContext,
   listed: AttachmentRecord,
-  { request, sandboxes, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
+  { request, locks, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
 ): Promise<void> {
-  using sandbox = sandboxes.tryAcquire(listed.containerId);
+  using sandbox = locks.tryAcquire(listed.containerId);
   if (sandbox === undefined) return;
   const record = await ctx.deps.records.load(listed);
   if (record === undefined || record.createdAt !== listed.createdAt) return;
@@ -96,9 +95,9 @@ async function detachListed(
 async function detachDamaged(
   ctx: CallContext,
   { containerId, ifName, reason }: DamagedRecord,
-  { request, sandboxes, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
+  { request, locks, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
 ): Promise<void> {
-  using held = sandboxes.tryAcquire(containerId);
+  using held = locks.tryAcquire(containerId);
   if (held === undefined) return;
   const { path, conf } = request;
   const { cniVersion } = conf;

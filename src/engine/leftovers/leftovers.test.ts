@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { readCall } from "#engine/call/call.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -7,7 +8,7 @@ import { networksAnnotation } from "#npwg/selection/selection.ts";
 const minute = 60_000;
 
 /** What `plexus agent` sends. */
-const agent = { env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/agent/bin" }, stdin: "" };
+const agent = readCall({ env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/agent/bin" }, stdin: "" });
 
 /** The options of a call for one container. */
 function container(id: string): { env: Record<string, string>; pod: string } {

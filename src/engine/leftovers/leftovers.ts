@@ -1,9 +1,10 @@
+import { sandboxFields } from "#engine/call/call-log.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import { namespaceIsGone, netnsOfRecord } from "#engine/del/netns.ts";
 import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
-import type { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
@@ -49,7 +50,7 @@ export interface LeftoverOutcome {
  */
 export class Leftovers {
   readonly #deps: EngineDeps;
-  readonly #sandboxes: KeyedMutex;
+  readonly #locks: SandboxLocks;
   readonly #missingPods: MissingPods;
   readonly #unknownSandboxes: UnknownSandboxes;
   readonly #startedAt: number;
@@ -57,10 +58,9 @@ export class Leftovers {
   readonly #notBefore = new Map<string, number>();
   #listed: { readonly at: number; readonly leftovers: readonly AttachmentRecord[] } | undefined;
 
-  /** `sandboxes` are locked by container ID while a call is in flight for them. */
-  constructor(deps: EngineDeps, sandboxes: KeyedMutex) {
+  constructor(deps: EngineDeps, locks: SandboxLocks) {
     this.#deps = deps;
-    this.#sandboxes = sandboxes;
+    this.#locks = locks;
     this.#missingPods = new MissingPods(deps);
     this.#unknownSandboxes = new UnknownSandboxes(deps);
     this.#startedAt = deps.clock();
@@ -72,7 +72,7 @@ export class Leftovers {
    */
   async count(): Promise<number> {
     const isInFlight = ({ containerId, teardown }: AttachmentRecord): boolean =>
-      teardown?.attempts === 0 && this.#sandboxes.has(containerId);
+      teardown?.attempts === 0 && this.#locks.isInUse(containerId);
     return (await this.#list()).filter((record) => !isInFlight(record)).length;
   }
 
@@ -91,7 +91,7 @@ export class Leftovers {
     const leftovers = await this.#listedOrNone(ctx);
     const ofPod = leftovers.filter(isOfPod);
     for (const listed of new Set([...ofPod, ...leftovers])) {
-      using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
+      using sandbox = this.#locks.tryAcquire(listed.containerId);
       // A call for the same container is in flight: the record is left to that.
       if (sandbox === undefined || !(isOfPod(listed) || this.#isDue(listed))) continue;
       if ((await this.#retry(sandboxContext(ctx, listed), listed, options)) !== undefined) {
@@ -109,7 +109,7 @@ export class Leftovers {
   async retryAll(ctx: CallContext, options: RetryOptions): Promise<LeftoverOutcome[]> {
     const outcomes: LeftoverOutcome[] = [];
     for (const listed of await this.#list()) {
-      using sandbox = this.#sandboxes.tryAcquire(listed.containerId);
+      using sandbox = this.#locks.tryAcquire(listed.containerId);
       const outcome =
         sandbox === undefined
           ? { record: listed, remainsBecause: "a call for its container is in flight" }
@@ -222,7 +222,5 @@ function failedAt({ teardown }: AttachmentRecord): string {
 
 /** The context of a call with a logger that names another sandbox than the call's. */
 function sandboxContext(ctx: CallContext, record: AttachmentRecord): CallContext {
-  const { containerId, ifName, pod } = record;
-  const fields = { containerId, ifName, podNamespace: pod?.namespace, podName: pod?.name };
-  return { ...ctx, logger: ctx.deps.logger.child(fields) };
+  return { ...ctx, logger: ctx.deps.logger.child(sandboxFields(record)) };
 }

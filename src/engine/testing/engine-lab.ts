@@ -1,4 +1,4 @@
-import type { CallAnswer } from "#engine/call/call.ts";
+import { type CallAnswer, readCall } from "#engine/call/call.ts";
 import type { EngineMetrics } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
@@ -120,11 +120,11 @@ export class EngineLab {
       const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
       this.records.beginDel({ containerId, ifName }, this.#now());
     }
-    const serving = this.engine.handle({ env, stdin }, options.host ?? this.host());
-    await Promise.allSettled([serving]);
-    // A call is reported after its answer.
-    await new Promise(setImmediate);
-    const answer = await serving;
+    const serving = this.engine.handle(readCall({ env, stdin }), options.host ?? this.host());
+    // When the shim has gone, the record may still be written.
+    await serving.catch(() => new Promise(setImmediate));
+    const { answer, log } = await serving;
+    log();
     return { ...answer, json: answer.stdout === "" ? {} : JSON.parse(answer.stdout) };
   }
 

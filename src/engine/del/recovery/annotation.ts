@@ -1,11 +1,11 @@
 import { mergeCniArgs } from "#cni/args.ts";
 import { toJson } from "#cni/conf/conf.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { podIdentity } from "#engine/call/pod-identity.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
 import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import { podIdentity } from "#engine/plan/pod/pod.ts";
 import { requestedNetworksForDel } from "#engine/plan/requested-networks.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
 import type { Pod } from "#engine/ports.ts";

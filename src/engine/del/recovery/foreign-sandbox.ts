@@ -1,7 +1,7 @@
 import type { CniArgs } from "#cni/args.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { podIdentity } from "#engine/call/pod-identity.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
-import { podIdentity } from "#engine/plan/pod/pod.ts";
 import {
   type AttachmentRecord,
   begunTeardown,

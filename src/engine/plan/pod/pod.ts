@@ -2,26 +2,14 @@ import type { CniArgs } from "#cni/args.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { podIdentity } from "#engine/call/pod-identity.ts";
 import type { Pod, PodIdentity } from "#engine/ports.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { runtimePod } from "./runtime-pod.ts";
 
 const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
 
-/** The pod that CNI_ARGS name with their K8S_* keys; undefined for sandboxes that are not pods (podman). */
-export function podIdentity(cniArgs: CniArgs): PodIdentity | undefined {
-  const args = new Map(cniArgs);
-  const namespace = args.get("K8S_POD_NAMESPACE");
-  const name = args.get("K8S_POD_NAME");
-  if (namespace === undefined || namespace === "" || name === undefined || name === "") {
-    return undefined;
-  }
-  const uid = args.get("K8S_POD_UID");
-  return omitUndefined({ namespace, name, uid: uid || undefined });
-}
-
 /**
- * The same for an ADD, which must not take a pod that is named wrongly for a sandbox that is none.
+ * The pod named by CNI_ARGS; undefined for a sandbox that is not a pod.
  * @throws CniError 4 when there are K8S_* keys that do not name a pod
  */
 function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {

@@ -1,0 +1,57 @@
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { Call, CallAnswer, CallOutcome } from "./call.ts";
+import type { CallTools } from "./call-context.ts";
+import type { EngineDeps } from "./deps.ts";
+
+/** A call that has ended. */
+export interface FinishedCall extends Pick<CallTools, "trace" | "delegates"> {
+  readonly call: Call;
+  readonly outcome: CallOutcome;
+  readonly milliseconds: number;
+}
+
+/** Records the metrics of a call, and writes its one log line, which has the causes of a failure. */
+export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps): void {
+  const { call, outcome, milliseconds, delegates } = finished;
+  const { command } = call;
+  const durationMs = Math.round(milliseconds * 10) / 10;
+  const fields = { ...sandboxFields(call), command, networks: delegates.networks, durationMs };
+  delegates.recordMetrics(metrics);
+  if (outcome.status === "succeeded") {
+    metrics.requestEnded(command, { milliseconds });
+    logger.info(fields, `${command} done`);
+    return;
+  }
+  const { error } = outcome;
+  const { code, message } = error;
+  metrics.requestEnded(command, { milliseconds, code });
+  logger.error({ ...fields, code, err: error }, `${command} failed: ${message}`);
+}
+
+/** What the shim prints; with PLEXUS_TRACE=1 the duration of each phase follows on stderr. */
+export function answerOf({ call, outcome, delegates, trace }: FinishedCall): CallAnswer {
+  return {
+    exitCode: outcome.status === "succeeded" ? 0 : 1,
+    stdout: outcome.stdout,
+    stderr: delegates.stderr + (call.isTraced ? trace.format() : ""),
+  };
+}
+
+/** A sandbox as log lines name it. */
+interface NamedSandbox extends Pick<Call, "containerId" | "ifName"> {
+  readonly pod?: { readonly namespace: string; readonly name: string };
+}
+
+/** The fields of every log line of a sandbox: never its configuration or environment. */
+export function sandboxFields({
+  containerId,
+  ifName,
+  pod,
+}: NamedSandbox): Partial<Record<string, string>> {
+  return omitUndefined({
+    containerId: containerId || undefined,
+    ifName: ifName || undefined,
+    podNamespace: pod?.namespace,
+    podName: pod?.name,
+  });
+}
