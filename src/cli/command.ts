@@ -1,10 +1,10 @@
-import type { ParseArgsConfig } from "node:util";
+import type { Flag } from "./flags.ts";
 
 /** The exit codes of plexusctl. */
 export const ExitCode = {
   /** The command did what it is for. */
   Done: 0,
-  /** It could not, or what it checks is not in order; stderr says why. */
+  /** The command failed, or what it checks is not in order; stderr says why. */
   Failed: 1,
   /** The command line was not understood. */
   WrongUsage: 2,
@@ -19,47 +19,38 @@ export interface CliOutput {
   err(line: string): void;
 }
 
-/** A flag's value; a list where it may be given more than once. */
-type FlagValue = string | boolean | readonly string[];
+/** The flags of a command by name, without dashes. */
+export type Flags = Readonly<Record<string, Flag>>;
 
-/** Flags and arguments as given; what is not given has the default that {@link Command.flags} says. */
-export interface CommandArguments {
-  readonly flags: Readonly<Record<string, FlagValue | undefined>>;
+/** Flags and arguments as given. */
+export interface CommandLine<F extends Flags = Flags> {
+  readonly flags: { readonly [Name in keyof F]: F[Name] extends Flag<infer T> ? T : never };
   readonly positionals: readonly string[];
 }
 
-/** One command of plexusctl. */
-export interface Command {
+/** One command of plexusctl: everything that parsing, help and running it need. */
+export interface Command<F extends Flags = Flags> {
   /** As typed: `config check`. */
   readonly name: string;
-  /** What follows the name, for the usage. */
-  readonly synopsis: string;
+  /** The arguments besides flags, for the usage: `FILE`; several where it ends in `...`. */
+  readonly positionals?: string;
   /** One line for the list of commands. */
   readonly summary: string;
-  /** Further lines of its own help, flags described. */
-  readonly help: string;
-  readonly flags: NonNullable<ParseArgsConfig["options"]>;
-  /** The values that a flag may have, where not every one will do. */
-  readonly choices?: Readonly<Record<string, readonly string[]>>;
-  /** How many arguments it takes besides flags. */
-  readonly argumentCount: number | "one or more";
+  /** What the command does, where the summary and the flags do not say everything. */
+  readonly description?: string;
+  readonly flags: F;
+  /** When the exit code is {@link ExitCode.Failed}. */
+  readonly failsWhen?: string;
   /** How long it may take to end when the process is asked to, in milliseconds. @default 1000 */
   readonly stopMs?: number;
   /**
-   * `stopping` is aborted when the process is asked to end, which a command that goes on for ever does.
-   * @throws Error, which is printed in one line and means {@link ExitCode.Failed}
+   * `stopping` is aborted when the process is asked to end.
+   * @throws Error, printed in one line; the exit code is then {@link ExitCode.Failed}
    */
-  run(args: CommandArguments, output: CliOutput, stopping: AbortSignal): Promise<ExitCode>;
+  run(line: CommandLine<F>, output: CliOutput, stopping: AbortSignal): Promise<ExitCode>;
 }
 
-/** A flag that has a string value or default. */
-export function stringFlag(args: CommandArguments, name: string): string {
-  const value = args.flags[name];
-  return typeof value === "string" ? value : "";
-}
-
-/** The values of a flag that may be given more than once. */
-export function listFlag(args: CommandArguments, name: string): readonly string[] {
-  const value = args.flags[name];
-  return typeof value === "object" ? value : [];
+/** Declares a command; `run` gets its flags with their types. */
+export function command<F extends Flags>(declared: Command<F>): Command<F> {
+  return declared;
 }

@@ -1,11 +1,6 @@
-import { askPlexusd, podPath } from "#cli/ask-plexusd.ts";
-import {
-  type CliOutput,
-  type Command,
-  type CommandArguments,
-  ExitCode,
-  stringFlag,
-} from "#cli/command.ts";
+import { askAdmin, podPath } from "#cli/admin.ts";
+import { type CliOutput, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { commonFlags, textFlag } from "#cli/flags.ts";
 import { podName } from "#cli/pod-name.ts";
 import { table } from "#cli/table.ts";
 import { claimedDevicesPage, type DevicesByResource } from "#daemon/admin/claimed-devices.ts";
@@ -18,66 +13,52 @@ import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { readRecords } from "./read-records.ts";
 
+const flags = {
+  "state-dir": commonFlags.stateDir,
+  "kubelet-dir": textFlag("DIR", "the kubelet's directory", defaultPaths.kubeletDir),
+  socket: commonFlags.socket,
+} as const;
+
 /** `plexusctl devices`. */
-export const devicesCommand: Command = {
+export const devicesCommand = command({
   name: "devices",
-  synopsis: "[NAMESPACE/]POD [--state-dir DIR] [--kubelet-dir DIR] [--socket PATH]",
-  summary: "show which devices a pod was allocated, and which network got which",
-  help: `Asks the kubelet of this node, and plexusd what the pod's resource claims were allocated, and compares
-with what is recorded of the pod's attachments.
-
-  --state-dir DIR    attachment records (default ${defaultPaths.stateDir})
-  --kubelet-dir DIR  the kubelet's directory (default ${defaultPaths.kubeletDir})
-  --socket PATH      the socket of plexusd (default ${defaultPaths.socket})
-
-Exit code 1: one of the two does not answer; what is known otherwise is listed all the same.`,
-  flags: {
-    "state-dir": { type: "string", default: defaultPaths.stateDir },
-    "kubelet-dir": { type: "string", default: defaultPaths.kubeletDir },
-    socket: { type: "string", default: defaultPaths.socket },
-  },
-  argumentCount: 1,
+  positionals: "[NAMESPACE/]POD",
+  summary: "show the devices that a pod was allocated, and which network got which",
+  description: `Asks the kubelet of this node for devices of device plugins and plexusd for those of resource
+claims, and compares them with the pod's attachment record.`,
+  flags,
+  failsWhen: "the kubelet or plexusd does not answer; what is known is still listed",
   run: devices,
-};
+});
 
-async function devices(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
-  const pod = podName(args.positionals[0]);
-  const { records } = await readRecords(stringFlag(args, "state-dir"));
+async function devices(line: CommandLine<typeof flags>, output: CliOutput): Promise<ExitCode> {
+  const pod = podName(line.positionals[0]);
+  const { records } = await readRecords(line.flags["state-dir"]);
   const own = records.filter(
     (record) => record.pod?.namespace === pod.namespace && record.pod.name === pod.name,
   );
   const uid = own[0]?.pod?.uid ?? "";
-  const answers = await Promise.all([
-    answerOf(askKubelet(stringFlag(args, "kubelet-dir"), { ...pod, uid })),
-    answerOf(askForClaims(stringFlag(args, "socket"), pod)),
+  const answers = await Promise.allSettled([
+    askKubelet(line.flags["kubelet-dir"], { ...pod, uid }),
+    askForClaims(line.flags.socket, pod),
   ]);
-  const problems = answers.flatMap((answer) => ("problem" in answer ? [answer.problem] : []));
+  const problems = answers.filter((answer) => answer.status === "rejected");
   const rows = rowsOf(
-    answers.flatMap((answer) => ("devices" in answer ? answer.devices : [])),
+    answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : [])),
     own.flatMap(({ attachments }) => attachments),
   );
   if (rows.length > 0) {
-    for (const line of table(["DEVICE", "RESOURCE", "NETWORK", "SOURCE"], rows)) output.out(line);
+    for (const row of table(["DEVICE", "RESOURCE", "NETWORK", "SOURCE"], rows)) output.out(row);
   } else if (problems.length === 0) {
     output.out(`pod ${pod.namespace}/${pod.name} was allocated no devices`);
   }
-  for (const problem of problems) output.err(problem);
+  for (const { reason } of problems) output.err(errorMessage(reason));
   return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;
 }
 
-/** A device with the resource that it was allocated of; "" for none. */
+/** A device and the resource that it was allocated from; "" for none. */
 interface ResourceDevice extends AllocatedDevice {
   readonly resourceName: string;
-}
-
-async function answerOf(
-  asked: Promise<readonly ResourceDevice[]>,
-): Promise<{ readonly devices: readonly ResourceDevice[] } | { readonly problem: string }> {
-  try {
-    return { devices: await asked };
-  } catch (error) {
-    return { problem: errorMessage(error) };
-  }
 }
 
 async function askKubelet(
@@ -100,7 +81,7 @@ async function askKubelet(
 
 async function askForClaims(socket: string, pod: PodName): Promise<readonly ResourceDevice[]> {
   const path = `${podPath(pod)}/${claimedDevicesPage}`;
-  return withResource(Object.entries(await askPlexusd<DevicesByResource>(socket, path)));
+  return withResource(Object.entries(await askAdmin<DevicesByResource>(socket, path)));
 }
 
 function withResource(
@@ -111,7 +92,7 @@ function withResource(
   );
 }
 
-/** One row for each device that was allocated or that a record names; an allocated one need not be attached. */
+/** One row for each device that was allocated, attached or not, or that a record names. */
 function rowsOf(
   allocated: readonly ResourceDevice[],
   attached: readonly RecordedAttachment[],
@@ -133,7 +114,7 @@ function sourceOf({ source, claims = [] }: AllocatedDevice): string {
   return requests.length === 0 ? source : `${source} (${requests.join("; ")})`;
 }
 
-/** A network that names a claim need not name the resource. */
+/** A network that names a claim may leave out the resource. */
 function isRecordedAs(device: ResourceDevice, recorded: ResourceDevice): boolean {
   return device.id === recorded.id && ["", device.resourceName].includes(recorded.resourceName);
 }

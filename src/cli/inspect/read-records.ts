@@ -1,13 +1,12 @@
-import { stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
-/** The records of a state directory; none when it does not exist, which it is not made to. */
+/** Reads the records of a state directory. Unlike the store it does not create the directory. */
 export async function readRecords(
   stateDir: string,
 ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
-  const found = await stat(stateDir).catch(() => undefined);
-  if (found === undefined) return { records: [], damaged: [] };
+  if (!existsSync(stateDir)) return { records: [], damaged: [] };
   return (await FileRecordStore.open(stateDir)).list();
 }

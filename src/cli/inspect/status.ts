@@ -1,25 +1,23 @@
-import {
-  type CliOutput,
-  type Command,
-  type CommandArguments,
-  ExitCode,
-  stringFlag,
-} from "#cli/command.ts";
+import { command, ExitCode } from "#cli/command.ts";
+import { textFlag } from "#cli/flags.ts";
 import { defaultHttpAddress } from "#daemon/config/config.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
 /** `plexusctl status`. */
-export const statusCommand: Command = {
+export const statusCommand = command({
   name: "status",
-  synopsis: "[--http ADDR:PORT]",
   summary: "show the status of plexusd on this node",
-  help: `  --http ADDR:PORT   where plexusd serves its health (default ${defaultHttpAddress})
-
-Exit code 1: it is not ready, or does not answer.`,
-  flags: { http: { type: "string", default: defaultHttpAddress } },
-  argumentCount: 0,
-  run: status,
-};
+  flags: { http: textFlag("ADDR:PORT", "where plexusd serves its health", defaultHttpAddress) },
+  failsWhen: "plexusd is not ready or does not answer",
+  async run({ flags }, output) {
+    const base = `http://${flags.http}`;
+    const ready = await get(`${base}/readyz`);
+    const metrics = parseMetrics((await get(`${base}/metrics`)).text);
+    for (const line of linesOf(metrics)) output.out(line);
+    output.out(ready.ok ? "ready" : ready.text.trimEnd());
+    return ready.ok ? ExitCode.Done : ExitCode.Failed;
+  },
+});
 
 /** The metrics that are shown, and their labels. */
 const shownMetrics: readonly (readonly [name: string, label: string])[] = [
@@ -28,15 +26,6 @@ const shownMetrics: readonly (readonly [name: string, label: string])[] = [
   ["plexus_pods_not_attached", "pods not attached"],
   ["plexus_inflight_requests", "calls being served"],
 ];
-
-async function status(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
-  const base = `http://${stringFlag(args, "http")}`;
-  const ready = await get(`${base}/readyz`);
-  const metrics = parseMetrics((await get(`${base}/metrics`)).text);
-  for (const line of linesOf(metrics)) output.out(line);
-  output.out(ready.ok ? "ready" : ready.text.trimEnd());
-  return ready.ok ? ExitCode.Done : ExitCode.Failed;
-}
 
 async function get(url: string): Promise<{ ok: boolean; text: string }> {
   try {

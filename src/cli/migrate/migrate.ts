@@ -1,48 +1,50 @@
 import { open } from "node:fs/promises";
 import { stringify } from "yaml";
-import { type Command, ExitCode, stringFlag } from "#cli/command.ts";
+import { command, ExitCode } from "#cli/command.ts";
+import { choiceFlag } from "#cli/flags.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { convert, type Migration } from "./convert.ts";
 import { findMultusConfigurations } from "./multus-files.ts";
 
 /** How the configuration is printed. */
-const formats: Readonly<Record<string, (migration: Migration) => string>> = {
+const formats = {
   yaml: asYaml,
   configmap: asConfigMap,
-  json: (migration) => JSON.stringify(migration, undefined, 2),
+  json: (migration: Migration) => JSON.stringify(migration, undefined, 2),
 };
 
-/** `plexusctl migrate FILE…`. */
-export const migrateCommand: Command = {
+/** `plexusctl migrate FILE...`. */
+export const migrateCommand = command({
   name: "migrate",
-  synopsis: "[-o yaml|configmap|json] FILE…",
-  summary: "turn a configuration of Multus into one of plexusd",
-  help: `FILE is a CNI configuration of Multus (00-multus.conf, 00-multus.conflist), the thick daemon's
-daemon-config.json, or a manifest with ConfigMaps that hold them; - is stdin. Several files give one
-configuration: what the daemon's file says holds against the CNI configuration, as with Multus.
+  positionals: "FILE...",
+  summary: "convert a configuration of Multus into one of plexusd",
+  description: `FILE is a CNI configuration of Multus (00-multus.conf, 00-multus.conflist), the thick daemon's
+daemon-config.json, or a manifest with ConfigMaps that contain them; - is stdin. Several files give
+one configuration; as with Multus, the daemon's file overrides the CNI configuration.
 
-  -o, --output   yaml: plexusd's configuration file (default); configmap: for kubectl apply;
-                 json: {"configuration": …, "notes": […]}
-
-The configuration accepts what Multus accepts (undeclaredRequests, ignoredRequests, missingDevice). A comment at
-the end says when to remove these keys, and lists each key without a counterpart and what to do about it.
-Exit code 1: a file holds no configuration of Multus, or one that Plexus cannot use.`,
-  flags: { output: { type: "string", short: "o", default: "yaml" } },
-  choices: { output: Object.keys(formats) },
-  argumentCount: "one or more",
-  async run(args, output) {
+The configuration accepts what Multus accepts (undeclaredRequests, ignoredRequests, missingDevice).
+Comments at its end say when to remove these keys, and list each key that has no counterpart and
+what to do about it.`,
+  flags: {
+    output: choiceFlag(["yaml", "configmap", "json"], {
+      short: "o",
+      help: 'yaml for plexusd\'s configuration file, configmap for kubectl apply, json for {"configuration": …, "notes": […]}',
+      fallback: "yaml",
+    }),
+  },
+  failsWhen: "a file contains no configuration of Multus, or one that Plexus cannot use",
+  async run({ flags, positionals }, output) {
     const found = [];
-    for (const file of args.positionals) {
+    for (const file of positionals) {
       found.push(...findMultusConfigurations(await readText(file), file));
     }
     const migration = convert(found);
     refuseUnusable(migration);
-    const print = formats[stringFlag(args, "output")] ?? asYaml;
-    output.out(print(migration).trimEnd());
+    output.out(formats[flags.output](migration).trimEnd());
     return ExitCode.Done;
   },
-};
+});
 
 async function readText(file: string): Promise<string> {
   const handle = await open(file === "-" ? "/dev/stdin" : file);
@@ -53,7 +55,7 @@ async function readText(file: string): Promise<string> {
   }
 }
 
-/** A value that Multus took may be one that Plexus refuses: said here, not by plexusd on the node. */
+/** Reports values that Multus accepts and Plexus refuses here, before plexusd does on the node. */
 function refuseUnusable({ configuration }: Migration): void {
   try {
     parseConfig(stringify(configuration), "the resulting configuration");

@@ -1,15 +1,16 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { expect, test } from "vitest";
+import { parseCommandLine } from "#cli/parse.ts";
 import { dockerCommand } from "./docker.ts";
 
 const deploy = join(import.meta.dirname, "../../../deploy/docker");
 
-/** The flags of a command line, read as plexusctl does. @throws TypeError for one that it does not have */
+/** The flags of a command line, as plexusctl parses them. */
 function flagsOf(argv: readonly string[]): Record<string, unknown> {
-  const start = argv.indexOf("docker") + 1;
-  return parseArgs({ args: argv.slice(start), options: dockerCommand.flags, strict: true }).values;
+  const parsed = parseCommandLine(dockerCommand, argv.slice(argv.indexOf("docker") + 1));
+  if ("problem" in parsed) throw new Error(parsed.problem);
+  return parsed.line.flags;
 }
 
 test("the systemd unit runs the driver with flags that it has, before Docker", async () => {
@@ -27,6 +28,6 @@ test("the managed plugin runs the driver with flags that it has and mounts what 
   const mounted = config.mounts.map(({ destination }: { destination: string }) => destination);
   expect(mounted).toEqual([flags.manifests, `${flags["sandbox-root"]}/var/run/docker`]);
   const { socket, types } = config.interface;
-  expect(dockerCommand.flags["plugin-socket"]?.default).toBe(`/run/docker/plugins/${socket}`);
+  expect(dockerCommand.flags["plugin-socket"].fallback).toBe(`/run/docker/plugins/${socket}`);
   expect(types).toEqual(["docker.networkdriver/1.0"]);
 });

@@ -1,126 +1,91 @@
 import { once } from "node:events";
 import { join } from "node:path";
 import process from "node:process";
-import {
-  type CliOutput,
-  type Command,
-  type CommandArguments,
-  ExitCode,
-  listFlag,
-  stringFlag,
-} from "#cli/command.ts";
+import { type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { choiceFlag, commonFlags, listFlag, textFlag } from "#cli/flags.ts";
 import type { DockerOptions } from "#docker/start.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { createLogger } from "#serving/logger.ts";
 
-const defaults = {
-  pluginSocket: "/run/docker/plugins/plexus.sock",
-  callSocket: "/run/plexus/docker.sock",
-  stateDir: "/var/lib/plexus/docker",
-} as const;
-
-/** What is under way is answered first: the plugins of one call may take so long. */
+/** Calls in progress are answered before the process ends; the plugins of one call may take this long. */
 const longestCallMs = 120_000;
 
-const scopes = ["local", "global"] as const;
+const flags = {
+  manifests: textFlag("DIR", "NetworkAttachmentDefinitions in YAML"),
+  kubeconfig: textFlag("FILE", "NetworkAttachmentDefinitions of a cluster"),
+  "conf-dir": textFlag("DIR", "CNI configurations by name", defaultPaths.confDir),
+  "bin-dir": listFlag("DIR", "the CNI plugins; may be repeated", [defaultPaths.cniBinDir]),
+  shim: textFlag("FILE", `the shim; by default ${executableNames.shim} in the first --bin-dir`),
+  "plugin-socket": textFlag(
+    "PATH",
+    "where dockerd looks for the driver",
+    "/run/docker/plugins/plexus.sock",
+  ),
+  "call-socket": textFlag("PATH", "where the shim finds this process", "/run/plexus/docker.sock"),
+  "state-dir": textFlag("DIR", "networks and endpoints", `${commonFlags.stateDir.fallback}/docker`),
+  scope: choiceFlag(["local", "global"], {
+    help: "global for a managed plugin of a swarm",
+    fallback: "local",
+  }),
+  "connectivity-scope": choiceFlag(["local", "global"], {
+    help: "global if the networks reach other nodes",
+    fallback: "local",
+  }),
+  "sandbox-root": textFlag(
+    "DIR",
+    "where the host's /var/run/docker is mounted, in a managed plugin",
+  ),
+  "reconcile-seconds": textFlag("N", "how often to look for endpoints that dockerd forgot", "30"),
+  "log-level": choiceFlag(["debug", "info", "warn", "error"], {
+    help: "the least severe messages to log",
+    fallback: "info",
+  }),
+} as const;
 
 /** `plexusctl docker`. */
-export const dockerCommand: Command = {
+export const dockerCommand = command({
   name: "docker",
-  synopsis: "[--manifests DIR | --kubeconfig FILE] [flags]",
-  summary: "serve Docker as a network driver, until it is stopped",
-  help: `Makes networks of CNI plugins available to docker network create -d plexus. Runs as root in the
-network and mount namespaces of dockerd; docs/user/docker.md describes it.
-
-  --manifests DIR         NetworkAttachmentDefinitions in YAML
-  --kubeconfig FILE       NetworkAttachmentDefinitions of a cluster
-  --conf-dir DIR          CNI configurations by name (default ${defaultPaths.confDir})
-  --bin-dir DIR           the CNI plugins; may be repeated (default ${defaultPaths.cniBinDir})
-  --shim FILE             the shim (default plexus in the first --bin-dir)
-  --plugin-socket PATH    where dockerd looks for the driver (default ${defaults.pluginSocket})
-  --call-socket PATH      where the shim finds this process (default ${defaults.callSocket})
-  --state-dir DIR         networks and endpoints (default ${defaults.stateDir})
-  --scope SCOPE           local, or global for a managed plugin of a swarm (default local)
-  --connectivity-scope S  local or global: whether networks reach other nodes (default local)
-  --sandbox-root DIR      where the host's /var/run/docker is mounted, in a managed plugin
-  --reconcile-seconds N   how often to look for what dockerd has forgotten (default 30)
-  --log-level LEVEL       debug, info, warn or error (default info)`,
-  flags: {
-    manifests: { type: "string" },
-    kubeconfig: { type: "string" },
-    "conf-dir": { type: "string", default: defaultPaths.confDir },
-    "bin-dir": { type: "string", multiple: true, default: [defaultPaths.cniBinDir] },
-    shim: { type: "string" },
-    "plugin-socket": { type: "string", default: defaults.pluginSocket },
-    "call-socket": { type: "string", default: defaults.callSocket },
-    "state-dir": { type: "string", default: defaults.stateDir },
-    scope: { type: "string", default: "local" },
-    "connectivity-scope": { type: "string", default: "local" },
-    "sandbox-root": { type: "string", default: "" },
-    "reconcile-seconds": { type: "string", default: "30" },
-    "log-level": { type: "string", default: "info" },
-  },
-  argumentCount: 0,
+  summary: "run the network driver for Docker until it is stopped",
+  description: `Lets docker network create -d plexus make networks of CNI plugins. Runs as root in the network and
+mount namespaces of dockerd; see docs/user/docker.md. --manifests and --kubeconfig exclude each
+other.`,
+  flags,
   stopMs: longestCallMs,
-  run: docker,
-};
-
-async function docker(
-  args: CommandArguments,
-  _output: CliOutput,
-  stopping: AbortSignal,
-): Promise<ExitCode> {
-  // The other commands do without the engine.
-  const { startDocker } = await import("#docker/start.ts");
-  const driver = await startDocker(readOptions(args));
-  if (!stopping.aborted) await once(stopping, "abort");
-  await driver.stop();
-  return ExitCode.Done;
-}
+  async run(line, _output, stopping) {
+    // The other commands do not load the engine.
+    const { startDocker } = await import("#docker/start.ts");
+    const driver = await startDocker(driverOptions(line));
+    if (!stopping.aborted) await once(stopping, "abort");
+    await driver.stop();
+    return ExitCode.Done;
+  },
+});
 
 /** @throws Error naming the flag that cannot be used */
-function readOptions(args: CommandArguments): DockerOptions {
-  const binDirs = listFlag(args, "bin-dir");
-  const [manifests, kubeconfig, shim] = ["manifests", "kubeconfig", "shim"].map(
-    (name) => stringFlag(args, name) || undefined,
-  );
+function driverOptions({ flags: given }: CommandLine<typeof flags>): DockerOptions {
+  const manifests = given.manifests || undefined;
+  const kubeconfig = given.kubeconfig || undefined;
   if (manifests !== undefined && kubeconfig !== undefined) {
     throw new Error("--manifests and --kubeconfig exclude each other");
   }
+  const seconds = Number(given["reconcile-seconds"]);
+  if (!(Number.isInteger(seconds) && seconds > 0)) {
+    throw new Error("--reconcile-seconds must be a whole number of seconds");
+  }
+  const binDirs = given["bin-dir"];
   return {
     ...omitUndefined({ manifests, kubeconfig }),
-    pluginSocket: stringFlag(args, "plugin-socket"),
-    callSocket: stringFlag(args, "call-socket"),
-    stateDir: stringFlag(args, "state-dir"),
-    confDir: stringFlag(args, "conf-dir"),
-    sandboxRoot: stringFlag(args, "sandbox-root"),
+    pluginSocket: given["plugin-socket"],
+    callSocket: given["call-socket"],
+    stateDir: given["state-dir"],
+    confDir: given["conf-dir"],
+    sandboxRoot: given["sandbox-root"],
     binDirs,
-    shim: shim ?? join(binDirs[0] ?? "", executableNames.shim),
-    capabilities: {
-      Scope: readScope(args, "scope"),
-      ConnectivityScope: readScope(args, "connectivity-scope"),
-    },
-    reconcileMs: readSeconds(args, "reconcile-seconds") * 1000,
+    shim: given.shim || join(binDirs[0] ?? "", executableNames.shim),
+    capabilities: { Scope: given.scope, ConnectivityScope: given["connectivity-scope"] },
+    reconcileMs: seconds * 1000,
     pid: process.pid,
-    logger: createLogger({ level: readLevel(args), format: undefined }),
+    logger: createLogger({ level: given["log-level"], format: undefined }),
   };
-}
-
-function readScope(args: CommandArguments, flag: string): "local" | "global" {
-  const scope = scopes.find((each) => each === stringFlag(args, flag));
-  if (scope === undefined) throw new Error(`--${flag} must be local or global`);
-  return scope;
-}
-
-function readSeconds(args: CommandArguments, flag: string): number {
-  const seconds = Number(stringFlag(args, flag));
-  if (Number.isInteger(seconds) && seconds > 0) return seconds;
-  throw new Error(`--${flag} must be a whole number of seconds`);
-}
-
-function readLevel(args: CommandArguments): string {
-  const level = stringFlag(args, "log-level");
-  if (["debug", "info", "warn", "error"].includes(level)) return level;
-  throw new Error("--log-level must be debug, info, warn or error");
 }

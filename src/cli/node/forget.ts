@@ -1,4 +1,4 @@
-import { stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { type CliOutput, ExitCode } from "#cli/command.ts";
 import { readRecords } from "#cli/inspect/read-records.ts";
@@ -12,38 +12,38 @@ import {
 import { readBootId } from "#host/boot-id.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
-/** What `plexusctl gc --forget` gets. */
+/** What to forget. */
 interface ForgetOptions {
   readonly stateDir: string;
-  /** A container ID, or its beginning. */
+  /** A container ID or the beginning of one. */
   readonly sandbox: string;
-  /** Also a sandbox that is attached. */
+  /** Even if the sandbox is attached. */
   readonly attached: boolean;
 }
 
 /**
- * Removes the records of a sandbox without executing a plugin, and prints what is lost by that. It works on the state
- * directory, so that it also helps where plexusd is gone.
+ * Removes the records of a sandbox without executing a plugin, and prints what stays allocated. It
+ * works on the state directory, so it needs no plexusd.
  * @throws Error when a record cannot be read or removed
  */
 export async function forget(options: ForgetOptions, output: CliOutput): Promise<ExitCode> {
   const { stateDir, sandbox, attached } = options;
   const { records } = await readRecords(stateDir);
-  const [id, ...others] = containersOf(records, sandbox);
-  if (id === undefined || others.length > 0) {
+  const ids = containersOf(records, sandbox);
+  if (ids.length !== 1) {
     output.err(
-      id === undefined
+      ids.length === 0
         ? `sandbox ${sandbox}: no record in ${stateDir}; plexusctl records lists them`
-        : `sandbox ${sandbox}: the ID is not unique (${[id, ...others].join(", ")}); give more of it`,
+        : `sandbox ${sandbox}: the ID is not unique (${ids.join(", ")}); give more of it`,
     );
     return ExitCode.Failed;
   }
-  const found = records.filter(({ containerId }) => containerId === id);
+  const found = records.filter(({ containerId }) => containerId === ids[0]);
   const bootId = await readBootId();
-  for (const record of found) {
-    if (attached || !isAttached(record) || (await namespaceIsGone(record, bootId))) continue;
+  const blocking = found.find((record) => isAttached(record) && !namespaceIsGone(record, bootId));
+  if (blocking !== undefined && !attached) {
     output.err(
-      `${nameOf(record)}: attached, and its network namespace may exist; delete the pod, or add --attached`,
+      `${nameOf(blocking)}: attached, and its network namespace may exist; delete the pod, or add --attached`,
     );
     return ExitCode.Failed;
   }
@@ -56,7 +56,7 @@ export async function forget(options: ForgetOptions, output: CliOutput): Promise
   return ExitCode.Done;
 }
 
-/** The container of this ID, else those whose ID begins so. */
+/** The container with this ID, else all whose IDs begin with it. */
 function containersOf(records: readonly AttachmentRecord[], sandbox: string): string[] {
   const ids = [...new Set(records.map(({ containerId }) => containerId))];
   if (ids.includes(sandbox)) return [sandbox];
@@ -67,12 +67,12 @@ function nameOf(record: AttachmentRecord): string {
   return `${sandboxName(record)} (${record.containerId}@${record.ifName})`;
 }
 
-/** Attached, or about to be: a record without a failed teardown may be that of an ADD in progress. */
+/** A record without a failed teardown may belong to an ADD in progress. */
 function isAttached({ attachments, teardown }: AttachmentRecord): boolean {
   return teardown === undefined || attachments.some(({ state }) => state === "attached");
 }
 
-/** What no call can release any more, as only the record names it. */
+/** What stays allocated for ever, as only the record names it. */
 function lossOf({ displayName, ifName, state, result, device }: RecordedAttachment): string {
   const ips = Array.isArray(result?.ips) ? result.ips : [];
   const addresses = ips.map((ip) => String((ip as { address?: unknown }).address));
@@ -85,11 +85,9 @@ function lossOf({ displayName, ifName, state, result, device }: RecordedAttachme
   return `network ${displayName} (${ifName}, ${state}): Plexus will not release ${what}`;
 }
 
-/** Whether the namespace is certainly gone: a container may not see the host's directory. */
-async function namespaceIsGone(record: AttachmentRecord, bootId: string): Promise<boolean> {
+/** Whether the namespace is certainly gone: in a container the host's directory may be missing. */
+function namespaceIsGone(record: AttachmentRecord, bootId: string): boolean {
   const { netns } = record;
   if (netns === "" || isOfEarlierBoot(record, bootId)) return true;
-  const exists = async (path: string): Promise<boolean> =>
-    (await stat(path).catch(() => undefined)) !== undefined;
-  return !(await exists(netns)) && (await exists(dirname(netns)));
+  return !existsSync(netns) && existsSync(dirname(netns));
 }

@@ -7,9 +7,9 @@ import { syncDirectory } from "#lib/files/atomic-write.ts";
 import { targetOfTemporaryName, temporaryName } from "#lib/files/temporary-name.ts";
 
 /**
- * Puts an executable in place by copy, fsync and rename within its directory: a program that is
- * being executed goes on with the old file, the next execution gets the new one, and a crash leaves
- * one or the other. What is at the target is replaced, whatever it is, a symlink not followed.
+ * Installs an executable by copy, fsync and rename within its directory: running processes keep the
+ * old file, the next execution gets the new one, and a crash leaves one or the other. A symlink at
+ * the target is replaced, not followed.
  */
 export async function installFile(from: string, to: string): Promise<"installed" | "unchanged"> {
   await sweepTemporaries(to);
@@ -19,7 +19,7 @@ export async function installFile(from: string, to: string): Promise<"installed"
   try {
     await copyFile(from, temporary);
     await makeDurable(temporary);
-    // What is read back is what will be executed: a full disk or a bad one shows here.
+    // Read back what will be executed, to detect a full or broken disk.
     if ((await sha256OfFile(temporary)) !== digest)
       throw new Error(`${temporary} differs from ${from}`);
     await rename(temporary, to);
@@ -54,7 +54,7 @@ async function makeDurable(path: string): Promise<void> {
   }
 }
 
-/** Removes what an installation that was interrupted has left. */
+/** Removes the files of an interrupted installation. */
 async function sweepTemporaries(to: string): Promise<void> {
   const names = await readdir(dirname(to));
   const leftovers = names.filter((name) => targetOfTemporaryName(name) === basename(to));

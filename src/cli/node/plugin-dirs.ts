@@ -4,66 +4,59 @@ import type { CliOutput } from "#cli/command.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 
 /*
- * The shim executes plugins from the directories that the container runtime names and from those that
- * this file lists, which is on the host, root's alone, and never mounted into plexusd: whoever takes
- * plexusd over cannot add the directory of a program of his own.
+ * The shim executes plugins from the directories that the container runtime names and from those
+ * that this file lists. The file is on the host, writable by root only, and never mounted into
+ * plexusd, so that a compromised plexusd cannot add a directory with a program of its choice.
  */
 
 const head = "# Written by plexusctl install: directories, besides the container runtime's, that";
 const secondLine = "# plexus executes plugins from. They must be writable by root alone.";
 
 /**
- * Has the file list these directories, and no others; without any there is no file. One that somebody
- * else wrote is left alone.
- * @throws Error when it has to be changed and is not ours, or a directory cannot be listed
+ * Makes the file list these directories and no others; without any it removes the file. A file that
+ * plexusctl did not write is never changed.
+ * @throws Error when such a file lacks a directory, or a directory cannot be listed
  */
 export async function listPluginDirs(
   path: string,
   { dirs, output }: { readonly dirs: readonly string[]; readonly output: CliOutput },
 ): Promise<void> {
   for (const dir of dirs) refuseUnlistable(dir);
-  const before = await readFile(path, "utf8").catch(() => undefined);
   if (dirs.length === 0) return removePluginDirs(path, output);
-  if (before !== undefined && !isOurs(before)) {
-    const missing = dirs.filter((dir) => !before.split("\n").includes(dir));
-    if (missing.length > 0) throw notOurs(path, missing);
-    output.out(`${path}: lists ${dirs.join(", ")} already`);
+  const before = await readFile(path, "utf8").catch(() => undefined);
+  if (before !== undefined && !before.startsWith(head)) {
+    const missing = dirs.filter((dir) => !before.split("\n").includes(dir)).join(", ");
+    if (missing !== "") {
+      throw new Error(
+        `${path} was not written by plexusctl and does not list ${missing}: add it there, or remove the file`,
+      );
+    }
+    output.out(`${path}: already lists ${dirs.join(", ")}`);
   } else {
     await mkdir(dirname(path), { recursive: true, mode: 0o755 });
     await atomicWrite(path, `${[head, secondLine, ...dirs].join("\n")}\n`, { mode: 0o644 });
     output.out(`${path}: lists ${dirs.join(", ")}`);
   }
-  for (const dir of dirs) await reportOpenDir(dir, output);
+  for (const dir of dirs) await warnIfOpen(dir, output);
 }
 
-/** The directories that the file lists, whoever wrote it; none without it. */
+/** The directories that the file lists; none without the file. */
 export async function listedPluginDirs(path: string): Promise<string[]> {
   const text = await readFile(path, "utf8").catch(() => "");
   return text.split("\n").filter((line) => line.startsWith("/"));
 }
 
-/** Removes the file if it is ours, and its directory if nothing else is in it. */
+/** Removes the file if plexusctl wrote it, and its directory if it is then empty. */
 export async function removePluginDirs(path: string, output: CliOutput): Promise<void> {
-  const text = await readFile(path, "utf8").catch(() => undefined);
-  if (text === undefined || !isOurs(text)) return;
+  const text = await readFile(path, "utf8").catch(() => "");
+  if (!text.startsWith(head)) return;
   await rm(path);
   output.out(`${path}: removed`);
   // There may be other files, and in a container it is a mount point.
   await rmdir(dirname(path)).catch(() => undefined);
 }
 
-function isOurs(text: string): boolean {
-  return text.startsWith(head);
-}
-
-function notOurs(path: string, missing: readonly string[]): Error {
-  const list = missing.join(", ");
-  return new Error(
-    `${path} was not written by plexusctl and does not list ${list}: add it there, or remove the file`,
-  );
-}
-
-/** The file has a directory on each line; the shim joins them with colons. */
+/** The file has one directory per line, and the shim joins them with colons. */
 function refuseUnlistable(dir: string): void {
   if (/^\/[^:\n]*$/.test(dir)) return;
   throw new Error(
@@ -71,9 +64,9 @@ function refuseUnlistable(dir: string): void {
   );
 }
 
-/** In the init container a directory is usually not mounted: then nothing can be said of it. */
-async function reportOpenDir(dir: string, output: CliOutput): Promise<void> {
+/** In the init container the directory is usually not mounted and cannot be checked. */
+async function warnIfOpen(dir: string, output: CliOutput): Promise<void> {
   const found = await stat(dir).catch(() => undefined);
   if (found === undefined || (found.uid === 0 && (found.mode & 0o022) === 0)) return;
-  output.err(`${dir}: plugins in it are refused as long as others than root can write there`);
+  output.err(`${dir}: the shim refuses its plugins until only root can write there`);
 }

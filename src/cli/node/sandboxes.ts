@@ -1,69 +1,46 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  type CliOutput,
-  type Command,
-  type CommandArguments,
-  ExitCode,
-  stringFlag,
-} from "#cli/command.ts";
+import { command, ExitCode } from "#cli/command.ts";
+import { textFlag } from "#cli/flags.ts";
 import { listSandboxes } from "#cri/list-sandboxes.ts";
 import { writeSandboxList } from "#cri/sandbox-list-file.ts";
 
-const defaultSocket = "/run/containerd/containerd.sock";
 const intervalMs = 30_000;
 const timeoutMs = 10_000;
 
 /** `plexusctl sandboxes`. */
-export const sandboxesCommand: Command = {
+export const sandboxesCommand = command({
   name: "sandboxes",
-  synopsis: "[--runtime-socket PATH] [--write FILE]",
-  summary: "list the pod sandboxes that the container runtime knows",
-  help: `Asks the container runtime by its CRI socket, and prints container ID and pod of each sandbox.
-
-  --runtime-socket PATH  the runtime that the kubelet uses (default ${defaultSocket})
-  --write FILE           instead, write the container IDs to FILE every ${intervalMs / 1000} s, until it is
-                         stopped: plexusd finds by /run/plexus/sandboxes.json the attachments
-                         of sandboxes that the runtime has forgotten
-
-Exit code 1: the runtime does not answer; with --write, too, so that the socket of a runtime that was
-started again is found when this is.`,
+  summary: "list the pod sandboxes of the container runtime",
+  description:
+    "Asks the container runtime over CRI and prints container ID and pod of each sandbox.",
   flags: {
-    "runtime-socket": { type: "string", default: defaultSocket },
-    write: { type: "string" },
+    "runtime-socket": textFlag(
+      "PATH",
+      "the CRI socket of the kubelet's container runtime",
+      "/run/containerd/containerd.sock",
+    ),
+    write: textFlag(
+      "FILE",
+      `write the container IDs to FILE every ${intervalMs / 1000} s until it is stopped; plexusd reads them from /run/plexus/sandboxes.json to find attachments of sandboxes that no longer exist`,
+    ),
   },
-  argumentCount: 0,
-  async run(args, output, stopping) {
-    const file = stringFlag(args, "write");
-    if (file !== "") return keepWriting(file, args, stopping);
-    await print(args, output, stopping);
+  failsWhen:
+    "the runtime does not answer; --write ends, too, so that its restart finds a new socket",
+  async run({ flags: { write, "runtime-socket": socket } }, output, signal) {
+    if (write === "") {
+      for (const { id, namespace, name } of await listSandboxes(socket, { timeoutMs, signal })) {
+        output.out(`${id}  ${namespace}/${name}`);
+      }
+      return ExitCode.Done;
+    }
+    while (!signal.aborted) {
+      // Taken before the request: a sandbox created while the runtime answers is younger.
+      const listedAt = new Date().toISOString();
+      const sandboxes = await listSandboxes(socket, { timeoutMs, signal });
+      const containerIds = new Set(sandboxes.map(({ id }) => id));
+      await writeSandboxList(write, { listedAt, containerIds });
+      await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
+    }
     return ExitCode.Done;
   },
-};
-
-async function print(
-  args: CommandArguments,
-  output: CliOutput,
-  signal: AbortSignal,
-): Promise<void> {
-  const sandboxes = await listSandboxes(stringFlag(args, "runtime-socket"), { timeoutMs, signal });
-  for (const { id, namespace, name } of sandboxes) output.out(`${id}  ${namespace}/${name}`);
-}
-
-async function keepWriting(
-  file: string,
-  args: CommandArguments,
-  signal: AbortSignal,
-): Promise<ExitCode> {
-  const socket = stringFlag(args, "runtime-socket");
-  while (!signal.aborted) {
-    // Of the time before: whatever is made while the runtime answers is younger.
-    const listedAt = new Date().toISOString();
-    const sandboxes = await listSandboxes(socket, { timeoutMs, signal });
-    await writeSandboxList(file, {
-      listedAt,
-      containerIds: new Set(sandboxes.map(({ id }) => id)),
-    });
-    await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
-  }
-  return ExitCode.Done;
-}
+});

@@ -1,4 +1,5 @@
-import { readFile, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { readRecords } from "#cli/inspect/read-records.ts";
@@ -24,7 +25,7 @@ export function isDaemonRunning(socket: string): Promise<boolean> {
   });
 }
 
-/** What is still attached, or may be: a sentence each; empty = nothing. */
+/** What is still attached, or may be: one sentence each. */
 export async function attachmentProblems(
   stateDir: string,
   options: { allowDefaultOnly: boolean },
@@ -34,18 +35,17 @@ export async function attachmentProblems(
     ? records.filter((record) => record.attachments.some((each) => !each.isDefault))
     : records;
   const problems = damaged.map((each) => each.reason);
-  const [left = [], attached = []] = [true, false].map((isLeft) =>
-    blocking.filter(({ teardown }) => (teardown !== undefined) === isLeft),
-  );
+  const attached = blocking.filter(({ teardown }) => teardown === undefined);
+  const failed = blocking.filter(({ teardown }) => teardown !== undefined);
   if (attached.length > 0) {
-    const what = `sandboxes that are attached through Plexus: ${namesOf(attached)}`;
-    problems.push(`${what}; delete these pods, or drain the node, first`);
-  }
-  if (left.length > 0) {
-    const what = `sandboxes whose teardown failed: ${namesOf(left)}`;
-    const why = `the last error is: ${left.at(-1)?.teardown?.lastError ?? ""}`;
     problems.push(
-      `${what}; ${why}; run plexusctl gc while plexusd runs, plexusctl gc --forget SANDBOX, or uninstall with --force, which leaves behind what they hold`,
+      `sandboxes attached through Plexus: ${namesOf(attached)}; delete these pods or drain the node first`,
+    );
+  }
+  if (failed.length > 0) {
+    const lastError = failed.at(-1)?.teardown?.lastError ?? "";
+    problems.push(
+      `sandboxes whose teardown failed: ${namesOf(failed)}; last error: ${lastError}; run plexusctl gc while plexusd runs, or plexusctl gc --forget SANDBOX; --force leaves their resources behind`,
     );
   }
   return problems;
@@ -57,14 +57,17 @@ function namesOf(records: readonly AttachmentRecord[]): string {
   return `${records.length} (${names}${more})`;
 }
 
-/** What the container runtime will use once our file is gone. */
-export type PrimaryAfterUninstall =
-  | { readonly kind: "usable"; readonly file: string; readonly warning?: string }
-  | { readonly kind: "unusable"; readonly problem: string }
-  /** Uninstalled before, or never installed: there is nothing to give back. */
-  | { readonly kind: "not-installed" };
+/**
+ * The file that the container runtime will use once ours is removed, or the problem without one.
+ * Neither where Plexus is not installed: there is nothing to hand back.
+ */
+export interface PrimaryAfterUninstall {
+  readonly file?: string;
+  readonly warning?: string;
+  readonly problem?: string;
+}
 
-/** Looks for the configuration that the node is given back to: the previous primary, else the first usable one. */
+/** Finds the configuration to hand the node back to: the previous primary, else the first usable one. */
 export async function findPrimaryAfterUninstall(
   paths: UninstallPaths,
   view: HostView,
@@ -79,18 +82,10 @@ export async function findPrimaryAfterUninstall(
   const known = candidates.find((each) => each.file === previous.file);
   const usable = [known, ...candidates].find((each) => each?.kind === "usable");
   if (usable?.kind === "usable") {
-    return omitUndefined({ kind: "usable" as const, file: usable.file, warning: usable.warning });
+    return omitUndefined({ file: usable.file, warning: usable.warning });
   }
-  if (own === undefined && !(await exists(join(binDir, executableNames.shim)))) {
-    return { kind: "not-installed" };
-  }
+  if (own === undefined && !existsSync(join(binDir, executableNames.shim))) return {};
   const why = known?.kind === "unusable" ? known.problem : "there is none";
-  return {
-    kind: "unusable",
-    problem: `no usable configuration of a primary CNI in ${primaryDir} (${why}): the node would be left without a network`,
-  };
-}
-
-async function exists(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => undefined)) !== undefined;
+  const problem = `no usable configuration of a primary CNI in ${primaryDir} (${why}): the node would have no network`;
+  return { problem };
 }

@@ -1,5 +1,5 @@
-import { lstat, readdir, readFile, rm, rmdir } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { readdir, readFile, rm, rmdir } from "node:fs/promises";
+import { basename, join, parse } from "node:path";
 import type { CliOutput } from "#cli/command.ts";
 import { isRenamedPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
 import { atomicWrite, syncDirectory } from "#lib/files/atomic-write.ts";
@@ -9,7 +9,7 @@ import { isSocketFileName, parseStateFileName } from "#lib/files/state-files.ts"
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { removePluginDirs } from "./plugin-dirs.ts";
 
-/** Where everything of Plexus is on a node. */
+/** Where Plexus keeps its files on a node. */
 export interface UninstallPaths {
   readonly cniConfDir: string;
   readonly primaryDir: string;
@@ -20,7 +20,7 @@ export interface UninstallPaths {
   readonly pluginDirsFile: string;
 }
 
-/** Where the primary has a directory of its own, its file is put where the container runtime looks. */
+/** Copies the primary CNI's file to where the container runtime looks, if it is elsewhere. */
 export async function restorePrimary(
   paths: UninstallPaths,
   { file, output }: { file: string; output: CliOutput },
@@ -33,65 +33,60 @@ export async function restorePrimary(
 }
 
 /**
- * Our configuration goes first; what the primary needs is in place by now. Copies that somebody
- * renamed (`.cilium_bak`) go too, before they are renamed back.
+ * Removes our configuration, and copies of it under other names (`.cilium_bak`): the agent that
+ * renamed them may rename them back.
  */
 export async function removePlexusConf(paths: UninstallPaths, output: CliOutput): Promise<void> {
-  const names = await readdir(paths.cniConfDir).catch(() => []);
-  const ours = names.filter((name) => name === plexusConfName || isRenamedPlexusConf(name));
-  for (const name of ours.sort()) await removeFile(join(paths.cniConfDir, name), output);
-  if (ours.length > 0) await syncDirectory(paths.cniConfDir);
+  const isOurs = (name: string): boolean => name === plexusConfName || isRenamedPlexusConf(name);
+  if (await removeFiles(paths.cniConfDir, isOurs, output)) await syncDirectory(paths.cniConfDir);
 }
 
 /**
- * Executables, socket and state. Only files that are known to be ours, as a directory may be given
- * wrongly; a directory that is empty then goes too.
+ * Removes executables, socket and state: only files with names of ours, because a flag may name the
+ * wrong directory. Directories that are empty then are removed, too.
  */
 export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput): Promise<void> {
-  for (const name of Object.values(executableNames)) {
-    await removeFile(join(paths.binDir, name), output);
-  }
-  const socketDir = dirname(paths.socket);
-  for (const name of await readdir(socketDir).catch(() => [])) {
-    const isOurs = isSocketFileName(name, basename(paths.socket));
-    if (isOurs) await removeFile(join(socketDir, name), output);
-  }
-  await removeDirIfEmpty(socketDir, output);
+  const executables: readonly string[] = Object.values(executableNames);
+  await removeFiles(paths.binDir, (name) => executables.includes(name), output);
+  const { dir: socketDir, base: socket } = parse(paths.socket);
+  await removeWithDirectory(socketDir, (name) => isSocketFileName(name, socket), output);
   await removePluginDirs(paths.pluginDirsFile, output);
-  await removeStandaloneFiles(paths.stateDir, output);
-  for (const name of await readdir(paths.stateDir).catch(() => [])) {
-    const isOurs = parseStateFileName(name) !== undefined;
-    if (isOurs) await removeFile(join(paths.stateDir, name), output);
-  }
-  await removeDirIfEmpty(paths.stateDir, output);
+  const { dir: standaloneDir, ...files } = standalonePaths(paths.stateDir);
+  const standalone = Object.values(files).map((path) => basename(path));
+  const isStandalone = (name: string): boolean =>
+    standalone.includes(targetOfTemporaryName(name) ?? name);
+  await removeWithDirectory(standaloneDir, isStandalone, output);
+  const isState = (name: string): boolean => parseStateFileName(name) !== undefined;
+  await removeWithDirectory(paths.stateDir, isState, output);
 }
 
-/** What plexusd kept for plexus-standalone; credentials are among it. */
-async function removeStandaloneFiles(stateDir: string, output: CliOutput): Promise<void> {
-  const { dir, config, kubeconfig } = standalonePaths(stateDir);
-  const ours = [basename(config), basename(kubeconfig)];
-  for (const name of await readdir(dir).catch(() => [])) {
-    if (ours.includes(targetOfTemporaryName(name) ?? name))
-      await removeFile(join(dir, name), output);
+/** Removes files from a directory, by name. Returns whether there were any. */
+async function removeFiles(
+  dir: string,
+  isOurs: (name: string) => boolean,
+  output: CliOutput,
+): Promise<boolean> {
+  const names = (await readdir(dir).catch(() => [])).filter(isOurs).toSorted();
+  for (const name of names) {
+    await rm(join(dir, name), { force: true });
+    output.out(`${join(dir, name)}: removed`);
   }
-  await removeDirIfEmpty(dir, output);
-}
-
-async function removeFile(path: string, output: CliOutput): Promise<void> {
-  const found = await lstat(path).catch(() => undefined);
-  if (found === undefined) return;
-  await rm(path, { force: true });
-  output.out(`${path}: removed`);
+  return names.length > 0;
 }
 
 /** In a container the directory is a mount point and stays, empty. */
-async function removeDirIfEmpty(path: string, output: CliOutput): Promise<void> {
+async function removeWithDirectory(
+  dir: string,
+  isOurs: (name: string) => boolean,
+  output: CliOutput,
+): Promise<void> {
+  await removeFiles(dir, isOurs, output);
   try {
-    await rmdir(path);
-    output.out(`${path}: removed`);
+    await rmdir(dir);
+    output.out(`${dir}: removed`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOTEMPTY") output.err(`${path}: left, as there are foreign files in it`);
+    if (code === "ENOTEMPTY") output.err(`${dir}: not removed: there are foreign files in it`);
     else if (code !== "ENOENT" && code !== "EBUSY" && code !== "EROFS") throw error;
   }
 }

@@ -1,12 +1,5 @@
-import { askPlexusd, PlexusdAway } from "#cli/ask-plexusd.ts";
-import {
-  type CliOutput,
-  type Command,
-  type CommandArguments,
-  ExitCode,
-  stringFlag,
-} from "#cli/command.ts";
-import { reportFlags, reportFlagsHelp, wantsJson } from "#cli/report-flags.ts";
+import { adminFlags, askAdmin, PlexusdUnavailable } from "#cli/admin.ts";
+import { type CliOutput, type CommandLine, command, ExitCode } from "#cli/command.ts";
 import { columns } from "#cli/table.ts";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -16,37 +9,36 @@ import { reportFindings } from "./report-findings.ts";
 import { shimFinding } from "./shim.ts";
 
 /** `plexusctl doctor`. */
-export const doctorCommand: Command = {
+export const doctorCommand = command({
   name: "doctor",
-  synopsis: "[-o text|json] [--socket PATH]",
-  summary: "examine this node: directories, configuration, releases, API, leftovers",
-  help: `Asks plexusd and looks at the node's directories itself, in plexusd's container or on the node.
-
-${reportFlagsHelp}
-
-Exit code 1: there is a problem; warnings alone are 0.`,
-  ...reportFlags,
-  argumentCount: 0,
+  summary: "check this node: directories, configuration, versions, API, leftovers",
+  description:
+    "Asks plexusd and checks the node's directories, in plexusd's container or on the node.",
+  flags: adminFlags,
+  failsWhen: "there is a problem; warnings alone are 0",
   run: doctor,
-};
+});
 
-async function doctor(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
-  const findings = await examine(stringFlag(args, "socket"));
-  if (wantsJson(args)) output.out(JSON.stringify(findings));
+async function doctor(
+  { flags }: CommandLine<typeof adminFlags>,
+  output: CliOutput,
+): Promise<ExitCode> {
+  const findings = await examine(flags.socket);
+  if (flags.output === "json") output.out(JSON.stringify(findings));
   else for (const line of textOf(findings)) output.out(line);
   return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
 }
 
 async function examine(socket: string): Promise<Finding[]> {
   try {
-    const report = await askPlexusd<NodeStatus>(socket, "/node");
+    const report = await askAdmin<NodeStatus>(socket, "/node");
     return [
       ...reportFindings(report),
       await shimFinding(report),
       ...(await directoryFindings(report.dirs)),
     ];
   } catch (error) {
-    if (!(error instanceof PlexusdAway)) throw error;
+    if (!(error instanceof PlexusdUnavailable)) throw error;
     const { cniConfDir, cniBinDir: shimDir, stateDir } = defaultPaths;
     const away: Finding = {
       check: "plexusd",

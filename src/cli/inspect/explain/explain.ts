@@ -1,48 +1,41 @@
-import { askPlexusd, PlexusdAway, podPath } from "#cli/ask-plexusd.ts";
-import {
-  type CliOutput,
-  type Command,
-  type CommandArguments,
-  ExitCode,
-  stringFlag,
-} from "#cli/command.ts";
+import { adminFlags, askAdmin, PlexusdUnavailable, podPath } from "#cli/admin.ts";
+import { type CliOutput, type CommandLine, command, ExitCode } from "#cli/command.ts";
 import { podName } from "#cli/pod-name.ts";
-import { reportFlags, reportFlagsHelp, wantsJson } from "#cli/report-flags.ts";
 import type { Advice, Explanation } from "#engine/explain/explanation.ts";
 import { explanationText } from "./explanation-text.ts";
 
 /** `plexusctl explain NAMESPACE/NAME`. */
-export const explainCommand: Command = {
+export const explainCommand = command({
   name: "explain",
-  synopsis: "[-o text|json] [--socket PATH] NAMESPACE/NAME",
-  summary: "say what is the matter with a pod's networks, and what to do",
-  help: `Asks plexusd on the pod's node; a name without a namespace is in "default". From elsewhere:
-kubectl plexus explain NAMESPACE/NAME (deploy/kubectl-plexus).
-
-${reportFlagsHelp}
-
-Exit code 1: something is the matter.`,
-  ...reportFlags,
-  argumentCount: 1,
+  positionals: "NAMESPACE/NAME",
+  summary: "explain what is wrong with a pod's networks, and what to do",
+  description: `Asks plexusd on the pod's node; a name without a namespace is in "default". From elsewhere, use
+kubectl plexus explain NAMESPACE/NAME (deploy/kubectl-plexus).`,
+  flags: adminFlags,
+  failsWhen: "something is wrong",
   run: explain,
-};
+});
 
-async function explain(args: CommandArguments, output: CliOutput): Promise<ExitCode> {
-  const pod = podName(args.positionals[0]);
+async function explain(
+  { flags, positionals }: CommandLine<typeof adminFlags>,
+  output: CliOutput,
+): Promise<ExitCode> {
+  const pod = podName(positionals[0]);
+  const isJson = flags.output === "json";
   try {
-    const explanation = await askPlexusd<Explanation>(stringFlag(args, "socket"), podPath(pod));
-    const lines = wantsJson(args) ? [JSON.stringify(explanation)] : explanationText(explanation);
+    const explanation = await askAdmin<Explanation>(flags.socket, podPath(pod));
+    const lines = isJson ? [JSON.stringify(explanation)] : explanationText(explanation);
     for (const line of lines) output.out(line);
     return explanation.advice.ok ? ExitCode.Done : ExitCode.Failed;
   } catch (error) {
-    if (!(error instanceof PlexusdAway)) throw error;
+    if (!(error instanceof PlexusdUnavailable)) throw error;
     const advice = plexusdAway(error);
-    output.out(wantsJson(args) ? JSON.stringify({ pod, advice }) : advice.sentence);
+    output.out(isJson ? JSON.stringify({ pod, advice }) : advice.sentence);
     return ExitCode.Failed;
   }
 }
 
-function plexusdAway({ message }: PlexusdAway): Advice {
+function plexusdAway({ message }: PlexusdUnavailable): Advice {
   const sentence = `Nothing is known of the pod, as ${message}: see the pod of the DaemonSet plexus on this node and its log; until it runs, pods that start here wait for it.`;
   return { finding: "plexusd-away", sentence, ok: false };
 }

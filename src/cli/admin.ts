@@ -1,31 +1,38 @@
-import { request } from "node:http";
+import { type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { choiceFlag, commonFlags } from "./flags.ts";
 
 const timeoutMs = 15_000;
 
-/** plexusd does not answer on this node. */
-export class PlexusdAway extends Error {
-  override readonly name = "PlexusdAway";
+/** The flags of commands that print what plexusd answers on its admin socket. */
+export const adminFlags = {
+  output: choiceFlag(["text", "json"], { short: "o", help: "the format", fallback: "text" }),
+  socket: commonFlags.socket,
+} as const;
+
+/** plexusd does not answer on its admin socket. */
+export class PlexusdUnavailable extends Error {
+  override readonly name = "PlexusdUnavailable";
 }
 
 /**
- * The answer of plexusd on this node to a path, as JSON.
- * @throws PlexusdAway when nobody answers, Error with plexusd's own words when it refuses
+ * Gets a path from plexusd's admin socket and returns the JSON of the answer.
+ * @throws PlexusdUnavailable without an answer; Error with the message of an answer that is not 200
  */
-export async function askPlexusd<T>(callSocket: string, path: string): Promise<T> {
+export async function askAdmin<T>(callSocket: string, path: string): Promise<T> {
   const socketPath = adminSocketPath(callSocket);
   const { status, body } = await get(socketPath, path).catch((cause: unknown) => {
     const message = `plexusd does not answer at ${socketPath}: ${errorMessage(cause)}`;
-    throw new PlexusdAway(message, { cause });
+    throw new PlexusdUnavailable(message, { cause });
   });
   if (status !== 200) throw new Error(`plexusd answers: ${body}`);
   return JSON.parse(body) as T;
 }
 
-/** The path of what plexusd says of a pod. */
+/** The admin path of a pod. */
 export function podPath({ namespace, name }: PodName): string {
   return `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }
@@ -34,7 +41,7 @@ async function get(socketPath: string, path: string): Promise<{ status: number; 
   const signal = AbortSignal.timeout(timeoutMs);
   const outgoing = request({ socketPath, path, signal, agent: false });
   outgoing.end();
-  const response = await new Promise<import("node:http").IncomingMessage>((resolve, reject) => {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
     outgoing.once("response", resolve).once("error", reject);
   });
   return { status: response.statusCode ?? 0, body: await text(response) };

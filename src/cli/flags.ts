@@ -1,0 +1,54 @@
+import { defaultPaths } from "#lib/files/default-paths.ts";
+
+/** What a flag is read as: a text (one of `choices`, where there are any), texts, or whether it is given. */
+type FlagValue = string | boolean | readonly string[];
+
+/** One flag of a command: how to parse it, and its line of the help. */
+export interface Flag<T extends FlagValue = FlagValue> {
+  /** What a command gets when the flag is not given. */
+  readonly fallback: T;
+  /** The placeholder of the value in the help; none for a boolean. */
+  readonly value?: string;
+  readonly help: string;
+  readonly short?: string;
+  readonly choices?: readonly string[];
+}
+
+/** A flag with a value; not given, it is `fallback`. */
+export function textFlag(value: string, help: string, fallback = ""): Flag<string> {
+  return { value, help, fallback };
+}
+
+/** A flag that may be given more than once. */
+export function listFlag(
+  value: string,
+  help: string,
+  fallback: readonly string[] = [],
+): Flag<readonly string[]> {
+  return { value, help, fallback };
+}
+
+/** A flag without a value. */
+export function switchFlag(help: string): Flag<boolean> {
+  return { help, fallback: false };
+}
+
+/** A flag with one of a few values. */
+export function choiceFlag<const T extends string>(
+  choices: readonly T[],
+  options: Pick<Flag<NoInfer<T>>, "fallback" | "help" | "short">,
+): Flag<T> {
+  return { value: choices.join("|"), choices, ...options };
+}
+
+/** Flags of several commands. */
+export const commonFlags = {
+  socket: textFlag("PATH", "the socket of plexusd", defaultPaths.socket),
+  stateDir: textFlag("DIR", "the attachment records", defaultPaths.stateDir),
+  binDir: textFlag("DIR", "the node's plugin directory", defaultPaths.cniBinDir),
+  pluginDirsFile: textFlag(
+    "FILE",
+    "the list of further plugin directories",
+    defaultPaths.pluginDirsFile,
+  ),
+} as const;

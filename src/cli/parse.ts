@@ -1,0 +1,54 @@
+import { type ParseArgsConfig, parseArgs } from "node:util";
+import { errorMessage } from "#lib/error-message.ts";
+import type { Command, CommandLine, Flags } from "./command.ts";
+
+/** The words after a command's name, or what is wrong with them. */
+type Parsed = { readonly line: CommandLine } | { readonly problem: string };
+
+/** Parses the words after a command's name. */
+export function parseCommandLine(command: Command, argv: readonly string[]): Parsed {
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...argv],
+      options: parseArgsOptions(command.flags),
+      strict: true,
+      allowPositionals: command.positionals !== undefined,
+    });
+    const flags = values as CommandLine["flags"];
+    const problem = countProblem(command, positionals.length) ?? choiceProblem(command, flags);
+    return problem === undefined ? { line: { flags, positionals } } : { problem };
+  } catch (error) {
+    return { problem: errorMessage(error) };
+  }
+}
+
+/** The flags as `parseArgs` of Node takes them. */
+function parseArgsOptions(flags: Flags): NonNullable<ParseArgsConfig["options"]> {
+  const options = Object.entries(flags).map(([name, { fallback, short }]) => [
+    name,
+    {
+      type: typeof fallback === "boolean" ? "boolean" : "string",
+      multiple: typeof fallback === "object",
+      default: fallback,
+      ...(short === undefined ? {} : { short }),
+    },
+  ]);
+  return Object.fromEntries(options);
+}
+
+function countProblem({ positionals }: Command, count: number): string | undefined {
+  if (positionals?.endsWith("...") === true) {
+    return count > 0 ? undefined : "takes one or more arguments";
+  }
+  return positionals === undefined || count === 1 ? undefined : "takes 1 argument";
+}
+
+function choiceProblem({ flags }: Command, given: CommandLine["flags"]): string | undefined {
+  for (const [name, { choices }] of Object.entries(flags)) {
+    const value = String(given[name]);
+    if (choices === undefined || choices.includes(value)) continue;
+    const list = `${choices.slice(0, -1).join(", ")} or ${choices.at(-1)}`;
+    return `--${name} must be ${list}: ${JSON.stringify(value)}`;
+  }
+  return undefined;
+}
