@@ -1,8 +1,9 @@
 import { join } from "node:path";
+import { differences } from "../support/host-state.ts";
 import { contenders } from "./contenders/all.ts";
 import { type Parts, repair } from "./injector.ts";
 import { Gates } from "./lab/gates.ts";
-import { compareHostStates, type HostState, readHostState } from "./lab/host-state.ts";
+import { type HostState, readHostState } from "./lab/host-state.ts";
 import { KubeApi } from "./lab/kube-api.ts";
 import { preparePlace } from "./lab/place.ts";
 import { confList, networks } from "./lab/topology.ts";
@@ -14,16 +15,16 @@ export interface Node extends Parts {
   readonly reference: HostState;
 }
 
-/** What a node is made of: the compiled gate, and Plexus's shim of another release. */
+/** What a node is made of: the directory of its compiled fixtures, and Plexus's shim of another release. */
 export interface NodeOptions {
   readonly contender: string;
-  readonly gate: string;
+  readonly fixtures: string;
   readonly previousShim: string;
 }
 
 /** Makes the namespaces that this process is alone in a node. @throws Error when pods cannot be attached there */
 export async function prepareNode({ contender: name, ...builds }: NodeOptions): Promise<Node> {
-  const place = await preparePlace(builds.gate);
+  const place = await preparePlace(builds.fixtures);
   const api = await KubeApi.start(join(place.root, "etc"));
   for (const network of networks) {
     if (network.nad === undefined) continue;
@@ -52,7 +53,7 @@ async function warmUp(parts: Parts): Promise<HostState> {
   const second = await carryOut(scenario, 900_002, { ...parts, reference });
   const problem = [first.add, second.add].find((add) => add !== "ok");
   if (problem !== undefined) throw new Error(`an ADD without a fault failed: ${problem}`);
-  const left = compareHostStates(reference, await read());
+  const left = differences(reference, await read());
   if (left.length > 0) throw new Error(`a run without a fault left ${left.join(", ")}`);
   return reference;
 }

@@ -32,7 +32,7 @@ export async function runTasks(tasks: readonly Task[], options: PoolOptions): Pr
     options.stop?.aborted === true ? undefined : waiting.shift();
   const completed: Completed[] = [];
   const program = join(import.meta.dirname, "worker.ts");
-  const args = [options.contender, options.builds.gate, options.builds.previousShim];
+  const args = [options.contender, options.builds.fixtures, options.builds.previousShim];
   const work = async (): Promise<void> => {
     let worker: WorkerProcess<Task, RunResult> | undefined;
     try {

@@ -17,7 +17,7 @@ export function isLeaking({ result }: Completed): boolean {
 
 /** Whether it left more than files that the contender itself keeps: addresses, links, rules, processes, a DEL that never succeeded. */
 export function leavesNetwork({ result }: Completed): boolean {
-  return result.leaks.some((leak) => !leak.startsWith("files: +/run/chaos/disk/"));
+  return result.leaks.some((leak) => !leak.startsWith("+ files: /run/chaos/disk/"));
 }
 
 /** Whether the runtime had to give up on a call that no fault had stopped. */

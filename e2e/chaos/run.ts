@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
+import { differences } from "../support/host-state.ts";
 import type { CallOptions, Sandbox } from "./contenders/contender.ts";
 import type { Fault, Operation } from "./fault.ts";
 import { Injector, type Parts, repair } from "./injector.ts";
-import { compareHostStates, type HostState, readHostState } from "./lab/host-state.ts";
+import { type HostState, readHostState, readPods, withPods } from "./lab/host-state.ts";
 import { processes } from "./lab/processes.ts";
 import { type CallOutcome, problemOf, startCall } from "./lab/runtime-call.ts";
 import { networks } from "./lab/topology.ts";
@@ -32,6 +33,9 @@ const settleMs = 1500;
 const quietMs = 200;
 /** A daemon that was stopped goes on with what it was at: nothing may come of that any more. */
 const resumedMs = 150;
+
+/** IPv6 addresses are usable at once, as nobody on the node can have the same. */
+const preparePod = "echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; ip link set lo up";
 
 /** Carries out a scenario on a node in the state `reference`, and compares what it leaves. */
 export async function carryOut(
@@ -83,6 +87,8 @@ export class Run {
   readonly #node: Parts & { readonly reference: HostState };
   readonly #sandbox: Sandbox;
   #hasNetns = true;
+  /** The pod's namespace before the ADD. */
+  #untouched: HostState = {};
 
   constructor(scenario: Scenario, number: number, node: Parts & { readonly reference: HostState }) {
     this.scenario = scenario;
@@ -92,9 +98,10 @@ export class Run {
   }
 
   async prepare(): Promise<void> {
-    const { podName, podUid } = this.#sandbox;
+    const { podName, podUid, netns } = this.#sandbox;
     await execa("ip", ["netns", "add", podName]);
-    await execa("ip", ["-n", podName, "link", "set", "lo", "up"]);
+    await execa("nsenter", [`--net=${netns}`, "sh", "-ec", preparePod]);
+    this.#untouched = await readPods(this.#node.place);
     const wanted = networks.flatMap(({ nad }) => nad ?? []).join(",");
     this.#node.api.put("pods", {
       apiVersion: "v1",
@@ -147,7 +154,7 @@ export class Run {
   /** What is there that was not before; what is about to end gets a moment to do so. */
   async #differences(): Promise<string[]> {
     const { place, contender, reference } = this.#node;
-    const own = `namespace ${this.#sandbox.podName}`;
+    const expected = this.#hasNetns ? withPods(reference, this.#untouched) : reference;
     const wasStopped = this.scenario.faults.some(
       ({ target, action }) => target === "plexusd" && action === "stop",
     );
@@ -156,11 +163,7 @@ export class Run {
     const [deadline, quiet] = [now + settleMs, now + (contender.emptiesNetns ? quietMs : settleMs)];
     for (;;) {
       const known = [contender.daemon?.pid ?? 0];
-      const { [own]: inNetns = [], ...state } = await readHostState(place, known);
-      const found = [
-        ...inNetns.map((line) => `${own}: +${line}`),
-        ...compareHostStates(reference, state),
-      ];
+      const found = differences(expected, await readHostState(place, known));
       const isOver = processes().every(({ pid }) => known.includes(pid));
       if (found.length === 0 || (isOver && performance.now() > quiet)) return found;
       if (performance.now() > deadline) return found;

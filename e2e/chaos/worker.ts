@@ -11,7 +11,7 @@ export interface Task {
 
 /** Runs scenarios on a node of its own; see pool.ts. */
 serveTasks<Task, RunResult>(async () => {
-  const [, , contender = "", gate = "", previousShim = ""] = process.argv;
-  const node = await prepareNode({ contender, gate, previousShim });
+  const [, , contender = "", fixtures = "", previousShim = ""] = process.argv;
+  const node = await prepareNode({ contender, fixtures, previousShim });
   return ({ scenario, number }) => carryOut(parseScenario(scenario), number, node);
 });

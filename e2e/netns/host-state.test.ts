@@ -3,14 +3,20 @@ import { recordFileName } from "#lib/files/state-files.ts";
 import { temporaryName } from "#lib/files/temporary-name.ts";
 import { type HostStateKind, hostStateKinds } from "../support/host-state.ts";
 import { test } from "../support/test.ts";
+import { waitUntil } from "../support/wait.ts";
 
 const record = recordFileName({ containerId: "c1", ifName: "eth0" });
 
 /** What leaves something of each kind; `$1` is the state directory, `$2` that of published statuses. */
-const traces: Record<HostStateKind, string> = {
+const traces: Record<HostStateKind, string | readonly string[]> = {
   links: "ip link add left0 type veth peer name left1",
-  addresses: "ip address add 10.1.2.3/32 dev lo",
-  routes: "ip route add blackhole 10.9.0.0/16",
+  addresses: ["ip address add 10.1.2.3/32 dev lo", "ip address add fe80::1/128 dev lo"],
+  routes: [
+    "ip route add blackhole 10.9.0.0/16",
+    "ip route add blackhole fd00:9::/64",
+    "ip route add blackhole 10.9.0.0/16 table 9",
+    "ip -6 rule add from fd00:9::/64 table 9",
+  ],
   qdiscs: "tc qdisc add dev lo root tbf rate 1mbit burst 10k latency 50ms",
   "nftables rules": "nft add table ip left",
   "iptables chains": "iptables -N LEFT",
@@ -20,7 +26,11 @@ const traces: Record<HostStateKind, string> = {
   }'`,
   netns: "ip netns add left",
   "links in pods": "ip netns add linked; ip -n linked link add left0 type veth peer name left1",
-  "routes in pods": "ip netns add routed; ip -n routed route add blackhole 10.9.0.0/16",
+  "addresses in pods": "ip netns add addressed; ip -n addressed address add fd00:9::1/128 dev lo",
+  "routes in pods": [
+    "ip netns add routed; ip -n routed route add blackhole 10.9.0.0/16",
+    "ip -n routed route add blackhole fd00:9::/64",
+  ],
   "address leases":
     "mkdir -p /var/lib/cni/networks/red; echo c1 > /var/lib/cni/networks/red/10.1.2.3",
   "cached results": "mkdir -p /var/lib/cni/results; echo c1 > /var/lib/cni/results/red-c1-eth0",
@@ -32,18 +42,34 @@ const traces: Record<HostStateKind, string> = {
   processes: "sleep 600 > /dev/null 2>&1 &",
 };
 
-test.for(hostStateKinds)("the state of a host names what has come: %s", async (kind, { node }) => {
-  const before = await node.hostState();
-  const paths = [node.stateDir, `${node.manifestsDir}/.status`];
-  await node.lab.run("sh", "-ec", traces[kind], "sh", ...paths);
-  expect(await node.changesSince(before, [kind])).not.toEqual([]);
-  const after = await node.hostState();
-  expect(await node.changesSince(after), "nothing has come since").toEqual([]);
-});
+const cases = hostStateKinds.flatMap((kind) => [traces[kind]].flat().map((trace) => [kind, trace]));
 
-test("the state of a host names a file whose contents have changed, and one that is gone", async ({
+test.for(cases as [HostStateKind, string][])(
+  "the state of a host shows new %s: %s",
+  async ([kind, trace], { node }) => {
+    const before = await node.hostState();
+    const paths = [node.stateDir, `${node.manifestsDir}/.status`];
+    await node.lab.run("sh", "-ec", trace, "sh", ...paths);
+    expect(await node.changesSince(before, [kind])).not.toEqual([]);
+    const after = await node.hostState();
+    expect(await node.changesSince(after), "nothing has come since").toEqual([]);
+  },
+);
+
+test("the state of a host does not show what the kernel makes when an interface comes up", async ({
   node,
 }) => {
+  await node.lab.run("sh", "-ec", "ip link add up1 type veth peer name up2; ip link set up2 up");
+  const before = await node.hostState();
+  await node.lab.run("ip", "link", "set", "up1", "up");
+  const addresses = (): Promise<string> => node.lab.run("ip", "-6", "-o", "address", "show", "up1");
+  await waitUntil("up1 has its address", async () =>
+    /fe80::.* scope link \\/.test(await addresses()),
+  );
+  expect(await node.changesSince(before, ["addresses", "routes"])).toEqual([]);
+});
+
+test("the state of a host shows a changed and a removed file", async ({ node }) => {
   await node.lab.run(
     "sh",
     "-ec",

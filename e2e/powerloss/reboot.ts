@@ -2,10 +2,11 @@ import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:f
 import { basename, join } from "node:path";
 import { execa } from "execa";
 import { parseStateFileName } from "#lib/files/state-files.ts";
-import { compareHostStates, readHostState } from "../chaos/lab/host-state.ts";
+import { readHostState } from "../chaos/lab/host-state.ts";
 import { type CallOutcome, type Command, problemOf, startCall } from "../chaos/lab/runtime-call.ts";
 import type { Node } from "../chaos/node.ts";
 import { sandboxOf } from "../chaos/run.ts";
+import { differences } from "../support/host-state.ts";
 import { leasesName, type Remains } from "./power-loss.ts";
 
 /** What happens on a machine after it has come up again. */
@@ -51,7 +52,7 @@ export async function recover(
   for (let n = 1; outcome.exitCode !== 0 && n < delLimit; n++)
     outcome = await call(node, operation, number);
   const known = [daemon?.pid ?? 0];
-  const state = compareHostStates(node.reference, await readHostState(node.place, known));
+  const state = differences(node.reference, await readHostState(node.place, known));
   await daemon?.kill();
   const left = state.filter((line) => !isSweptOrPutAside(line));
   return outcome.exitCode === 0 ? left : [problemOf(outcome), ...left];
@@ -59,7 +60,7 @@ export async function recover(
 
 /** What plexusd sweeps when it is old enough, and damaged files that are kept for people to look at. */
 function isSweptOrPutAside(line: string): boolean {
-  const file = /^files: \+(.*)$/.exec(line)?.[1];
+  const file = /^\+ files: (.*)$/.exec(line)?.[1];
   const kind = file === undefined ? undefined : parseStateFileName(basename(file))?.kind;
   return kind !== undefined && ["temporary", "sandbox-lock", "tombstone", "damaged"].includes(kind);
 }

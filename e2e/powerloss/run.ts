@@ -15,7 +15,7 @@ export async function runTasks(
   const waiting = [...tasks.entries()];
   const results: TaskResult[] = [];
   const work = async (): Promise<void> => {
-    const args = [builds.gate];
+    const args = [builds.fixtures];
     const worker = await WorkerProcess.start<Task, TaskResult>({ program, args, limitMs });
     try {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {

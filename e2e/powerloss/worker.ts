@@ -88,7 +88,7 @@ function describe(operation: DiskOperation): string {
 }
 
 serveTasks<Task, TaskResult>(async () => {
-  const [, , gate = ""] = process.argv;
-  const node = await prepareNode({ contender: "Plexus", gate, previousShim: "" });
+  const [, , fixtures = ""] = process.argv;
+  const node = await prepareNode({ contender: "Plexus", fixtures, previousShim: "" });
   return (task) => carryOut(node, task);
 });

@@ -7,9 +7,10 @@ import { plexus } from "../chaos/contenders/plexus.ts";
 import { type Parts, repair } from "../chaos/injector.ts";
 import { makeBuilds } from "../chaos/lab/builds.ts";
 import { Gates } from "../chaos/lab/gates.ts";
-import { compareHostStates, readHostState } from "../chaos/lab/host-state.ts";
+import { readHostState } from "../chaos/lab/host-state.ts";
 import { KubeApi } from "../chaos/lab/kube-api.ts";
 import { namespaceFlags, preparePlace } from "../chaos/lab/place.ts";
+import { differences } from "../support/host-state.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { cycle, soakNetworks } from "./cycle.ts";
 import { formatVerdicts, judge } from "./judge.ts";
@@ -25,7 +26,7 @@ const { values } = parseArgs({
     width: { type: "string", default: "20" },
     seed: { type: "string", default: "1" },
     csv: { type: "string", default: join(repositoryRoot, ".cache/soak.csv") },
-    gate: { type: "string" },
+    fixtures: { type: "string" },
   },
 });
 const metrics = "127.0.0.1:19599";
@@ -37,12 +38,12 @@ const apiFaultEvery = 100;
 async function reExecute(): Promise<number> {
   await using builds = await makeBuilds();
   const args = [process.execPath, import.meta.filename, ...process.argv.slice(2)];
-  const command = [...namespaceFlags, ...args, "--gate", builds.gate];
+  const command = [...namespaceFlags, ...args, "--fixtures", builds.fixtures];
   return (await execa("unshare", command, { stdio: "inherit", reject: false })).exitCode ?? 1;
 }
 
-async function prepare(gate: string): Promise<Parts> {
-  const place = await preparePlace(gate);
+async function prepare(fixtures: string): Promise<Parts> {
+  const place = await preparePlace(fixtures);
   const api = await KubeApi.start(join(place.root, "etc"));
   soakNetworks.forEach(({ nad }, n) => {
     const ipam = { type: "host-local", ranges: [[{ subnet: `10.${80 + n}.0.0/16` }]] };
@@ -103,8 +104,8 @@ async function failApi(node: Parts, number: number): Promise<void> {
   await node.api.recover();
 }
 
-async function soak(gate: string): Promise<number> {
-  const node = await prepare(gate);
+async function soak(fixtures: string): Promise<number> {
+  const node = await prepare(fixtures);
   const known = [node.contender.daemon?.pid ?? 0];
   await cycle(node, values.seed, 1_000_000);
   const before = await readHostState(node.place, known);
@@ -112,7 +113,7 @@ async function soak(gate: string): Promise<number> {
   mkdirSync(dirname(values.csv), { recursive: true });
   writeFileSync(values.csv, toCsv(samples));
   await sleep(1000);
-  const left = compareHostStates(before, await readHostState(node.place, known));
+  const left = differences(before, await readHostState(node.place, known));
   const verdicts = judge(samples);
   const seconds = samples.at(-1)?.seconds.toFixed(0);
   console.log(
@@ -123,4 +124,4 @@ async function soak(gate: string): Promise<number> {
   return left.length > 0 || verdicts.some((v) => v.outcome === "grows") ? 1 : 0;
 }
 
-process.exit(await (values.gate === undefined ? reExecute() : soak(values.gate)));
+process.exit(await (values.fixtures === undefined ? reExecute() : soak(values.fixtures)));

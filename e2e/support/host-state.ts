@@ -1,5 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
+/*
+ * Left out is only what the kernel makes for an interface or an address that is listed, as it makes some of it later,
+ * after duplicate address detection: the link-local address that it derives from the MAC address
+ * (`fe80::…ff:fe…/64`), the route to `fe80::/64`, and its own entries in the table `local`. A link-local address that
+ * was configured, such as `fe80::1`, is listed.
+ */
+const addresses = (ip: string): string => `${ip} -o address show | awk '{ print $2, $4 }' |
+    grep -v ' fe80::[0-9a-f:]*ff:fe[0-9a-f]*:[0-9a-f]*/64$'`;
+const routes = (ip: string): string => `{
+    ${ip} -4 route show table all; ${ip} -6 route show table all
+    ${ip} -4 rule | sed 's/^/IPv4 rule /'; ${ip} -6 rule | sed 's/^/IPv6 rule /'
+  } | grep -v ' table local proto kernel \\|^fe80::/64 .* proto kernel ' |
+    sed 's/ linkdown//; s/ expires [0-9]*sec//'`;
+const inPods = (command: string): string =>
+  `for pod in $(ls /run/netns); do ${command} | sed "s/^/$pod /"; done`;
+const links = (ip: string): string => `${ip} -o link | sed 's/^[0-9]*: \\([^:@]*\\).*/\\1/'`;
+
 /**
  * What a host has of each kind, as shell commands that print one line each: `$1` is Plexus' state directory, `$2`
  * the directory of published statuses, `$show` what find does with a file. Left out is what plugins and Plexus
@@ -7,9 +24,9 @@
  * garbage collection, which primary CNI was chosen.
  */
 const listings = {
-  links: "ip -o link | sed 's/^[0-9]*: \\([^:@]*\\).*/\\1/'",
-  addresses: "ip -o address show scope global | awk '{ print $2, $4 }'",
-  routes: "{ ip route; ip -6 route | grep -v fe80; } | sed 's, linkdown,,'",
+  links: links("ip"),
+  addresses: addresses("ip"),
+  routes: routes("ip"),
   qdiscs: "tc qdisc show | grep -v ' noqueue \\| fq_codel \\| pfifo_fast '",
   "nftables rules": "nft list ruleset | sed 's/counter packets [0-9]* bytes [0-9]*/counter/'",
   "iptables chains": "{ iptables-save; ip6tables-save; } | sed -n 's/^:\\([^ ]*\\).*/\\1/p'",
@@ -19,12 +36,9 @@ const listings = {
   netns: `ls /run/netns | while read -r name; do
     [ "/run/netns/$name" -ef /proc/self/ns/net ] || echo "$name"
   done`,
-  "links in pods": `for pod in $(ls /run/netns); do
-    ip -n "$pod" -o link | sed "s/^[0-9]*: \\([^:@]*\\).*/$pod \\1/"
-  done`,
-  "routes in pods": `for pod in $(ls /run/netns); do
-    ip -n "$pod" route | sed "s/^/$pod /; s/ linkdown//"
-  done`,
+  "links in pods": inPods(links('ip -n "$pod"')),
+  "addresses in pods": inPods(addresses('ip -n "$pod"')),
+  "routes in pods": inPods(routes('ip -n "$pod"')),
   "address leases": `cd /var/lib/cni/networks &&
     find . -type f ! -name lock ! -name 'last_reserved_ip*' $show`,
   "cached results": "cd /var/lib/cni/results && find . -type f $show",
@@ -49,10 +63,27 @@ export type HostStateKind = keyof typeof listings;
 /** Every kind, in the order in which differences are named. */
 export const hostStateKinds = Object.keys(listings) as readonly HostStateKind[];
 
-const podKinds: readonly HostStateKind[] = ["netns", "links in pods", "routes in pods"];
+/** Pods' network namespaces, and what is in them. */
+export const podKinds = [
+  "netns",
+  "links in pods",
+  "addresses in pods",
+  "routes in pods",
+] as const satisfies readonly HostStateKind[];
 
 /** All kinds but pods' network namespaces and what is in them, which change when a test makes a pod. */
-export const hostKinds = hostStateKinds.filter((kind) => !podKinds.includes(kind));
+export const hostKinds = hostStateKinds.filter((kind) => !isOneOf(podKinds, kind));
+
+/** The kinds that the kernel keeps. */
+export const kernelKinds = [
+  "links",
+  "addresses",
+  "routes",
+  "qdiscs",
+  "nftables rules",
+  "iptables rules",
+  ...podKinds,
+] as const satisfies readonly HostStateKind[];
 
 /** The kinds that are files: what outlives a reboot. */
 export const fileKinds: readonly HostStateKind[] = [
@@ -66,7 +97,9 @@ export const fileKinds: readonly HostStateKind[] = [
 ];
 
 /** What was on a host at one moment: sorted lines of each kind that was read. */
-export type HostState = Readonly<Partial<Record<HostStateKind, readonly string[]>>>;
+export type HostState<Kind extends string = HostStateKind> = Readonly<
+  Partial<Record<Kind, readonly string[]>>
+>;
 
 /** The host to read from. */
 export interface StateSource {
@@ -118,10 +151,10 @@ export async function readHostState(
  * Names what differs between two states of a host, one line each: `+ links: veth1` for what has come,
  * `- address leases: ./red/10.0.0.2` for what is gone. Compares the kinds that the earlier state has.
  */
-export function differences(
-  before: HostState,
-  after: HostState,
-  kinds: readonly HostStateKind[] = Object.keys(before) as HostStateKind[],
+export function differences<Kind extends string>(
+  before: HostState<Kind>,
+  after: HostState<Kind>,
+  kinds: readonly Kind[] = Object.keys(before) as Kind[],
 ): string[] {
   return kinds.flatMap((kind) => [
     ...without(after[kind], before[kind]).map((line) => `+ ${kind}: ${line}`),
@@ -142,4 +175,8 @@ function without(lines: readonly string[] = [], others: readonly string[] = []):
     if (index >= 0) left.splice(index, 1);
     return index < 0;
   });
+}
+
+function isOneOf(kinds: readonly string[], kind: string): boolean {
+  return kinds.includes(kind);
 }

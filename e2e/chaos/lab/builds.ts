@@ -1,4 +1,4 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -6,8 +6,8 @@ import { repositoryRoot } from "../../support/paths.ts";
 
 /** What the matrix runs beside the product: made anew for it, gone with it. */
 export interface Builds extends AsyncDisposable {
-  /** fixtures/gate.c, compiled. */
-  readonly gate: string;
+  /** The directory of the compiled fixtures: `gate` and `host-address`. */
+  readonly fixtures: string;
   /** A shim of another release: CHAOS_PREVIOUS_SHIM, or this one with another protocol version. */
   readonly previousShim: string;
 }
@@ -15,12 +15,16 @@ export interface Builds extends AsyncDisposable {
 /** Builds it all in a temporary directory. */
 export async function makeBuilds(): Promise<Builds> {
   const dir = await mkdtemp(join(tmpdir(), "plexus-chaos-"));
-  const gate = join(dir, "gate");
-  const source = join(import.meta.dirname, "fixtures/gate.c");
-  await execa("cc", ["-O1", "-Wall", "-Wextra", "-Werror", "-static", "-o", gate, source]);
+  const fixtures = join(dir, "fixtures");
+  await mkdir(fixtures);
+  for (const name of ["gate", "host-address"]) {
+    const source = join(import.meta.dirname, `fixtures/${name}.c`);
+    const flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-static"];
+    await execa("cc", [...flags, "-o", join(fixtures, name), source]);
+  }
   const previousShim = process.env.CHAOS_PREVIOUS_SHIM ?? (await shimOfOtherVersion(dir));
   return {
-    gate,
+    fixtures,
     previousShim,
     [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }),
   };

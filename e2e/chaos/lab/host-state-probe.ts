@@ -2,7 +2,8 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
-import { compareHostStates, readHostState } from "./host-state.ts";
+import { differences } from "../../support/host-state.ts";
+import { readHostState } from "./host-state.ts";
 import { preparePlace } from "./place.ts";
 
 /** One thing that could be left on a node: how it gets there, and how it goes. */
@@ -13,27 +14,20 @@ interface Leftover {
 }
 
 const leftovers: readonly Leftover[] = [
-  { name: "link", make: "ip link add left0 type bridge", undo: "ip link del left0" },
   {
-    name: "namespace",
-    make: "ip netns add left && ip -n left link add x0 type bridge",
+    name: "IPv6 address",
+    make: "ip address add fd00:9::1/128 dev up0",
+    undo: "ip address del fd00:9::1/128 dev up0",
+  },
+  {
+    name: "IPv6 route",
+    make: "ip route add fd00:9::/64 dev up0",
+    undo: "ip route del fd00:9::/64 dev up0",
+  },
+  {
+    name: "IPv6 address in a pod",
+    make: "ip netns add left && ip -n left link set lo up && ip -n left address add fd00:9::2/128 dev lo",
     undo: "ip netns del left",
-  },
-  { name: "route", make: "ip route add 10.9.0.0/16 dev lo", undo: "ip route del 10.9.0.0/16" },
-  {
-    name: "nftables rule",
-    make: "nft add table ip left && nft add chain ip left c",
-    undo: "nft delete table ip left",
-  },
-  {
-    name: "iptables rule",
-    make: "iptables -A FORWARD -s 10.9.9.9 -j ACCEPT",
-    undo: "iptables -D FORWARD -s 10.9.9.9 -j ACCEPT",
-  },
-  {
-    name: "queue",
-    make: "tc qdisc add dev up0 root tbf rate 1mbit burst 10k latency 10ms",
-    undo: "tc qdisc del dev up0 root",
   },
   {
     name: "process",
@@ -60,17 +54,14 @@ async function main(): Promise<void> {
   mkdirSync(place.stateDir);
   mkdirSync("/var/lib/cni/networks/default", { recursive: true });
   const shell = async (command: string): Promise<unknown> => await execa("sh", ["-c", command]);
-  await shell(
-    "iptables -A FORWARD -s 10.9.9.8 -j ACCEPT; iptables -D FORWARD -s 10.9.9.8 -j ACCEPT",
-  );
   await shell(`touch ${join(place.stateDir, "lock")}`);
   const clean = await readHostState(place, []);
   const seen: Record<string, { left: string[]; afterwards: string[] }> = {};
   const note = async (name: string, undo: () => unknown): Promise<void> => {
-    const left = compareHostStates(clean, await readHostState(place, []));
+    const left = differences(clean, await readHostState(place, []));
     await undo();
     await sleep(50);
-    seen[name] = { left, afterwards: compareHostStates(clean, await readHostState(place, [])) };
+    seen[name] = { left, afterwards: differences(clean, await readHostState(place, [])) };
   };
   for (const { name, make, undo } of leftovers) {
     await shell(make);

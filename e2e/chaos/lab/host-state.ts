@@ -1,40 +1,19 @@
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
+import * as host from "../../support/host-state.ts";
 import type { Place } from "./place.ts";
 import { processes } from "./processes.ts";
 
-/** What is on the node, in a form that compares: section → lines. */
-export type HostState = Readonly<Record<string, readonly string[]>>;
+/** Everything that a run could leave: what the kernel keeps, files, locks and processes. */
+export type HostState = host.HostState<
+  (typeof host.kernelKinds)[number] | "files" | "locks" | "processes"
+>;
 
-/** What the kernel has. Names of host interfaces carry no index, rules no counters. */
-const script = `
-section() { printf '\\n=== %s\\n' "$1"; }
-section links; ip -o link | sed 's/^[0-9]*: \\([^:]*\\):.*/\\1/'
-section addresses; ip -o -4 address | awk '{print $2, $4}'
-section routes; ip route | sed 's, linkdown,,'
-section tc; tc qdisc show | grep -v ' noqueue \\| fq_codel \\| pfifo_fast '
-section nftables; nft list ruleset | sed 's/counter packets [0-9]* bytes [0-9]*/counter/'
-for pod in $(ls /run/netns); do
-  section "namespace $pod"; ip -n "$pod" -o link | sed 's/^[0-9]*: \\([^:@]*\\)[:@].*/link \\1/' | grep -v 'link lo$'
-  ip -n "$pod" route | sed 's/^/route /'
-done
-true`;
-
-/** Where iptables keeps tables of its own, they are not part of the nftables ruleset. */
-const legacyTables = ["iptables-legacy-save", "ip6tables-legacy-save"];
-const hasLegacyTables = existsSync("/proc/net/ip_tables_names");
-
-/** Takes down links, namespaces, rules, queues, leases, records, locks, temporary files and processes. */
+/** Reads what is on the node; `known` are processes that are meant to run. */
 export async function readHostState(place: Place, known: readonly number[]): Promise<HostState> {
-  const text = (await execa("sh", ["-c", script])).stdout;
-  const sections = `\n${text}`
-    .split("\n=== ")
-    .slice(1)
-    .map((section) => section.split("\n").filter((line) => line.trim() !== ""));
   return {
-    ...Object.fromEntries(sections.map(([name = "", ...lines]) => [name, lines])),
-    iptables: hasLegacyTables ? await legacyRules() : [],
+    ...(await readKernelState(place, host.kernelKinds)),
     files: ["/run", "/var/lib/cni"].flatMap((dir) => filesBelow(dir, place)).sort(),
     locks: heldLocks(place),
     processes: processes()
@@ -43,12 +22,27 @@ export async function readHostState(place: Place, known: readonly number[]): Pro
   };
 }
 
-async function legacyRules(): Promise<string[]> {
-  const outputs = await Promise.all(legacyTables.map((name) => execa(name, { reject: false })));
-  return outputs
-    .flatMap(({ stdout }) => stdout?.split("\n") ?? [])
-    .filter((line) => !line.startsWith("#"))
-    .map((line) => line.replace(/\[\d+:\d+\]/, ""));
+/** A node's state with pods beside those that it has; `pods` is what {@link readPods} returned. */
+export function withPods(state: HostState, pods: HostState): HostState {
+  const kinds = host.podKinds.map((kind) => [
+    kind,
+    [...(state[kind] ?? []), ...(pods[kind] ?? [])],
+  ]);
+  return { ...state, ...Object.fromEntries(kinds) };
+}
+
+/** Reads what there is in the network namespaces of pods. */
+export function readPods(place: Place): Promise<HostState> {
+  return readKernelState(place, host.podKinds);
+}
+
+async function readKernelState(
+  { stateDir }: Place,
+  kinds: typeof host.podKinds | typeof host.kernelKinds,
+): Promise<HostState> {
+  const run = async ([file, ...args]: [string, ...string[]]): Promise<string> =>
+    (await execa(file, args)).stdout;
+  return await host.readHostState({ run, stateDir }, { kinds });
 }
 
 /** What the harness itself keeps there, and mount points of namespaces, which have a section each. */
@@ -77,27 +71,4 @@ function heldLocks(place: Place): string[] {
   const device = `${hex(dev >> 8)}:${hex(dev & 0xff)}:`;
   const lines = readFileSync("/proc/locks", "utf8").split("\n");
   return lines.filter((line) => line.includes(` ${device}`)).map((line) => line.slice(3));
-}
-
-/** Every line that one of them has and the other has not, with its section: `links: +veth12`. */
-export function compareHostStates(before: HostState, after: HostState): string[] {
-  const sections = [...new Set([...Object.keys(before), ...Object.keys(after)])];
-  return sections.flatMap((section) => {
-    const [was, is] = [before[section] ?? [], after[section] ?? []];
-    return [
-      ...without(is, was).map((line) => `${section}: +${line.trim()}`),
-      ...without(was, is).map((line) => `${section}: -${line.trim()}`),
-    ];
-  });
-}
-
-/** The lines of one list that the other has not, each as often as it is missing. */
-function without(lines: readonly string[], others: readonly string[]): string[] {
-  const left = new Map<string, number>();
-  for (const line of others) left.set(line, (left.get(line) ?? 0) + 1);
-  return lines.filter((line) => {
-    const count = left.get(line) ?? 0;
-    left.set(line, count - 1);
-    return count <= 0;
-  });
 }

@@ -3,7 +3,7 @@ import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { cniPluginDir } from "../../support/paths.ts";
-import { pluginTypes } from "./topology.ts";
+import { hostAddressType, pluginTypes } from "./topology.ts";
 
 /** Where one worker works. It is alone in network, mount and process namespaces, so names can be fixed. */
 export interface Place {
@@ -43,16 +43,17 @@ export const namespaceFlags = [
   "private",
 ];
 
-/** Prepares the namespaces that this process is alone in; `gate` is the compiled fixtures/gate.c. */
-export async function preparePlace(gate: string): Promise<Place> {
+/** Prepares the namespaces that this process is alone in; `fixtures` is the directory of the compiled fixtures. */
+export async function preparePlace(fixtures: string): Promise<Place> {
   if (process.pid !== 1) throw new Error("this process is not alone in its namespaces");
   await execa("sh", ["-ec", setUp]);
   const root = "/run/chaos";
   const folders = ["bin", "real", "control", "reached", "hidden", "lost", "tmp", "run", "etc"];
   for (const folder of folders) mkdirSync(join(root, folder));
   for (const type of pluginTypes) {
-    await copyFile(gate, join(root, "bin", type));
-    symlinkSync(join(cniPluginDir(), type), join(root, "real", type));
+    await copyFile(join(fixtures, "gate"), join(root, "bin", type));
+    const real = type === hostAddressType ? fixtures : cniPluginDir();
+    symlinkSync(join(real, type), join(root, "real", type));
   }
   return {
     root,

@@ -1,4 +1,4 @@
-/** The three networks that every pod of the matrix is attached to, with real plugins. */
+/** One of the three networks that every pod of the matrix is attached to. */
 export interface Network {
   readonly ifName: string;
   /** The name of its definition; the default network has none. */
@@ -10,8 +10,12 @@ export interface Network {
 /** The address plugin of all networks: a grandchild of the caller. */
 export const ipamType = "host-local";
 
-function addresses(net: number): object {
-  return { type: ipamType, ranges: [[{ subnet: `10.${net}.0.0/16` }]] };
+/** fixtures/host-address.c; all other plugins are the reference plugins. */
+export const hostAddressType = "host-address";
+
+function addresses(net: number, ...more: readonly string[]): object {
+  const subnets = [`10.${net}.0.0/16`, ...more];
+  return { type: ipamType, ranges: subnets.map((subnet) => [{ subnet }]) };
 }
 
 function plugin(type: string, rest: object): { readonly type: string } {
@@ -25,20 +29,23 @@ const limits = {
   egressBurst: 400_000,
 };
 
-/** Between them they leave links, routes, addresses, leases, firewall rules, queues and ifb devices. */
+/** Together they leave links, IPv4 and IPv6 addresses and routes, leases, firewall rules, queues and ifb devices. */
 export const networks: readonly [Network, ...Network[]] = [
   {
     ifName: "eth0",
     plugins: [
       // No ipMasq: ptp itself leaves those rules behind when its namespace is gone before the DEL.
-      plugin("ptp", { ipam: addresses(71) }),
+      plugin("ptp", { ipam: addresses(71, "fd00:71::/64") }),
       plugin("portmap", { capabilities: { portMappings: true } }),
     ],
   },
   {
     ifName: "net1",
     nad: "second",
-    plugins: [plugin("macvlan", { master: "up0", mode: "bridge", ipam: addresses(72) })],
+    plugins: [
+      plugin("macvlan", { master: "up0", mode: "bridge", ipam: addresses(72) }),
+      plugin(hostAddressType, {}),
+    ],
   },
   {
     ifName: "net2",
