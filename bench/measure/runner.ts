@@ -25,7 +25,7 @@ export interface Outcome {
   readonly error: string | undefined;
 }
 
-/** Starts jobs through bench/runner.c, which measures them. */
+/** Starts jobs through bench/native/runner.c, which measures them. */
 export class Runner implements Disposable {
   readonly #dir: string;
   readonly #process: ChildProcessByStdio<Writable, Readable, null>;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { join } from "node:path";
-import type { CallOutcome, PrintedError } from "../support/cni-call.ts";
-import { cniEnvironment } from "../support/cni-environment.ts";
-import type { PlexusNode } from "../support/plexus-node.ts";
+import type { CallOutcome, PrintedError } from "../support/node/cni-call.ts";
+import { cniEnvironment } from "../support/node/cni-environment.ts";
+import type { PlexusNode } from "../support/node/plexus-node.ts";
 
 /** The commands that a runtime may ask of the engine. */
 type Command = "ADD" | "DEL" | "CHECK" | "STATUS" | "GC";

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { list } from "../support/networks.ts";
-import { errorScript } from "../support/scripted-plugins.ts";
-import { scriptedTest as test } from "../support/test.ts";
+import { errorScript } from "../support/node/scripted-plugins.ts";
+import { scriptedTest as test } from "../support/node/test.ts";
 import { specifiedError } from "./calls.ts";
 
 test("CHECK is for what is attached: not before ADD, not after DEL [R-0.4-24]", async ({

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { PlexusNode } from "../support/plexus-node.ts";
+import { PlexusNode } from "../support/node/plexus-node.ts";
 import { shimEnvironment } from "../support/plexusd.ts";
 import { cnitoolBinary } from "./tools.ts";
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { expect } from "vitest";
-import type { CallOutcome } from "../support/cni-call.ts";
-import { scriptedTest } from "../support/test.ts";
+import type { CallOutcome } from "../support/node/cni-call.ts";
+import { scriptedTest } from "../support/node/test.ts";
 import { fullEnvironment, type RawCall, rawCall, specifiedError } from "./calls.ts";
 import { cniVersions } from "./tools.ts";
 

@@ -2,10 +2,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import type { CallOutcome } from "../support/cni-call.ts";
-import { type Execution, errorScript } from "../support/scripted-plugins.ts";
-import { detachOrder, scriptedTest } from "../support/test.ts";
-import type { TestPod } from "../support/test-pod.ts";
+import type { CallOutcome } from "../support/node/cni-call.ts";
+import { type Execution, errorScript } from "../support/node/scripted-plugins.ts";
+import { detachOrder, scriptedTest } from "../support/node/test.ts";
+import type { TestPod } from "../support/node/test-pod.ts";
 import { specifiedError } from "./calls.ts";
 
 /** Makes a GC call with these keys in the configuration. */

@@ -4,8 +4,8 @@ import { readdir, readlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { list } from "../support/networks.ts";
-import { errorScript } from "../support/scripted-plugins.ts";
-import { attachOrder, detachOrder, scriptedTest as test } from "../support/test.ts";
+import { errorScript } from "../support/node/scripted-plugins.ts";
+import { attachOrder, detachOrder, scriptedTest as test } from "../support/node/test.ts";
 import { specifiedError } from "./calls.ts";
 
 const added = attachOrder("alpha", "beta");

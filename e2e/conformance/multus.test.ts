@@ -2,13 +2,13 @@ import { beforeAll, expect } from "vitest";
 import { findMultus } from "../../bench/peers/multus.ts";
 import { hostKinds } from "../support/host-state.ts";
 import { chained, macvlan, ptp } from "../support/networks.ts";
-import type { PlexusNode } from "../support/plexus-node.ts";
-import { test } from "../support/test.ts";
-import type { TestPod } from "../support/test-pod.ts";
+import type { PlexusNode } from "../support/node/plexus-node.ts";
+import { test } from "../support/node/test.ts";
+import type { TestPod } from "../support/node/test-pod.ts";
 
 /*
  * A live node moves from Multus, the released one, to Plexus and back. Multus has its networks in its configuration, so
- * that it needs no API server. e2e/netns/multus-takeover.test.ts does the first half with recorded files.
+ * that it needs no API server. e2e/netns/detach/multus-takeover.test.ts does the first half with recorded files.
  */
 
 const main = ptp("main", 30);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect } from "vitest";
-import { errorScript } from "../support/scripted-plugins.ts";
-import { scriptedTest } from "../support/test.ts";
-import type { TestPod } from "../support/test-pod.ts";
+import { errorScript } from "../support/node/scripted-plugins.ts";
+import { scriptedTest } from "../support/node/test.ts";
+import type { TestPod } from "../support/node/test-pod.ts";
 import { specifiedError } from "./calls.ts";
 import { cniVersions } from "./tools.ts";
 

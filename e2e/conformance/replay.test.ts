@@ -3,11 +3,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import type { CallOutcome } from "../support/cni-call.ts";
 import { list } from "../support/networks.ts";
+import type { CallOutcome } from "../support/node/cni-call.ts";
+import { ScriptedPlugins } from "../support/node/scripted-plugins.ts";
+import { test as nodeTest } from "../support/node/test.ts";
 import { repositoryRoot } from "../support/paths.ts";
-import { ScriptedPlugins } from "../support/scripted-plugins.ts";
-import { test as nodeTest } from "../support/test.ts";
 import { specifiedError } from "./calls.ts";
 import { cniVersions } from "./tools.ts";
 

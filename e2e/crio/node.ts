@@ -11,7 +11,7 @@ import { Reaper } from "../cluster/machine/reaper.ts";
 import type { Command } from "../cluster/machine/run.ts";
 import type { Daemon } from "../support/daemon.ts";
 import { type HostStateKind, readHostState } from "../support/host-state.ts";
-import { manifestText } from "../support/manifests.ts";
+import { manifestText } from "../support/node/manifests.ts";
 import { distPath, nodeBinary } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { Crio } from "./crio.ts";

@@ -3,7 +3,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { recordFileName } from "#lib/files/state-files.ts";
-import { nad } from "../support/manifests.ts";
+import { nad } from "../support/node/manifests.ts";
 import { waitUntil } from "../support/wait.ts";
 import { CrioNode } from "./node.ts";
 import type { CrioPod } from "./pod.ts";

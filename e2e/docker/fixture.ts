@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { getContainerRuntimeClient } from "testcontainers";
 import { expect } from "vitest";
 import { differences } from "../support/host-state.ts";
-import { manifestText, nad } from "../support/manifests.ts";
 import { chained, hostLocal, list, macvlan } from "../support/networks.ts";
+import { manifestText, nad } from "../support/node/manifests.ts";
 import { waitUntil } from "../support/wait.ts";
 import {
   type ContainerOptions,

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { recordFileName } from "#lib/files/state-files.ts";
 import { temporaryName } from "#lib/files/temporary-name.ts";
 import { type HostStateKind, hostStateKinds } from "../support/host-state.ts";
-import { test } from "../support/test.ts";
+import { test } from "../support/node/test.ts";
 import { waitUntil } from "../support/wait.ts";
 
 const record = recordFileName({ containerId: "c1", ifName: "eth0" });

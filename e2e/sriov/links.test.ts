@@ -1,8 +1,8 @@
 import { expect } from "vitest";
-import { errorOf } from "../support/cni-call.ts";
-import { leavesNothing, lifeCycle, twoPods } from "../support/life-cycle.ts";
 import { bridge, chained, hostLocal, list, macvlan, ptp } from "../support/networks.ts";
-import { test } from "../support/test.ts";
+import { errorOf } from "../support/node/cni-call.ts";
+import { leavesNothing, lifeCycle, twoPods } from "../support/node/life-cycle.ts";
+import { test } from "../support/node/test.ts";
 
 /*
  * Links that the kernel of a small virtual machine or a container host may lack. What every kernel has is tested in

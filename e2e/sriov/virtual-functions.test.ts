@@ -4,11 +4,11 @@ import { claimObject, draPod, sliceObject } from "#devices/testing/resource-obje
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { fileKinds, hostStateKinds } from "../support/host-state.ts";
-import { nad } from "../support/manifests.ts";
 import { hostLocal, list, ptp } from "../support/networks.ts";
+import { nad } from "../support/node/manifests.ts";
+import { PlexusNode } from "../support/node/plexus-node.ts";
+import type { TestPod } from "../support/node/test-pod.ts";
 import { distPath, nodeBinary } from "../support/paths.ts";
-import { PlexusNode } from "../support/plexus-node.ts";
-import type { TestPod } from "../support/test-pod.ts";
 import { waitUntil } from "../support/wait.ts";
 import {
   addressOf,

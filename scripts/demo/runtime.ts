@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { execa } from "execa";
-import { cniEnvironment } from "../../e2e/support/cni-environment.ts";
+import { cniEnvironment } from "../../e2e/support/node/cni-environment.ts";
 import { shimEnvironment } from "../../e2e/support/plexusd.ts";
 import { print, timed } from "./print.ts";
 import { DemoError, type Workplace } from "./workplace.ts";

@@ -2,11 +2,11 @@
 
 import { expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../../support/wait.ts";
-import { recordsOf } from "./node-state.ts";
-import { networkStatus } from "./objects.ts";
-import { pidsWithArgument, plexusdPid, waitForPlexus } from "./plexus.ts";
-import type { Scene } from "./scene.ts";
-import { isGiven, ownCluster, ownOnly } from "./target.ts";
+import { recordsOf } from "./target/node-state.ts";
+import { networkStatus } from "./target/objects.ts";
+import { pidsWithArgument, plexusdPid, waitForPlexus } from "./target/plexus.ts";
+import type { Scene } from "./target/scene.ts";
+import { isGiven, ownCluster, ownOnly } from "./target/target.ts";
 
 /*
  * The API server goes away under pods. After an outage its clients (the kubelet, the scheduler, the controllers) wait

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, test } from "vitest";
-import { nad } from "../../support/manifests.ts";
-import { elsewhere, home, networkStatus, networks } from "./objects.ts";
-import type { PodOptions, Scene } from "./scene.ts";
-import { asksForPorts } from "./target.ts";
+import { nad } from "../../support/node/manifests.ts";
+import { elsewhere, home, networkStatus, networks } from "./target/objects.ts";
+import type { PodOptions, Scene } from "./target/scene.ts";
+import { asksForPorts } from "./target/target.ts";
 
 const red = `${home}/red`;
 const blue = `${home}/blue`;

@@ -7,9 +7,9 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import { type RunResult, tryRun } from "../machine/run.ts";
-import { home } from "./objects.ts";
-import type { Scene } from "./scene.ts";
-import { isGiven, ownOnly, type Target } from "./target.ts";
+import { home } from "./target/objects.ts";
+import type { Scene } from "./target/scene.ts";
+import { isGiven, ownOnly, type Target } from "./target/target.ts";
 
 /** What people ask when a pod has no net1: kubectl plexus, as it is installed on a desk. */
 export function explainScenarios(scene: () => Scene): void {

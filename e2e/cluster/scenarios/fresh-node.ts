@@ -3,7 +3,8 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
-import { networkStatus } from "./objects.ts";
+import { ask, type Request } from "./security.ts";
+import { networkStatus } from "./target/objects.ts";
 import {
   installPlexus,
   parkPlexus,
@@ -11,12 +12,11 @@ import {
   plexusPod,
   unparkPlexus,
   waitForPlexus,
-} from "./plexus.ts";
-import { defaultPlexusImage } from "./plexus-image.ts";
-import { primaryDirScenarios } from "./primary-dir.ts";
-import type { Scene } from "./scene.ts";
-import { ask, type Request } from "./security.ts";
-import { isGiven, ownOnly, type Target } from "./target.ts";
+} from "./target/plexus.ts";
+import { defaultPlexusImage } from "./target/plexus-image.ts";
+import { primaryDirScenarios } from "./target/primary-dir.ts";
+import type { Scene } from "./target/scene.ts";
+import { isGiven, ownOnly, type Target } from "./target/target.ts";
 
 const timeout = 900_000;
 const system = "--namespace=kube-system";

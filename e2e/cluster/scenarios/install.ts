@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { repositoryRoot } from "../../support/paths.ts";
-import { home } from "./objects.ts";
-import { installManifest, plexusctl, plexusdPid, plexusPod } from "./plexus.ts";
-import { defaultPlexusImage } from "./plexus-image.ts";
-import type { Scene } from "./scene.ts";
-import { isCrio, type Target } from "./target.ts";
+import { home } from "./target/objects.ts";
+import { installManifest, plexusctl, plexusdPid, plexusPod } from "./target/plexus.ts";
+import { defaultPlexusImage } from "./target/plexus-image.ts";
+import type { Scene } from "./target/scene.ts";
+import { isCrio, type Target } from "./target/target.ts";
 
 interface Manifest {
   readonly kind: string;

@@ -2,12 +2,12 @@
 
 import { describe, expect, test } from "vitest";
 import { waitUntil } from "../../support/wait.ts";
-import { recordsOf } from "./node-state.ts";
-import { home, networkStatus, type PodObject } from "./objects.ts";
-import { installPlexus, plexusdPid, plexusPod, waitForPlexus } from "./plexus.ts";
-import { nextPlexusImage, writeNextPlexusImage } from "./plexus-image.ts";
-import type { Scene } from "./scene.ts";
-import { isGiven, ownOnly, type Target } from "./target.ts";
+import { recordsOf } from "./target/node-state.ts";
+import { home, networkStatus, type PodObject } from "./target/objects.ts";
+import { installPlexus, plexusdPid, plexusPod, waitForPlexus } from "./target/plexus.ts";
+import { nextPlexusImage, writeNextPlexusImage } from "./target/plexus-image.ts";
+import type { Scene } from "./target/scene.ts";
+import { isGiven, ownOnly, type Target } from "./target/target.ts";
 
 const timeout = 900_000;
 const system = "--namespace=kube-system";

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { expect, onTestFinished, test } from "vitest";
-import { nad } from "../../support/manifests.ts";
-import { type Mistake, mistakesOn } from "../../support/mistakes.ts";
 import { list } from "../../support/networks.ts";
+import { nad } from "../../support/node/manifests.ts";
+import { type Mistake, mistakesOn } from "../../support/node/mistakes.ts";
 import { waitUntil } from "../../support/wait.ts";
-import { recordsOf } from "./node-state.ts";
-import { home } from "./objects.ts";
-import { readConfig, waitForPlexus, writeConfig } from "./plexus.ts";
-import type { Scene } from "./scene.ts";
-import { isGiven, ownOnly, type Target } from "./target.ts";
+import { recordsOf } from "./target/node-state.ts";
+import { home } from "./target/objects.ts";
+import { readConfig, waitForPlexus, writeConfig } from "./target/plexus.ts";
+import type { Scene } from "./target/scene.ts";
+import { isGiven, ownOnly, type Target } from "./target/target.ts";
 
 /** How many sandboxes of a pod are waited for: one more than it may leave records. */
 const attempts = 5;

@@ -8,15 +8,15 @@ import { type FilledPanel, fillPanels } from "../../monitoring/dashboard.ts";
 import { dashboardSvg } from "../../monitoring/dashboard-svg.ts";
 import { Prometheus } from "../../monitoring/prometheus.ts";
 import { shippedPanels, shippedRules } from "../../monitoring/shipped.ts";
-import { nad } from "../../support/manifests.ts";
 import { codeBlocks } from "../../support/markdown.ts";
 import { bridge } from "../../support/networks.ts";
+import { nad } from "../../support/node/manifests.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
-import { home } from "./objects.ts";
-import type { Scene } from "./scene.ts";
-import { ownOnly } from "./target.ts";
+import { home } from "./target/objects.ts";
+import type { Scene } from "./target/scene.ts";
+import { ownOnly } from "./target/target.ts";
 
 /** `make dashboard`: where the picture goes, and for how long pods come and go. */
 const picture = process.env.PLEXUS_DASHBOARD;

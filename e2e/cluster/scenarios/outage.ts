@@ -4,11 +4,17 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../../support/wait.ts";
-import { recordsOf } from "./node-state.ts";
-import { networkStatus } from "./objects.ts";
-import { nodeReady, parkPlexus, unparkPlexus, waitForPlexus, waitForReady } from "./plexus.ts";
-import type { Scene } from "./scene.ts";
-import { isCrio, isGiven, ownCluster, ownOnly } from "./target.ts";
+import { recordsOf } from "./target/node-state.ts";
+import { networkStatus } from "./target/objects.ts";
+import {
+  nodeReady,
+  parkPlexus,
+  unparkPlexus,
+  waitForPlexus,
+  waitForReady,
+} from "./target/plexus.ts";
+import type { Scene } from "./target/scene.ts";
+import { isCrio, isGiven, ownCluster, ownOnly } from "./target/target.ts";
 
 const timeout = 900_000;
 const both = { networks: "red,blue" };

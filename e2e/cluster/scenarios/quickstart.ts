@@ -7,8 +7,8 @@ import { type CodeBlock, codeBlocks } from "../../support/markdown.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { run } from "../machine/run.ts";
-import type { Scene } from "./scene.ts";
-import { ownOnly } from "./target.ts";
+import type { Scene } from "./target/scene.ts";
+import { ownOnly } from "./target/target.ts";
 
 /** The commands of one block of the page, and the lines that the page says they print. */
 interface Step {

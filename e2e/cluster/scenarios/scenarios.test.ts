@@ -7,23 +7,23 @@ import {
   sandboxOutageScenario,
 } from "./api-outage.ts";
 import { attachScenarios } from "./attach.ts";
-import { chartScenarios } from "./chart.ts";
-import { claimScenarios } from "./claims.ts";
-import { deviceScenarios } from "./devices.ts";
+import { claimScenarios } from "./devices/claims.ts";
+import { deviceScenarios } from "./devices/devices.ts";
 import { explainScenarios } from "./explain.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
-import { GivenTarget } from "./given-target.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
 import { mistakeScenarios } from "./mistakes.ts";
 import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
-import { OwnTarget } from "./own-target.ts";
-import { installPlexus, plexusLogs } from "./plexus.ts";
 import { quickstartScenarios } from "./quickstart.ts";
-import { Scene } from "./scene.ts";
 import { securityScenarios } from "./security.ts";
-import { isGiven, type Target } from "./target.ts";
+import { chartScenarios } from "./target/chart.ts";
+import { GivenTarget } from "./target/given-target.ts";
+import { OwnTarget } from "./target/own-target.ts";
+import { installPlexus, plexusLogs } from "./target/plexus.ts";
+import { Scene } from "./target/scene.ts";
+import { isGiven, type Target } from "./target/target.ts";
 import { uninstallPlexus, uninstallScenarios } from "./uninstall.ts";
 
 describe(isGiven ? "the given cluster" : "a cluster", () => {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, test } from "vitest";
-import { home, statusKey } from "./objects.ts";
-import { plexusPod } from "./plexus.ts";
-import type { Scene } from "./scene.ts";
-import type { Target } from "./target.ts";
+import { home, statusKey } from "./target/objects.ts";
+import { plexusPod } from "./target/plexus.ts";
+import type { Scene } from "./target/scene.ts";
+import type { Target } from "./target/target.ts";
 
 const account = "system:serviceaccount:kube-system:plexusd";
 const fakeNode = "plexus-e2e-no-node";

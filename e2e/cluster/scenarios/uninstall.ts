@@ -5,12 +5,12 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
-import { nodeState, recordsOf } from "./node-state.ts";
-import { networkStatus } from "./objects.ts";
-import { installManifest, installPlexus } from "./plexus.ts";
-import { defaultPlexusImage } from "./plexus-image.ts";
-import type { Scene } from "./scene.ts";
-import { isCrio, type Target } from "./target.ts";
+import { nodeState, recordsOf } from "./target/node-state.ts";
+import { networkStatus } from "./target/objects.ts";
+import { installManifest, installPlexus } from "./target/plexus.ts";
+import { defaultPlexusImage } from "./target/plexus-image.ts";
+import type { Scene } from "./target/scene.ts";
+import { isCrio, type Target } from "./target/target.ts";
 
 const timeout = 900_000;
 const system = "--namespace=kube-system";

@@ -6,7 +6,7 @@ import { parseJsonText } from "#lib/json-text.ts";
  * Plugins that succeed in a DEL without a namespace before they come to their IPAM plugin. A plugin is in this list only
  * when it is known to: `ipam` is the plugin's own business, and a vendor's need not name an executable
  * (`azure-cns`), or one that understands what is written there (`usePodCidr`). The other plugins of the
- * reference release are held to their IPAM by e2e/netns/address-release.test.ts and e2e/sriov/links.test.ts.
+ * reference release are held to their IPAM by e2e/netns/plugins/address-release.test.ts and e2e/sriov/links.test.ts.
  */
 const leavingAddresses = new Set(["host-device"]);
 

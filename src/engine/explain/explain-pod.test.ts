@@ -456,7 +456,7 @@ test("refusedRequests() has the pods that the rules for requests keep from start
   expect(lab.engine.refusedRequests()).toEqual([]);
 });
 
-/** What only a kernel can bring about: e2e/netns/explain.test.ts has these, and most of the others with real plugins. */
+/** What only a kernel can bring about: e2e/netns/programs/explain.test.ts has these, and most of the others with real plugins. */
 const elsewhere = ["default-route-taken", "sandbox-gone"];
 
 test("every known error is provoked", () => {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { home, networkStatus } from "../target/objects.ts";
+import type { Scene } from "../target/scene.ts";
+import { isGiven, ownCluster, ownOnly } from "../target/target.ts";
+import { DraDriver } from "./dra-driver.ts";
+import { addLinks, addressesOf, linkNetwork, recordOf, removeLinks } from "./link-devices.ts";
+
+const driver = "link.plexus.example";
+const resourceName = "plexus.example/claimed";
+const extendedName = "plexus.example/extended";
+const links = ["dra-a", "dra-b", "dra-c"];
+const resourceApi = { apiVersion: "resource.k8s.io/v1" };
+
+/** What a claim was allocated, as the driver reads it. */
+interface ResourceClaim {
+  readonly status: {
+    readonly allocation: {
+      readonly devices: { readonly results: readonly { pool: string; device: string }[] };
+    };
+  };
+}
+
+/** Networks by devices that are allocated by claims, with the real scheduler, controller and kubelet. */
+export function claimScenarios(scene: () => Scene): void {
+  describe("the devices of resource claims", () => {
+    let plugin: DraDriver | undefined;
+
+    beforeEach((context) => {
+      if (isGiven) context.skip(ownOnly);
+    });
+
+    beforeAll(async () => {
+      if (isGiven) return;
+      const { node } = ownCluster(scene());
+      await addLinks(scene(), links);
+      plugin = new DraDriver({
+        name: driver,
+        kubeletDir: join(node.root, "var/lib/kubelet"),
+        allocated: async ({ namespace, name }) => {
+          const claim = await scene().target.kubectl(
+            ...["get", "resourceclaim", name, `--namespace=${namespace}`, "--output=json"],
+          );
+          return (JSON.parse(claim) as ResourceClaim).status.allocation.devices.results;
+        },
+      });
+      await plugin.start();
+      await scene().target.apply({ apiVersion: "v1", kind: "List", items: objects(scene()) });
+      await scene().remember();
+    });
+
+    afterAll(async () => {
+      if (isGiven) return;
+      const made = [`resourceslices/${driver}`, `deviceclasses/${driver}`];
+      await scene().target.kubectl("delete", ...made);
+      await plugin?.[Symbol.asyncDispose]();
+      await removeLinks(scene(), links);
+      await scene().remember();
+    });
+
+    test("from a template and by name are moved into the pod, and the pod's status keeps its claims [D-23] [D-25] [D-26] [D-28] [D-34]", async () => {
+      const addresses = await addressesOf(scene(), links);
+      const pod = await scene().startPod("claims", {
+        networks: [
+          { name: "claimed-one", "dev.plexus.resourceClaim": { claim: "by-name" } },
+          { name: "claimed-two" },
+        ],
+        spec: {
+          resourceClaims: [
+            { name: "from-template", resourceClaimTemplateName: "link" },
+            { name: "by-name", resourceClaimName: "link" },
+          ],
+        },
+        container: { resources: { claims: [{ name: "from-template" }, { name: "by-name" }] } },
+      });
+      const { attachments } = await recordOf(scene(), "claims");
+      const devices = attachments.flatMap(({ device }) => device ?? []);
+      const [generated] = pod.status.resourceClaimStatuses ?? [];
+      expect(generated).toMatchObject({
+        name: "from-template",
+        resourceClaimName: expect.stringMatching(/^claims-from-template-/),
+      });
+      expect(devices.map(({ source }) => source)).toEqual([
+        "ResourceClaim link",
+        `ResourceClaim ${generated?.resourceClaimName}`,
+      ]);
+      expect(
+        networkStatus(pod)
+          .slice(1)
+          .map(({ mac }) => mac),
+      ).toEqual(devices.map(({ id }) => addresses[id]));
+      expect(await scene().exec("claims", "ip", "link", "show", "net2")).toContain(
+        addresses[devices[1]?.id ?? ""],
+      );
+      await scene().deletePods("claims");
+      expect(await addressesOf(scene(), links)).toEqual(addresses);
+    });
+
+    test("that stand for an extended resource are moved into the pod [D-24] [D-34]", async () => {
+      const addresses = await addressesOf(scene(), links);
+      const pod = await scene().startPod("extended", {
+        networks: "extended",
+        container: { resources: { limits: { [extendedName]: "1" } } },
+      });
+      const { attachments } = await recordOf(scene(), "extended");
+      const [device] = attachments.flatMap((each) => each.device ?? []);
+      const { resourceClaimName } = pod.status.extendedResourceClaimStatus ?? {};
+      expect(device).toMatchObject({
+        resourceName: extendedName,
+        source: `ResourceClaim ${resourceClaimName}`,
+      });
+      expect(networkStatus(pod)[1]?.mac).toBe(addresses[device?.id ?? ""]);
+      await scene().deletePods("extended");
+      expect(await addressesOf(scene(), links)).toEqual(addresses);
+    });
+  });
+}
+
+/** The driver's devices, their class, the claims and the networks. */
+function objects({ target }: Scene): object[] {
+  const inHome = { namespace: home, name: "link" };
+  const devices = { requests: [{ name: "link", exactly: { deviceClassName: driver } }] };
+  const attributes = (id: string): object => ({
+    "k8s.cni.cncf.io/deviceID": { string: id },
+    "k8s.cni.cncf.io/resourceName": { string: resourceName },
+  });
+  return [
+    {
+      ...resourceApi,
+      kind: "DeviceClass",
+      metadata: { name: driver },
+      spec: {
+        selectors: [{ cel: { expression: `device.driver == "${driver}"` } }],
+        extendedResourceName: extendedName,
+      },
+    },
+    {
+      ...resourceApi,
+      kind: "ResourceSlice",
+      metadata: { name: driver },
+      spec: {
+        driver,
+        nodeName: target.nodeName,
+        pool: { name: target.nodeName, generation: 1, resourceSliceCount: 1 },
+        devices: links.map((name) => ({ name, attributes: attributes(name) })),
+      },
+    },
+    {
+      ...resourceApi,
+      kind: "ResourceClaimTemplate",
+      metadata: inHome,
+      spec: { spec: { devices } },
+    },
+    { ...resourceApi, kind: "ResourceClaim", metadata: inHome, spec: { devices } },
+    linkNetwork("claimed-one", resourceName),
+    linkNetwork("claimed-two", resourceName),
+    linkNetwork("extended", extendedName),
+  ];
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import {
+  differences,
+  type HostState,
+  type HostStateKind,
+  readHostState,
+} from "../../../support/host-state.ts";
+import { waitUntil } from "../../../support/wait.ts";
+import { bridges } from "./objects.ts";
+import type { Target } from "./target.ts";
+
+/**
+ * What is looked at on the node. A plexusd that was killed while it wrote leaves a temporary file, which one that
+ * starts ten minutes later removes; everything else on a node changes with Kubernetes' own doings.
+ */
+const kinds: readonly HostStateKind[] = [
+  "attachment records",
+  "locks",
+  "address leases",
+  "cached results",
+  "netns",
+  "links",
+  "port mappings",
+];
+
+/** What attachments have put on the node, but for the bridges, which the bridge plugin leaves on purpose. */
+export async function nodeState(target: Target): Promise<HostState> {
+  const run = (command: [string, ...string[]]): Promise<string> => target.inNode(command);
+  const state = await readHostState({ run, stateDir: "/var/lib/plexus" }, { kinds });
+  return { ...state, links: state.links?.filter((name) => !bridges.includes(name)) ?? [] };
+}
+
+/** Waits until the node has again what it had, and nothing more but of one kind. @throws Error that names the rest */
+export async function waitForNodeState(
+  target: Target,
+  { expected, except }: { readonly expected: HostState; readonly except?: HostStateKind },
+): Promise<void> {
+  const restored = async (): Promise<true> => {
+    const all = differences(expected, await nodeState(target));
+    const left = all.filter((line) => !line.startsWith(`+ ${except}: `));
+    if (left.length > 0) throw new Error(`\n${left.join("\n")}`);
+    return true;
+  };
+  const options = { timeoutMs: 180_000, intervalMs: 500 };
+  await waitUntil("the node has what it had before", restored, options);
+}
+
+/** The attachment records of the node, those of sandboxes that are gone included. */
+export async function recordsOf(target: Target): Promise<string[]> {
+  const { "attachment records": files = [] } = await nodeState(target);
+  return files.filter((name) => name.endsWith(".record"));
+}

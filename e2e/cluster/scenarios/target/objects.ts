@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { bridge, list } from "../../../support/networks.ts";
+
+/** Where the scenarios' pods live. */
+export const home = "plexus-e2e";
+
+/** Another namespace, with a network of its own. */
+export const elsewhere = "plexus-e2e-elsewhere";
+
+export const networksKey = "k8s.v1.cni.cncf.io/networks";
+export const statusKey = "k8s.v1.cni.cncf.io/network-status";
+
+/** The networks of the scenarios, by the names that pods use. */
+export const networks = {
+  red: bridge("red", 161),
+  blue: bridge("blue", 162),
+  green: bridge("green", 163),
+  /** Pods choose addresses and hardware addresses themselves. */
+  fixed: list("fixed", {
+    type: "bridge",
+    bridge: "br164",
+    capabilities: { ips: true, mac: true },
+    ipam: { type: "static" },
+  }),
+  late: bridge("late", 165),
+} as const;
+
+/** The bridges of these networks and of the quickstart's, which the bridge plugin leaves behind on purpose. */
+export const bridges = "cni0 br77 br161 br162 br163 br164 br165 br-red br-blue".split(" ");
+
+/** A namespace. */
+export function namespaceObject(name: string): object {
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+}
+
+/** What of a pod's object is looked at. */
+export interface PodObject {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly uid: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly status: {
+    readonly phase?: string;
+    readonly podIP?: string;
+    readonly resourceClaimStatuses?: readonly {
+      readonly name: string;
+      readonly resourceClaimName?: string;
+    }[];
+    readonly extendedResourceClaimStatus?: { readonly resourceClaimName: string };
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly containerStatuses?: readonly {
+      readonly restartCount: number;
+      readonly state?: { readonly waiting?: { readonly reason?: string } };
+    }[];
+  };
+}
+
+/** One entry of the network-status annotation. */
+export interface StatusEntry {
+  readonly name: string;
+  readonly interface: string;
+  readonly ips?: readonly string[];
+  readonly mac?: string;
+  readonly default?: boolean;
+  readonly "plexus.dev/annotation-error"?: string;
+}
+
+/** Parses a pod's network-status annotation. */
+export function networkStatus(pod: PodObject): StatusEntry[] {
+  return JSON.parse(pod.metadata.annotations?.[statusKey] ?? "[]") as StatusEntry[];
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { repositoryRoot } from "../../../support/paths.ts";
+import { waitUntil } from "../../../support/wait.ts";
+import type { PodObject } from "./objects.ts";
+import { defaultPlexusImage } from "./plexus-image.ts";
+import type { Target } from "./target.ts";
+
+const system = "--namespace=kube-system";
+const configMap = [system, "configmap", "plexus-config"];
+const daemonPods = "--selector=app.kubernetes.io/name=plexus,app.kubernetes.io/component=node";
+
+/** deploy/install.yaml with the image under test. */
+export async function installManifest(image: string): Promise<string> {
+  const text = await readFile(join(repositoryRoot, "deploy/install.yaml"), "utf8");
+  return text.replaceAll(defaultPlexusImage, image);
+}
+
+/**
+ * Applies crds/ and deploy/install.yaml as docs/user/quickstart.md says, and the overlay with metrics for a
+ * Prometheus, and waits until they are in force.
+ */
+export async function installPlexus(target: Target): Promise<void> {
+  await target.kubectl("apply", "--filename", join(repositoryRoot, "crds"));
+  await target.apply(await installManifest(target.plexusImage));
+  const withMetrics = join(repositoryRoot, "deploy/overlays/metrics");
+  const overlay = await target.kubectl("kustomize", withMetrics);
+  await target.apply(overlay.replaceAll(defaultPlexusImage, target.plexusImage));
+  await waitForPlexus(target);
+}
+
+/** Waits until plexusd is ready on every node, which it is with its conf in place, and the node is. */
+export async function waitForPlexus(target: Target): Promise<void> {
+  await target.kubectl(system, "rollout", "status", "daemonset/plexus", "--timeout=240s");
+  const node = `node/${target.nodeName}`;
+  await target.kubectl("wait", "--for=condition=Ready", node, "--timeout=240s");
+}
+
+/** The status of the condition Ready of the node under test: `True`, `False` or `Unknown`. */
+export async function nodeReady(target: Target): Promise<string> {
+  const path = '{.status.conditions[?(@.type=="Ready")].status}';
+  return target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
+}
+
+/** Waits for that status. */
+export async function waitForReady(target: Target, expected: string): Promise<void> {
+  await waitUntil(
+    `the node's condition Ready is ${expected}`,
+    async () => (await nodeReady(target)) === expected,
+    { timeoutMs: 240_000, intervalMs: 500 },
+  );
+}
+
+/** The pod of plexusd on the node under test. */
+export async function plexusPod(target: Target): Promise<PodObject> {
+  const here = `--field-selector=spec.nodeName=${target.nodeName}`;
+  const output = await target.kubectl(system, "get", "pods", daemonPods, here, "--output=json");
+  const { items } = JSON.parse(output) as { items: PodObject[] };
+  const [pod, ...more] = items;
+  if (pod === undefined || more.length > 0) {
+    throw new Error(`there are ${items.length} pods of plexusd on ${target.nodeName}`);
+  }
+  return pod;
+}
+
+/** Runs plexusctl where plexusd runs. */
+export async function plexusctl(target: Target, ...args: string[]): Promise<string> {
+  const { name } = (await plexusPod(target)).metadata;
+  const program = ["/plexus/node", "/plexus/plexusctl.js"];
+  return target.kubectl(system, "exec", name, "--container=plexusd", "--", ...program, ...args);
+}
+
+/** The processes on the node that have this for one of their arguments. */
+export async function pidsWithArgument(target: Target, argument: string): Promise<string[]> {
+  // In brackets, so that this grep does not find itself.
+  const pattern = `${argument.slice(0, -1)}[${argument.at(-1)}]`;
+  const find = `grep -lzx '${pattern}' /proc/[0-9]*/cmdline 2>/dev/null || true`;
+  const output = await target.inNode(["sh", "-c", find]);
+  return [...output.matchAll(/\/proc\/(\d+)\//g)].flatMap(([, pid]) => pid ?? []);
+}
+
+/** The process of plexusd, as the node sees it. */
+export async function plexusdPid(target: Target): Promise<string> {
+  const pids = await pidsWithArgument(target, "/plexus/plexusd.js");
+  if (pids[0] === undefined || pids.length > 1) {
+    throw new Error(`processes of plexusd: ${pids.join(", ") || "none"}`);
+  }
+  return pids[0];
+}
+
+/** Takes plexusd off all nodes without deleting its DaemonSet, as a bad rollout would. */
+export async function parkPlexus(target: Target): Promise<void> {
+  await setNodeSelector(target, { "plexus-e2e/nowhere": "true" });
+  await waitUntil(
+    "plexusd is gone",
+    async () => (await target.kubectl(system, "get", "pods", daemonPods, "--output=name")) === "",
+    { timeoutMs: 120_000, intervalMs: 500 },
+  );
+}
+
+/** Brings it back. */
+export async function unparkPlexus(target: Target): Promise<void> {
+  await setNodeSelector(target, { "plexus-e2e/nowhere": null });
+}
+
+async function setNodeSelector(target: Target, nodeSelector: object): Promise<void> {
+  const patch = JSON.stringify({ spec: { template: { spec: { nodeSelector } } } });
+  await target.kubectl(system, "patch", "daemonset", "plexus", "--type=merge", `--patch=${patch}`);
+}
+
+/** The newest log lines of plexusd, for the report of a failed test. */
+export async function plexusLogs(target: Target): Promise<string> {
+  const { stdout, stderr } = await target.tryKubectl(
+    system,
+    "logs",
+    daemonPods,
+    "--all-containers",
+    "--prefix",
+    "--tail=60",
+  );
+  return `${stdout}\n${stderr}`.trim();
+}
+
+/** plexusd's configuration file. */
+export async function readConfig(target: Target): Promise<string> {
+  return target.kubectl("get", ...configMap, "--output=jsonpath={.data.config\\.yaml}");
+}
+
+/** Replaces it; plexusd has it after a restart of its pod at the latest. */
+export async function writeConfig(target: Target, text: string): Promise<void> {
+  const patch = JSON.stringify({ data: { "config.yaml": text } });
+  await target.kubectl("patch", ...configMap, `--patch=${patch}`);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { type HostState, type HostStateKind, linesAdded } from "../../../support/host-state.ts";
+import { nad } from "../../../support/node/manifests.ts";
+import { waitUntil } from "../../../support/wait.ts";
+import { waitForServiceAccount } from "../../kubernetes/cluster.ts";
+import { nodeState, waitForNodeState } from "./node-state.ts";
+import {
+  elsewhere,
+  home,
+  namespaceObject,
+  networks,
+  networksKey,
+  type PodObject,
+} from "./objects.ts";
+import type { Target } from "./target.ts";
+
+/** What a test pod asks for. */
+export interface PodOptions {
+  /** The networks annotation; an object is given as JSON. */
+  readonly networks?: string | readonly object[];
+  /** Goes over the usual specification. */
+  readonly spec?: object;
+  /** Goes over the usual container. */
+  readonly container?: object;
+}
+
+/** An event of the API, by what is looked at. */
+export interface EventObject {
+  readonly type: string;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Longer than anything on a node takes that is merely busy. */
+const deadline = "--timeout=240s";
+
+/** The cluster with Plexus installed and the scenarios' networks, and what is done on it. */
+export class Scene {
+  readonly target: Target;
+  /** What was on the node before there was any pod of ours. */
+  #before: HostState = {};
+
+  constructor(target: Target) {
+    this.target = target;
+  }
+
+  /** Makes namespaces and networks, and remembers what is on the node. */
+  async prepare(): Promise<void> {
+    const objects = [
+      namespaceObject(home),
+      namespaceObject(elsewhere),
+      ...Object.entries(networks)
+        .filter(([name]) => name !== "late" && name !== "green")
+        .map(([name, config]) => nad(name, config, { namespace: home })),
+      nad("green", networks.green, { namespace: elsewhere }),
+    ];
+    await this.target.apply({ apiVersion: "v1", kind: "List", items: objects });
+    await waitForServiceAccount(this.target, home);
+    await waitForServiceAccount(this.target, elsewhere);
+    await this.remember();
+  }
+
+  /** Remembers what is on the node as what has to be there when all pods of ours are gone. */
+  async remember(): Promise<void> {
+    this.#before = await nodeState(this.target);
+  }
+
+  /** What of one kind has come to the node since. */
+  async added(kind: HostStateKind): Promise<string[]> {
+    return linesAdded(this.#before, await nodeState(this.target), kind);
+  }
+
+  /** Waits until the node has what it had before there was any pod of ours; one kind may differ. */
+  async waitForNothingLeft(options: { except?: HostStateKind } = {}): Promise<void> {
+    await waitForNodeState(this.target, { expected: this.#before, ...options });
+  }
+
+  /** Deletes the scenarios' pods and waits until nothing of them is left on the node. */
+  async clear(): Promise<void> {
+    for (const namespace of [home, elsewhere]) {
+      const all = ["deployments,pods", "--all", "--ignore-not-found"];
+      await this.target.kubectl("delete", `--namespace=${namespace}`, ...all, deadline);
+    }
+    await this.waitForNothingLeft();
+  }
+
+  /** Removes what prepare() has made. */
+  async remove(): Promise<void> {
+    const names = [home, elsewhere];
+    await this.target.kubectl("delete", "namespace", "--ignore-not-found", ...names, deadline);
+  }
+
+  /** Creates a pod; it need not come up. */
+  async createPod(name: string, options: PodOptions = {}): Promise<void> {
+    await this.target.apply(this.podManifest(name, options));
+  }
+
+  /** Creates a pod and waits until it is ready. */
+  async startPod(name: string, options: PodOptions = {}): Promise<PodObject> {
+    await this.createPod(name, options);
+    return this.waitForPod(name);
+  }
+
+  async waitForPod(name: string): Promise<PodObject> {
+    await this.kubectl("wait", "--for=condition=Ready", `pod/${name}`, deadline);
+    return this.pod(name);
+  }
+
+  /** Deletes pods and waits until they are gone from the API. */
+  async deletePods(...names: string[]): Promise<void> {
+    await this.kubectl("delete", "pod", ...names, deadline);
+  }
+
+  async pod(name: string): Promise<PodObject> {
+    return this.get<PodObject>("pod", name);
+  }
+
+  /** Runs a command in a pod. */
+  async exec(name: string, ...command: string[]): Promise<string> {
+    return this.kubectl("exec", name, "--", ...command);
+  }
+
+  /** The interfaces of a pod with their IPv4 addresses: `{ lo: "127.0.0.1/8", eth0: "10.244.0.7/24" }`. */
+  async interfaces(name: string): Promise<Record<string, string>> {
+    const output = await this.exec(name, "ip", "-oneline", "-4", "address");
+    const found = [...output.matchAll(/^\d+: (\S+) +inet (\S+)/gm)];
+    return Object.fromEntries(found.map(([, link, address]) => [link, address]));
+  }
+
+  /** The events about an object of the scenarios' namespace. */
+  async events(name: string): Promise<EventObject[]> {
+    const about = `--field-selector=involvedObject.name=${name}`;
+    const { items } = await this.get<{ items: EventObject[] }>("events", about);
+    return items;
+  }
+
+  /** Waits until there is an event of this reason about an object. */
+  async waitForEvent(name: string, reason: string): Promise<EventObject> {
+    const find = async (): Promise<EventObject | undefined> =>
+      (await this.events(name)).find((event) => event.reason === reason);
+    return waitUntil(`event ${reason} about ${name}`, find, {
+      timeoutMs: 120_000,
+      intervalMs: 500,
+    });
+  }
+
+  async kubectl(...args: string[]): Promise<string> {
+    return this.target.kubectl(`--namespace=${home}`, ...args);
+  }
+
+  async get<T>(...args: string[]): Promise<T> {
+    return JSON.parse(await this.kubectl("get", ...args, "--output=json")) as T;
+  }
+
+  podManifest(name: string, options: PodOptions = {}): object {
+    const { metadata, spec } = this.podTemplate(options);
+    return {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { ...metadata, name, namespace: home },
+      spec,
+    };
+  }
+
+  /** The part of a pod that a Deployment has too. */
+  podTemplate({ networks: wanted, spec, container }: PodOptions): {
+    metadata: object;
+    spec: object;
+  } {
+    const value = typeof wanted === "object" ? JSON.stringify(wanted) : wanted;
+    return {
+      metadata: value === undefined ? {} : { annotations: { [networksKey]: value } },
+      spec: {
+        nodeSelector: { "kubernetes.io/hostname": this.target.nodeName },
+        terminationGracePeriodSeconds: 1,
+        automountServiceAccountToken: false,
+        containers: [
+          { name: "main", image: this.target.podImage, command: ["sleep", "86400"], ...container },
+        ],
+        ...spec,
+      },
+    };
+  }
+}

@@ -1,0 +1,242 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { bridge, macvlan, ptp } from "../../support/networks.ts";
+import { errorOf } from "../../support/node/cni-call.ts";
+import { test } from "../../support/node/test.ts";
+
+test.beforeAll(async ({ node }) => {
+  await node.lab.addUplink("up0");
+  node.defaultNetwork = ptp("default", 60);
+  await node.nad("macvlan", macvlan("macvlan", 61));
+  await node.nad("bridge", bridge("bridge", 62));
+  await node.nad("shared", bridge("shared", 63), { namespace: "other" });
+  await node.nad("ptp", ptp("ptp", 69));
+  await node.nad("override", bridge("override", 64), { namespace: "kube-system" });
+});
+
+const names = async (pod: { links(): Promise<object> }): Promise<string[]> =>
+  Object.keys(await pod.links());
+const statusNames = async (pod: {
+  status(): Promise<Record<string, unknown>[] | undefined>;
+}): Promise<unknown[]> =>
+  ((await pod.status()) ?? []).map((entry) => [entry.name, entry.interface, entry.default]);
+
+test("comma form: own namespace, another one, with and without an interface name [N-4.1a] [N-4.1.1a] [N-4.1.1b] [N-4a] [N-6a]", async ({
+  node,
+}) => {
+  const pod = await node.pod("commas", {
+    networks: "macvlan@data0, other/shared ,other/shared@data1,default/bridge",
+  });
+  await pod.mustAdd();
+  expect(await names(pod)).toEqual(["eth0", "data0", "net2", "data1", "net4"]);
+  expect(await statusNames(pod)).toEqual([
+    ["default", "eth0", true],
+    ["default/macvlan", "data0", false],
+    ["other/shared", "net2", false],
+    ["other/shared", "data1", false],
+    ["default/bridge", "net4", false],
+  ]);
+  await pod.mustDel();
+  expect(await names(pod)).toEqual([]);
+});
+
+test("the annotations that the runtime hands over are the pod's, whatever is known elsewhere", async ({
+  node,
+}) => {
+  const pod = await node.pod("described", { uid: "uid-described", networks: "bridge" });
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "macvlan,ptp" };
+  const runtimeConfig = { "io.kubernetes.cri.pod-annotations": annotations };
+  await pod.mustAdd({ runtimeConfig });
+  expect(await statusNames(pod)).toEqual([
+    ["default", "eth0", true],
+    ["default/macvlan", "net1", false],
+    ["default/ptp", "net2", false],
+  ]);
+  await pod.mustDel({ runtimeConfig });
+  expect(await names(pod)).toEqual([]);
+});
+
+test("JSON form: namespace and interface keys; foreign keys are no error [N-4.1.2a] [N-4.1.2.1a] [N-4.1.2.1.1] [N-4.1.2.1.2] [N-4.1.2.1.5a] [N-4.1.2.1.5.1]", async ({
+  node,
+}) => {
+  const networks = [
+    { name: "shared", namespace: "other", interface: "ext.7" },
+    { name: "macvlan", namespace: "", "org.example.note": { any: ["thing"] } },
+  ];
+  const pod = await node.pod("json", { networks });
+  await pod.mustAdd();
+  expect(await names(pod)).toEqual(["eth0", "ext.7", "net2"]);
+  await pod.mustDel();
+});
+
+test("the same network several times: each is an attachment with an interface and an entry of its own [N-4.2a] [N-4.2b] [N-4.2.1b]", async ({
+  node,
+}) => {
+  const pod = await node.pod("thrice", { networks: "macvlan,macvlan,macvlan@third" });
+  await pod.mustAdd();
+  expect(await names(pod)).toEqual(["eth0", "net1", "net2", "third"]);
+  const status = (await pod.status()) ?? [];
+  expect(new Set(status.flatMap((entry) => entry.ips)).size).toBe(4);
+  await pod.mustDel();
+});
+
+test("a network whose plugin cannot attach twice fails with the plugin's reason and leaves nothing [N-4.2a]", async ({
+  node,
+}) => {
+  const pod = await node.pod("ptp-twice", { networks: "ptp,ptp" });
+  expect(errorOf(await pod.add()).msg).toMatch(/default\/ptp \(net2\).*file exists/);
+  expect(await names(pod)).toEqual([]);
+  await pod.annotate({ networks: "ptp" });
+  await pod.mustAdd();
+  await pod.mustDel();
+});
+
+test("a generated name steps aside for requested ones and for what is in the pod [N-4.2.1b]", async ({
+  node,
+}) => {
+  const pod = await node.pod("aside", { networks: "macvlan,bridge@net1" });
+  await pod.addLink("net2");
+  await pod.mustAdd();
+  const status = await statusNames(pod);
+  expect(status[1]).toEqual(["default/macvlan", "net3", false]);
+  expect(status[2]).toEqual(["default/bridge", "net1", false]);
+  await pod.mustDel();
+  expect(await names(pod)).toEqual(expect.arrayContaining(["net2"]));
+});
+
+const taken = [
+  {
+    why: "an earlier attachment has",
+    networks: "macvlan@a,bridge@a",
+    message: /interface a .*default\/macvlan.*default\/bridge/,
+  },
+  { why: "the default network has", networks: "macvlan@eth0", message: /interface eth0/ },
+  { why: "the pod has already", networks: "macvlan@lo", message: /interface lo/ },
+];
+test.for(taken)(
+  "an interface name that $why fails the attachment before anything is done [N-4.1.2.1.5b]",
+  async ({ why, networks, message }, { node }) => {
+    const pod = await node.pod(`taken-${why.length}`, { networks });
+    const error = errorOf(await pod.add());
+    expect(error.msg).toMatch(message);
+    expect(error.code).toBe(100);
+    expect(await names(pod)).toEqual([]);
+  },
+);
+
+const invalid: { name: string; value: string }[] = [
+  {
+    name: "an interface name that is too long",
+    value: '[{"name":"macvlan","interface":"sixteen-letters."}]',
+  },
+  {
+    name: "an address that is none",
+    value: '[{"name":"macvlan","ips":["10.0.0.256"]}]',
+  },
+  {
+    name: "a MAC of five bytes",
+    value: '[{"name":"macvlan","mac":"02:00:00:00:00"}]',
+  },
+  {
+    name: "a port of 0",
+    value: '[{"name":"macvlan","portMappings":[{"hostPort":0,"containerPort":1}]}]',
+  },
+  {
+    name: "a burst without its rate",
+    value: '[{"name":"macvlan","bandwidth":{"ingressBurst":1}}]',
+  },
+  {
+    name: "two default routes",
+    value: '[{"name":"macvlan","default-route":[]},{"name":"bridge","default-route":[]}]',
+  },
+  { name: "null", value: "[null]" },
+  { name: "no JSON", value: '[{"name":' },
+  { name: "an item too many", value: "macvlan,,bridge" },
+  { name: "a path", value: "../../etc/passwd" },
+  { name: "capitals", value: "MacVlan" },
+];
+test.for(invalid)(
+  "an annotation with $name is ignored, loudly [N-4.1.2.1.3b] [N-4.1.2.1.4b] [N-4.1.2.1.7b] [N-4.1.2.1.8b] [N-4.1.2.1.9d]",
+  async ({ value }, { node }) => {
+    const pod = await node.newPod({ networks: value });
+    await pod.mustAdd();
+    expect(await names(pod)).toEqual(["eth0"]);
+    const [entry, ...others] = (await pod.status()) ?? [];
+    expect(entry?.["plexus.dev/annotation-error"]).toMatch(/network selection annotation/);
+    expect(others).toEqual([]);
+    expect(node.log).toContain("the pod gets its default network only");
+    await pod.mustDel();
+  },
+);
+
+test("invalidAnnotation: fail refuses the pod instead", async ({ node }) => {
+  const pod = await node.pod("strict", { networks: '[{"name":"macvlan","mac":"no"}]' });
+  const error = errorOf(await pod.add({ conf: node.conf({ invalidAnnotation: "fail" }) }));
+  expect(error).toMatchObject({ code: 100, msg: expect.stringContaining('"mac"') });
+  expect(await names(pod)).toEqual([]);
+});
+
+test("a network that is not there fails the pod; nothing is attached [N-3.4.1d]", async ({
+  node,
+}) => {
+  const pod = await node.pod("absent", { networks: "macvlan,nowhere" });
+  expect(errorOf(await pod.add()).msg).toContain("default/nowhere");
+  expect(await names(pod)).toEqual([]);
+});
+
+test("namespace isolation holds for both annotations [S-301] [N-7.4]", async ({ node }) => {
+  const conf = node.conf({ namespaceIsolation: true });
+  const pod = await node.pod("isolated", { namespace: "tenant", networks: "other/shared" });
+  expect(errorOf(await pod.add({ conf }))).toMatchObject({ code: 101 });
+  await pod.annotate({ annotations: { "v1.multus-cni.io/default-network": "other/shared" } });
+  expect(errorOf(await pod.add({ conf }))).toMatchObject({ code: 101 });
+  await pod.annotate({ networks: "default/macvlan" });
+  await pod.mustAdd({ conf });
+  expect(await names(pod), "a global namespace").toEqual(["eth0", "net1"]);
+  await pod.mustDel();
+});
+
+test("the default-network annotation replaces the default network [N-6.2]", async ({ node }) => {
+  const annotations = { "v1.multus-cni.io/default-network": "override" };
+  const pod = await node.pod("replaced", { networks: "macvlan", annotations });
+  const result = await pod.mustAdd();
+  expect(result.ips[0]?.address).toMatch(/^10\.64\.0\./);
+  expect((await statusNames(pod))[0]).toEqual(["kube-system/override", "eth0", true]);
+  await pod.mustDel();
+});
+
+test("definitions without a config: a conflist on disk of that name, else a conf, in preference [N-3.2a] [N-3.4.1b] [N-3.4.1c] [N-3.4.2] [N-3.4.3]", async ({
+  node,
+}) => {
+  const confDir = join(node.lab.dir, "net.d");
+  await mkdir(confDir);
+  const single = {
+    cniVersion: "1.0.0",
+    name: "single",
+    ...(ptp("", 65) as { plugins: object[] }).plugins[0],
+  };
+  await writeFile(join(confDir, "10-single.conf"), JSON.stringify(single));
+  await writeFile(join(confDir, "20-both.conf"), JSON.stringify({ ...single, name: "both" }));
+  await writeFile(join(confDir, "30-both.conflist"), JSON.stringify(macvlan("both", 66)));
+  for (const name of ["single", "both", "neither"]) await node.nad(name, undefined);
+  const { name: _name, ...nameless } = bridge("", 67) as { name: string };
+  await node.nad("nameless", nameless);
+  await node.nad("other-name", ptp("its-cni-name", 68));
+  const conf = node.conf({ confDir });
+  const pod = await node.pod("on-disk", { networks: "single,both,nameless,other-name" });
+  await pod.mustAdd({ conf });
+  const nets = await Promise.all(
+    ["net1", "net2", "net3", "net4"].map((name) => pod.addresses(name)),
+  );
+  expect(nets.map(([address]) => address?.slice(0, 6))).toEqual([
+    "10.65.",
+    "10.66.",
+    "10.67.",
+    "10.68.",
+  ]);
+  expect(await node.lab.run("ls", "/var/lib/cni/networks")).toMatch(/its-cni-name[\s\S]*nameless/);
+  await pod.mustDel();
+  const missing = await node.pod("not-on-disk", { networks: "neither" });
+  expect(errorOf(await missing.add({ conf })).msg).toContain("neither");
+});

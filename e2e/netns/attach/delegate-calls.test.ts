@@ -1,0 +1,229 @@
+import { expect } from "vitest";
+import { list } from "../../support/networks.ts";
+import type { Execution } from "../../support/node/scripted-plugins.ts";
+import { attachOrder, scriptedTest as test } from "../../support/node/test.ts";
+
+const chain = attachOrder();
+
+test("the default network comes first, then each requested one, one at a time; DEL reverses it all [N-6.2] [N-7.3] [R-0.4-01] [R-1.0-24]", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("order", { networks: "beta,alpha" });
+  await pod.mustAdd();
+  expect(await plugins.order()).toEqual([...chain, "ADD beta/net1", "ADD alpha/net2"]);
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual([
+    "DEL alpha/net2",
+    "DEL beta/net1",
+    "DEL default-second/eth0",
+    "DEL default-first/eth0",
+  ]);
+});
+
+test("delegates get the runtime's environment and CNI_* alone [R-0.3-13] [R-0.4-35] [N-4.2.1a]", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("environment", { networks: "alpha@data0", uid: "u-1" });
+  const env = { MARK: "of the runtime", LANG: "C", EMPTY: "" };
+  const args = "FLAVOUR=sweet;IP=10.0.0.9";
+  const request = pod.request("ADD", { env, args });
+  expect((await node.call(request)).exitCode).toBe(0);
+  const given = node.environment(request);
+  const [first, second, alpha] = await plugins.executions();
+  const own = Object.entries(given).filter(([name]) => !name.startsWith("CNI_"));
+  for (const execution of [first, second, alpha]) {
+    const passed = execution?.env.filter((entry) => !entry.startsWith("CNI_")).toSorted();
+    expect(passed).toEqual(own.map(([name, value]) => `${name}=${value}`).toSorted());
+  }
+  const { CNI_ARGS, ...common } = first?.cni ?? {};
+  expect(common).toEqual({
+    CNI_COMMAND: "ADD",
+    CNI_CONTAINERID: "c-environment",
+    CNI_NETNS: "/run/netns/ns-environment",
+    CNI_IFNAME: "eth0",
+    CNI_PATH: plugins.binDir,
+  });
+  const identity = [
+    "IgnoreUnknown=1",
+    "K8S_POD_NAMESPACE=default",
+    "K8S_POD_NAME=environment",
+    "K8S_POD_INFRA_CONTAINER_ID=c-environment",
+    "K8S_POD_UID=u-1",
+    "FLAVOUR=sweet",
+  ];
+  expect(CNI_ARGS?.split(";").toSorted()).toEqual([...identity, "IP=10.0.0.9"].toSorted());
+  expect(second?.cni).toEqual(first?.cni);
+  expect(alpha?.cni).toEqual({
+    ...first?.cni,
+    CNI_IFNAME: "data0",
+    CNI_ARGS: alpha?.cni.CNI_ARGS,
+  });
+  expect(
+    alpha?.cni.CNI_ARGS?.split(";").toSorted(),
+    "an address of the runtime's is the default network's",
+  ).toEqual(identity.toSorted());
+  await pod.mustDel();
+});
+
+/** As libcni passes it on: empty lists are left out. */
+const result = {
+  cniVersion: "1.0.0",
+  interfaces: [{ mac: "02:00:00:00:00:01", name: "eth0", sandbox: "/run/netns/ns-stdin" }],
+};
+
+test("each plugin of a chain reads its own configuration with name, cniVersion, prevResult and its runtimeConfig, byte by byte [S-400] [N-7.1a] [R-0.3-09] [R-0.3-10] [R-0.3-11] [R-1.0-04] [R-1.0-26] [R-1.1-07]", async ({
+  node,
+  plugins,
+}) => {
+  const first = {
+    type: "default-first",
+    capabilities: { portMappings: true, mac: false },
+    zone: "ü€𝄞",
+  };
+  const second = {
+    type: "default-second",
+    name: "overridden",
+    cniVersion: "0.1.0",
+    nested: { a: [1, null] },
+  };
+  const conf = node.conf({
+    delegates: [list("default", first, second)],
+    runtimeConfig: {
+      portMappings: [{ hostPort: 1, containerPort: 2, protocol: "tcp" }],
+      mac: "02:00:00:00:00:09",
+    },
+  });
+  const pod = await node.pod("stdin");
+  await pod.mustAdd({ conf });
+  const mappings = { portMappings: [{ hostPort: 1, containerPort: 2, protocol: "tcp" }] };
+  const inputs = (await plugins.executions()).map((execution) => execution.stdin);
+  const common = { cniVersion: "1.0.0", name: "default" };
+  expect(inputs).toEqual([
+    sortedJson({ ...first, ...common, runtimeConfig: mappings }),
+    sortedJson({ ...second, ...common, prevResult: result }),
+  ]);
+  await plugins.clear();
+  await pod.mustDel({ conf: '{"cniVersion":"1.0.0","name":"plexus","type":"plexus"}' });
+  const deleted = (await plugins.executions()).map((execution) => execution.stdin);
+  expect(deleted, "DEL uses the record, and every plugin gets the final result").toEqual([
+    sortedJson({ ...second, ...common, prevResult: result }),
+    sortedJson({ ...first, ...common, prevResult: result, runtimeConfig: mappings }),
+  ]);
+});
+
+test("runtimeConfig of the runtime goes to the default network alone [N-7.5]", async ({
+  node,
+  plugins,
+}) => {
+  const capabilities = { bandwidth: true, portMappings: true };
+  await node.nad("capable", list("net-capable", { type: "alpha", capabilities }));
+  node.defaultNetwork = list("default", { type: "default-first", capabilities });
+  const pod = await node.pod("runtime-config", { networks: "capable" });
+  await pod.mustAdd({ runtimeConfig: { bandwidth: { ingressRate: 1, ingressBurst: 1 } } });
+  const [first, alpha] = await plugins.executions();
+  expect(confOf(first).runtimeConfig).toEqual({
+    bandwidth: { ingressRate: 1, ingressBurst: 1 },
+  });
+  expect(confOf(alpha)).not.toHaveProperty("runtimeConfig");
+  await pod.mustDel();
+});
+
+test("requests become runtimeConfig of the plugins that declare the capability [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.7.2a] [N-4.1.2.1.8.2a]", async ({
+  node,
+  plugins,
+}) => {
+  const capabilities = { ips: true, mac: true, portMappings: true, bandwidth: true };
+  await node.nad("all", list("net-all", { type: "alpha", capabilities }, { type: "beta" }));
+  const request = {
+    name: "all",
+    ips: ["10.2.2.42/24", "2001:db8::5/64"],
+    mac: "02:23:45:67:89:01",
+    portMappings: [
+      { hostPort: 8080, containerPort: 80, protocol: "UDP" },
+      { hostPort: 1, containerPort: 2 },
+    ],
+    bandwidth: { ingressRate: 2048, ingressBurst: 1600 },
+  };
+  const pod = await node.pod("requests", { networks: [request] });
+  const link = { name: "net1", mac: request.mac, sandbox: `/run/netns/${pod.netns}` };
+  const ips = request.ips.map((address) => ({ address, interface: 0 }));
+  const served = { cniVersion: "1.0.0", interfaces: [link], ips };
+  await plugins.script("beta", "ADD", { stdout: JSON.stringify(served) });
+  await pod.mustAdd();
+  const [alpha, beta] = (await plugins.executions()).filter((e) => e.ifName === "net1");
+  expect(confOf(alpha).runtimeConfig).toEqual({
+    ips: request.ips,
+    mac: request.mac,
+    portMappings: [
+      { hostPort: 8080, containerPort: 80, protocol: "udp" },
+      { hostPort: 1, containerPort: 2, protocol: "tcp" },
+    ],
+    bandwidth: request.bandwidth,
+  });
+  expect(confOf(beta)).not.toHaveProperty("runtimeConfig");
+  await pod.mustDel();
+});
+
+const unserved: [key: string, request: object][] = [
+  ["ips", { ips: ["10.1.1.1/24"] }],
+  ["mac", { mac: "02:00:00:00:00:01" }],
+  ["portMappings", { portMappings: [{ hostPort: 1, containerPort: 1 }] }],
+  ["bandwidth", { bandwidth: { ingressRate: 1 } }],
+];
+test.for(unserved)(
+  "a request for $0 that no plugin can take fails before anything runs [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.7.2b] [N-4.1.2.1.8.2b]",
+  async ([key, request], { node, plugins }) => {
+    const pod = await node.pod(`unserved-${key.toLowerCase()}`, {
+      networks: [{ name: "alpha", ...request }],
+    });
+    const { exitCode, json } = await pod.add();
+    expect(exitCode).toBe(1);
+    expect(json).toMatchObject({ code: 100, msg: expect.stringContaining(`"${key}"`) });
+    expect(await plugins.order()).toEqual([]);
+  },
+);
+
+test("cni-args win over the args of the definition, with which they are combined [S-303] [N-4.1.2.1.6a] [N-4.1.2.1.6.2a] [N-4.1.2.1.6.2b]", async ({
+  node,
+  plugins,
+}) => {
+  const args = { cni: { spoofchk: "off", kept: [1] }, other: true };
+  await node.nad("with-args", list("net-args", { type: "alpha", args }));
+  const networks = [{ name: "with-args", "cni-args": { spoofchk: "on", deep: { er: null } } }];
+  const pod = await node.pod("cni-args", { networks });
+  await pod.mustAdd();
+  const [alpha] = (await plugins.executions()).filter((e) => e.type === "alpha");
+  expect(confOf(alpha).args).toEqual({
+    cni: { spoofchk: "on", kept: [1], deep: { er: null } },
+    other: true,
+  });
+  await pod.mustDel();
+});
+
+test("below 0.4.0 no plugin gets prevResult on DEL; CHECK is passed over [R-0.3-14] [R-0.4-12]", async ({
+  node,
+  plugins,
+}) => {
+  node.defaultNetwork = { ...list("default", { type: "default-first" }), cniVersion: "0.3.1" };
+  const pod = await node.pod("old");
+  const result = await pod.mustAdd();
+  expect(result.cniVersion).toBe("1.0.0");
+  await pod.mustCheck();
+  await pod.mustDel();
+  const executions = await plugins.executions();
+  expect(executions.map((e) => e.command)).toEqual(["ADD", "DEL"]);
+  expect(confOf(executions[1])).not.toHaveProperty("prevResult");
+});
+
+function confOf(execution: Execution | undefined): Record<string, unknown> {
+  return JSON.parse(execution?.stdin ?? "null") as Record<string, unknown>;
+}
+
+/** libcni writes a plugin's configuration with sorted keys. */
+function sortedJson(conf: object): string {
+  const entries = Object.entries(conf).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify(Object.fromEntries(entries));
+}

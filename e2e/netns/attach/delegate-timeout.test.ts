@@ -1,0 +1,67 @@
+import { expect } from "vitest";
+import { errorOf } from "../../support/node/cni-call.ts";
+import { explained } from "../../support/node/explain.ts";
+import { scriptedTest } from "../../support/node/test.ts";
+import { waitForExit } from "../../support/processes.ts";
+
+/** Long enough for a plugin that works on the busiest machine, and all that the hanging ones wait. */
+const delegateTimeoutMs = 3000;
+
+const test = scriptedTest.extend("daemonConfig", { scope: "file" }, { delegateTimeoutMs });
+
+test("a delegate that hangs is killed with its children, and the ADD is undone [S-600] [S-606]", async ({
+  node,
+  plugins,
+}) => {
+  await plugins.script("alpha", "ADD", { hang: true, grandchild: true });
+  const pod = await node.pod("hangs", { networks: "alpha" });
+  const error = errorOf(await pod.add());
+  expect(error.msg).toContain(`plugin type="alpha" failed (add)`);
+  expect(error.msg).toContain(`timed out after ${delegateTimeoutMs} ms`);
+  expect((await explained(node.socketPath, "default/hangs")).finding).toBe("plugin-timeout");
+  const alpha = (await plugins.executions()).find((e) => e.type === "alpha");
+  await waitForExit(alpha?.pid as number);
+  await waitForExit(alpha?.grandchild as number);
+  expect(await plugins.order()).toEqual([
+    "ADD default-first/eth0",
+    "ADD default-second/eth0",
+    "ADD alpha/net1",
+    "DEL alpha/net1",
+    "DEL default-second/eth0",
+    "DEL default-first/eth0",
+  ]);
+});
+
+test("a DEL that hangs is killed, the others are done, and the next DEL completes it", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("hangs-del", { networks: "alpha,beta" });
+  await pod.mustAdd();
+  await pod.addLink("net2");
+  await plugins.clear();
+  await plugins.script("beta", "DEL", { hang: true });
+  expect(errorOf(await pod.del()).msg).toContain("timed out");
+  expect(await plugins.order()).toEqual([
+    "DEL beta/net2",
+    "DEL alpha/net1",
+    "DEL default-second/eth0",
+    "DEL default-first/eth0",
+  ]);
+  await plugins.unscript("beta", "DEL");
+  await pod.mustDel();
+});
+
+test("the limit holds as well when the shim replays the plan", async ({ node, plugins }) => {
+  const pod = await node.pod("hangs-replay", { networks: "alpha" });
+  await pod.mustAdd();
+  await node.stopDaemon();
+  await plugins.script("alpha", "DEL", { hang: true, grandchild: true });
+  const error = errorOf(await pod.del());
+  expect(error).toMatchObject({
+    code: 102,
+    msg: expect.stringContaining(`still running after ${delegateTimeoutMs} ms`),
+  });
+  await plugins.unscript("alpha", "DEL");
+  await pod.mustDel();
+});

@@ -1,0 +1,186 @@
+import { expect } from "vitest";
+import { bridge, macvlan } from "../../support/networks.ts";
+import { errorOf } from "../../support/node/cni-call.ts";
+import { errorScript } from "../../support/node/scripted-plugins.ts";
+import { attachOrder, detachOrder, scriptedTest as test } from "../../support/node/test.ts";
+import { cniPluginDir } from "../../support/paths.ts";
+import { isRunning, waitForExit } from "../../support/processes.ts";
+import { waitUntil } from "../../support/wait.ts";
+
+const chain = attachOrder();
+const dels = detachOrder("alpha", "beta");
+
+/** What ran before each plugin, and what has to be detached from then on: networks that never ran owe no DEL. */
+const points = [
+  { type: "default-first", ran: [], owed: dels.slice(2) },
+  { type: "default-second", ran: chain.slice(0, 1), owed: dels.slice(2) },
+  { type: "alpha", ran: chain, owed: dels.slice(1) },
+  { type: "beta", ran: [...chain, "ADD alpha/net1"], owed: dels },
+];
+
+test.for(points)(
+  "the daemon is killed while $type runs: the shim detaches all and reports code 11",
+  async ({ type, ran, owed }, { node, plugins }) => {
+    const pod = await node.pod(`during-${type}`, { networks: "alpha,beta" });
+    await plugins.script(type, "ADD", { hold: true });
+    const call = node.start(pod.request("ADD"));
+    const held = await plugins.reached(type, "ADD");
+    await node.stopDaemon("SIGKILL");
+    await plugins.release(type, "ADD");
+    const error = errorOf(await call.outcome);
+    await node.startDaemon();
+    expect(error).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/went away.*has been detached again/),
+    });
+    expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...owed]);
+    expect(pod.isRecorded).toBe(false);
+    await pod.mustAdd();
+    await pod.mustDel();
+  },
+);
+
+test.for(points)(
+  "the daemon is killed after $type, before its next order or its answer",
+  async ({ type, ran, owed }, { node, plugins }) => {
+    const pod = await node.pod(`after-${type}`, { networks: "alpha,beta" });
+    await plugins.script(type, "ADD", { hold: true });
+    const call = node.start(pod.request("ADD"));
+    const held = await plugins.reached(type, "ADD");
+    process.kill(node.daemonPid, "SIGSTOP");
+    await plugins.release(type, "ADD");
+    await waitForExit(held.pid);
+    await node.stopDaemon("SIGKILL");
+    const error = errorOf(await call.outcome);
+    await node.startDaemon();
+    expect(error.code).toBe(11);
+    expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...owed]);
+    expect(pod.isRecorded).toBe(false);
+  },
+);
+
+test("the daemon is killed before its first order: the ADD waits for the next one and succeeds", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("before-first", { networks: "alpha" });
+  process.kill(node.daemonPid, "SIGSTOP");
+  const call = node.start(pod.request("ADD"));
+  await waitUntil("the ADD is under way", () => pod.isLocked());
+  await node.stopDaemon("SIGKILL");
+  await node.startDaemon();
+  expect(await call.outcome).toMatchObject({ exitCode: 0 });
+  expect(await plugins.order()).toEqual([...chain, "ADD alpha/net1"]);
+  await pod.mustDel();
+});
+
+test("the daemon is killed and the shim cannot detach all: record and plan are kept, the next DEL completes it", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("partly", { networks: "alpha,beta" });
+  await plugins.script("beta", "ADD", { hold: true });
+  await plugins.script("alpha", "DEL", errorScript(30, "busy"));
+  const call = node.start(pod.request("ADD"));
+  await plugins.reached("beta", "ADD");
+  await node.stopDaemon("SIGKILL");
+  await plugins.release("beta", "ADD");
+  const error = errorOf(await call.outcome);
+  await node.startDaemon();
+  expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("could not detach again") });
+  expect(error.msg).toContain("busy");
+  expect(pod.isRecorded).toBe(true);
+  await plugins.unscript("alpha", "DEL");
+  await pod.mustDel();
+  expect(pod.isRecorded).toBe(false);
+});
+
+test("the daemon is killed in the middle of a DEL: the shim completes it from the plan", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("in-del", { networks: "alpha,beta" });
+  await pod.mustAdd();
+  await plugins.clear();
+  await plugins.script("alpha", "DEL", { hold: true });
+  const call = node.start(pod.request("DEL"));
+  await plugins.reached("alpha", "DEL");
+  await node.stopDaemon("SIGKILL");
+  await plugins.release("alpha", "DEL");
+  expect(await call.outcome).toMatchObject({ exitCode: 0, stdout: "" });
+  await node.startDaemon();
+  expect(await plugins.order()).toEqual([...dels.slice(0, 2), ...dels.slice(1)]);
+  expect(pod.isRecorded).toBe(false);
+});
+
+test("the shim is killed while a delegate runs: the delegate dies, the record stays, DEL cleans up", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("shim-killed", { networks: "alpha,beta" });
+  await plugins.script("alpha", "ADD", { hold: true });
+  const call = node.start(pod.request("ADD"));
+  const alpha = await plugins.reached("alpha", "ADD");
+  process.kill(call.pid, "SIGKILL");
+  await call.outcome;
+  await waitForExit(alpha.pid);
+  await plugins.unscript("alpha", "ADD");
+  expect(pod.isRecorded).toBe(true);
+  await plugins.clear();
+  const other = await node.pod("shim-killed-2", { networks: "alpha" });
+  await other.mustAdd();
+  await other.mustDel();
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order(), "beta never ran").toEqual(dels.slice(1));
+  expect(pod.isRecorded).toBe(false);
+  expect(isRunning(node.daemonPid)).toBe(true);
+});
+
+test("shim and daemon are killed at once: the record blocks nothing, DEL cleans up, ADD works again", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("both-killed", { networks: "alpha,beta" });
+  await plugins.script("beta", "ADD", { hold: true });
+  const call = node.start(pod.request("ADD"));
+  const beta = await plugins.reached("beta", "ADD");
+  process.kill(node.daemonPid, "SIGSTOP");
+  process.kill(call.pid, "SIGKILL");
+  await node.stopDaemon("SIGKILL");
+  await call.outcome;
+  await waitForExit(beta.pid);
+  await plugins.unscript("beta", "ADD");
+  await node.startDaemon();
+  expect(errorOf(await pod.add()).code).toBe(103);
+  await plugins.clear();
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(dels);
+  await pod.mustAdd();
+  await pod.mustDel();
+});
+
+test("with real plugins a daemon killed at the last network leaves no link, lease, rule or file", async ({
+  node,
+  plugins,
+}) => {
+  const { cniPath, defaultNetwork } = node;
+  node.cniPath = [plugins.binDir, cniPluginDir()];
+  node.defaultNetwork = bridge("crash-default", 31, { ipMasq: true });
+  await node.lab.addUplink("up0");
+  await node.nad("crash-macvlan", macvlan("crash-macvlan", 32));
+  const pod = await node.pod("real", { networks: "crash-macvlan,alpha" });
+  await pod.mustAdd();
+  await pod.mustDel();
+  const before = await node.hostState();
+  await plugins.script("alpha", "ADD", { hold: true });
+  const call = node.start(pod.request("ADD"));
+  await plugins.reached("alpha", "ADD");
+  expect(Object.keys(await pod.links())).toEqual(["eth0", "net1"]);
+  await node.stopDaemon("SIGKILL");
+  await plugins.release("alpha", "ADD");
+  expect(errorOf(await call.outcome).code).toBe(11);
+  await node.startDaemon();
+  expect(await node.changesSince(before)).toEqual([]);
+  Object.assign(node, { cniPath, defaultNetwork });
+});

@@ -1,0 +1,271 @@
+import { copyFile, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Result } from "execa";
+import { expect } from "vitest";
+import { begunTeardown } from "#engine/record/record.ts";
+import { formatRecord, parsePlan, parseRecord } from "#records/record-file.ts";
+import { Daemon } from "../../support/daemon.ts";
+import { errorOf, type RunningCall } from "../../support/node/cni-call.ts";
+import type { PlexusNode } from "../../support/node/plexus-node.ts";
+import { errorScript, type ScriptedPlugins } from "../../support/node/scripted-plugins.ts";
+import { scriptedTest as test } from "../../support/node/test.ts";
+import type { TestPod } from "../../support/node/test-pod.ts";
+import { distPath, nodeBinary } from "../../support/paths.ts";
+import { shimEnvironment } from "../../support/plexusd.ts";
+import { waitForExit } from "../../support/processes.ts";
+import { waitUntil } from "../../support/wait.ts";
+
+/** In the lab's own network namespace. */
+const http = "127.0.0.1:19500";
+
+test.beforeAll(async ({ idleNode: node }) => {
+  await node.startDaemon("--http", http);
+});
+
+test("a DEL that failed and is never repeated is shown, and the next pod's DEL completes it after its back-off; no ADD does", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const left = await leftover(node, plugins, "never-repeated");
+  expect(await orphans(node)).toContain("default/never-repeated");
+  expect(await orphans(node)).toContain("the switch is busy");
+  expect(await status(node)).toContain("leftovers: 1");
+  await addAndDel(node, "too-early");
+  expect(await plugins.order("c-never-repeated"), "its back-off is not over").toEqual([]);
+  await endBackoff(node, left);
+  const next = await node.pod("next", { networks: "beta" });
+  await next.mustAdd();
+  expect(await plugins.order("c-never-repeated"), "an ADD does not wait for it").toEqual([]);
+  await next.mustDel();
+  expect(await plugins.order("c-never-repeated")).toEqual(["DEL alpha/net1"]);
+  expect(left.isRecorded).toBe(false);
+  expect(await orphans(node)).not.toContain("default/never-repeated");
+  expect(await status(node)).toContain("leftovers: 0");
+});
+
+/** What becomes of a DEL that the container runtime ends, and never repeats. */
+const interruptions: readonly {
+  readonly name: string;
+  readonly what: string;
+  readonly end: (node: PlexusNode, call: RunningCall) => Promise<void> | void;
+}[] = [
+  {
+    name: "shim-killed",
+    what: "its shim is killed",
+    end: (_, { pid }) => void process.kill(pid, "SIGKILL"),
+  },
+  {
+    name: "both-killed",
+    what: "plexusd and then its shim are killed",
+    end: async (node, { pid }) => {
+      process.kill(pid, "SIGSTOP");
+      await node.stopDaemon("SIGKILL");
+      process.kill(pid, "SIGKILL");
+    },
+  },
+];
+
+test.for(interruptions)(
+  "a DEL that is interrupted as $what is shown and counted, and completed by plexusd",
+  async ({ name, end }, { idleNode: node, plugins }) => {
+    const pod = await node.pod(name, { networks: "alpha" });
+    await pod.mustAdd();
+    await plugins.script("alpha", "DEL", { hold: true });
+    const call = node.start(pod.request("DEL"));
+    const held = await plugins.reached("alpha", "DEL");
+    expect(await status(node), "while it lasts it is none").toContain("leftovers: 0");
+    await end(node, call);
+    await call.outcome;
+    await waitForExit(held.pid);
+    await plugins.unscript("alpha", "DEL");
+    await expectCompleted(node, { pod, plugins });
+  },
+);
+
+test("a DEL whose replay fails while plexusd is unavailable is shown and counted, and completed by plexusd", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const pod = await node.pod("replay-failed", { networks: "alpha" });
+  await pod.mustAdd();
+  await plugins.script("alpha", "DEL", errorScript(60, "busy"));
+  await node.stopDaemon();
+  expect(errorOf(await pod.del()).code).toBe(102);
+  await plugins.unscript("alpha", "DEL");
+  await expectCompleted(node, { pod, plugins });
+});
+
+test("what an ADD could not undo is completed in the same way", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const pod = await node.pod("not-undone", { networks: "alpha,beta" });
+  await plugins.script("beta", "ADD", errorScript(120, "full"));
+  await plugins.script("alpha", "DEL", errorScript(121, "busy"));
+  expect(errorOf(await pod.add()).code).toBe(120);
+  for (const [type, command] of [
+    ["beta", "ADD"],
+    ["alpha", "DEL"],
+  ] as const)
+    await plugins.unscript(type, command);
+  await plugins.clear();
+  await endBackoff(node, pod);
+  await addAndDel(node, "after-it");
+  expect(await plugins.order(pod.containerId)).toEqual(["DEL alpha/net1"]);
+  expect(pod.isRecorded).toBe(false);
+});
+
+test("a connected `plexus agent` completes it as soon as it is due, without any call", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const left = await leftover(node, plugins, "by-agent");
+  await endBackoff(node, left);
+  const env = { ...shimEnvironment(paths(node)), CNI_PATH: plugins.binDir };
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  const agent = Daemon.start({
+    name: "plexus agent",
+    command: node.lab.command("env", ...variables, node.shim, "agent"),
+    logFile: join(node.lab.dir, "agent.log"),
+  });
+  try {
+    await waitUntil("the leftover is detached", () => !left.isRecorded);
+  } finally {
+    await agent.stop("SIGTERM");
+  }
+  expect(await plugins.order(left.containerId)).toEqual(["DEL alpha/net1"]);
+});
+
+test("plexusctl gc tries all that is left at once, and says what became of each", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  await copyFile(node.shim, join(plugins.binDir, "plexus"));
+  const lefts = [
+    await leftover(node, plugins, "first-left"),
+    await leftover(node, plugins, "second-left"),
+  ];
+  await plugins.script("alpha", "DEL", errorScript(77, "still busy"));
+  const failing = await gc(node, plugins);
+  expect(failing.exitCode).toBe(1);
+  expect(failing.stdout).toMatch(
+    /^default\/first-left \(c-first-left@eth0\): remains: .*still busy\ndefault\/second-left .*busy$/,
+  );
+  await plugins.unscript("alpha", "DEL");
+  expect(await gc(node, plugins)).toMatchObject({
+    exitCode: 0,
+    stdout: lefts
+      .map(({ name, containerId }) => `default/${name} (${containerId}@eth0): detached`)
+      .join("\n"),
+  });
+  for (const left of lefts) expect(left.isRecorded).toBe(false);
+  expect(await gc(node, plugins)).toMatchObject({ exitCode: 0, stdout: "nothing is left over" });
+});
+
+test("a GC whose stale pod's plugin hangs holds up no other pod, and leaves the rest to plexusd", async ({
+  idleNode: node,
+  plugins,
+}) => {
+  const stale = [
+    await node.pod("stale-1", { networks: "alpha" }),
+    await node.pod("stale-2", { networks: "alpha" }),
+  ];
+  for (const pod of stale) await pod.mustAdd();
+  await plugins.clear();
+  await plugins.script("alpha", "DEL", { hold: true });
+  const valid = { "cni.dev/valid-attachments": [] };
+  const call = node.start({ command: "GC", conf: node.conf({ cniVersion: "1.1.0", ...valid }) });
+  await plugins.reached("alpha", "DEL");
+  // What hangs is not ended while the other pod starts.
+  process.kill(call.pid, "SIGSTOP");
+  const other = await node.pod("beside-gc", { networks: "beta" });
+  await other.mustAdd({ env: { PLEXUS_LOCK_MS: "2000" } });
+  process.kill(call.pid, "SIGCONT");
+  expect(errorOf(await call.outcome)).toMatchObject({
+    code: 102,
+    msg: expect.stringContaining("1 stale sandboxes were not reached in 5 s"),
+  });
+  expect(await status(node)).toContain("leftovers: 2");
+  expect(await orphans(node)).toContain("garbage collection did not list its sandbox, since 20");
+  await plugins.unscript("alpha", "DEL");
+  for (const pod of [...stale, other]) await pod.mustDel();
+});
+
+/** The pod's DEL never comes again: it is a leftover, which the DEL of another pod detaches. */
+async function expectCompleted(
+  node: PlexusNode,
+  { pod, plugins }: { readonly pod: TestPod; readonly plugins: ScriptedPlugins },
+): Promise<void> {
+  expect(await orphans(node)).toMatch(
+    new RegExp(`default/${pod.name} .*its DEL has begun and not succeeded, since 20`),
+  );
+  await endBackoff(node, pod);
+  expect(await status(node)).toContain("leftovers: 1");
+  await plugins.clear();
+  await addAndDel(node, `after-${pod.name}`);
+  expect(await plugins.order(pod.containerId)).toContain("DEL alpha/net1");
+  expect(pod.isRecorded).toBe(false);
+  expect(await orphans(node)).not.toContain(`default/${pod.name}`);
+}
+
+/** A pod whose DEL has failed, and that the container runtime has forgotten; it could be detached by now. */
+async function leftover(
+  node: PlexusNode,
+  plugins: ScriptedPlugins,
+  name: string,
+): Promise<TestPod> {
+  const pod = await node.pod(name, { networks: "alpha" });
+  await pod.mustAdd();
+  await plugins.script("alpha", "DEL", errorScript(77, "the switch is busy"));
+  expect(errorOf(await pod.del()).code).toBe(77);
+  await node.lab.deleteNetns(pod.netns);
+  await plugins.unscript("alpha", "DEL");
+  await plugins.clear();
+  return pod;
+}
+
+/** Dates the failure back, and has it read anew. */
+async function endBackoff(
+  node: PlexusNode,
+  { containerId, recordPath: path }: TestPod,
+): Promise<void> {
+  await node.stopDaemon();
+  const place = { path, key: { containerId, ifName: "eth0" } };
+  const file = await readFile(path);
+  const record = parseRecord(file, place);
+  const failedAt = new Date(Date.now() - 3_600_000).toISOString();
+  const first = { firstFailedAt: failedAt, attempts: 1, lastError: "" };
+  const teardown = { ...first, ...record.teardown, failedAt };
+  // A record that is marked alone gets what its mark stands for.
+  const begun = begunTeardown(failedAt);
+  const dated = record.teardown === undefined ? begun : teardown;
+  await writeFile(path, formatRecord({ ...record, teardown: dated }, parsePlan(file, place)));
+  await node.startDaemon("--http", http);
+}
+
+async function addAndDel(node: PlexusNode, name: string): Promise<void> {
+  const pod = await node.pod(name, { networks: "beta" });
+  await pod.mustAdd();
+  await pod.mustDel();
+}
+
+function paths({ socketPath, stateDir }: PlexusNode): { socket: string; stateDir: string } {
+  return { socket: socketPath, stateDir };
+}
+
+function plexusctl(node: PlexusNode, ...args: string[]): Promise<Result> {
+  return node.lab.try([nodeBinary(), distPath("plexusctl.js"), ...args]);
+}
+
+function gc(node: PlexusNode, plugins: ScriptedPlugins): Promise<Result> {
+  return plexusctl(node, "gc", "--bin-dir", plugins.binDir, "--socket", node.socketPath);
+}
+
+async function orphans(node: PlexusNode): Promise<string> {
+  const { stdout } = await plexusctl(node, "records", "--orphans", "--state-dir", node.stateDir);
+  return String(stdout);
+}
+
+async function status(node: PlexusNode): Promise<string> {
+  return String((await plexusctl(node, "status", "--http", http)).stdout);
+}

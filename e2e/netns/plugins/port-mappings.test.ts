@@ -1,0 +1,93 @@
+import { expect } from "vitest";
+import { bridge, chained, ptp } from "../../support/networks.ts";
+import type { PlexusNode } from "../../support/node/plexus-node.ts";
+import { test } from "../../support/node/test.ts";
+import type { TestPod } from "../../support/node/test-pod.ts";
+import { nodeBinary } from "../../support/paths.ts";
+import { waitUntil } from "../../support/wait.ts";
+
+const portmap = { type: "portmap", capabilities: { portMappings: true }, snat: true };
+
+test.beforeAll(async ({ node }) => {
+  node.defaultNetwork = chained(bridge("default", 46), portmap);
+  await node.nad("mapped", chained(ptp("mapped", 47), portmap));
+});
+
+/** A TCP server that answers with its name. */
+const server = `require("node:net").createServer((s) => s.end("hello from " + process.argv[1])).listen(80, "0.0.0.0", () => console.log("up"))`;
+const client = `
+const socket = require("node:net").connect(Number(process.argv[2]), process.argv[1]);
+socket.pipe(process.stdout);
+socket.on("error", (e) => { console.log(e.code); process.exit(1); });
+socket.setTimeout(5000, () => { console.log("TIMEOUT"); process.exit(1); });`;
+
+async function fetch(from: TestPod, address: string, port: number): Promise<string> {
+  return String((await from.try(nodeBinary(), "-e", client, address, String(port))).stdout);
+}
+
+async function served(client: TestPod, port: number): Promise<void> {
+  await waitUntil(
+    `host port ${port} leads to the pod`,
+    async () => (await fetch(client, "192.0.2.1", port)) === "hello from web",
+  );
+}
+
+/** A namespace that reaches the node from outside, through `out0` 192.0.2.1. */
+async function outside(node: PlexusNode): Promise<TestPod> {
+  const pod = await node.pod("outside");
+  await node.lab.run(
+    "ip",
+    "link",
+    "add",
+    "out0",
+    "type",
+    "veth",
+    "peer",
+    "name",
+    "uplink",
+    "netns",
+    pod.netns,
+  );
+  await node.lab.run("ip", "address", "add", "192.0.2.1/24", "dev", "out0");
+  await node.lab.run("ip", "link", "set", "out0", "up");
+  await pod.run("ip", "address", "add", "192.0.2.2/24", "dev", "uplink");
+  await pod.run("ip", "link", "set", "uplink", "up");
+  return pod;
+}
+
+test("a connection to the host port arrives in the pod, by the further network and by the default one [N-4.1.2.1.7a] [N-4.1.2.1.7.2a]", async ({
+  node,
+}) => {
+  const client = await outside(node);
+  const networks = [{ name: "mapped", portMappings: [{ hostPort: 8080, containerPort: 80 }] }];
+  const pod = await node.pod("web", { networks });
+  const runtimeConfig = { portMappings: [{ hostPort: 9090, containerPort: 80, protocol: "tcp" }] };
+  const cycle = async (probe: () => Promise<void>): Promise<void> => {
+    await pod.mustAdd({ runtimeConfig });
+    await pod.run("ip", "route", "add", "192.0.2.0/24", "via", "10.46.0.1");
+    await probe();
+    await pod.mustDel({ runtimeConfig });
+  };
+  await cycle(async () => {});
+  const before = await node.hostState();
+  await cycle(async () => {
+    await using _server = await pod.startProgram(nodeBinary(), "-e", server, pod.name);
+    await served(client, 9090);
+    await pod.run("ip", "route", "replace", "192.0.2.0/24", "via", "10.47.0.1");
+    await served(client, 8080);
+    expect(await fetch(client, "192.0.2.1", 8081)).toBe("ECONNREFUSED");
+  });
+  expect(await node.changesSince(before)).toEqual([]);
+  expect(await fetch(client, "192.0.2.1", 8080)).toBe("ECONNREFUSED");
+});
+
+test("containerd's capitalised keys work as well", async ({ node }) => {
+  const runtimeConfig = {
+    portMappings: [{ HostPort: 7070, ContainerPort: 80, Protocol: "tcp", HostIP: "" }],
+  };
+  const pod = await node.pod("capitalised");
+  await pod.mustAdd({ runtimeConfig });
+  expect(await node.lab.run("iptables-save", "-t", "nat")).toContain("--dport 7070");
+  await pod.mustDel({ runtimeConfig });
+  expect(await node.lab.run("iptables-save", "-t", "nat")).not.toContain("--dport 7070");
+});

@@ -1,0 +1,51 @@
+import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { expect, onTestFinished, test } from "vitest";
+import { FakeKubelet } from "#devices/testing/fake-kubelet.ts";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { distPath, nodeBinary } from "../../support/paths.ts";
+import { startPlexusd } from "../../support/plexusd.ts";
+
+/** A directory in which Node leaves which files a process executed when it ends. */
+async function coverage() {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-loaded-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  const written = join(dir, "coverage");
+  await mkdir(written);
+  /** Whether one of them has the library in it: 17 MB of memory. */
+  const hasGrpc = async (): Promise<boolean> => {
+    const files = (await readdir(written)).map((name) => readFile(join(written, name), "utf8"));
+    const scripts = (await Promise.all(files)).flatMap(
+      (text) => (JSON.parse(text) as { result: { url: string }[] }).result,
+    );
+    const own = scripts.filter(({ url }) => url.startsWith("file:"));
+    expect(own).not.toHaveLength(0);
+    const texts = await Promise.all(own.map(({ url }) => readFile(new URL(url), "utf8")));
+    return texts.some((text) => text.includes("@grpc/grpc-js"));
+  };
+  return { dir, env: `NODE_V8_COVERAGE=${written}`, hasGrpc };
+}
+
+test("plexusd does not load the gRPC library until a network needs a device", async () => {
+  const { dir, env, hasGrpc } = await coverage();
+  await using api = await FakeApiServer.start();
+  const plexusd = await startPlexusd({
+    ...{ socket: join(dir, "plexus.sock"), stateDir: join(dir, "state") },
+    logFile: join(dir, "log"),
+    flags: ["--kubeconfig", await api.kubeconfig(), "--node", "node-1"],
+    enter: (...command) => ["env", env, ...command],
+  });
+  await plexusd.stop("SIGTERM");
+  expect(await hasGrpc()).toBe(false);
+});
+
+test("what asks the kubelet for devices loads it", async () => {
+  const { dir, env, hasGrpc } = await coverage();
+  const kubelet = await (await FakeKubelet.create()).start();
+  const dirs = ["--kubelet-dir", kubelet.dir, "--state-dir", dir, "--socket", join(dir, "none")];
+  const command = [nodeBinary(), distPath("plexusctl.js"), "devices", "web", ...dirs];
+  await execa("env", [env, ...command], { reject: false });
+  expect(await hasGrpc()).toBe(true);
+});
