@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
-# Those of the engine are in e2e/fuzz/targets, those of the shim in shim/test/fuzz.c.
+# The engine's targets are in e2e/fuzz/targets, the shim's in shim/test/fuzz.c.
 FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configuration frame plan message docker
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
@@ -24,14 +24,14 @@ deps: node_modules/.package-lock.json ## install what building and testing need
 deps-test: deps
 	@scripts/system-deps.sh test
 
-# The packages run on the pinned Node, not on the one that runs npm: its warnings about that are noise.
+# The packages run on the pinned Node, so npm's warnings about the system's Node do not matter.
 node_modules/.package-lock.json: package.json package-lock.json
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 build: deps dist/plexus dist/plexusd.js dist/plexusctl.js dist/plexus-standalone ## build everything into dist/
 
-# Both say of which commit they are, and plexusctl doctor compares them: a new commit makes both anew.
+# Shim and bundle contain their commit, which plexusctl doctor compares: a new commit rebuilds both.
 dist/.commit: FORCE
 	@mkdir -p dist && { [ "$$(cat $@ 2>/dev/null)" = $(COMMIT) ] || echo $(COMMIT) >$@; }
 
@@ -44,11 +44,12 @@ dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-loc
 dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json
 	node scripts/bundle.ts --standalone --version $(VERSION) --commit $(COMMIT)
 
-demo: build ## attach two pods to three networks in a namespace of its own
+demo: build ## attach two pods to three networks, in a separate network namespace
 	@scripts/demo.sh
 
-lint: deps ## check style, structure, and that nothing is unused
+lint: deps ## check style, structure, English, and that nothing is unused
 	biome check .
+	node scripts/prose.ts
 	knip
 	knip --production --tags=-internal
 
@@ -63,8 +64,8 @@ conformance: build ## cnitool, an independent runtime, drives Plexus in every CN
 	@scripts/system-deps.sh cluster
 	vitest run --project conformance
 
-# Two at a time, as fuzzers keep a processor busy; each prints when it is done. SEED=1: the same inputs each time.
-fuzz: deps-test ## fuzz every reader of external input for a minute each; HOURS=1 for so long
+# Two at a time, because each keeps a processor busy. SEED=1: the same inputs each time.
+fuzz: deps-test ## fuzz every reader of external input for a minute each; HOURS=1 for an hour
 	$(MAKE) -j2 -Otarget $(addprefix fuzz-,$(FUZZ_TARGETS))
 
 fuzz-shim-%:
@@ -77,11 +78,11 @@ e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	PLEXUS_E2E_RUNTIME=$(RUNTIME) vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 
-dashboard: image ## draw docs/operations/dashboard.svg: the shipped dashboard, with the data of pods that come and go
+dashboard: image ## draw docs/operations/dashboard.svg: the Grafana dashboard with data of a test cluster
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PLEXUS_DASHBOARD=docs/operations/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"
 
-e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CRI-O the first time, in minutes)
+e2e-crio: build ## CRI-O, called as the kubelet calls it (needs Go; the first run builds CRI-O)
 	@scripts/system-deps.sh cluster
 	vitest run --project crio
 
@@ -89,13 +90,13 @@ e2e-crio: build ## CRI-O itself, driven as the kubelet does (needs Go; builds CR
 e2e-sriov: build ## real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64)
 	node e2e/sriov/main.ts $(if $(TEST),-t "$(TEST)")
 
-# SUITE: this release alone (bookworm, trixie). RUN: other targets there. The first run makes the root file systems.
+# SUITE: only this release (bookworm, trixie). RUN: other targets. The first run builds the root file systems.
 fresh: deps ## the README's commands on a fresh Debian: the demo on 12 and 13, the tests on 13 (SUITE=trixie, RUN=demo)
 	@scripts/system-deps.sh fresh
 	node e2e/fresh/main.ts $(if $(SUITE),--suite $(SUITE)) $(if $(RUN),--run "$(RUN)")
 
-# RUNS random runs of SEED, or the one SCENARIO; FIXED=1: the fixed ones and the proofs that they see something.
-chaos: build deps-test ## break everything at every step, then compare the node with what it was (docs/operations/reliability.md)
+# RUNS random runs of SEED, or one SCENARIO. FIXED=1: the fixed runs, and the proofs that they find faults.
+chaos: build deps-test ## inject a fault at every step, then compare the node with its state before (docs/operations/reliability.md)
 ifdef FIXED
 	vitest run --project chaos
 else
@@ -106,11 +107,11 @@ endif
 powerloss: build deps-test ## lose power after every operation on the disk, then recover (docs/operations/reliability.md)
 	node e2e/powerloss/main.ts $(if $(STORY),--story "$(STORY)") $(if $(WRITE),--write)
 
-soak: build deps-test ## attach and detach for long, half of it with faults; what grows fails it (docs/operations/reliability.md)
+soak: build deps-test ## attach and detach thousands of pods, half with faults; growth is a failure (docs/operations/reliability.md)
 	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")
 
 bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: a few minutes (BENCH_PEERS=none: no Multus)
-	@scripts/system-deps.sh bench || echo "going on: what is missing says so below"
+	@scripts/system-deps.sh bench || echo "continuing: the results name what is missing"
 	node bench/main.ts
 
 docs: deps ## regenerate the generated pages
@@ -118,7 +119,7 @@ docs: deps ## regenerate the generated pages
 	node scripts/config-docs.ts
 	node scripts/chart-schema.ts
 
-image: build ## build the container image from local files; STANDALONE=1 puts plexus-standalone in
+image: build ## build the container image from local files; STANDALONE=1 includes plexus-standalone
 	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone)
 
 docker: build ## pack the network driver for Docker with its systemd unit (docs/user/docker.md)
@@ -127,11 +128,11 @@ docker: build ## pack the network driver for Docker with its systemd unit (docs/
 docker-plugin: build ## the same as a managed plugin, for `docker plugin create`
 	node scripts/docker.ts --plugin
 
-e2e-docker: docker-plugin ## containers of two releases of Docker Engine on Plexus networks, in namespaces of their own
+e2e-docker: docker-plugin ## containers of two releases of Docker Engine on Plexus networks, in separate namespaces
 	@scripts/system-deps.sh docker
 	vitest run --project docker
 
-release: deps ## what a release has beside its image, into dist/release (IMAGE=…: of that image; needs Go, for Helm)
+release: deps ## build the files of a release into dist/release (IMAGE=…: for that image; needs Go, for Helm)
 	@scripts/system-deps.sh release
 	node scripts/release.ts --version $(VERSION) $(if $(IMAGE),--image "$(IMAGE)")
 

@@ -17,8 +17,8 @@ const { values } = parseArgs({
 });
 
 /**
- * plexus-standalone takes no kubeconfig that names a program, a proxy or an identity provider; what the client
- * library loads for these is not there.
+ * plexus-standalone rejects kubeconfigs with a program, a proxy or an identity provider, so the modules that
+ * the client library loads for these are left out.
  */
 const plainKubeconfigs: Plugin = {
   name: "plain-kubeconfigs",
@@ -30,7 +30,7 @@ const plainKubeconfigs: Plugin = {
   },
 };
 
-/** The `netlink` package loads a native addon for its sockets; Plexus uses its codecs alone. */
+/** The `netlink` package loads a native addon for its sockets; Plexus only uses its codecs. */
 const noNativeAddons: Plugin = {
   name: "no-native-addons",
   setup(bundler) {
@@ -41,9 +41,9 @@ const noNativeAddons: Plugin = {
 };
 
 /**
- * Of the Kubernetes client library Plexus uses KubeConfig alone, for requests over node:https. The library does
- * not say that its modules have no side effects, so that all of its generated classes would come along, and
- * with them undici, which KubeConfig needs for their requests only.
+ * Plexus only uses KubeConfig of the Kubernetes client library, for requests over node:https. The library does
+ * not declare its modules free of side effects. Without this plugin, the bundle would have all generated classes
+ * and undici.
  */
 const kubeConfigAlone: Plugin = {
   name: "kube-config-alone",
@@ -68,8 +68,8 @@ function isOfClientLibrary(path: string, { importer }: { importer: string }): bo
 }
 
 /**
- * An import of a module of Node reads every one of its exports, and some are loaded by being read: `node:http` has
- * undici in it, `node:crypto` WebCrypto. Taken as objects they cost what is used of them: 8 MiB less.
+ * An import of a Node module reads all of its exports, and some load more modules when read: undici in
+ * `node:http`, WebCrypto in `node:crypto`. Required as objects, they load only what is used: 8 MiB less.
  */
 const builtinsAsObjects: Plugin = {
   name: "builtins-as-objects",
@@ -111,7 +111,7 @@ else {
     plugins: [...plugins, builtinsAsObjects],
     entryPoints: { plexusd: "src/daemon/main.ts", plexusctl: "src/cli/main.ts" },
     outdir: "dist",
-    // What is imported dynamically, most of the Kubernetes client, is loaded only when it is needed.
+    // Dynamic imports, such as most of the Kubernetes client, are loaded when they are needed.
     splitting: true,
     chunkNames: "chunks/[name]-[hash]",
   });

@@ -3,9 +3,8 @@ import { join } from "node:path";
 import * as z from "zod";
 
 /**
- * Adds up the JSON reports of the test runs and prints `N passed, N failed` as the last line. Every
- * step that failed counts as a failure too, and one without tests that passed has a report of one test
- * (.ci/run); nothing may be skipped.
+ * Adds up the JSON reports of the test runs and prints `N passed, N failed` as the last line. A failed step
+ * counts as a failure, a passed step without tests as one passed test (.ci/run). Skipped tests are failures.
  */
 const report = z.object({
   numPassedTests: z.number(),

@@ -17,10 +17,10 @@ import {
 import { listTests, provingTests, strayIdentifiers } from "./conformance/test-names.ts";
 
 /**
- * Writes docs/reference/conformance-*.md, which tests prove which requirement of the specifications, and the tests'
- * column of docs/operations/security.md. Fails when a MUST or SHOULD has neither a test nor an explanation, when a
- * claim about security or a promise of docs/operations/reliability.md has no test, or when a test names what is neither. With
- * --check it writes nothing, and fails when a page is not what it would write.
+ * Writes docs/reference/conformance-*.md, which list the tests of each requirement, and the tests' column of
+ * docs/operations/security.md. Fails if a MUST or SHOULD has neither a test nor an explanation, if a claim of the
+ * security page or a promise of docs/operations/reliability.md has no test, or if a test names an unknown
+ * requirement. With --check it writes nothing, and fails if a page is stale.
  */
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 const root = join(import.meta.dirname, "..");

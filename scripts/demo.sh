@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two pods, three networks each, real CNI plugins, no cluster: `make demo`. Everything happens in network,
-# mount and process namespaces of its own, which end with it, and in one directory, which it removes.
+# `make demo`: two pods with three networks each and real CNI plugins, without a cluster. It runs in separate
+# network, mount and process namespaces, and in one directory, which it removes at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

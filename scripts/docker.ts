@@ -12,7 +12,7 @@ import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from
  */
 const { values } = parseArgs({ options: { plugin: { type: "boolean", default: false } } });
 
-/** Programs that the driver and CNI plugins execute; a host has them, a managed plugin brings its own. */
+/** Programs that the driver and CNI plugins execute; a host has them, a managed plugin contains them. */
 const programs = ["ip", "nsenter", "true", "iptables", "ip6tables", "nft"];
 
 if (values.plugin) await buildPlugin("dist/docker-plugin");
@@ -24,7 +24,7 @@ async function buildArchive(root: string, archive: string): Promise<void> {
   const unit = "plexus-docker.service";
   await install(join("deploy/docker", unit), join(root, "etc/systemd/system", unit), 0o644);
   await mkdir(join(root, "etc/plexus/networks"), { recursive: true });
-  // Not the directories above, which are the host's.
+  // Leave out the directories above, which belong to the host.
   const own = ["usr/lib/plexus", join("etc/systemd/system", unit), "etc/plexus"];
   await execa("tar", [...reproducible, "-C", root, "-czf", archive, ...own]);
   await rm(root, { recursive: true });
@@ -45,7 +45,7 @@ async function buildPlugin(dir: string): Promise<void> {
     const { stdout } = await execa("sh", ["-c", 'command -v "$0"', name], {
       env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
     });
-    // A shell's own `true` has no path.
+    // `true` as a shell builtin has no path.
     await installWithLibraries(
       root,
       stdout.startsWith("/") ? stdout : "/bin/true",
@@ -72,7 +72,7 @@ async function buildPlugin(dir: string): Promise<void> {
   process.stdout.write(`${dir}\n`);
 }
 
-/** Everything of Plexus that the driver is. */
+/** The files of Plexus in the driver. */
 async function installDriver(dir: string): Promise<void> {
   await install(await realpath("node_modules/.bin/node"), join(dir, "node"), 0o755);
   await install("dist/plexusctl.js", join(dir, "plexusctl.js"), 0o644);
@@ -90,7 +90,7 @@ async function installWithLibraries(root: string, program: string, to: string): 
   }
 }
 
-/** What programs load by paths that are built into them, such as the extensions of iptables. */
+/** Files that programs load from built-in paths, such as the extensions of iptables. */
 async function installModules(root: string): Promise<void> {
   const libraries = await sharedLibraries(await realpath("node_modules/.bin/node"));
   const libc = libraries.find((path) => basename(path).startsWith("libc.")) ?? "";
@@ -100,7 +100,7 @@ async function installModules(root: string): Promise<void> {
   }
 }
 
-/** As deps find them: where the reference plugins are. */
+/** The directory of the reference plugins, as scripts/system-deps.sh finds it. */
 function cniPluginDir(): string {
   const candidates = [process.env.CNI_PLUGIN_DIR, "/opt/cni/bin", "/usr/lib/cni"];
   const found = candidates.find((dir) => dir !== undefined && existsSync(join(dir, "host-local")));

@@ -22,8 +22,8 @@ import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from
 /**
  * Assembles the image's root file system from local files (the pinned Node with the libraries that
  * it needs, the bundles, the shim) and packs it as dist/plexus-image.tar, which
- * `ctr images import` and `docker load` take. No registry and no container engine are needed; the
- * Dockerfile uses --rootfs to do the same inside a build stage.
+ * `ctr images import` and `docker load` take. It needs no registry and no container
+ * engine. The Dockerfile uses --rootfs to do the same inside a build stage.
  */
 const { values } = parseArgs({
   options: {
@@ -35,13 +35,13 @@ const { values } = parseArgs({
   },
 });
 
-/** What lies under /plexus in the image. */
+/** The files under /plexus in the image. */
 const payload: Readonly<Record<string, string>> = {
   "dist/plexusd.js": "plexusd.js",
   "dist/plexusctl.js": "plexusctl.js",
   "dist/chunks": "chunks",
   "dist/plexus": "plexus",
-  // 120 MB, for nodes without a daemon: in images that are asked for it.
+  // 120 MB, for nodes that serve calls without plexusd: only on request.
   ...(values.standalone ? { "dist/plexus-standalone": "plexus-standalone" } : {}),
 };
 

@@ -3,8 +3,8 @@ import { deployImage } from "./release/image.ts";
 import { plainManifest } from "./release/manifest.ts";
 
 /**
- * Writes deploy/install.yaml from deploy/base and deploy/image. `--check` only says (by exit code 1)
- * whether it has to be written.
+ * Writes deploy/install.yaml from deploy/base and deploy/image. With `--check` it writes nothing, and exits
+ * with 1 if the file is stale.
  */
 const target = new URL("../deploy/install.yaml", import.meta.url);
 const head = "# Made by scripts/install-manifest.ts from deploy/base. Do not edit.\n";

@@ -10,8 +10,8 @@ import { plainManifest } from "./release/manifest.ts";
 import { makeSbom } from "./release/sbom.ts";
 
 /**
- * Writes what a release consists of beside its image: the manifests and the chart for that image, the definition of
- * NetworkAttachmentDefinitions, the kubectl plugin, the SBOM, and the checksums of them all.
+ * Writes the files of a release: manifests and chart for its image, the CRD, the kubectl plugin, the SBOM, and
+ * their checksums.
  */
 const { values } = parseArgs({
   options: {
@@ -55,7 +55,7 @@ async function packChart(): Promise<void> {
   }
 }
 
-/** As `sha256sum --check` reads them. */
+/** Checksums in the format of `sha256sum --check`. */
 async function checksums(): Promise<string> {
   const lines = (await readdir(out)).toSorted().map(async (name) => {
     const content = await readFile(join(out, name));

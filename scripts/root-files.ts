@@ -2,7 +2,7 @@ import { chmod, copyFile, mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { execa } from "execa";
 
-/** The same files give the same archive. */
+/** Options that make archives reproducible. */
 export const reproducible = [
   "--sort=name",
   "--mtime=@0",
@@ -13,10 +13,10 @@ export const reproducible = [
 
 const caBundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/** Where root file systems have the certificates that the system's own bundle holds. */
+/** Path of the certificate bundle in root file systems. */
 export const caBundle = "etc/ssl/certs/ca-certificates.crt";
 
-/** The system's bundle of certificates; undefined where it has none. */
+/** The certificate bundle of this system, if it has one. */
 export async function systemCaBundle(): Promise<string | undefined> {
   for (const bundle of caBundles) {
     if ((await stat(bundle).catch(() => undefined)) !== undefined) return bundle;
@@ -24,7 +24,7 @@ export async function systemCaBundle(): Promise<string | undefined> {
   return undefined;
 }
 
-/** Copies a file, and makes the directory for it. */
+/** Copies a file and creates its directory. */
 export async function install(from: string, to: string, mode: number): Promise<void> {
   await mkdir(dirname(to), { recursive: true });
   await copyFile(from, to);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Finds what building (`build`; the demo too), testing (`test`: more), the test cluster (`cluster`),
-# Docker (`docker`), a release (`release`), the benchmark (`bench`) or fresh systems (`fresh`) need of the system,
-# or installs Debian's packages for it. It installs no recommendations, so each package is named here.
+# Checks what building and the demo (`build`), testing (`test`), the test cluster (`cluster`), Docker (`docker`), a
+# release (`release`), the benchmark (`bench`) or fresh systems (`fresh`) need, and installs missing Debian packages.
+# It installs no recommended packages, so each package is listed here.
 set -euo pipefail
 
 missing=()
@@ -23,8 +23,8 @@ has_plugins() {
 sanitizers() { echo 'int LLVMFuzzerTestOneInput(void){return 0;}' | clang -fsanitize=fuzzer,address -x c -o /dev/null -; }
 static_cc() { echo 'int main(void){return 0;}' | cc -static -x c -o /dev/null -; }
 can_install() { command -v apt-get && [ "$(id -u)" = 0 ]; }
-# musl makes the shim small. Where it cannot be installed, a compiler that links statically will do;
-# the build then says what that costs.
+# musl makes the shim small. If it cannot be installed, any compiler that links statically works; the build
+# prints the size that this costs.
 shim_cc() { command -v musl-gcc || { ! can_install && static_cc; }; }
 
 case ${1:?build, test, cluster, docker, release, bench or fresh} in

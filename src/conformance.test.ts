@@ -67,7 +67,7 @@ test("the security page has each claim's tests; what lacks the other is a proble
   ]);
   expect(securityProblems(dir.path, tests)).toEqual([
     "docs/operations/security.md: S-102 has no test",
-    "a test names S-103, which is no claim of docs/operations/security.md",
+    "a test names S-103, which is not a claim of docs/operations/security.md",
   ]);
 });
 

@@ -6,11 +6,11 @@ interface Page {
   readonly path: string;
   /** Headings of sections that promise nothing. */
   readonly sections: readonly string[];
-  /** What the other paragraphs that promise nothing begin with. */
+  /** First words of other paragraphs that promise nothing. */
   readonly openings: readonly string[];
 }
 
-/** Both pages end with what describes the tests themselves, or describe attackers before each table. */
+/** Skipped: sections about the tests, and descriptions of attackers. */
 const pages: readonly Page[] = [
   {
     path: "docs/operations/reliability.md",
@@ -34,10 +34,10 @@ const pages: readonly Page[] = [
 
 const link = /\]\(([^)#\s]+)\)/g;
 
-/** Code, tables and comments. A table's rows have a column of tests, or are results. */
+/** Code, tables and comments. Tables have a column of tests, or are results. */
 const notProse = /^```[\s\S]*?^```$|^ *\|.*$|^<!--.*-->$/gm;
 
-/** Promises that link to no test, and links to tests that do not exist: one line each. */
+/** Promises without a link to a test, and links to missing tests: one line each. */
 export function promiseProblems(root: string): string[] {
   return pages.flatMap((page) => problemsOf(root, page));
 }
@@ -58,7 +58,7 @@ function problemsOf(root: string, { path, sections, openings }: Page): string[] 
   ];
 }
 
-/** Paragraphs and list items. What ends with a colon only introduces what follows it. */
+/** Paragraphs and list items, without those that end with a colon and introduce others. */
 function blocksOf(section: string): string[] {
   return section
     .split(/\n{2,}|\n(?=(?:-|\d+\.) )/)

@@ -2,16 +2,16 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { identifiers, type ProvingTest } from "./test-names.ts";
 
-/** Where the claims are, below the repository. */
+/** The page with the claims, relative to the repository. */
 export const securityPage = "docs/operations/security.md";
 
-/** A claim's row: its identifier, its text, and the tests, which are filled in. */
+/** The row of a claim: identifier, text and generated links to tests. */
 const row = /^\| (S-\d{3}) \| (.+) \|(.*)\|$/gm;
 
-/** Tests that functions declare, which Vitest cannot list without a cluster. */
+/** Tests that Vitest cannot list without a cluster, because functions declare them. */
 const scenarios = "e2e/cluster/scenarios";
 
-/** The cluster's tests that name claims. */
+/** The tests of the cluster scenarios that name claims. */
 export function scenarioTests(root: string): ProvingTest[] {
   return readdirSync(join(root, scenarios))
     .filter((name) => name.endsWith(".ts"))
@@ -22,7 +22,7 @@ export function scenarioTests(root: string): ProvingTest[] {
     });
 }
 
-/** The page with the files of each claim's tests in its last column. */
+/** The page with links to each claim's tests in the last column. */
 export function renderSecurityPage(root: string, tests: readonly ProvingTest[]): string {
   const page = readFileSync(join(root, securityPage), "utf8");
   return page.replaceAll(row, (_, id: string, claim: string) => {
@@ -34,7 +34,7 @@ export function renderSecurityPage(root: string, tests: readonly ProvingTest[]):
   });
 }
 
-/** Claims without a test, and tests that name none: one line each. */
+/** Claims without a test, and tests that name an unknown claim: one line each. */
 export function securityProblems(root: string, tests: readonly ProvingTest[]): string[] {
   const page = readFileSync(join(root, securityPage), "utf8");
   const claimed = new Set([...page.matchAll(row)].map(([, id]) => id ?? ""));
@@ -43,6 +43,6 @@ export function securityProblems(root: string, tests: readonly ProvingTest[]): s
   const stray = [...proven].filter((id) => !claimed.has(id));
   return [
     ...bare.map((id) => `${securityPage}: ${id} has no test`),
-    ...stray.map((id) => `a test names ${id}, which is no claim of ${securityPage}`),
+    ...stray.map((id) => `a test names ${id}, which is not a claim of ${securityPage}`),
   ];
 }

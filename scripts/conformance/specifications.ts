@@ -6,34 +6,33 @@ import type { ProvingTest } from "./test-names.ts";
 export interface Specification {
   readonly title: string;
   readonly introduction: string;
-  /** What its identifiers begin with. */
+  /** Prefix of its identifiers. */
   readonly prefix: string;
-  /** The requirements, below the repository. */
+  /** The file with the requirements, relative to the repository. */
   readonly requirements: string;
-  /** The page that is generated. */
+  /** The generated page. */
   readonly page: string;
 }
 
-/** One requirement, in our own words. */
+/** One requirement, paraphrased. */
 interface Requirement {
   readonly id: string;
   readonly level: "MUST" | "SHOULD" | "MAY";
-  /** Whom it binds: RT runtime, PL plugin, DP delegating plugin, CF author of configurations. */
+  /** The side that it binds: RT runtime, PL plugin, DP delegating plugin, CF author of configurations. */
   readonly side?: string;
   readonly text: string;
   /** Why it needs no test. */
   readonly exception?: string;
 }
 
-/** The specifications that Plexus is held against. */
+/** The specifications that Plexus implements. */
 export const specifications: readonly Specification[] = [
   {
     title: "Conformance: CNI 0.1.0 to 1.1.0",
     introduction:
-      "Plexus is a plugin to the container runtime above it (PL, and DP as it delegates) and a " +
-      "runtime to the plugins below it (RT). CF binds whoever writes configurations. An " +
-      "identifier names the version that brought the requirement; later versions keep it unless " +
-      "one of theirs replaces it.",
+      "Plexus is a plugin for the container runtime (PL, and DP because it delegates) and a runtime for " +
+      "the plugins that it calls (RT). CF binds authors of configurations. An identifier names the " +
+      "version that introduced the requirement. Later versions keep it unless they replace it.",
     prefix: "R-",
     requirements: "e2e/conformance/requirements-cni.json",
     page: "docs/reference/conformance-cni.md",
@@ -42,7 +41,7 @@ export const specifications: readonly Specification[] = [
     title: "Conformance: multi-network specification v1.1",
     introduction:
       "The Kubernetes Network Plumbing Working Group's Network Custom Resource Definition " +
-      "De-facto Standard. An identifier names the section that has the requirement.",
+      "De-facto Standard. An identifier names the section with the requirement.",
     prefix: "N-",
     requirements: "e2e/conformance/requirements-npwg.json",
     page: "docs/reference/conformance-npwg.md",
@@ -50,9 +49,9 @@ export const specifications: readonly Specification[] = [
   {
     title: "Conformance: devices",
     introduction:
-      "What a meta-plugin has to know of device plugins, the kubelet, dynamic resource allocation and " +
-      "the device-info specification 1.1, gathered from the sources of Kubernetes 1.36, of Multus and of " +
-      "the plugins that take devices. [Devices](../user/devices.md) is the page for users.",
+      "What a meta-plugin must handle of device plugins, the kubelet, dynamic resource allocation and the " +
+      "device-info specification 1.1. The list comes from the sources of Kubernetes 1.36, Multus and the " +
+      "plugins that use devices. For users, see [Devices](../user/devices.md).",
     prefix: "D-",
     requirements: "e2e/conformance/requirements-devices.json",
     page: "docs/reference/conformance-devices.md",
@@ -61,14 +60,14 @@ export const specifications: readonly Specification[] = [
     title: "Conformance: Docker's remote network driver",
     introduction:
       "libnetwork's description of the protocol between Docker Engine and a remote network driver, in " +
-      "its order. What only newer engines have is marked so. An identifier names the section.",
+      "its order. Features of newer releases are marked. An identifier names the section.",
     prefix: "M-",
     requirements: "e2e/conformance/requirements-docker.json",
     page: "docs/reference/conformance-docker.md",
   },
 ];
 
-/** Requirements that nothing proves or explains, and tests that name none: one line each. */
+/** Requirements without test or explanation, and tests that name unknown ones: one line each. */
 export function problemsOf(
   root: string,
   specification: Specification,
@@ -82,17 +81,17 @@ export function problemsOf(
   );
   const bare = requirements.filter((r) => r.level !== "MAY" && !r.exception && !proven.has(r.id));
   return [
-    ...duplicates.map(({ id }) => `${specification.requirements}: ${id} is there twice`),
+    ...duplicates.map(({ id }) => `${specification.requirements}: ${id} is defined twice`),
     ...bare.map(({ id, level }) => `${id} (${level}) has neither a test nor an explanation`),
     ...tests.flatMap(({ file, name, ids }) =>
       ids
         .filter((id) => id.startsWith(specification.prefix) && !known.has(id))
-        .map((id) => `${file}: test "${name}" names ${id}, which is no requirement`),
+        .map((id) => `${file}: test "${name}" names ${id}, which is not a requirement`),
     ),
   ];
 }
 
-/** The page: every requirement with the tests that prove it. */
+/** The page: every requirement with its tests. */
 export function renderTable(
   root: string,
   specification: Specification,
@@ -111,8 +110,14 @@ export function renderTable(
     (row) => `| ${row.join(" | ")} |`,
   );
   const generated = `<!-- Generated by \`make docs\` from ${specification.requirements} and the tests' names. -->`;
-  const paragraphs = [`# ${specification.title}`, generated, specification.introduction];
-  return [...paragraphs, summary(requirements), table.join("\n")].join("\n\n").concat("\n");
+  const { title, introduction } = specification;
+  const paragraphs = [`# ${title}`, generated, wrap(introduction), wrap(summary(requirements))];
+  return [...paragraphs, table.join("\n")].join("\n\n").concat("\n");
+}
+
+/** A paragraph in lines of at most 100 columns. */
+function wrap(text: string): string {
+  return text.replaceAll(/(?=.{101})(.{1,100}) /g, "$1\n");
 }
 
 function readRequirements(root: string, specification: Specification): Requirement[] {
@@ -123,16 +128,14 @@ function summary(requirements: readonly Requirement[]): string {
   const binding = requirements.filter(({ level }) => level !== "MAY");
   const excepted = binding.filter(({ exception }) => exception !== undefined).length;
   const others =
-    excepted === 0
-      ? ""
-      : `; for the other ${excepted} the table says why Plexus has nothing to prove`;
+    excepted === 0 ? "" : `. The table explains why the other ${excepted} need no test`;
   return (
     `Of ${binding.length} requirements at the levels MUST and SHOULD, tests prove ` +
     `${binding.length - excepted}${others}.`
   );
 }
 
-/** Explanation and tests, each on a line of its own; tests of one file under its name. */
+/** One line with the explanation, and one for each file with its tests. */
 function proof(requirement: Requirement, tests: readonly ProvingTest[], from: string): string {
   const own = tests.filter(({ ids }) => ids.includes(requirement.id));
   const byFile = Map.groupBy(own, ({ file }) => file);
@@ -144,7 +147,7 @@ function proof(requirement: Requirement, tests: readonly ProvingTest[], from: st
   return [...(exception === undefined ? [] : [`*${exception}*`]), ...lines].join("\n");
 }
 
-/** Text of a table's cell. */
+/** Escapes a table cell. */
 function cell(text: string): string {
   return text
     .replaceAll("|", "\\|")

@@ -2,18 +2,18 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
-/** A test as `vitest list --json` has it: its name as it is written, be it that of a table of tests. */
+/** A test of `vitest list --json`. The name of a table of tests is not expanded. */
 export interface ListedTest {
-  /** With the names of its suites before it. */
+  /** Includes the names of its suites. */
   readonly name: string;
   /** Absolute. */
   readonly file: string;
   readonly location: { readonly line: number };
 }
 
-/** A test that says which requirements, or claims about security, it proves. */
+/** A test whose name has identifiers of requirements or security claims. */
 export interface ProvingTest {
-  /** Below the repository. */
+  /** Relative to the repository. */
   readonly file: string;
   /** Without the identifiers. */
   readonly name: string;
@@ -22,12 +22,12 @@ export interface ProvingTest {
 
 const identifier = /\[([RNM]-[^\]\s]+|D-\d+|S-\d{3})\]/g;
 
-/** Identifiers of whatever list, which names carry at their end. */
+/** Identifiers of any list at the end of a name. */
 const anyIdentifier = /\[[A-Z]-[^\]\s]+\]/g;
 
 /**
- * All tests of all projects. Vitest parses their files to list them and runs none of their code;
- * of what runs this it gets the PATH alone, as that may be a test itself.
+ * All tests of all projects. Vitest parses their files without running them. It gets only PATH of this process,
+ * which may itself be a test.
  */
 export function listTests(root: string): ListedTest[] {
   const vitest = join(root, "node_modules/vitest/vitest.mjs");
@@ -40,7 +40,7 @@ export function listTests(root: string): ListedTest[] {
   return JSON.parse(output);
 }
 
-/** The tests that name requirements, in the order of their files and lines. */
+/** The tests that name requirements, by file and line. */
 export function provingTests(root: string, listed: readonly ListedTest[]): ProvingTest[] {
   return listed
     .filter(({ name }) => identifiers(name).length > 0)
@@ -56,7 +56,7 @@ export function provingTests(root: string, listed: readonly ListedTest[]): Provi
     }));
 }
 
-/** Identifiers that are in no test's name, where they would prove nothing: one line each. */
+/** Identifiers outside of test names, where they prove nothing: one line each. */
 export function strayIdentifiers(root: string, listed: readonly ListedTest[]): string[] {
   const byFile = Map.groupBy(listed, ({ file }) => file);
   return [...byFile].flatMap(([file, tests]) => {

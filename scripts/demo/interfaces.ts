@@ -1,15 +1,15 @@
 import { execa } from "execa";
 
-/** One interface of a pod as the kernel has it, and what it hangs on. */
+/** One interface of a pod in the kernel, and what it is connected to. */
 export interface PodInterface {
   readonly ifName: string;
-  /** IPv4, with the length of the prefix. */
+  /** IPv4 in CIDR notation. */
   readonly addresses: readonly string[];
-  /** What joins it to others on the node: `bridge br0`, `macvlan on eth0`, `routed by the node`. */
+  /** How the node connects it: `bridge br0`, `macvlan on eth0`, `routed by the node`. */
   readonly joint: string;
 }
 
-/** What is read of `ip -json -details address`. */
+/** Fields of `ip -json -details address`. */
 interface LinkObject {
   readonly ifindex: number;
   readonly ifname: string;
@@ -24,7 +24,7 @@ interface LinkObject {
   }[];
 }
 
-/** The interfaces of a pod but its loopback, in the order in which they were attached, from `ip address`. */
+/** The interfaces of a pod without its loopback, in the order of attachment. */
 export async function podInterfaces(pod: string): Promise<PodInterface[]> {
   const [inPod, onNode] = await Promise.all([links(["-n", pod]), links([])]);
   const others = inPod.filter(({ ifname }) => ifname !== "lo");

@@ -21,14 +21,14 @@ const kinds: readonly HostStateKind[] = [
   "temporary files",
 ];
 
-/** Takes stock of the node: what attachments may have put there. */
+/** Lists what attachments may leave on the node. */
 export function takeStock({ stateDir, manifests }: Workplace): Promise<HostState> {
   const run = async ([file, ...args]: [string, ...string[]]): Promise<string> =>
     (await execa(file, args)).stdout;
   return readHostState({ run, stateDir, statusDir: join(manifests, ".status") }, { kinds });
 }
 
-/** Shows what there was before, with the pods attached, and is now. @throws DemoError when something is left */
+/** Shows the node before, with pods attached, and now. @throws DemoError when something is left */
 export function compareStock(before: HostState, during: HostState, after: HostState): void {
   print(`${"".padEnd(20)}  before  attached  after DEL`);
   for (const kind of kinds) {

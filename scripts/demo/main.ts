@@ -22,7 +22,7 @@ const db: DemoPod = { name: "db", uid: "6f1d3c1e-0000-4000-8000-000000000002" };
 async function main(): Promise<void> {
   const at = makeWorkplace();
   heading("Plexus: two pods, three networks each");
-  print(`CNI plugins of ${at.plugins}; everything else in ${at.dir} and in namespaces of its own`);
+  print(`CNI plugins of ${at.plugins}; everything else in ${at.dir} and in separate namespaces`);
   await timed("the node's own links: uplink0, br-storage", setUpNode);
   await timed("network namespaces of the pods web and db", async () => {
     for (const { name } of [web, db]) await addNamespace(name);
@@ -58,7 +58,7 @@ async function show(at: Workplace): Promise<void> {
   print(JSON.stringify(status(at, web), null, 2));
 }
 
-/** Pings each pod from the other, over each network that they share, and finds out what joins them. */
+/** Pings each pod from the other over each shared network. */
 async function pingBothWays(at: Workplace): Promise<SharedNetwork[]> {
   heading("ping, between web and db over each network");
   const [links, statuses] = [await podInterfaces(web.name), status(at, web)];
@@ -76,7 +76,7 @@ async function pingBothWays(at: Workplace): Promise<SharedNetwork[]> {
   return shared;
 }
 
-/** @throws DemoError when the status says what the kernel does not know */
+/** @throws DemoError when the status differs from the kernel */
 function interfaceOf(
   links: readonly PodInterface[],
   { interface: name }: StatusEntry,
@@ -93,7 +93,7 @@ function status(at: Workplace, { name }: DemoPod): StatusEntry[] {
   ) as StatusEntry[];
 }
 
-/** Pings an attachment of the other pod over the network that both have, and returns the time of the round trip. */
+/** Pings the other pod over a shared network, and returns the round-trip time. */
 async function ping(
   [{ name }, from]: readonly [DemoPod, StatusEntry],
   { name: network, ips: [address = ""] }: StatusEntry,
@@ -112,7 +112,7 @@ async function ping(
   );
 }
 
-/** Exiting takes everything along: this is the first process of its namespaces. */
+/** This is the first process of its namespaces, so everything ends with it. */
 for (const [signal, status] of [
   ["SIGINT", 130],
   ["SIGTERM", 143],

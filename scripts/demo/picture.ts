@@ -1,11 +1,11 @@
 import type { PodInterface } from "./interfaces.ts";
 
-/** A network that two pods have, as it was found. */
+/** A network shared by two pods. */
 export interface SharedNetwork {
   readonly network: string;
-  /** The interfaces of the pod on the left and of that on the right. */
+  /** The interfaces of the left pod and of the right one. */
   readonly ends: readonly [PodInterface, PodInterface];
-  /** The round trip of a ping from the left and of one from the right. */
+  /** Round-trip times of a ping from the left and one from the right. */
   readonly pings: readonly [string, string];
 }
 
@@ -38,7 +38,7 @@ function endLines({ ifName, addresses }: PodInterface): string[] {
   return [ifName, ...addresses];
 }
 
-/** The wire with what joins its ends, the network's name and the pings that came back. */
+/** The wire with its kind, the network's name and the ping times. */
 function wireLines({ network, ends: [left, right], pings }: SharedNetwork): string[] {
   const joint = left.joint === right.joint ? left.joint : `${left.joint}, ${right.joint}`;
   return [

@@ -1,6 +1,6 @@
-/** Writes for people: short, plain ASCII, the left margin for headings alone. */
+/** Output for people: short, plain ASCII, only headings at the left margin. */
 
-/** Whether a step has been begun on the line and not ended. */
+/** Whether a step has begun on this line and not ended. */
 let isStepOpen = false;
 
 /** A heading with what is about to happen. */
@@ -16,8 +16,7 @@ export function print(...texts: string[]): void {
 }
 
 /**
- * Runs a step. What it does is printed at its beginning, what came of it, where `outcome` says that, and how long it
- * took at its end.
+ * Runs a step. Prints its description at the beginning; its outcome, if any, and its duration at the end.
  */
 export async function timed<T>(
   text: string,

@@ -30,7 +30,7 @@ function environment(
   return { ...cniEnvironment({ command, cniPath: at.plugins, sandbox }), ...shimEnvironment(at) };
 }
 
-/** What a runtime writes on stdin: the plugin's own configuration with the list's name and version. */
+/** The plugin's configuration on stdin, with the list's name and version. */
 function confOnStdin(): string {
   const { cniVersion, name, plugins } = JSON.parse(
     readFileSync("examples/00-plexus.conflist", "utf8"),
@@ -42,14 +42,14 @@ function confOnStdin(): string {
   return JSON.stringify({ cniVersion, name, ...plugins[0] });
 }
 
-/** Shows a call as one could type it. */
+/** Prints a call as a shell command. */
 export function printCall(at: Workplace, command: string, pod: DemoPod): void {
   for (const [name, value] of Object.entries(environment(at, command, pod)))
     print(`${name}=${value.includes(";") ? `'${value}'` : value} \\`);
   print(`${at.shim} <<< '${confOnStdin()}'`);
 }
 
-/** Calls Plexus as a runtime does. @throws DemoError with the error that it printed */
+/** Calls Plexus as a runtime does. @throws DemoError with Plexus's error */
 export async function callPlexus(
   at: Workplace,
   command: "ADD" | "DEL",

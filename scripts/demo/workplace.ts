@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { distPath } from "../../e2e/support/paths.ts";
 
-/** Something that the demo cannot go on without; the message is the one line that it prints. */
+/** Stops the demo, which prints the message. */
 export class DemoError extends Error {
   override readonly name = "DemoError";
 }
@@ -23,8 +23,8 @@ export interface Workplace {
 const neededPlugins = ["ptp", "bridge", "macvlan", "host-local", "static"];
 
 /**
- * Makes the demo's directory, which goes when the process ends, however it ends. Its fixed name is the
- * lock as well: two demos at once would have to share it.
+ * Creates the demo's directory, which is removed when the process ends. Its fixed name is also the lock: two
+ * demos cannot run at once.
  * @throws DemoError when it exists or a plugin is missing
  */
 export function makeWorkplace(): Workplace {
@@ -47,7 +47,7 @@ export function makeWorkplace(): Workplace {
   return { dir, manifests, plugins, shim, stateDir, socket, logFile };
 }
 
-/** @throws DemoError naming the first plugin that is nowhere */
+/** @throws DemoError naming the first missing plugin */
 function pluginDirectory(): string {
   const chosen = process.env.CNI_PLUGIN_DIR;
   const candidates = chosen === undefined ? ["/opt/cni/bin", "/usr/lib/cni"] : [chosen];
@@ -60,8 +60,8 @@ function pluginDirectory(): string {
 }
 
 /**
- * The node's own part: empty places for what plugins keep, a card for macvlan and a bridge. The
- * namespaces that this happens in were made by demo.sh and end with the demo.
+ * Sets up the node: empty directories for plugin state, a card for macvlan, and a bridge. scripts/demo.sh created
+ * the namespaces, which end with the demo.
  */
 export async function setUpNode(): Promise<void> {
   const commands = [

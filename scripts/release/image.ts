@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 
-/** An image, as kustomize spells it. */
+/** An image in kustomize's fields. */
 interface Image {
   readonly newName: string;
   readonly newTag?: string;
@@ -16,7 +16,7 @@ export function deployImage(): string {
   return referenceOf(images[0]);
 }
 
-/** A reference as kustomize makes it: without a tag where there is a digest. @throws Error as {@link imageKustomization} does */
+/** The reference as kustomize builds it: without the tag if there is a digest. @throws Error as {@link imageKustomization} does */
 export function plainReference(reference: string): string {
   return referenceOf(parseReference(reference));
 }

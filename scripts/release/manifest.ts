@@ -3,12 +3,12 @@ import { parse } from "yaml";
 
 const deploy = new URL("../../deploy/", import.meta.url);
 
-/** A folder of deploy/ that has resources, and no patches. */
+/** A folder of deploy/ with resources and without patches. */
 export type PlainFolder = "base" | "uninstall";
 
 /**
- * The resources of a folder of deploy/ one after the other, with their comments, for people without
- * kustomize; `image` takes the place of the name that they have for it.
+ * The resources of a folder of deploy/ in one file with their comments, for users without kustomize. `image`
+ * replaces the image's placeholder.
  */
 export function plainManifest(folder: PlainFolder, image: string): string {
   const { resources } = parse(read(`${folder}/kustomization.yaml`)) as { resources: string[] };

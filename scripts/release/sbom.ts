@@ -15,7 +15,7 @@ interface Dependency {
   readonly dependsOn: readonly string[];
 }
 
-/** The parts of a CycloneDX document that are changed here. */
+/** The parts of a CycloneDX document that this script changes. */
 interface Sbom {
   readonly metadata: { readonly component: Component; readonly [key: string]: unknown };
   readonly components: readonly Component[];
@@ -26,9 +26,8 @@ interface Sbom {
 const root = new URL("../../", import.meta.url);
 
 /**
- * What a release is made of, as CycloneDX: npm's list of the packages in the bundles, with the Node that the image
- * has and the libc that the shim is linked with. Without time and serial number, so that the same commit has
- * the same one. @throws Error where there is no musl
+ * The components of a release as CycloneDX: npm's list of bundled packages, the image's Node and the shim's
+ * libc. It has no time and no serial number, so that it is reproducible. @throws Error where there is no musl
  */
 export async function makeSbom(version: string): Promise<string> {
   const args = ["sbom", "--sbom-format=cyclonedx", "--package-lock-only"];
@@ -54,7 +53,7 @@ export async function makeSbom(version: string): Promise<string> {
   return `${JSON.stringify(result, undefined, 2)}\n`;
 }
 
-/** npm's own --omit=dev leaves out what both a dependency and a development one need. */
+/** npm's --omit=dev also omits packages that both kinds of dependencies need. */
 function isForDevelopment({ properties = [] }: Component): boolean {
   return properties.some(({ name }) => name === "cdx:npm:package:development");
 }
@@ -63,7 +62,7 @@ function refOf(component: Component): string {
   return String(component["bom-ref"]);
 }
 
-/** What is no package of npm's; both have the MIT licence. */
+/** Components that are not npm packages. Both have the MIT licence. */
 function runtime(type: string, { name, version }: { name: string; version: string }): Component {
   return {
     "bom-ref": `${name}@${version}`,
@@ -76,14 +75,14 @@ function runtime(type: string, { name, version }: { name: string; version: strin
   };
 }
 
-/** The Node that package.json pins: it is the one in the image. */
+/** The Node that package.json pins and the image contains. */
 function nodeVersion(): string {
   const text = readFileSync(new URL("package.json", root), "utf8");
   const { devDependencies } = JSON.parse(text) as { devDependencies: { node: string } };
   return devDependencies.node;
 }
 
-/** As musl's dynamic loader says, which musl-tools bring along; executed without a program it fails. */
+/** The version that musl's dynamic loader prints. Without a program, the loader fails. */
 async function muslVersion(): Promise<string> {
   const arch = { x64: "x86_64", arm64: "aarch64" }[process.arch as string] ?? process.arch;
   const { stderr } = await execa(`/lib/ld-musl-${arch}.so.1`, { reject: false });

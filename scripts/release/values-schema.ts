@@ -10,8 +10,8 @@ const text: Schema = { type: "string" };
 const enabled: Schema = { type: "boolean" };
 
 /**
- * The text of deploy/chart/values.schema.json: unknown values are refused, and plexusd's configuration as far as
- * a JSON schema can say what is right.
+ * The text of deploy/chart/values.schema.json. It rejects unknown values, and checks plexusd's configuration as
+ * far as a JSON schema can.
  */
 export function valuesSchema(): string {
   const schema = {
@@ -40,14 +40,14 @@ export function valuesSchema(): string {
       nodeSelector: { type: "object", additionalProperties: text },
       tolerations: listOf({ type: "object" }),
       uninstall: enabled,
-      // Helm's own, for charts that have this one among their dependencies.
+      // Helm sets it for charts that depend on this one.
       global: { type: "object" },
     }),
   };
   return `${JSON.stringify(schema, undefined, 2)}\n`;
 }
 
-/** Its descriptions are docs/user/configuration.md's, and its defaults are plexusd's to apply. */
+/** plexusd's configuration, without descriptions and without defaults, which plexusd applies. */
 function configuration(): Schema {
   const { $schema: _, ...schema } = z.toJSONSchema(configSchema, {
     io: "input",

@@ -1,10 +1,10 @@
 import { CniError, CniErrorCode } from "./error.ts";
 
-/** A bound on what one call may bring with it. */
+/** Upper bound of one input of a call. */
 export interface Limit {
   readonly max: number;
   readonly unit: "bytes" | "plugins" | "networks";
-  /** What is bounded, for docs/user/configuration.md. */
+  /** The input, for docs/user/configuration.md. */
   readonly description: string;
 }
 
@@ -12,10 +12,9 @@ const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
 
 /**
- * Bounds on everything that a pod, a definition, a container runtime or a delegate can make long, each
- * far above what is in use anywhere and far below what would hold up another pod's call. They are
- * checked before work is done with what they bound, and never on DEL: whatever was attached can
- * be detached.
+ * Limits on everything that a pod, a definition, a container runtime or a plugin can make long. Each is far above
+ * real use, and far below what would delay the calls of other pods. They are checked before the input is
+ * processed, and never on DEL: everything attached can be detached.
  */
 export const limits = {
   conf: {
@@ -27,38 +26,36 @@ export const limits = {
   networks: {
     max: 32,
     unit: "networks",
-    description: "networks of one pod, those of the configuration and those of its annotation",
+    description: "networks of one pod, from the configuration and the annotation",
   },
   annotation: {
     max: 64 * kibibyte,
     unit: "bytes",
-    description:
-      "networks annotation of a pod, and its default-network annotation, with everything in them",
+    description: "networks annotation of a pod, and its default-network annotation, each",
   },
   cniArgs: { max: 32 * kibibyte, unit: "bytes", description: "`CNI_ARGS` of a call" },
   stdin: {
-    // A pod has up to 256 KiB of annotations, of which Go's JSON can make six times as much.
+    // A pod has up to 256 KiB of annotations, and Go's JSON can escape them to six times that size.
     max: 2 * mebibyte,
     unit: "bytes",
     description:
-      "configuration that the container runtime hands over on stdin, with the pod's annotations",
+      "configuration that the container runtime passes on stdin, including the pod's annotations",
   },
-  result: { max: 256 * kibibyte, unit: "bytes", description: "result of one delegate" },
+  result: { max: 256 * kibibyte, unit: "bytes", description: "result of one plugin" },
   record: {
     max: 4 * mebibyte,
     unit: "bytes",
-    description:
-      "record and teardown plan of a pod, as planned before anything is attached and with the results",
+    description: "record and teardown plan of a pod, as planned and with the results",
   },
 } as const satisfies Readonly<Record<string, Limit>>;
 
-/** An input that is longer than its {@link Limit}. @internal */
+/** An input exceeds its {@link Limit}. @internal */
 export class LimitError extends CniError {
   override readonly name = "LimitError";
 }
 
 /**
- * Refuses what is beyond a limit; `field` names it in the message.
+ * Rejects a value above a limit. `field` names it in the message.
  * @throws LimitError (code 100) naming field, value and limit
  */
 export function checkLimit(limit: Limit, value: number, field: string): void {

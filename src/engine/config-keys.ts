@@ -4,12 +4,11 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
 /**
- * The configuration keys that say which networks pods get and how they are attached. plexusd's
- * configuration file and the runtime's conf (`"type":"plexus"`) both take them, by this one
- * declaration. Where Multus has a key of the same meaning it has the same name.
+ * The configuration keys for networks and their attachment, shared by plexusd's configuration file and the
+ * runtime's configuration (`"type":"plexus"`). Keys with the same meaning in Multus have its names.
  */
 
-// A schema is used a few times in the life of a process: to compile it, as zod does, takes longer than that.
+// A process uses a schema only a few times, so compiling it, zod's default, would take longer.
 z.config({ jitless: true });
 
 /** Any text but the empty one. */
@@ -22,7 +21,7 @@ export const absolutePath = z
     error: "must be an absolute path",
   });
 
-/** What holds for a key that neither the configuration file nor the runtime's conf has. */
+/** Defaults of keys that neither the configuration file nor the runtime's configuration has. */
 export const networkKeyDefaults = {
   delegates: [] as readonly JsonObject[],
   defaultNetworks: [] as readonly string[],
@@ -38,13 +37,13 @@ export const networkKeyDefaults = {
   missingDevice: "fail" as "fail" | "warn",
 };
 
-/** YAML has numbers that JSON would print as null: `.inf`, `.nan`, `1e400`. */
+/** Rejects YAML numbers that JSON would print as null: `.inf`, `.nan`, `1e400`. */
 const finiteJson = z.custom<Json>().superRefine((value, ctx) => {
   for (const path of infiniteNumbers(value))
     ctx.addIssue({ code: "custom", path, message: "the number is out of range" });
 });
 
-/** Where a value has numbers that are not finite. */
+/** Paths of the numbers in a value that are not finite. */
 function infiniteNumbers(value: unknown): (string | number)[][] {
   if (typeof value === "number") return Number.isFinite(value) ? [] : [[]];
   if (typeof value !== "object" || value === null) return [];
@@ -56,7 +55,7 @@ function infiniteNumbers(value: unknown): (string | number)[][] {
 
 const confObject = z.record(z.string(), finiteJson) as z.ZodType<JsonObject>;
 
-/** A list, or one string with commas between the items, as Multus has it. */
+/** A list, or Multus's form: one string with commas. */
 const namespaceList = z.union([z.array(nonEmptyText).readonly(), z.string()], {
   error: "expected a list of namespaces, or one string with commas between them",
 });
@@ -66,7 +65,7 @@ export const networkKeys = {
   clusterNetwork: nonEmptyText
     .meta({
       description:
-        "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory; a file is taken for the primary CNI's. Absent: the primary CNI that is found in the node's directory.",
+        "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory. Plexus treats a file as the primary CNI's. Default: the primary CNI in the node's directory.",
     })
     .exactOptional(),
   delegates: z
@@ -74,7 +73,7 @@ export const networkKeys = {
     .readonly()
     .meta({
       description:
-        "CNI configurations inline instead of `clusterNetwork`: the first is the default network, all are attached to every pod. An empty list is the same as none.",
+        "Inline CNI configurations, as an alternative to `clusterNetwork`. The first is the default network, and every pod gets all of them. An empty list counts as absent.",
     })
     .exactOptional(),
   defaultNetworks: z
@@ -82,7 +81,7 @@ export const networkKeys = {
     .readonly()
     .meta({
       description:
-        "Networks for every pod outside `systemNamespaces`, named as `clusterNetwork` is.",
+        "Networks for every pod outside `systemNamespaces`, named like `clusterNetwork`.",
       default: networkKeyDefaults.defaultNetworks,
     })
     .exactOptional(),
@@ -101,47 +100,47 @@ export const networkKeys = {
     })
     .exactOptional(),
   multusNamespace: nonEmptyText
-    .meta({ description: "Multus's name of `plexusNamespace`; only one of them may be given." })
+    .meta({ description: "Multus's name for `plexusNamespace`. Set only one of them." })
     .exactOptional(),
   namespaceIsolation: z
     .boolean()
     .meta({
       description:
-        "Pods may use NetworkAttachmentDefinitions of their own namespace and of `globalNamespaces` only.",
+        "Limits pods to NetworkAttachmentDefinitions in their namespace and in `globalNamespaces`.",
       default: networkKeyDefaults.namespaceIsolation,
     })
     .exactOptional(),
   globalNamespaces: namespaceList
     .meta({
       description:
-        "Namespaces whose definitions every pod may use under `namespaceIsolation`: a list, or one string with commas.",
+        "Namespaces whose definitions every pod may use with `namespaceIsolation`: a list, or one string with commas.",
       default: networkKeyDefaults.globalNamespaces,
     })
     .exactOptional(),
   confDir: absolutePath
     .meta({
-      description: "Where configurations are looked up by their CNI name.",
+      description: "Directory where Plexus finds configurations by their CNI name.",
       default: networkKeyDefaults.confDir,
     })
     .exactOptional(),
   binDir: absolutePath
     .meta({
       description:
-        "Searched for plugins before the directories that the container runtime names. The host's `/etc/plexus/plugin-dirs` has to list it, or plugins in it are refused: `plexusctl install` does that when plexusd's pod is made, so restart the DaemonSet after a change. Only root may be able to write there.",
+        "Plugin directory that is searched before the container runtime's directories. The shim rejects its plugins unless the host's `/etc/plexus/plugin-dirs` lists it. `plexusctl install` adds it when plexusd's pod is created, so restart the DaemonSet after a change. Only root may be able to write there.",
     })
     .exactOptional(),
   readinessindicatorfile: z
     .union([absolutePath, z.literal("")], { error: "must be an absolute path, or empty" })
     .meta({
       description:
-        "A file that the primary CNI writes when it is ready: without it no pod is attached, and the node's configuration is not written for the first time.",
+        "File that the primary CNI creates when it is ready. Until it exists, no pod is attached, and plexusd does not write the node's CNI configuration for the first time.",
     })
     .exactOptional(),
   invalidAnnotation: z
     .enum(["ignore", "fail"])
     .meta({
       description:
-        "What becomes of a pod whose networks annotation cannot be read: it starts with the default network only, or not at all.",
+        "How a pod with an invalid networks annotation is handled. `ignore`: it starts with the default network only. `fail`: it does not start.",
       default: networkKeyDefaults.invalidAnnotation,
     })
     .exactOptional(),
@@ -149,7 +148,7 @@ export const networkKeys = {
     .enum(["fail", "cniArgs"])
     .meta({
       description:
-        "How a requested `mac` or `ips` is handled that no plugin of the network declares as a capability. `fail`, the standard's rule: the pod does not start. `cniArgs`, as Multus: plugins get it as `MAC` and `IP` in `CNI_ARGS` alone, which many read. `plexusctl migrate` sets `cniArgs`.",
+        "How a requested `mac` or `ips` is handled if no plugin of the network declares the capability. `fail`, the standard's rule: the pod does not start. `cniArgs`, as in Multus: plugins get it only as `MAC` and `IP` in `CNI_ARGS`, which many of them read. `plexusctl migrate` sets `cniArgs`.",
       default: networkKeyDefaults.undeclaredRequests,
     })
     .exactOptional(),
@@ -157,7 +156,7 @@ export const networkKeys = {
     .enum(["fail", "warn"])
     .meta({
       description:
-        "How a request is handled that a network ignores: its result shows another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail`: the pod does not start. `warn`, as Multus: the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request. `plexusctl migrate` sets `warn`.",
+        "How a request is handled if the network ignores it: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail`: the pod does not start. `warn`, as in Multus: the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request. `plexusctl migrate` sets `warn`.",
       default: networkKeyDefaults.ignoredRequests,
     })
     .exactOptional(),
@@ -166,14 +165,14 @@ export const networkKeys = {
     .refine(isNetworkName, { error: "must be the name of a network, and of a directory" })
     .meta({
       description:
-        "One more network for every pod, of this name, whose plugins are the `*.conf` files in the directory of this name beside the file that `clusterNetwork` is; without such files there is none. Needs a `clusterNetwork` that is a path.",
+        "Name of an additional network for every pod. Its plugins are the `*.conf` files in the directory of this name, next to the file that `clusterNetwork` names. Without such files, pods do not get it. Requires a path as `clusterNetwork`.",
     })
     .exactOptional(),
   checkDelegates: z
     .enum(["defaultNetwork", "all"])
     .meta({
       description:
-        "Whose plugins a CHECK asks, besides what Plexus verifies of every attachment: its record, its interfaces and their addresses. A plugin that finds fault fails the CHECK, and with it, under CRI-O, the start of the pod.",
+        "Networks whose plugins a CHECK calls. In any case, Plexus verifies the record, interfaces and addresses of every attachment. A failed CHECK prevents the start of the pod with CRI-O.",
       default: networkKeyDefaults.checkDelegates,
     })
     .exactOptional(),
@@ -181,34 +180,34 @@ export const networkKeys = {
     .enum(["fail", "warn"])
     .meta({
       description:
-        "What becomes of a pod that was not allocated a device for a network whose definition has the annotation `k8s.v1.cni.cncf.io/resourceName`: it does not start, or the network's plugins are executed without a device, as with Multus.",
+        "How a pod is handled that has no allocated device for a network with the annotation `k8s.v1.cni.cncf.io/resourceName`. `fail`: it does not start. `warn`, as in Multus: the network's plugins run without a device.",
       default: networkKeyDefaults.missingDevice,
     })
     .exactOptional(),
 };
 
-/** Values of {@link networkKeys} as one side gives them. */
+/** Values of {@link networkKeys} in one of the two configurations. */
 export type NetworkKeyValues = z.output<z.ZodObject<typeof networkKeys>>;
 
-/** Keys of which only one may be given, on either side. */
+/** Keys that exclude each other in one configuration. */
 const exclusiveKeys = [
   ["clusterNetwork", "delegates"],
   ["plexusNamespace", "multusNamespace"],
 ] as const;
 
-/** The rule for keys that are right one by one but not together; for `superRefine` of both schemas. */
+/** Rejects keys that exclude each other; for `superRefine` of both schemas. */
 export function refuseExclusiveKeys(
   values: NetworkKeyValues,
   context: z.core.$RefinementCtx<NetworkKeyValues>,
 ): void {
   for (const [key, other] of exclusiveKeys) {
     if (!isGiven(values[key]) || !isGiven(values[other])) continue;
-    const message = `${other} and ${key} exclude each other: give one of them`;
+    const message = `${other} and ${key} exclude each other: set one of them`;
     context.addIssue({ code: "custom", path: [other], message });
   }
 }
 
-/** Whether a key says anything: an empty list of `delegates` does not, as Multus writes it beside `clusterNetwork`. */
+/** Whether a key is set. Multus writes an empty list of `delegates` next to `clusterNetwork`. */
 function isGiven(value: string | readonly JsonObject[] | undefined): boolean {
   return value !== undefined && value.length > 0;
 }

@@ -4,7 +4,7 @@ import { networkKeys } from "#engine/config-keys.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { configSchema } from "./schema.ts";
 
-/** What is used of a JSON Schema. */
+/** The parts of a JSON Schema that the page uses. */
 interface Schema {
   readonly type?: string;
   readonly enum?: readonly string[];
@@ -24,19 +24,17 @@ const head = `<!-- Made by scripts/config-docs.ts from src/daemon/config/schema.
 # Configuration
 
 plexusd reads \`${defaultPaths.configFile}\` (\`--config FILE\`): the key \`config.yaml\` of the ConfigMap
-\`plexus-config\`. Every key is optional and an empty file is a complete configuration. Unknown keys
-and wrong types are refused, with line and key; \`plexusctl config check FILE\` checks a file before
-it is used.
+\`plexus-config\`. Every key is optional, and an empty file is valid. plexusd rejects unknown keys and
+wrong types with line and key. To check a file in advance, run \`plexusctl config check FILE\`.
 
-The file is read again when it changes. When the changed file cannot be used, the log and an event
-on the node say why, and the previous configuration stays in effect. Keys marked *start* are only
-read when plexusd starts.
+plexusd reads the file again when it changes. If the changed file is invalid, the previous
+configuration stays in effect, and the log and an event on the Node give the reason. Keys marked
+*start* are read only when plexusd starts.
 
-Keys that Multus has too mean the same here. The network configuration that the container runtime
-hands over (\`"type": "plexus"\`) takes the keys from \`${names[0]}\` to \`${names.at(-1)}\` as
-well; a key that both have is taken from this file. \`clusterNetwork\` and \`delegates\` go together: when
-this file gives one of them, the runtime's configuration decides about neither. On either side only
-one of them may be given, and only one of \`plexusNamespace\` and \`multusNamespace\`.
+Keys shared with Multus mean the same. The configuration that the container runtime passes
+(\`"type": "plexus"\`) may also have the keys from \`${names[0]}\` to \`${names.at(-1)}\`; this file
+overrides them. If this file has \`clusterNetwork\` or \`delegates\`, it overrides both. Set only one of
+\`clusterNetwork\` and \`delegates\`, and only one of \`plexusNamespace\` and \`multusNamespace\`.
 
 | key | type | default | meaning |
 |---|---|---|---|
@@ -45,11 +43,11 @@ one of them may be given, and only one of \`plexusNamespace\` and \`multusNamesp
 const limitsHead = `
 ## Limits
 
-What is longer is refused with code 100 and a message with field, value and limit, before anything is
-attached. The limits cannot be configured: they keep one pod from holding up the calls of others. A DEL is
-never refused for them.
+Plexus rejects longer input with code 100, before it attaches anything. The message has the field,
+its value and the limit. The limits cannot be configured: they prevent one pod from delaying the
+calls of others. They do not apply to DEL.
 
-| what | at most |
+| input | maximum |
 |---|---|
 `;
 
@@ -65,7 +63,7 @@ function limitRows(): string[] {
   );
 }
 
-/** A number of bytes in the largest binary unit that fits without a rest. */
+/** A number of bytes in MiB or KiB. */
 function amountOf(max: number, unit: Limit["unit"]): string {
   if (unit !== "bytes") return `${max}`;
   return max % (1 << 20) === 0 ? `${max >> 20} MiB` : `${max >> 10} KiB`;

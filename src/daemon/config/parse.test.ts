@@ -139,11 +139,11 @@ test.each([
   ["globalNamespaces: 3", /^config.yaml:1: globalNamespaces: expected a list/],
   [
     "clusterNetwork: a\ndelegates: [{type: x}]",
-    "config.yaml:2: delegates: delegates and clusterNetwork exclude each other: give one of them",
+    "config.yaml:2: delegates: delegates and clusterNetwork exclude each other: set one of them",
   ],
   [
     "multusNamespace: a\nplexusNamespace: a",
-    "config.yaml:1: multusNamespace: multusNamespace and plexusNamespace exclude each other: give one of them",
+    "config.yaml:1: multusNamespace: multusNamespace and plexusNamespace exclude each other: set one of them",
   ],
   ["- a", /^config.yaml:1: expected object/],
   ["a: 1\na: 2", /^config.yaml:2: Map keys must be unique/],

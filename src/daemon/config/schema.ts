@@ -14,12 +14,11 @@ const fileName = nonEmptyText.refine((file) => !file.includes("/"), {
 });
 const milliseconds = z.int().min(1, { error: "must be at least 1" });
 
-/** A qualified name, as the API server takes for keys of taints. */
+/** A qualified name: what the API server accepts as the key of a taint. */
 const taintKey = z.string().regex(/^([a-z0-9][a-z0-9.-]{0,252}\/)?[A-Za-z0-9][\w.-]{0,62}$/, {
   error: "must be the key of a taint: plexus.dev/not-ready",
 });
 
-/** One directory, or a list of them. */
 const directories = z.union([absolutePath, z.tuple([absolutePath], absolutePath)], {
   error: "must be an absolute path, or a list of them",
 });
@@ -38,38 +37,38 @@ const primarySchema = z.strictObject({
   conf: fileName
     .meta({
       description:
-        "File name of the primary CNI's configuration. Absent: the first usable file, in byte order, that is not a meta-plugin's.",
+        "File name of the primary CNI's configuration. Default: the first usable file in byte order that does not belong to a meta-plugin.",
     })
     .exactOptional(),
   dir: absolutePath
     .meta({
       description:
-        "Where the primary CNI writes its configuration, when that is not `cniConfDir`. With a directory of its own the container runtime sees no network before Plexus is there.",
+        "The directory where the primary CNI writes its configuration, if it is not `cniConfDir`. With a separate directory, the container runtime has no network until plexusd runs.",
       restart: true,
     })
     .exactOptional(),
   settleMs: z.int().min(0).default(3000).meta({
     description:
-      "How long the directory must have been unchanged before a primary is chosen for the first time, so that the first agent to start is not taken for the right one.",
+      "How long the directory must be unchanged before plexusd first chooses a primary CNI. On a new node, the first agent to write there may not be the right one.",
   }),
 });
 
 /**
- * The configuration file; every key is optional. Parsing fills in the defaults of the daemon's own
- * keys. What the engine reads stays absent, as the runtime's conf may have it: the engine applies
- * those defaults. `restart` in a key's documentation: it is read at start only.
+ * The configuration file. Every key is optional. Parsing applies the defaults of plexusd's keys. Keys of the
+ * engine stay absent, because the runtime's configuration may have them: the engine applies those defaults.
+ * A key with `restart` is read only at start.
  */
 export const configSchema = z
   .strictObject({
     ...networkKeys,
     capabilities: z.record(z.string(), z.boolean()).default({}).meta({
       description:
-        "Capabilities for the node's configuration beside those of the primary CNI; `false` leaves one out.",
+        "Capabilities that the node's CNI configuration declares in addition to the primary CNI's. `false` omits one.",
     }),
     delegateTimeoutMs: milliseconds
       .max(210_000, { error: "must be below the kubelet's 4 minutes" })
       .meta({
-        description: "A delegate that takes longer is killed with its process group.",
+        description: "Timeout of one plugin. Plexus then kills it with its process group.",
         default: defaultEngineConfig.delegateTimeoutMs,
       })
       .exactOptional(),
@@ -77,7 +76,7 @@ export const configSchema = z
       .max(210_000, { error: "must be below the kubelet's 4 minutes" })
       .meta({
         description:
-          "How long the delegates of one DEL may take together. Each network that is still attached gets an equal share of what is left, so that one that hangs does not keep the others attached.",
+          "Timeout of all plugins of one DEL together. Each network gets an equal share of the remaining time, so that a plugin that hangs does not keep other networks attached.",
         default: defaultEngineConfig.delBudgetMs,
       })
       .exactOptional(),
@@ -87,7 +86,7 @@ export const configSchema = z
       .max(86_400_000)
       .meta({
         description:
-          "A plugin that is missing at a DEL may come back, as during an upgrade, and may have rules or addresses on the host to remove: the DEL fails and is repeated. So long after the first DEL of the sandbox that failed, the plugin counts as lost, and the attachment as detached when its interface is gone.",
+          "Grace period for a plugin that is missing at DEL, for example during an upgrade. Until it ends, the DEL fails and the runtime retries, because the plugin may have rules or addresses to remove. It starts with the sandbox's first failed DEL. After it, the attachment counts as detached if its interface is gone.",
         default: defaultEngineConfig.missingPluginGraceMs,
       })
       .exactOptional(),
@@ -97,50 +96,50 @@ export const configSchema = z
       .max(86_400_000)
       .meta({
         description:
-          "A plugin that ended its ADD with an error may fail in DEL, too. An attachment that never succeeded and whose interface is gone is forgotten this long after the first DEL of its sandbox that failed, and at once when the plugin refuses its configuration with the error of its ADD. Its IPAM plugin is executed first, and the pod gets the event `AttachmentForgotten`.",
+          "Grace period for an attachment that never succeeded and whose plugin also fails in DEL. It starts with the sandbox's first failed DEL. After it, Plexus forgets the attachment if its interface is gone. Plexus forgets it at once if the plugin rejects its configuration with the error of its ADD. It first runs the IPAM plugin, and records the event `AttachmentForgotten`.",
         default: defaultEngineConfig.failedAddGraceMs,
       })
       .exactOptional(),
     apiTimeoutMs: milliseconds.default(5000).meta({
       description:
-        "How long a live read of the API may take; after that the runtime gets code 11 (try again later).",
+        "Timeout of a read from the API. The call then fails with code 11 (try again later).",
       restart: true,
     }),
     statusWaitMs: z.int().min(0).default(2000).meta({
       description:
-        "How long an attached pod waits for its network-status annotation; after that it is written behind the call.",
+        "How long an ADD waits until `network-status` is written. After that, plexusd writes it in the background.",
       restart: true,
     }),
     http: listenAddress.default("127.0.0.1:19500").meta({
-      description: "Where /healthz, /readyz and /metrics are served: address and port, or `off`.",
+      description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `off`.",
       restart: true,
     }),
     metricsAddress: metricsAddress.default("off").meta({
       description:
-        "Where /metrics is served over TLS, to callers whose bearer token may `get` the path `/metrics` (asked of the API server): `*:PORT` for every address of the node, address and port, or `off`. `deploy/components/metrics` sets it up (docs/operations/metrics.md).",
+        "Address and port of `/metrics` over TLS, or `*:PORT` for every address of the node, or `off`. The API server must allow the caller's token to `get` the path `/metrics`. `deploy/components/metrics` sets it up: [metrics](../operations/metrics.md).",
       restart: true,
     }),
     logLevel: z
       .enum(["debug", "info", "warn", "error"])
       .default("info")
-      .meta({ description: "The least severe level that is logged." }),
+      .meta({ description: "Minimum severity of log messages." }),
     kubeletDir: absolutePath.default(defaultPaths.kubeletDir).meta({
       description:
-        "The kubelet's directory, whose `pod-resources/kubelet.sock` says which devices a pod was allocated. The same path on the host and in the container, which mounts that directory.",
+        "The kubelet's directory. plexusd reads the devices of pods from `pod-resources/kubelet.sock`. Mount that directory at the same path in plexusd's container.",
       restart: true,
     }),
     cniConfDir: absolutePath.default(defaultPaths.cniConfDir).meta({
-      description: `The container runtime's configuration directory, in which \`${plexusConfName}\` is written. The same path on the host and in the container.`,
+      description: `The container runtime's configuration directory, where plexusd writes \`${plexusConfName}\`. Mount it at the same path in plexusd's container.`,
       restart: true,
     }),
     cniBinDir: directories.default(defaultPaths.cniBinDir).meta({
       description:
-        "The container runtime's plugin directory, or a list of them: the shim is installed in the first, and the primary CNI's plugins must be in one of them, or the node's configuration is not written. Their owner and mode do not matter: the container runtime's choice is trusted.",
+        "The container runtime's plugin directory, or a list of directories. The shim is installed in the first one. The primary CNI's plugins must be in one of them; otherwise plexusd does not write the node's CNI configuration. Owner and mode do not matter, because the container runtime trusts these directories too.",
     }),
     startupTaint: taintKey
       .meta({
         description:
-          "Key of a taint that this node's Node loses once pods are attached through Plexus, so that none starts before: docs/operations/fresh-nodes.md. plexusd may do that only with the permissions of `deploy/components/startup-taint`.",
+          "Key of a taint that plexusd removes from its Node when it serves the node, so that no pod starts earlier: [fresh nodes](../operations/fresh-nodes.md). Needs the permissions of `deploy/components/startup-taint`.",
       })
       .exactOptional(),
     primary: primarySchema
@@ -149,5 +148,5 @@ export const configSchema = z
   })
   .superRefine(refuseExclusiveKeys);
 
-/** The file's content once it is known to be right. */
+/** A valid configuration file. */
 export type ConfigFile = z.output<typeof configSchema>;
