@@ -3,10 +3,9 @@ import { noop } from "./cases.ts";
 import type { Contender } from "./contenders.ts";
 import { type Delegates, noops } from "./delegates.ts";
 import { measure } from "./measure/measure.ts";
-import { Daemons } from "./node.ts";
+import { type Bench, Daemons } from "./node.ts";
 import { nads, otherNads, pods } from "./objects.ts";
 import type { Growth } from "./results.ts";
-import type { Bench } from "./run.ts";
 
 /** How many there are of each, up to what is expected of a large node in a large cluster. */
 const scales = {

@@ -1,10 +1,19 @@
 import type { Daemon } from "../e2e/support/daemon.ts";
+import type { Effort } from "./cases.ts";
 import type { Contender, ContenderId } from "./contenders.ts";
 import { memoryOf } from "./measure/accounting.ts";
 import type { Multus } from "./peers/multus.ts";
 import { startMultusDaemon } from "./peers/multus-daemon.ts";
 import { type Place, startDaemon } from "./place.ts";
 import type { ProcessMemory } from "./results.ts";
+
+/** One run on one node. */
+export interface Bench {
+  readonly place: Place;
+  readonly multus: Multus | undefined;
+  readonly contenders: readonly Contender[];
+  readonly effort: Effort;
+}
 
 /** The daemons of the contenders that have one. */
 export class Daemons {

@@ -48,7 +48,7 @@ export async function preparePlace(): Promise<Place> {
   for (const made of [bin, plugins, thick.primaries]) mkdirSync(made);
   const programs = { runner: join(bin, "runner"), inspect: join(bin, "inspect") };
   for (const [name, to] of Object.entries({ ...programs, noop: join(plugins, "noop") })) {
-    const source = join(repositoryRoot, "bench", `${name}.c`);
+    const source = join(repositoryRoot, "bench/native", `${name}.c`);
     await execa("cc", ["-O2", "-Wall", "-Wextra", "-static", "-o", to, source]);
   }
   for (const name of ["ptp", "macvlan", "host-local"]) {

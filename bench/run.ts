@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
-import { type Case, casesFor, type Effort, noop, real } from "./cases.ts";
+import { type Case, casesFor, noop, real } from "./cases.ts";
 import { type Contender, contendersOf } from "./contenders.ts";
 import { measureGrowth } from "./growth.ts";
 import { diskUse, hasStrace } from "./measure/disk.ts";
@@ -10,23 +10,15 @@ import { measure } from "./measure/measure.ts";
 import { callMemory } from "./measure/memory.ts";
 import { timelines } from "./measure/phases.ts";
 import { installedSizes } from "./measure/sizes.ts";
-import { Daemons } from "./node.ts";
+import { type Bench, Daemons } from "./node.ts";
 import { nads, otherNads, pods } from "./objects.ts";
-import { findMultus, type Multus } from "./peers/multus.ts";
+import { findMultus } from "./peers/multus.ts";
 import { namespaces, type Place, preparePlace } from "./place.ts";
 import type { CaseResult, DiskUse, Results } from "./results.ts";
 import { verify } from "./verify.ts";
 
 /** As many as the kubelet allows. */
 const podsOfNode = 110;
-
-/** One run on one node. */
-export interface Bench {
-  readonly place: Place;
-  readonly multus: Multus | undefined;
-  readonly contenders: readonly Contender[];
-  readonly effort: Effort;
-}
 
 /** Runs all cases; BENCH_ROUNDS and QUICK say how much of each. */
 export async function runBenchmark(): Promise<Results> {

@@ -2,7 +2,18 @@
 
 import { randomUUID } from "node:crypto";
 import { networksAnnotation } from "../../src/npwg/selection/selection.ts";
-import type { CrioNode } from "./node.ts";
+import type { Host } from "../cluster/machine/host.ts";
+
+/** What a pod needs of the node that it runs on. */
+interface PodNode {
+  /** The control group to keep pods in. */
+  readonly cgroup: string;
+  readonly host: Pick<Host, "run">;
+  /** Writes a manifest for plexusd. */
+  manifest(name: string, ...objects: object[]): Promise<void>;
+  /** Calls a method of CRI-O's RuntimeService. */
+  call<T = unknown>(method: string, request?: object): Promise<T>;
+}
 
 /** How a pod is made. */
 export interface PodOptions {
@@ -17,16 +28,16 @@ const ownPidNamespace = 1;
 export class CrioPod {
   readonly name: string;
   readonly id: string;
-  readonly #node: CrioNode;
+  readonly #node: PodNode;
 
-  private constructor(node: CrioNode, name: string, id: string) {
+  private constructor(node: PodNode, name: string, id: string) {
     this.#node = node;
     this.name = name;
     this.id = id;
   }
 
   /** Writes the pod's manifest for plexusd, and starts its sandbox. */
-  static async run(node: CrioNode, name: string, { networks }: PodOptions = {}): Promise<CrioPod> {
+  static async run(node: PodNode, name: string, { networks }: PodOptions = {}): Promise<CrioPod> {
     const uid = randomUUID();
     const annotations = networks === undefined ? {} : { [networksAnnotation]: networks };
     const metadata = { name, namespace: "default", uid };

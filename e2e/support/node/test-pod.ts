@@ -3,7 +3,17 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { execa, type Result } from "execa";
 import type { CallOutcome, CniCall } from "./cni-call.ts";
-import type { PlexusNode } from "./plexus-node.ts";
+import type { NetnsLab } from "./netns-lab.ts";
+
+/** What a pod needs of the node that it runs on. */
+interface PodNode {
+  readonly lab: NetnsLab;
+  readonly stateDir: string;
+  manifest(name: string, ...objects: object[]): Promise<void>;
+  conf(extra: object): object;
+  call(call: CniCall): Promise<CallOutcome>;
+  networkStatus(pod: string): Promise<Record<string, unknown>[] | undefined>;
+}
 
 /** How a test's pod is made. */
 export interface PodOptions {
@@ -57,10 +67,10 @@ export class TestPod {
   readonly namespace: string;
   readonly containerId: string;
   readonly netns: string;
-  readonly #node: PlexusNode;
+  readonly #node: PodNode;
   readonly #uid: string | undefined;
 
-  private constructor(node: PlexusNode, name: string, options: PodOptions) {
+  private constructor(node: PodNode, name: string, options: PodOptions) {
     this.#node = node;
     this.name = name;
     this.namespace = options.namespace ?? "default";
@@ -69,7 +79,7 @@ export class TestPod {
     this.#uid = options.uid;
   }
 
-  static async create(node: PlexusNode, name: string, options: PodOptions): Promise<TestPod> {
+  static async create(node: PodNode, name: string, options: PodOptions): Promise<TestPod> {
     const pod = new TestPod(node, name, options);
     await pod.annotate(options);
     await node.lab.addNetns(pod.netns);
