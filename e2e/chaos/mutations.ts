@@ -53,16 +53,16 @@ export const mutations: readonly Mutation[] = [
   {
     name: "the plan says which attachments are attempted",
     file: "src/engine/add/attach-networks.ts",
-    find: 'await ctx.trace.phase("record", () => updateRecord(ctx, progress));',
-    replace: 'await ctx.trace.phase("record", async () => void [updateRecord, progress]);',
+    find: 'await ctx.trace.phase("record", () => record.update());',
+    replace: "",
     // While the namespace is there, the pod's annotation is a second safeguard.
     scenario: "ADD net2/bridge:after plexusd kill; netns removed",
   },
   {
     name: "a failed ADD detaches what it attached",
     file: "src/engine/add/add.ts",
-    find: "await rollBack(ctx, record, outcome);",
-    replace: "await records.finish(record);",
+    find: "await rollBack(ctx, record);",
+    replace: "await records.finish(request);",
     scenario: "ADD net2/bandwidth:before delegate fail",
   },
   {

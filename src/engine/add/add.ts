@@ -5,10 +5,9 @@ import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachme
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
-import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { AddRecord } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
-import { newRecord } from "./attachment-record.ts";
 import { refuseRepeatedFailures } from "./earlier-failures.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
@@ -27,19 +26,15 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   await checkReadinessFile(ctx);
   if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
   const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
-  const { attachments, size, annotationError } = await plan(ctx, request, pod);
-  const record = newRecord(ctx, request, { pod, attachments });
-  const { durable } = await ctx.trace.phase("record", () =>
-    records.create(record, teardownPlan(record, ctx.config.delegateTimeoutMs)),
-  );
-  const outcome = await attachNetworks(ctx, record, { attachments, size });
+  const { attachments, recordBytes, annotationError } = await plan(ctx, request, pod);
+  const record = new AddRecord(ctx, request, { pod, attachments });
+  const { durable } = await ctx.trace.phase("record", () => record.create());
   try {
-    if (outcome.status === "failed") throw outcome.error;
-    const { attached, kernel } = outcome;
+    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });
     return await finishAdd(ctx, { record, durable, pod, attached, kernel, annotationError });
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
-    if (!(error instanceof HostGoneError)) await rollBack(ctx, record, outcome);
+    if (!(error instanceof HostGoneError)) await rollBack(ctx, record);
     throw error;
   }
 }

@@ -11,108 +11,84 @@ import {
   runtimeConf,
   withNetworkContext,
 } from "#engine/plan/planned-attachment.ts";
-import type { AttachmentRecord, FailedAdd } from "#engine/record/record.ts";
-import type { RecordSize } from "#engine/record/record-size.ts";
-import { updateRecord } from "#engine/record/update-record.ts";
+import type { FailedAdd } from "#engine/record/record.ts";
+import { checkSizeWithResults } from "#engine/record/record-size.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { type AttachProgress, withProgress } from "./attachment-record.ts";
+import type { AddRecord } from "./add-record.ts";
 import { acceptIgnoredRequests } from "./ignored-requests.ts";
 import { KernelInterfaces } from "./kernel-interfaces.ts";
 
-/**
- * What the ADDs of a sandbox's networks have come to. A network whose first plugin could not be
- * executed was not attempted: there is nothing to detach, and its DEL would fail for the same reason.
- */
-export type AttachOutcome =
-  | (AttachProgress & { readonly status: "attached"; readonly kernel: KernelInterfaces })
-  | (AttachProgress & { readonly status: "failed"; readonly error: unknown });
+/** The networks of a sandbox, all attached. */
+interface AttachedNetworks {
+  readonly attached: readonly Attached[];
+  readonly kernel: KernelInterfaces;
+}
 
 /**
- * Attaches the networks in order, up to the first that fails. What is attached stays: the caller rolls
- * back. Before each network the record says that it is attempted, as it does of the first from the
- * beginning, so that whoever has to tear the sandbox down after a crash leaves alone what never ran. A
- * network with whose result the record becomes too long has failed.
+ * Attaches the networks in order, up to the first that fails. What is attached stays: the caller rolls back
+ * what the record says. The record is written before each network, so that a teardown after a crash skips
+ * networks that were never attempted. The first network is recorded as attempted from the beginning.
+ *
+ * A network whose first plugin could not be executed was not attempted: its DEL would fail for the same reason.
+ * A network whose result makes the record too long has failed.
+ * @throws CniError with the failing delegate's code, naming its network
  */
 export async function attachNetworks(
   ctx: CallContext,
-  record: AttachmentRecord,
-  { attachments, size }: Pick<AttachmentPlan, "attachments" | "size">,
-): Promise<AttachOutcome> {
+  record: AddRecord,
+  { attachments, recordBytes }: Pick<AttachmentPlan, "attachments" | "recordBytes">,
+): Promise<AttachedNetworks> {
   const attached: Attached[] = [];
-  const kernel = new KernelInterfaces(ctx, record.netns);
-  for (const next of attachments) {
-    const listing = next === attachments.at(-1) ? kernel : undefined;
-    const outcome = await attachNext(ctx, record, { attached, next, size, listing });
-    if (outcome.status === "failed") {
-      const attempted = attached.length + (outcome.wasExecuted ? 1 : 0);
-      const { error, failedAdd } = outcome;
-      const ending = failedAdd === undefined ? {} : { failedAdd };
-      return { status: "failed", attached, attempted, error, ...ending };
+  const kernel = new KernelInterfaces(ctx, record.sandbox.netns);
+  for (const [position, planned] of attachments.entries()) {
+    if (position > 0) await recordAttempt(ctx, record, position);
+    const chain = new ObservedChain(ctx.delegateRunner(planned.displayName));
+    const isLast = position === attachments.length - 1;
+    const run = isLast ? kernel.listedBehind(planned.list.plugins.length, chain.run) : chain.run;
+    try {
+      await provideDeviceInfo(ctx, record.sandbox.containerId, planned);
+      const added = await attachNetwork(ctx, record, { planned, run });
+      checkSizeWithResults(recordBytes, [...attached, added]);
+      attached.push(added);
+      record.noteAttached(position, added);
+    } catch (error) {
+      const { wasExecuted, failedAdd } = chain;
+      if (!wasExecuted) record.note(position, { state: "planned" });
+      else if (failedAdd !== undefined) record.note(position, { state: "attempted", failedAdd });
+      throw withNetworkContext(error, planned);
     }
-    attached.push(outcome.attached);
   }
-  return { status: "attached", attached, attempted: attached.length, kernel };
+  return { attached, kernel };
 }
 
-/** The next network to attach, after those that are. */
-interface AttachStep {
-  readonly attached: readonly Attached[];
-  readonly next: PlannedAttachment;
-  readonly size: RecordSize;
-  /** Lists the sandbox's interfaces behind the last plugin; for the last network. */
-  readonly listing: KernelInterfaces | undefined;
-}
-
-async function attachNext(
-  ctx: CallContext,
-  record: AttachmentRecord,
-  { attached, ...step }: AttachStep,
-): Promise<NetworkOutcome> {
+/** Records that a network is about to be attached. When that fails, it was not attempted. */
+async function recordAttempt(ctx: CallContext, record: AddRecord, position: number): Promise<void> {
+  record.note(position, { state: "attempted" });
   try {
-    const progress = withProgress(record, { attached, attempted: attached.length + 1 });
-    if (attached.length > 0) await ctx.trace.phase("record", () => updateRecord(ctx, progress));
+    await ctx.trace.phase("record", () => record.update());
   } catch (error) {
-    return { status: "failed", wasExecuted: false, error };
+    record.note(position, { state: "planned" });
+    throw error;
   }
-  return attachNetwork(ctx, record, step);
 }
-
-type NetworkOutcome =
-  | { readonly status: "attached"; readonly attached: Attached }
-  | {
-      readonly status: "failed";
-      readonly wasExecuted: boolean;
-      readonly error: unknown;
-      readonly failedAdd?: FailedAdd | undefined;
-    };
 
 async function attachNetwork(
   ctx: CallContext,
-  record: AttachmentRecord,
-  { next: planned, size, listing }: Omit<AttachStep, "attached">,
-): Promise<NetworkOutcome> {
-  const chain = new ObservedChain(ctx.delegateRunner(planned.displayName));
+  { sandbox }: AddRecord,
+  { planned, run }: { readonly planned: PlannedAttachment; readonly run: RunDelegate },
+): Promise<Attached> {
   const { list, isAuxiliary = false } = planned;
-  const run = listing?.listedBehind(list.plugins.length, chain.run) ?? chain.run;
-  const conf = runtimeConf(record, planned, ctx.config.delegateTimeoutMs);
+  const conf = runtimeConf(sandbox, planned, ctx.config.delegateTimeoutMs);
   const rt = isAuxiliary ? { ...conf, prevResult: emptyResult(list.cniVersion) } : conf;
-  await provideDeviceInfo(ctx, record.containerId, planned);
-  try {
-    const { raw, result } = await addNetwork(list, rt, run);
-    const ignoredRequests = acceptIgnoredRequests(ctx, planned, result);
-    size.addResult(planned, raw, ignoredRequests);
-    return { status: "attached", attached: { planned, raw, result, ignoredRequests } };
-  } catch (error) {
-    const { wasExecuted, failedAdd } = chain;
-    return { status: "failed", wasExecuted, failedAdd, error: withNetworkContext(error, planned) };
-  }
+  const { raw, result } = await addNetwork(list, rt, run);
+  return { planned, raw, result, ignoredRequests: acceptIgnoredRequests(ctx, planned, result) };
 }
 
 function emptyResult(cniVersion: string): JsonObject {
   return formatResult({ cniVersion, interfaces: [], ips: [], routes: [] }, cniVersion);
 }
 
-/** Runs the delegates of a chain, and notes what became of them. */
+/** Runs the delegates of a chain, and notes how they ended. */
 class ObservedChain {
   readonly #run: RunDelegate;
   #started = 0;
@@ -123,12 +99,12 @@ class ObservedChain {
     this.#run = run;
   }
 
-  /** Whether any was found and executed. */
+  /** Whether any delegate was found and executed. */
   get wasExecuted(): boolean {
     return this.#wasExecuted;
   }
 
-  /** How the last one failed by itself. */
+  /** The error that the last delegate printed. */
   get failedAdd(): FailedAdd | undefined {
     return this.#failedAdd;
   }

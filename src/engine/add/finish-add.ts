@@ -2,21 +2,27 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { recordPendingStatus } from "#engine/network-status/pending-status.ts";
-import { type AttachedSandbox, publishStatus } from "#engine/network-status/publish-status.ts";
+import type { PendingStatus } from "#engine/network-status/pending-status.ts";
+import { publishStatus } from "#engine/network-status/publish-status.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
-import { updateRecord } from "#engine/record/update-record.ts";
+import type { Pod } from "#engine/ports.ts";
+import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { withProgress } from "./attachment-record.ts";
+import type { AddRecord } from "./add-record.ts";
 import { emitAddedInterfaces, emitIgnoredRequests } from "./events.ts";
 import type { KernelInterfaces } from "./kernel-interfaces.ts";
 
 /** The networks of an ADD, all attached. */
-interface SandboxToFinish extends AttachedSandbox {
-  /** Resolves when no power loss can take the record away. */
+interface SandboxToFinish {
+  readonly record: AddRecord;
+  /** Resolves when the record survives a power loss. */
   readonly durable: Promise<void>;
+  /** Undefined for a sandbox that is not a pod. */
+  readonly pod: Pod | undefined;
+  readonly attached: readonly Attached[];
   readonly kernel: KernelInterfaces;
+  /** Why the pod's network annotation is ignored, when it is. */
+  readonly annotationError: string | undefined;
 }
 
 /**
@@ -26,10 +32,11 @@ interface SandboxToFinish extends AttachedSandbox {
  * @throws CniError when one of these steps fails; nothing is published then
  */
 export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Promise<JsonObject> {
+  const { netns, cniVersion } = sandbox.record.sandbox;
   const attached = await ctx.trace.phase("route", () =>
-    applyDefaultRoutes(ctx, sandbox.record.netns, sandbox.attached),
+    applyDefaultRoutes(ctx, netns, sandbox.attached),
   );
-  const result = defaultNetworkResult(attached, sandbox.record.cniVersion);
+  const result = defaultNetworkResult(attached, cniVersion);
   await recordAndPublish(ctx, { ...sandbox, attached });
   emitAddedInterfaces(ctx, sandbox.pod, attached);
   emitIgnoredRequests(ctx, sandbox.pod, attached);
@@ -37,33 +44,45 @@ export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Pro
 }
 
 /**
- * Updates the record while the status is published and what was created becomes durable: none has to wait
- * for the others, and the request to the API goes out first. When one fails, all have ended before the rollback starts. A status that could not be written
- * goes into the record.
+ * Publishes the status, writes the results to the record, and waits until the created record is durable, all at
+ * the same time. The request to the API is sent first. All of them have ended before a rollback starts.
  */
 async function recordAndPublish(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
-  const published = ctx.trace.phase("status", () => publishStatus(ctx, sandbox));
-  const updated = new Promise(setImmediate).then(() =>
-    ctx.trace.phase("record", () => recordResults(ctx, sandbox)),
-  );
+  const { record, pod } = sandbox;
+  const { containerId } = record.sandbox;
+  const published = ctx.trace.phase("status", () => publishStatus(ctx, containerId, sandbox));
+  const updated = nextTurn().then(() => ctx.trace.phase("record", () => recordResults(sandbox)));
   const durable = ctx.trace.phase("sync", () => sandbox.durable);
   const ended = await Promise.allSettled([updated, published, durable]);
   const failed = ended.find((each) => each.status === "rejected");
-  if (failed === undefined) return recordPendingStatus(ctx, await updated, await published);
-  if (sandbox.pod !== undefined) await ctx.deps.publisher.withdraw(sandbox.pod);
+  if (failed === undefined) return recordPendingStatus(ctx, record, await published);
+  if (pod !== undefined) await ctx.deps.publisher.withdraw(pod);
   throw failed.reason;
 }
 
-async function recordResults(
+async function recordResults({ record, attached, kernel }: SandboxToFinish): Promise<void> {
+  for (const [position, each] of attached.entries()) {
+    const userSpaceInterfaces = await kernel.missingOf(each.result);
+    record.noteAttached(position, { ...each, userSpaceInterfaces });
+  }
+  await record.update();
+}
+
+/** Records a status that could not be published. Never rejects: the pod is attached, and may still get it. */
+async function recordPendingStatus(
   ctx: CallContext,
-  { record, attached: results, kernel }: SandboxToFinish,
-): Promise<AttachmentRecord> {
-  const attached: Attached[] = [];
-  for (const each of results)
-    attached.push({ ...each, userSpaceInterfaces: await kernel.missingOf(each.result) });
-  const updated = withProgress(record, { attached, attempted: attached.length });
-  await updateRecord(ctx, updated);
-  return updated;
+  record: AddRecord,
+  pendingStatus: PendingStatus | undefined,
+): Promise<void> {
+  if (pendingStatus === undefined) return;
+  try {
+    await record.update({ pendingStatus });
+  } catch (error) {
+    ctx.logger.warn(
+      { err: error },
+      "cannot record the network-status that is still to be published",
+    );
+  }
 }
 
 function defaultNetworkResult(attached: readonly Attached[], version: string): JsonObject {

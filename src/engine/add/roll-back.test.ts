@@ -76,7 +76,7 @@ test("add() answers with the first error when undoing fails as well, keeps the r
       message: expect.stringContaining("lease file locked"),
     }),
   ]);
-  const logged = lab.logger.lines.find((line) => line.message.includes("could not be rolled back"));
+  const logged = lab.logger.lines.find((line) => line.message.includes("cannot roll back"));
   expect(logged).toMatchObject({
     level: "error",
     fields: { network: "default/a", containerId: "c1" },
@@ -226,7 +226,5 @@ test("add() keeps the first error when the record cannot be removed after undoin
   lab.plugins.script("ptp ADD", failed(110, "no address left"));
   lab.records.failFinish = new Error("read-only file system");
   expect((await lab.add(web)).json).toMatchObject({ code: 110 });
-  expect(lab.logger.at("error")).toContain(
-    "the attachment record could not be updated after a rollback",
-  );
+  expect(lab.logger.at("error")).toContain("cannot update the attachment record after a rollback");
 });

@@ -1,66 +1,46 @@
 import type { CallContext } from "#engine/call/deps.ts";
-import type { Failure } from "#engine/call/failures.ts";
 import { detachAll } from "#engine/del/detach.ts";
 import { failingSince } from "#engine/del/teardown-progress.ts";
 import { reportLeftover } from "#engine/leftovers/report-leftover.ts";
-import type {
-  AttachmentRecord,
-  FailedTeardown,
-  RecordedAttachment,
-} from "#engine/record/record.ts";
-import { updateRecord } from "#engine/record/update-record.ts";
-import { type AttachProgress, withProgress } from "./attachment-record.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { AddRecord } from "./add-record.ts";
 
 /**
- * Detaches what an ADD has attempted, last first. The record is finished when all of it is detached;
- * otherwise it is reduced to what is left, for a later DEL. Failures are logged only, as the runtime
- * gets the error for which the ADD is rolled back.
+ * Detaches what an ADD has attempted, last first. When all of it is detached, the record is finished. Otherwise
+ * it keeps what is left, for a later DEL. Failures are only logged: the runtime gets the error of the ADD.
  * @throws HostGoneError when the shim has gone: the record then still names every attachment
  */
-export async function rollBack(
-  ctx: CallContext,
-  record: AttachmentRecord,
-  progress: AttachProgress,
-): Promise<void> {
-  const attachments = withProgress(record, progress).attachments.slice(0, progress.attempted);
-  if (progress.failedAdd !== undefined) await noteFailedAdd(ctx, { ...record, attachments });
-  const failures = await detachAll(ctx, record, attachments);
-  for (const { item: attachment, error } of failures) {
-    const fields = { err: error, network: attachment.displayName };
-    ctx.logger.error(fields, "the attachment could not be rolled back and stays recorded");
+export async function rollBack(ctx: CallContext, record: AddRecord): Promise<void> {
+  const { attempted, sandbox } = record;
+  await recordFailedAdd(ctx, record, attempted);
+  const failures = await detachAll(ctx, sandbox, attempted);
+  for (const { item, error } of failures) {
+    const fields = { err: error, network: item.displayName };
+    ctx.logger.error(fields, "cannot roll back the attachment, which stays recorded");
   }
   try {
-    if (failures.length === 0) return await ctx.deps.records.finish(record);
+    if (failures.length === 0) return await ctx.deps.records.finish(sandbox);
     const lastError = failures.map(({ error }) => error.message).join("; ");
-    reportLeftover(ctx, record, lastError);
+    reportLeftover(ctx, sandbox, lastError);
     const failedAt = ctx.deps.now();
-    const since = failingSince(ctx.deps, record);
+    const since = failingSince(ctx.deps, sandbox);
     const teardown = { firstFailedAt: failedAt, since, failedAt, attempts: 1, lastError };
-    await updateRecord(ctx, notRolledBack({ ...record, attachments }, failures, teardown));
+    await record.update({ only: failures.map(({ item }) => item), teardown });
   } catch (error) {
-    ctx.logger.error({ err: error }, "the attachment record could not be updated after a rollback");
+    ctx.logger.error({ err: error }, "cannot update the attachment record after a rollback");
   }
 }
 
-/** Notes how the ADD failed before anything else can: without that only the record's reader could say that nothing is attached. */
-async function noteFailedAdd(ctx: CallContext, record: AttachmentRecord): Promise<void> {
+/** Records the error of the ADD first: later DELs cannot tell it from a partial attachment otherwise. */
+async function recordFailedAdd(
+  ctx: CallContext,
+  record: AddRecord,
+  attempted: readonly RecordedAttachment[],
+): Promise<void> {
+  if (attempted.every(({ failedAdd }) => failedAdd === undefined)) return;
   try {
-    await updateRecord(ctx, record);
+    await record.update({ only: attempted });
   } catch (error) {
-    ctx.logger.warn({ err: error }, "the failure of the ADD could not be recorded");
+    ctx.logger.warn({ err: error }, "cannot record the failure of the ADD");
   }
-}
-
-/** The record of the attachments that are left, with the reason why they are. */
-function notRolledBack(
-  record: AttachmentRecord,
-  failures: readonly Failure<RecordedAttachment>[],
-  teardown: FailedTeardown,
-): AttachmentRecord {
-  const left = new Set(failures.map(({ item }) => item));
-  return {
-    ...record,
-    attachments: record.attachments.filter((attachment) => left.has(attachment)),
-    teardown,
-  };
 }

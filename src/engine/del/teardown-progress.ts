@@ -3,7 +3,12 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import { reportLeftover } from "#engine/leftovers/report-leftover.ts";
 import type { AttachmentRecord, BootTime, RecordedAttachment } from "#engine/record/record.ts";
-import { updateRecord } from "#engine/record/update-record.ts";
+import {
+  type DetachableAttachment,
+  detachables,
+  recordWithPlan,
+} from "#engine/record/teardown-plan.ts";
+import { nextTurn } from "#lib/concurrency/next-turn.ts";
 
 /** The longest error that a record keeps. */
 const lastErrorMax = 1024;
@@ -42,6 +47,7 @@ export class TeardownProgress {
   readonly #since: BootTime;
   #record: AttachmentRecord;
   #remaining: readonly RecordedAttachment[];
+  #owed: readonly DetachableAttachment[] | undefined;
   /** The writes that are under way, or about to begin. */
   #writing: Promise<void> = Promise.resolve();
 
@@ -89,7 +95,7 @@ export class TeardownProgress {
   }
 
   async #writeSoon(): Promise<void> {
-    await new Promise(setImmediate);
+    await nextTurn();
     if (this.#remaining.length > 0) await this.#write(interrupted);
   }
 
@@ -103,14 +109,23 @@ export class TeardownProgress {
       attempts: this.#attempts,
       lastError,
     };
-    const record = { ...this.#record, attachments: this.#remaining, teardown };
     try {
       await this.#checkUnchanged();
-      await updateRecord(this.#ctx, record);
+      const { record, plan } = recordWithPlan({ ...this.#record, teardown }, this.#detachables());
+      await deps.records.update(record, plan);
       this.#record = record;
     } catch (error) {
       logger.warn({ err: error }, "the progress of the teardown could not be recorded");
     }
+  }
+
+  /** What remains. The DELs are worked out when the record is first written. */
+  #detachables(): readonly DetachableAttachment[] {
+    const attachments = this.#remaining;
+    const { config } = this.#ctx;
+    this.#owed ??= detachables({ ...this.#record, attachments }, config.delegateTimeoutMs);
+    this.#owed = this.#owed.filter(({ attachment }) => attachments.includes(attachment));
+    return this.#owed;
   }
 
   async #checkUnchanged(): Promise<void> {

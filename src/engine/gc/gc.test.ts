@@ -285,7 +285,7 @@ test("gc() calls no plugin while a running container's recorded configuration ca
   const { record, plan } = lab.records.writes.at(-1)!;
   const [first, ...others] = record.attachments;
   const attachments = [{ ...first!, conf: { name: "default-net" } }, ...others];
-  await lab.records.update({ ...record, attachments }, plan);
+  lab.records.put({ ...record, attachments }, plan);
   expect((await lab.gc(["c1"])).json).toMatchObject({ code: 7 });
   expect(passedAsValid(lab)).toEqual({});
 });

@@ -233,7 +233,7 @@ test("sandboxes from before a restart of the machine are detached without a name
   const before = await pods(["c1"]);
   const lab = await pods([]);
   const { record, plan } = before.records.writes.at(-1)!;
-  await lab.records.create({ ...record, bootId: "earlier" }, plan);
+  lab.records.put({ ...record, bootId: "earlier" }, plan);
   await lab.status();
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   lab.advance(11 * minute);
@@ -248,7 +248,7 @@ test("records that name no boot, as an older release wrote them, are no leftover
   const before = await pods(["c1"]);
   const lab = await pods([]);
   const { record, plan } = before.records.writes.at(-1)!;
-  await lab.records.create({ ...record, bootId: "" }, plan);
+  lab.records.put({ ...record, bootId: "" }, plan);
   lab.source.addPod({ name: "c1", uid: "uid-c1" });
   lab.advance(60 * minute);
   await lab.status();

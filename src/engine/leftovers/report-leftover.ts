@@ -4,7 +4,7 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 /** Emits the event of a sandbox that could not be detached, where it is a pod's. */
 export function reportLeftover(
   { deps }: CallContext,
-  { pod }: AttachmentRecord,
+  { pod }: Pick<AttachmentRecord, "pod">,
   reason: string,
 ): void {
   if (pod === undefined) return;

@@ -40,7 +40,9 @@ test("an ADD succeeds although what is pending cannot be recorded either", async
   const nth = before.records.writes.length + 1;
   lab.records.failWrite = { nth, error: new Error("no space left on device") };
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.logger.at("warn")).toContain("the status that is still to be written is not recorded");
+  expect(lab.logger.at("warn")).toContain(
+    "cannot record the network-status that is still to be published",
+  );
 });
 
 test("publishPendingStatuses() makes up for it once it can, with everything else of the record kept", async () => {

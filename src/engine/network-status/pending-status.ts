@@ -1,7 +1,6 @@
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import type { EngineDeps } from "#engine/call/deps.ts";
 import type { PublishOutcome } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { updateRecord } from "#engine/record/update-record.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /*
@@ -11,23 +10,6 @@ import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /** Annotations by name, as {@link AttachmentRecord.pendingStatus} keeps them. */
 export type PendingStatus = NonNullable<AttachmentRecord["pendingStatus"]>;
-
-/**
- * Notes in the record of an ADD what is still to be published. Never rejects: the pod is attached,
- * and the write may succeed yet.
- */
-export async function recordPendingStatus(
-  ctx: CallContext,
-  record: AttachmentRecord,
-  pendingStatus: PendingStatus | undefined,
-): Promise<void> {
-  if (pendingStatus === undefined) return;
-  try {
-    await updateRecord(ctx, { ...record, pendingStatus });
-  } catch (error) {
-    ctx.logger.warn({ err: error }, "the status that is still to be written is not recorded");
-  }
-}
 
 /**
  * The records whose status is still to be published, from a random one on: a status that can never be written

@@ -3,7 +3,6 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
 import {
   buildNetworkStatus,
   formatNetworkStatus,
@@ -14,8 +13,7 @@ import { ignoredRequestsKey } from "#npwg/served-requests.ts";
 import type { PendingStatus } from "./pending-status.ts";
 
 /** A sandbox whose networks are all attached. */
-export interface AttachedSandbox {
-  readonly record: AttachmentRecord;
+interface AttachedSandbox {
   /** Undefined for a sandbox that is not a pod. */
   readonly pod: Pod | undefined;
   readonly attached: readonly Attached[];
@@ -29,12 +27,13 @@ export interface AttachedSandbox {
  */
 export async function publishStatus(
   ctx: CallContext,
-  { record, pod, attached, annotationError }: AttachedSandbox,
+  containerId: string,
+  { pod, attached, annotationError }: AttachedSandbox,
 ): Promise<PendingStatus | undefined> {
   if (pod === undefined) return undefined;
   const statuses: NetworkStatus[] = [];
   for (const attachment of attached.filter(isVisible)) {
-    statuses.push(...(await networkStatus(ctx, record.containerId, attachment)));
+    statuses.push(...(await networkStatus(ctx, containerId, attachment)));
   }
   const value = formatNetworkStatus(withAnnotationError(statuses, annotationError));
   const annotations = { [networkStatusAnnotation]: value };

@@ -170,7 +170,7 @@ test("a record that is beyond today's limits is still detached", async () => {
     ...attachment,
     conf: { ...attachment.conf, plugins: [{ type: "ptp" }, ...plugins(40)] },
   }));
-  await lab.records.update({ ...record, attachments }, plan);
+  lab.records.put({ ...record, attachments }, plan);
   expect((await lab.del(web)).exitCode).toBe(0);
   expect(lab.plugins.log("DEL")).toHaveLength(41);
 });

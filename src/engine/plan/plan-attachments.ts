@@ -7,7 +7,7 @@ import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
 import { withDeviceInfoFile } from "#engine/plan/devices/device-info.ts";
 import { withoutUnusedAnnotations } from "#engine/plan/pod/runtime-pod.ts";
 import type { Pod } from "#engine/ports.ts";
-import { RecordSize } from "#engine/record/record-size.ts";
+import { plannedSize } from "#engine/record/record-size.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
@@ -22,8 +22,8 @@ import { delegateSearchPath } from "./search-path.ts";
 /** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {
   readonly attachments: readonly PlannedAttachment[];
-  /** Of the record and the teardown plan, to which the results are still to be added. */
-  readonly size: RecordSize;
+  /** The size of the record with its teardown plan, without results. */
+  readonly recordBytes: number;
   /** Why the pod's network annotation is ignored, when it is. */
   readonly annotationError?: string;
 }
@@ -54,8 +54,11 @@ export async function planAttachments(
     const cniArgs = delegateArgs(request.cniArgs, network);
     return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
   });
-  const size = new RecordSize(attachments);
-  return omitUndefined({ attachments, size, annotationError });
+  return omitUndefined({
+    attachments,
+    recordBytes: plannedSize(attachments),
+    annotationError,
+  });
 }
 
 async function selectNetworks(

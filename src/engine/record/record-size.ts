@@ -2,45 +2,40 @@ import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import { mayLeaveAddress } from "#engine/del/ipam.ts";
-import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import type { JsonObject } from "#lib/json.ts";
-import type { IgnoredRequest } from "#npwg/served-requests.ts";
+import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+
+/*
+ * The size of the record with its teardown plan, before they are made: each network and each result may be
+ * within its limit, but all of them together too much for one call.
+ */
 
 /**
- * Adds up how long the record and the teardown plan of a pod become, before either is made: each
- * network and each result may be within its limits, and all of them together beyond what a call can
- * keep.
+ * The size of planned attachments, in bytes.
+ * @throws LimitError (code 100) naming the network that exceeds the limit
  */
-export class RecordSize {
-  #bytes = 0;
-
-  /** @throws LimitError (code 100) naming the network with which it is too much */
-  constructor(planned: readonly PlannedAttachment[]) {
-    for (const attachment of planned) {
-      this.#add(plannedBytes(attachment), `up to network ${attachment.displayName}`);
-    }
+export function plannedSize(planned: readonly PlannedAttachment[]): number {
+  let bytes = 0;
+  for (const attachment of planned) {
+    bytes += plannedBytes(attachment);
+    check(bytes, `up to network ${attachment.displayName}`);
   }
+  return bytes;
+}
 
-  /**
-   * Adds the result of a network: it is in the record once, and in the plan in each DEL. The requests that the
-   * network ignored are in the record alone.
-   * @throws LimitError (code 100) when it is too much
-   */
-  addResult(
-    { list }: Pick<PlannedAttachment, "list">,
-    result: JsonObject,
-    ignored: readonly IgnoredRequest[],
-  ): void {
-    const copies = 1 + list.plugins.length + released(list).length;
-    const bytes = copies * sizeOf(result) + sizeOf(ignored);
-    this.#add(bytes, "with the results so far");
-  }
+/** Checks the size with the results so far. @throws LimitError (code 100) */
+export function checkSizeWithResults(
+  planned: number,
+  attached: readonly Pick<Attached, "planned" | "raw" | "ignoredRequests">[],
+): void {
+  const results = attached.map(resultBytes);
+  check(
+    results.reduce((sum, bytes) => sum + bytes, planned),
+    "with the results so far",
+  );
+}
 
-  #add(bytes: number, extent: string): void {
-    this.#bytes += bytes;
-    const field = `the attachment record with its teardown plan, ${extent},`;
-    checkLimit(limits.record, this.#bytes, field);
-  }
+function check(bytes: number, extent: string): void {
+  checkLimit(limits.record, bytes, `the attachment record with its teardown plan, ${extent},`);
 }
 
 /**
@@ -52,6 +47,16 @@ function plannedBytes({ list, cniArgs, capabilityArgs, searchPath }: PlannedAtta
   const ipamDels = released(list).map(({ raw }) => sizeOf(raw) + parameters);
   const dels = 2 * sizeOf(toJson(list)) + (1 + list.plugins.length) * parameters;
   return ipamDels.reduce((sum, bytes) => sum + bytes, dels);
+}
+
+/** A result is in the record once, and in the plan in each DEL. Ignored requests are in the record only. */
+function resultBytes({
+  planned: { list },
+  raw,
+  ignoredRequests,
+}: Pick<Attached, "planned" | "raw" | "ignoredRequests">): number {
+  const copies = 1 + list.plugins.length + released(list).length;
+  return copies * sizeOf(raw) + sizeOf(ignoredRequests);
 }
 
 /** The plugins after which the plan has the DEL of their IPAM plugin. */

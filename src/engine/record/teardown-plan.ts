@@ -1,8 +1,9 @@
+import type { NetConfList } from "#cni/conf/conf.ts";
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { ipamCallAfter } from "#engine/del/ipam.ts";
 import { recordedList, runtimeConf } from "#engine/plan/planned-attachment.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
 
@@ -19,69 +20,71 @@ export interface TeardownPlan {
   readonly bootId: string;
   /** Groups below this number may have run in that boot; those from it on have not. */
   readonly attempted: number;
-  /** Ready to be executed in order: last attached first, a chain's last plugin first. */
+  /** In the order of execution: last attached first, a chain's last plugin first. */
   readonly steps: readonly TeardownStep[];
 }
 
+/** An attachment, as the record keeps it, with its DELs, as the teardown plan keeps them. */
+export interface DetachableAttachment {
+  readonly attachment: RecordedAttachment;
+  readonly dels: readonly DelegateCall[];
+}
+
+/** Works out the DELs of an attachment. @param network its network configuration list, parsed */
+export function detachable(
+  sandbox: Pick<AttachmentRecord, "containerId" | "netns">,
+  attachment: RecordedAttachment,
+  network: { readonly list: NetConfList; readonly timeoutMs: number },
+): DetachableAttachment {
+  const { list, timeoutMs } = network;
+  const rt = runtimeConf(sandbox, attachment, timeoutMs);
+  return { attachment, dels: delCalls(list, rt, attachment.result).flatMap(withRelease) };
+}
+
+/** The same for every attachment of a stored record. @throws CniError 7 when one has an invalid configuration */
+export function detachables(record: AttachmentRecord, timeoutMs: number): DetachableAttachment[] {
+  return record.attachments.map((attachment) =>
+    detachable(record, attachment, { list: recordedList(attachment), timeoutMs }),
+  );
+}
+
 /**
- * The DELs of every attachment, last attached first, as the shim can replay them without an
- * engine. One group per attachment: a chain stops at its first error, other attachments go on.
+ * The record of attachments, and its teardown plan, which the shim can replay without an engine. The plan has
+ * one group per attachment: the rest of a chain is skipped after an error, other attachments are not.
  */
-export function teardownPlan(record: AttachmentRecord, timeoutMs: number): TeardownPlan {
-  const { attachments, bootId } = record;
-  const steps = attachments
-    .map((_, group) => attachmentSteps(record, group, timeoutMs))
-    .reverse()
-    .flat();
+export function recordWithPlan(
+  sandbox: Omit<AttachmentRecord, "attachments">,
+  all: readonly DetachableAttachment[],
+): { record: AttachmentRecord; plan: TeardownPlan } {
+  const { bootId } = sandbox;
+  const attachments = all.map(({ attachment }) => attachment);
   const attempted = attachments.findLastIndex(({ state }) => state !== "planned") + 1;
-  return { bootId, attempted, steps };
+  const groups = all.map(({ dels }, group) => dels.map((call) => ({ group, call })));
+  const steps = groups.reverse().flat();
+  return { record: { ...sandbox, attachments }, plan: { bootId, attempted, steps } };
 }
 
-/** The steps of an attachment, and what they were made from. */
-interface KnownSteps {
-  readonly sources: readonly unknown[];
-  readonly steps: readonly TeardownStep[];
-}
-
-/** By the configuration of an attachment, which is the same object in every record of an ADD. */
-const known = new WeakMap<JsonObject, KnownSteps>();
-
-/** The steps of one attachment. Most are as they were when the record was updated before. */
-function attachmentSteps(
-  record: AttachmentRecord,
-  group: number,
-  timeoutMs: number,
-): readonly TeardownStep[] {
-  const attachment = record.attachments[group] as RecordedAttachment;
-  const { conf, ifName, cniArgs, capabilityArgs, searchPath, result } = attachment;
-  const { containerId, netns } = record;
-  const parameters = [ifName, cniArgs, capabilityArgs, searchPath, result];
-  const sources = [containerId, netns, group, timeoutMs, ...parameters];
-  const before = known.get(conf);
-  if (before?.sources.every((each, i) => each === sources[i]) === true) return before.steps;
-  const rt = runtimeConf(record, attachment, timeoutMs);
-  const calls = delCalls(recordedList(attachment), rt, result).flatMap(withRelease);
-  const steps = calls.map((call) => ({ group, call }));
-  known.set(conf, { sources, steps });
-  return steps;
+/** The teardown plan of a stored record. @throws CniError 7 when an attachment has an invalid configuration */
+export function teardownPlan(record: AttachmentRecord, timeoutMs: number): TeardownPlan {
+  return recordWithPlan(record, detachables(record, timeoutMs)).plan;
 }
 
 /**
- * A plan does not know whether there will be a namespace: where a plugin may leave its address without one, the
- * DEL of its IPAM plugin follows in any case.
+ * A DEL, followed by that of its IPAM plugin where the plugin may keep its address without a namespace: a plan
+ * cannot know whether the namespace will exist.
  */
 export function withRelease(call: DelegateCall): DelegateCall[] {
   const release = ipamCallAfter(call);
   return release === undefined ? [call] : [call, release];
 }
 
-/** The DELs of a plan that have to be executed: see {@link attachmentsToDetach}. */
+/** The DELs of a plan that have to be executed, as {@link attachmentsToDetach}. */
 export function stepsToReplay(plan: TeardownPlan, currentBootId: string): readonly TeardownStep[] {
   if (plan.bootId !== currentBootId) return plan.steps;
   return plan.steps.filter(({ group }) => group < plan.attempted);
 }
 
-/** Which network's attachment a call of a teardown plan is about; its name is "" when the plan does not say. */
+/** The network and interface of a planned DEL; the name is "" when the plan does not say. */
 export function plannedNetwork(call: DelegateCall): { name: string; ifName: string } {
   const conf = parseJsonText(call.stdin);
   const name = isJsonObject(conf) && typeof conf.name === "string" ? conf.name : "";

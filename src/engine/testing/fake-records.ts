@@ -1,8 +1,9 @@
+import { deepStrictEqual } from "node:assert/strict";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
-import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
+import { type TeardownPlan, teardownPlan } from "#engine/record/teardown-plan.ts";
 
 interface Entry {
   readonly key: RecordKey;
@@ -109,6 +110,13 @@ export class FakeRecords implements RecordStore {
     if (files !== "record") this.#damagedPlans.add(name(key));
   }
 
+  /** Stores what another process left, which need not fit together. */
+  put(record: AttachmentRecord, plan: TeardownPlan): void {
+    const { containerId, ifName } = record;
+    const key = { containerId, ifName };
+    this.#entries.set(name(key), structuredClone({ key, record, plan }));
+  }
+
   /** What the shim does when a DEL begins: until it has succeeded, its record says so. */
   beginDel(key: RecordKey, at: string): void {
     const record = this.#entries.get(name(key))?.record;
@@ -129,13 +137,11 @@ export class FakeRecords implements RecordStore {
   }
 
   #write(record: AttachmentRecord, plan: TeardownPlan): void {
+    const timeoutMs = plan.steps[0]?.call.timeoutMs ?? 0;
+    deepStrictEqual(plan, teardownPlan(record, timeoutMs), "record and plan differ");
     this.writes.push(structuredClone({ record, plan }));
     if (this.failWrite?.nth === this.writes.length) throw this.failWrite.error;
-    const { containerId, ifName } = record;
-    this.#entries.set(
-      name(record),
-      structuredClone({ key: { containerId, ifName }, record, plan }),
-    );
+    this.put(record, plan);
   }
 
   #forget(key: RecordKey): boolean {
