@@ -24,7 +24,6 @@ const allowed: readonly string[] = [
   "e2e/",
   "shim/",
   "bench/",
-  "docs/operations/reliability.md",
   "docs/operations/performance.md",
   "docs/operations/security.md",
 ];

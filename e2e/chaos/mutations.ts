@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
     scenario: "DEL start plexusd kill; repaired after DEL",
   },
   {
-    name: "the shim does not wait for ever for an engine that hangs",
+    name: "the shim does not wait without limit for an engine that hangs",
     file: "shim/session.c",
     find: 'int silence_ms = setting_ms("PLEXUS_SILENCE_MS", 30000);',
     replace: "int silence_ms = 0;",
