@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { isAbsent } from "#lib/files/is-absent.ts";
 import { promiseProblems } from "./conformance/promises.ts";
 import {
   renderSecurityPage,
@@ -53,7 +54,7 @@ function read(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isAbsent(error)) return undefined;
     throw error;
   }
 }

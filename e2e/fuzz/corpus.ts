@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { isAbsent } from "#lib/files/is-absent.ts";
 
 /** The inputs that are kept in the repository: one of each kind, and those that were defects. */
 const keptDir = join(import.meta.dirname, "corpus");
@@ -48,7 +49,7 @@ function readDir(dir: string): { file: string; text: string }[] {
       .sort()
       .map((file) => ({ file, text: readFileSync(join(dir, file), "utf8") }));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    if (isAbsent(error)) return [];
     throw error;
   }
 }

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import type { RuntimeSandboxes, SandboxList } from "#engine/ports.ts";
 import { readFields } from "#lib/field-reader.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 
 /** Where the list is for a plexusd that serves at this socket: in the same directory. */
 export function sandboxListPath(socketPath: string): string {
@@ -27,20 +28,11 @@ export class SandboxListFile implements RuntimeSandboxes {
   }
 
   async latest(): Promise<SandboxList | undefined> {
-    const text = await readIfThere(this.#path);
+    const text = await ifPresent(readFile(this.#path, "utf8"));
     if (text === undefined) return undefined;
     return readFields(JSON.parse(text), { subject: this.#path }, (fields) => ({
       listedAt: fields.required("listedAt"),
       containerIds: new Set(fields.strings("containerIds")),
     }));
-  }
-}
-
-async function readIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
   }
 }

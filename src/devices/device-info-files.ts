@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { DeviceInfoFiles } from "#engine/plan/devices/device-ports.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
-import { isAbsent } from "#lib/files/is-absent.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { cniDeviceInfoDir, ownerOfCniDeviceInfo } from "#npwg/device-info.ts";
 
@@ -12,13 +12,8 @@ const directoryMode = 0o755;
 
 /** Device information in the host's /run (device-info specification 1.1). */
 export class HostDeviceInfoFiles implements DeviceInfoFiles {
-  async read(path: string): Promise<string | undefined> {
-    try {
-      return await readFile(path, "utf8");
-    } catch (error) {
-      if (isAbsent(error)) return undefined;
-      throw error;
-    }
+  read(path: string): Promise<string | undefined> {
+    return ifPresent(readFile(path, "utf8"));
   }
 
   async copy(from: string, to: string): Promise<boolean> {
@@ -44,10 +39,7 @@ export async function sweepDeviceInfo(
   attachedContainers: () => Promise<ReadonlySet<string>>,
   dir: string = cniDeviceInfoDir,
 ): Promise<void> {
-  const names = await readdir(dir).catch((error: unknown) => {
-    if (isAbsent(error)) return [];
-    throw error;
-  });
+  const names = (await ifPresent(readdir(dir))) ?? [];
   const own = names.flatMap((name) => {
     const containerId = ownerOfCniDeviceInfo(targetOfTemporaryName(name) ?? name);
     return containerId === undefined ? [] : [{ name, containerId }];

@@ -5,6 +5,7 @@ import type { UnaryClient, UnaryMethod } from "#grpc/unary-method.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
+import { isAbsent } from "#lib/files/is-absent.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { getPodResources, listPodResources, type PodResources } from "./pod-resources.ts";
 
@@ -149,7 +150,7 @@ export class KubeletClient {
       const { ino, ctimeNs } = await stat(this.#socketPath, { bigint: true });
       return `${ino} ${ctimeNs}`;
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== "ENOENT") throw cause;
+      if (!isAbsent(cause)) throw cause;
       throw new NoKubeletSocketError(`there is no socket ${this.#socketPath}`, { cause });
     }
   }

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import type * as z from "zod";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { atomicWrite, syncDirectory } from "#lib/files/atomic-write.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
+import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
 const suffix = ".json";
@@ -79,11 +81,7 @@ export class JsonFiles<T extends object> implements Collection<T> {
 
   async remove(id: string): Promise<void> {
     this.#values.delete(id);
-    try {
-      await unlink(this.#path(id));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    }
+    await ifPresent(unlink(this.#path(id)));
     await syncDirectory(this.#dir);
   }
 

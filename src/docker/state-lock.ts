@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { mkdir, unlink } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
+import { ifPresent } from "#lib/files/is-absent.ts";
 
 /**
  * Keeps a state directory for this process until it is disposed of or the process ends. A second driver
@@ -15,9 +16,7 @@ export async function lockStateDirectory(dir: string): Promise<AsyncDisposable> 
   if (await isListening(path)) {
     throw new Error(`another process uses ${dir}: is plexusctl docker running already?`);
   }
-  await unlink(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== "ENOENT") throw error;
-  });
+  await ifPresent(unlink(path));
   const server = createServer((connection) => connection.destroy());
   server.listen(path);
   await once(server, "listening");

@@ -1,5 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import type { ConfFiles } from "#engine/ports.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 import { type HostView, wholeHost } from "./host-view.ts";
 
 /** The CNI configuration files of the host. */
@@ -15,14 +16,9 @@ export class HostConfFiles implements ConfFiles {
   }
 
   async list(dir: string): Promise<string[]> {
-    try {
-      const entries = await readdir(dir, { withFileTypes: true });
-      const names = entries.filter((entry) => !entry.isDirectory()).map((entry) => entry.name);
-      return names.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-    } catch (error) {
-      if (isAbsent(error)) return [];
-      throw error;
-    }
+    const entries = (await ifPresent(readdir(dir, { withFileTypes: true }))) ?? [];
+    const names = entries.filter((entry) => !entry.isDirectory()).map((entry) => entry.name);
+    return names.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   }
 
   read(path: string): Promise<string> {
@@ -30,16 +26,8 @@ export class HostConfFiles implements ConfFiles {
   }
 
   async kind(path: string): Promise<"file" | "directory" | "absent"> {
-    try {
-      return (await stat(path)).isDirectory() ? "directory" : "file";
-    } catch (error) {
-      if (isAbsent(error)) return "absent";
-      throw error;
-    }
+    const found = await ifPresent(stat(path));
+    if (found === undefined) return "absent";
+    return found.isDirectory() ? "directory" : "file";
   }
-}
-
-function isAbsent(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException).code;
-  return code === "ENOENT" || code === "ENOTDIR";
 }

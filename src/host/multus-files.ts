@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { MultusFiles } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { isAbsent } from "#lib/files/is-absent.ts";
 import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";
 
 /** No file of Multus comes near: one that is longer is none. */
@@ -72,11 +73,6 @@ function damaged(path: string, reason: string): CniError {
 
 function isLink(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === "ELOOP";
-}
-
-function isAbsent(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return code === "ENOENT" || code === "ENOTDIR";
 }
 
 function ioFailure(path: string, cause: unknown): CniError {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { ClusterSource, Logger, Pod, PodIdentity } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { isAbsent } from "#lib/files/is-absent.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { type ManifestObjects, parseManifestFile } from "./documents.ts";
 
@@ -167,7 +168,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
         this.#parse({ name, version, text: await readFile(path, "utf8"), before }),
       );
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") this.#files.delete(name);
+      if (isAbsent(error)) this.#files.delete(name);
       else
         this.#files.set(
           name,

@@ -8,8 +8,9 @@ import {
   readFileSync,
 } from "node:fs";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { syncDirectory, syncFile } from "#lib/files/sync.ts";
 import { findNewestPlan } from "#protocol/plan.ts";
-import { putFile, syncDirectory, syncFile, writeAt } from "./state-file.ts";
+import { putFile, writeAt } from "./state-file.ts";
 
 /** How long after an update it may still be lost in a power loss. */
 const delayMs = 500;

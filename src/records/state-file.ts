@@ -1,7 +1,6 @@
 import {
   closeSync,
   constants,
-  fsync,
   lstatSync,
   openSync,
   readFileSync,
@@ -10,8 +9,8 @@ import {
   writeSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { isAbsent } from "#lib/files/is-absent.ts";
 import { temporaryName } from "#lib/files/temporary-name.ts";
 
 /*
@@ -81,19 +80,6 @@ export function makeEmpty(path: string): void {
   closeSync(openSync(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0o600));
 }
 
-/** Makes an open file durable. */
-export const syncFile: (fd: number) => Promise<void> = (fd) => promisify(fsync)(fd);
-
-/** Makes creations, renames and removals in a directory durable. */
-export async function syncDirectory(path: string): Promise<void> {
-  const fd = openSync(path, "r");
-  try {
-    await syncFile(fd);
-  } finally {
-    closeSync(fd);
-  }
-}
-
 /** Removes a file, which need not exist. */
 export function removeIfPresent(path: string): void {
   if (isPresent(path)) ignoringAbsent(() => unlinkSync(path));
@@ -113,8 +99,4 @@ function ignoringAbsent(step: () => void): boolean {
     if (!isAbsent(error)) throw error;
     return false;
   }
-}
-
-function isAbsent(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === "ENOENT";
 }

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { type DaemonConfig, defaultConfig } from "#daemon/config/config.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 
 /**
  * The first of the files that exists. Where there is none, the runtime's conf decides everything.
@@ -8,11 +9,8 @@ import { parseConfig } from "#daemon/config/parse.ts";
  */
 export async function readConfig(paths: readonly string[]): Promise<DaemonConfig> {
   for (const path of paths) {
-    try {
-      return parseConfig(await readFile(path, "utf8"), path);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    }
+    const text = await ifPresent(readFile(path, "utf8"));
+    if (text !== undefined) return parseConfig(text, path);
   }
   return defaultConfig;
 }

@@ -22,7 +22,11 @@ const flags = {
     "where dockerd looks for the driver",
     "/run/docker/plugins/plexus.sock",
   ),
-  "call-socket": textFlag("PATH", "where the shim finds this process", "/run/plexus/docker.sock"),
+  "call-socket": textFlag(
+    "PATH",
+    "where the shim finds this process",
+    defaultPaths.dockerCallSocket,
+  ),
   "state-dir": textFlag("DIR", "networks and endpoints", `${commonFlags.stateDir.fallback}/docker`),
   scope: choiceFlag(["local", "global"], {
     help: "global for a managed plugin of a swarm",

@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { copyFile, lstat, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { syncDirectory } from "#lib/files/atomic-write.ts";
+import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName, temporaryName } from "#lib/files/temporary-name.ts";
 
 /**

@@ -2,10 +2,11 @@ import { readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { basename, join, parse } from "node:path";
 import type { CliOutput } from "#cli/command.ts";
 import { isRenamedPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
-import { atomicWrite, syncDirectory } from "#lib/files/atomic-write.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { isSocketFileName, parseStateFileName } from "#lib/files/state-files.ts";
+import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { removePluginDirs } from "./plugin-dirs.ts";
 

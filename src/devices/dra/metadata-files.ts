@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { isAbsent } from "#lib/files/is-absent.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import type { AllocatedClaim, ClaimedDevice } from "./claim.ts";
 import { deviceKey, type NetworkDevice, networkDevice } from "./device-attributes.ts";
@@ -61,16 +61,12 @@ function metadataPath({
 }
 
 async function readLimited(path: string): Promise<string | undefined> {
-  try {
-    await using file = await open(path);
-    const buffer = Buffer.alloc(maxBytes + 1);
-    const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
-    if (bytesRead > maxBytes) throw new Error(`${path} is longer than ${maxBytes} bytes`);
-    return buffer.toString("utf8", 0, bytesRead);
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
+  await using file = await ifPresent(open(path));
+  if (file === undefined) return undefined;
+  const buffer = Buffer.alloc(maxBytes + 1);
+  const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
+  if (bytesRead > maxBytes) throw new Error(`${path} is longer than ${maxBytes} bytes`);
+  return buffer.toString("utf8", 0, bytesRead);
 }
 
 function isKnown({ kind, apiVersion }: JsonObject): boolean {

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { readdir, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { isAbsent } from "#lib/files/is-absent.ts";
 import { readLink, readLinkNames, readRoutes } from "./ip-output.ts";
 import type { FoundAtPath, LinkState, NetworkNamespaces } from "./namespaces.ts";
 import { runProgram } from "./run-program.ts";
@@ -32,7 +33,7 @@ export class IpCommand implements NetworkNamespaces {
       const { type } = await statfs(path);
       return type === namespaceFilesystem ? "namespace" : "other";
     } catch (error) {
-      if (isOther(error as NodeJS.ErrnoException)) return "other";
+      if (!isAbsent(error)) return "other";
       return (await isDirectory(dirname(path))) ? "nothing" : "hidden";
     }
   }
@@ -117,12 +118,10 @@ export class IpCommand implements NetworkNamespaces {
 }
 
 async function isDirectory(path: string): Promise<boolean> {
-  return stat(path).then((found) => found.isDirectory(), isOther);
-}
-
-/** Whether an error is another one than that there is nothing. */
-function isOther(error: NodeJS.ErrnoException): boolean {
-  return error.code !== "ENOENT" && error.code !== "ENOTDIR";
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    (error) => !isAbsent(error),
+  );
 }
 
 function enter(path: string | undefined): string[] {

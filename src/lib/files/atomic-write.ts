@@ -1,5 +1,6 @@
 import { type FileHandle, open, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { syncDirectory } from "./sync.ts";
 import { temporaryName } from "./temporary-name.ts";
 
 /** How a file is written. */
@@ -49,10 +50,4 @@ export async function swapIn(
     await unlink(temporary).catch(() => undefined);
     throw error;
   }
-}
-
-/** Makes creations, renames and removals in a directory durable. */
-export async function syncDirectory(path: string): Promise<void> {
-  await using handle = await open(path, "r");
-  await handle.sync();
 }

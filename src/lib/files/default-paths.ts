@@ -6,6 +6,8 @@
 export const defaultPaths = {
   /** plexusd's socket, which the shim connects to. */
   socket: "/run/plexus/plexus.sock",
+  /** The call socket of `plexusctl docker`. */
+  dockerCallSocket: "/run/plexus/docker.sock",
   /** Attachment records, teardown plans and locks. */
   stateDir: "/var/lib/plexus",
   /** plexusd's configuration file, which plexus-standalone reads too. */
