@@ -81,7 +81,7 @@ test("promises without a test, and links to tests that do not exist, are problem
     ["## Limits", "Ends after 5 s ([test](../../gone.test.ts)).\n\n```sh\nmake\n```"],
     ["## What is not promised", "- That it is fast."],
   ];
-  const security = ["# Security", "Somebody has a token.", "It is useless\n([page](kept.md))."];
+  const security = ["# Security", "An attacker has a token.", "It is useless\n([page](kept.md))."];
   await writeFile(
     join(dir.path, "docs/operations/reliability.md"),
     reliability.flat().join("\n\n"),

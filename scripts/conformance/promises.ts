@@ -28,7 +28,7 @@ const pages: readonly Page[] = [
   {
     path: "docs/operations/security.md",
     sections: [],
-    openings: ["Trusted are", "Somebody", "A delegate is root on the node"],
+    openings: ["These are trusted", "An attacker", "A delegate is root on the node"],
   },
 ];
 
