@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `plexus agent`: carries out the engine's orders where no call of the runtime is under way, such as the
- * DELs of what was left over. It has no container of its own, so that its orders obey the rules of a DEL
- * of none. It takes no lock: the engine uses it only for sandboxes with no call under way.
+ * `plexus agent [--once] [--mount-namespace=FILE]`: carries out the engine's orders outside of calls of the runtime, such
+ * as DELs of leftovers. It has no container, so its orders obey the rules of such a DEL. It takes no lock: the engine
+ * uses it only for sandboxes that no call is about.
  *
- *	plexus agent [--once] [--mount-namespace=FILE]
- *
- * With --once it asks for all that is left over to be torn down now, prints what became of it and ends.
- * --mount-namespace is for a container: plugins find executables such as iptables, their own files and
- * the network namespaces where the container runtime's plugins find them. */
+ * --once asks for a teardown of all leftovers now, prints the answer and ends.
+ * --mount-namespace is for a container: with it, plugins find executables such as iptables, their own files and network
+ * namespaces where the container runtime's plugins find them. */
 #include <sched.h>
 #include "shim.h"
 
 #define PAUSE_MIN_MS 100
 #define PAUSE_MAX_MS 10000
 
-/* Process 1 of a container is ended by no signal that it does not handle. */
+/* Process 1 of a container ends only on signals that it handles. */
 static void on_sigterm(int number)
 {
 	(void)number;
@@ -30,18 +28,16 @@ _Noreturn static void end(const char *subject, const char *problem)
 static void enter_mount_namespace(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
 	if (fd < 0 || setns(fd, CLONE_NEWNS))
 		end(path, errno_text(errno));
 	close(fd);
 }
 
-/* Carries out the options; returns whether --once is one of them. */
+/* Carries out the options. Returns whether --once is one of them. */
 static bool read_options(char *const options[])
 {
 	static const char mount[] = "--mount-namespace=";
 	bool is_once = false;
-
 	for (; *options; options++) {
 		if (!strcmp(*options, "--once"))
 			is_once = true;
@@ -53,31 +49,29 @@ static bool read_options(char *const options[])
 	return is_once;
 }
 
-/* One conversation, which ends with plexusd's answer. */
-_Noreturn static void serve_once(struct call *call, const struct buf *request)
+/* One session, which ends with plexusd's answer. */
+_Noreturn static void serve_once(struct call *call)
 {
-	enum session_end ended = session_with_daemon(call, request);
-
+	enum session_end ended = session_with_daemon(call);
 	if (ended == SESSION_UNREACHABLE)
 		end("cannot reach plexusd", call->trouble);
 	if (ended != SESSION_ANSWERED)
-		end("not everything was tried", call->trouble);
+		end("not all leftovers were tried", call->trouble);
 	exit(call->exit_status);
 }
 
-/* Serves plexusd, and connects again whenever it goes away, until SIGTERM. */
-_Noreturn static void serve(struct call *call, const struct buf *request)
+/* Serves plexusd until SIGTERM. Reconnects with backoff. */
+_Noreturn static void serve(struct call *call)
 {
 	const char *last = "";
 	int pause_ms = PAUSE_MIN_MS;
-
 	signal(SIGTERM, on_sigterm);
 	for (;;) {
 		call->orders = 0;
-		call->trouble = "plexusd has ended the conversation";
-		session_with_daemon(call, request);
+		call->trouble = "plexusd ended the session";
+		session_with_daemon(call);
 		if (call->trouble != last)
-			say(2, "plexus agent: %s; connecting again\n", call->trouble);
+			say(2, "plexus agent: %s; reconnecting\n", call->trouble);
 		last = call->trouble;
 		if (call->orders)
 			pause_ms = PAUSE_MIN_MS;
@@ -91,17 +85,15 @@ _Noreturn void agent(struct call *call, char *const options[])
 	static const char *const container_variables[] = {
 		"CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS", "CNI_NETNS_OVERRIDE",
 	};
-	struct buf request = { 0 };
 	bool is_once = read_options(options);
-
 	for (size_t i = 0; i < sizeof container_variables / sizeof *container_variables; i++)
 		unsetenv(container_variables[i]);
 	setenv("CNI_COMMAND", "AGENT", 1);
 	setenv("PLEXUS_AGENT", is_once ? "once" : "", 1);
 	call_init(call);
-	call_request(call, &request);
+	session_request(call);
 	if (is_once)
-		serve_once(call, &request);
+		serve_once(call);
 	setenv("PLEXUS_SILENCE_MS", "0", 1);
-	serve(call, &request);
+	serve(call);
 }

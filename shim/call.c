@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The call as the runtime made it, and the REQUEST that carries it to an engine. */
+ * The call as the runtime made it, and its end with an error of the shim. */
 #include "shim.h"
 
-/* An environment variable, or the fallback when it is not set; set but empty stays empty. */
+#define MESSAGE_MAX 4096
+
+/* An environment variable, or the fallback if it is not set. One that is set but empty stays empty. */
 const char *setting(const char *name, const char *fallback)
 {
 	const char *value = getenv(name);
-
 	return value ? value : fallback;
 }
 
 int setting_ms(const char *name, int fallback)
 {
 	int ms = field_number(text(setting(name, "")));
-
 	return ms < 0 ? fallback : ms;
 }
 
-/* Fills in what the environment holds; the call is all zeros before. */
+/* Fills in the settings of the environment. The call is all zeros before. */
 void call_init(struct call *call)
 {
+	const char *override = setting("CNI_NETNS_OVERRIDE", "");
 	call->command = setting("CNI_COMMAND", "");
 	call->container_id = setting("CNI_CONTAINERID", "");
 	call->ifname = setting("CNI_IFNAME", "");
 	call->netns = setting("CNI_NETNS", "");
 	call->path = setting("CNI_PATH", "");
-	call->netns_override = !strcmp(setting("CNI_NETNS_OVERRIDE", ""), "1") ||
-			       !strcasecmp(setting("CNI_NETNS_OVERRIDE", ""), "true");
+	call->netns_override = !strcmp(override, "1") || !strcasecmp(override, "true");
 	call->state_dir = setting("PLEXUS_STATE_DIR", STATE_DIR);
 	call->inherited_lock = -1;
 	call->node_lock = -1;
@@ -39,19 +39,17 @@ bool call_is(const struct call *call, const char *command)
 	return !strcmp(call->command, command);
 }
 
-/* True for the commands whose orders are about the call's own container alone. */
+/* True for the commands whose orders may concern only the call's container. */
 bool call_attaches(const struct call *call)
 {
 	return call_is(call, "ADD") || call_is(call, "CHECK");
 }
 
-/* Takes the version to answer with from the configuration's text: the first "cniVersion" key
- * with a version for a value. No parser: a wrong guess only changes a field that callers ignore. */
+/* Finds the version to answer with in the configuration's text: the first "cniVersion" key whose value is a
+ * version. This is no JSON parser: a wrong guess only changes a field that runtimes ignore. */
 void call_find_version(struct call *call, const char *conf)
 {
 	static const char key[] = "\"cniVersion\"";
-	size_t len;
-
 	while ((conf = strchr(conf, '"'))) {
 		if (strncmp(conf++, key, sizeof key - 1))
 			continue;
@@ -59,7 +57,7 @@ void call_find_version(struct call *call, const char *conf)
 		conf += strspn(conf, ": \t\r\n");
 		if (*conf != '"')
 			continue;
-		len = strspn(conf + 1, "0123456789.");
+		size_t len = strspn(conf + 1, "0123456789.");
 		if (len && len < sizeof call->cni_version && conf[1 + len] == '"') {
 			memcpy(call->cni_version, conf + 1, len);
 			call->cni_version[len] = '\0';
@@ -68,29 +66,27 @@ void call_find_version(struct call *call, const char *conf)
 	}
 }
 
-/* True for what CNI allows as a container's ID, within the length that file names have room for. */
-bool is_container_id(const char *id)
+/* True for a container ID that CNI allows and that fits into a file name. */
+static bool is_container_id(const char *id)
 {
 	static const char allowed[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.-";
-
-	return *id && !strchr("_.-", *id) && !id[strspn(id, allowed)] && strlen(id) <= 200;
+	return !strchr("_.-", *id) && !id[strspn(id, allowed)] && strlen(id) <= 200;
 }
 
-/* Checks CNI_COMMAND, and the names that become parts of paths; what is wrong goes into `problem`. */
+/* Checks CNI_COMMAND and the names that become parts of paths. Writes what is wrong to `problem`. */
 void call_check(struct call *call)
 {
 	const char *id = call->container_id, *ifname = call->ifname, *problem = "";
-
 	if (call_is(call, "GC") || call_is(call, "STATUS"))
 		return;
-	if (!call_is(call, "ADD") && !call_is(call, "DEL") && !call_is(call, "CHECK")) {
+	if (!call_attaches(call) && !call_is(call, "DEL")) {
 		buf_print(&call->problem, "unknown CNI_COMMAND: %s", call->command);
 		return;
 	}
 	if (!*id || !*ifname)
 		problem = "required env variables [CNI_CONTAINERID,CNI_IFNAME] missing";
 	else if (!is_container_id(id))
-		problem = "invalid characters in containerID, or more than 200";
+		problem = "invalid characters in containerID, or more than 200 characters";
 	else if (strlen(ifname) > 15 || !strcmp(ifname, ".") || !strcmp(ifname, ".."))
 		problem = "interface name is too long, or . or ..";
 	else if (strpbrk(ifname, "/: \t\n\v\f\r"))
@@ -98,30 +94,51 @@ void call_check(struct call *call)
 	buf_print(&call->problem, "%s", problem);
 }
 
-/* The one frame that the shim sends unasked: the input and the CNI variables. */
-void call_request(struct call *call, struct buf *request)
+/* Ends the process as the signal does. A signal alone does not end process 1 of a container. */
+_Noreturn void end_by_signal(int number)
 {
-	static const char *const netns[] = {
-		[NETNS_OK] = "PLEXUS_NETNS=ok", [NETNS_OWN] = "PLEXUS_NETNS=own",
-		[NETNS_GONE] = "PLEXUS_NETNS=gone", [NETNS_UNKNOWN] = "PLEXUS_NETNS=unknown",
-	};
-	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
-	char started[64], digits[NUMBER_SIZE];
+	raise(number);
+	_exit(128 + number);
+}
 
-	if (*call->netns)
-		f.fields[f.count++] = text(netns[netns_state(call->netns)]);
-	if (call_is(call, "AGENT") && *setting("PLEXUS_AGENT", ""))
-		f.fields[f.count++] = text("PLEXUS_AGENT=once");
-	if (getenv("PLEXUS_TRACE")) {
-		print(started, sizeof started, "PLEXUS_STARTED_US=%s", number(digits, call->started_us).data);
-		f.fields[f.count++] = text(started);
-	}
-	for (char **e = environ; *e; e++) {
-		if (strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))
-			continue;
-		if (f.count == FIELDS_MAX)
-			fail(call, CNI_INVALID_ENVIRONMENT, "there are more than %d CNI variables", FIELDS_MAX - 5);
-		f.fields[f.count++] = text(*e);
-	}
-	frame_write(request, FRAME_REQUEST, f.fields, f.count);
+/* The shim's end of the runtime's pipe. Polled for no event, it reports that the runtime was killed. The call must
+ * then end, so that the next one does not wait for it. A DEL continues, as everything that it still detaches is
+ * useful. The agent has no runtime. */
+struct pollfd caller_end(const struct call *call)
+{
+	return (struct pollfd){ .fd = call_is(call, "DEL") || call_is(call, "AGENT") ? -1 : STDOUT_FILENO };
+}
+
+/* Waits. Ends the call when its runtime is killed. */
+void await_ms(const struct call *call, int ms)
+{
+	struct pollfd caller = caller_end(call);
+	if (poll(&caller, 1, ms) > 0)
+		end_by_signal(SIGTERM);
+}
+
+/* As strerror, except for the text that must not reach containerd (see fail). */
+const char *errno_text(int error)
+{
+	return error == ENOENT ? "it does not exist" : strerror(error);
+}
+
+/* Ends the call with a CNI error on stdout. containerd takes a DEL error with certain words for "already detached"
+ * and does not retry, so these words are broken up, also those that a plugin wrote. */
+_Noreturn void fail(const struct call *call, enum cni_error code, const char *format, ...)
+{
+	struct buf message = { 0 }, error = { 0 };
+	char *at;
+	va_list args;
+	va_start(args, format);
+	buf_vprint(&message, format, &args);
+	va_end(args);
+	if (message.len > MESSAGE_MAX)
+		message.data[MESSAGE_MAX] = '\0';
+	while ((at = strcasestr(message.data, "not found")) || (at = strcasestr(message.data, "no such file or")))
+		at[strcspn(at, " ")] = '-';
+	buf_print(&error, "{\"cniVersion\":\"%s\",\"code\":%d,\"msg\":\"", call->cni_version, (int)code);
+	buf_json(&error, message.data);
+	buf_print(&error, "\"}\n");
+	exit(write_all(1, error.data, error.len) ? 2 : 1);
 }

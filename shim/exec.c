@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running one delegate as the runtime would, within limits that no order can loosen. */
+ * Runs one delegate as the runtime would, within limits that no order can loosen. */
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include "shim.h"
 
 #define OUTPUT_CAP (4 << 20)
 #define ERRORS_CAP (64 << 10)
-#define GRACE_US 2000000 /* for pipes to close after the delegate */
+#define GRACE_US 2000000 /* for pipes to close after the delegate has ended */
 
 enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES, SIGNALS = PIPES, CALLER, WATCHED };
 
@@ -14,28 +14,24 @@ enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES, SIGNA
 struct delegate {
 	pid_t pid;
 	struct pollfd fds[WATCHED]; /* our ends of its pipes, our signals, and our end of the runtime's pipe */
-	struct field input;         /* what it has not taken yet */
+	struct field input;         /* what it has not read yet */
 	int timeout_ms;
 	int64_t deadline;
 	bool ended;                 /* it is a zombie */
 	struct exec_result *result;
 };
 
-/* Notes how the delegate ended. */
-FORMAT(4, 5)
-static void set_outcome(struct exec_result *r, const char *outcome, int code, const char *format, ...)
+/* Notes how the delegate ended. Returns where to print the reason. */
+static struct buf *set_outcome(struct exec_result *r, const char *outcome, int code)
 {
-	va_list args;
-
 	r->outcome = outcome;
 	r->code = code;
-	va_start(args, format);
-	print_args(r->message, sizeof r->message, format, &args);
-	va_end(args);
+	r->message.len = 0;
+	return &r->message;
 }
 
-/* Kills the delegate and what it has started. It is reaped only at the end, so that nobody else can
- * have got its number, which is also its group's. */
+/* Kills the delegate and everything that it has started. The delegate is reaped only at the end, so that its number,
+ * which is also its group's, cannot pass to another process. */
 static void kill_group(const struct delegate *d)
 {
 	kill(-d->pid, SIGKILL);
@@ -49,15 +45,12 @@ static void shut(struct pollfd *p)
 	p->fd = -1;
 }
 
-/* Writes what the pipe takes, when it is ready and so cannot block. A delegate that does not read its
- * input is no error. */
+/* Writes input if the pipe is ready, so that the write cannot block. The delegate need not read its input. */
 static void feed(struct pollfd *p, struct field *input)
 {
-	ssize_t n;
-
 	if (!p->revents)
 		return;
-	n = write(p->fd, input->data, input->len < PIPE_BUF ? input->len : PIPE_BUF);
+	ssize_t n = write(p->fd, input->data, input->len < PIPE_BUF ? input->len : PIPE_BUF);
 	if (n > 0) {
 		input->data += n;
 		input->len -= (size_t)n;
@@ -66,8 +59,7 @@ static void feed(struct pollfd *p, struct field *input)
 		shut(p);
 }
 
-/* Reads what the pipe has, when it is ready. Beyond the cap one byte is kept, as a sign that there was
- * more. */
+/* Reads output if the pipe is ready. One byte beyond the cap shows that there was more. */
 static void drain(struct pollfd *p, struct buf *b, size_t cap)
 {
 	if (p->revents && read_some(p->fd, b) <= 0)
@@ -76,12 +68,11 @@ static void drain(struct pollfd *p, struct buf *b, size_t cap)
 		b->len = cap + 1;
 }
 
-/* Whoever ends the shim ends the delegate's group, too, and so does the end of the runtime. */
+/* Ends the shim, and the delegate's group first, on a signal and when the runtime ends. */
 static void heed_signals(const struct delegate *d, const sigset_t *before)
 {
 	const struct pollfd *p = &d->fds[SIGNALS];
 	struct signalfd_siginfo info;
-
 	if (d->fds[CALLER].revents)
 		info.ssi_signo = SIGTERM;
 	else if (!p->revents || read(p->fd, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD)
@@ -91,12 +82,11 @@ static void heed_signals(const struct delegate *d, const sigset_t *before)
 	end_by_signal((int)info.ssi_signo);
 }
 
-/* Notices that the delegate has ended. One that was killed takes its group with it: what it leaves
- * running would otherwise go on with half of its work. */
+/* Notices that the delegate has ended. If it was killed, its group is killed too: the rest of it would continue with
+ * half of its work. */
 static void check_end(struct delegate *d)
 {
 	siginfo_t info = { 0 };
-
 	if (d->ended || waitid(P_PID, (id_t)d->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != d->pid)
 		return;
 	d->ended = true;
@@ -106,35 +96,33 @@ static void check_end(struct delegate *d)
 		kill_group(d);
 }
 
-/* Kills the delegate when it has to be. */
+/* Kills a delegate that exceeds a limit. */
 static void enforce_limits(struct delegate *d, bool late)
 {
 	if (late)
-		set_outcome(d->result, "timeout", 0, "still running after %d ms; killed", d->timeout_ms);
+		buf_print(set_outcome(d->result, "timeout", 0), "still running after %d ms; killed", d->timeout_ms);
 	else if (d->result->output.len > OUTPUT_CAP)
-		set_outcome(d->result, "overflow", 0, "stdout passed %d MiB; killed", OUTPUT_CAP >> 20);
+		buf_print(set_outcome(d->result, "overflow", 0), "stdout exceeded %d MiB; killed", OUTPUT_CAP >> 20);
 	else
 		return;
 	kill_group(d);
 	d->deadline = now_us() + GRACE_US;
 }
 
-/* Serves the pipes until the delegate is gone and they are closed. A grandchild may keep them open
- * for ever, so from its end on they get a short grace only. Returns its wait status. */
+/* Serves the pipes until the delegate has ended and they are closed. Another process may keep them open, so they get
+ * only a short grace period after its end. Returns its wait status. */
 static int attend(struct delegate *d, const sigset_t *before)
 {
 	struct exec_result *r = d->result;
 	struct pollfd *p = d->fds;
-	int64_t left;
-	int status = 0;
-
+	int left, status = 0;
 	while (!d->ended || p[OUT].fd >= 0 || p[ERR].fd >= 0) {
-		left = d->deadline - now_us();
-		if (left <= 0 && (d->ended || r->outcome))
+		left = ms_until(d->deadline);
+		if (!left && (d->ended || r->outcome))
 			break;
 		if (!r->outcome)
-			enforce_limits(d, left <= 0);
-		if (poll(p, WATCHED, left <= 0 ? 0 : (int)((left + 999) / 1000)) > 0) {
+			enforce_limits(d, !left);
+		if (poll(p, WATCHED, left) > 0) {
 			feed(&p[IN], &d->input);
 			drain(&p[OUT], &r->output, OUTPUT_CAP);
 			drain(&p[ERR], &r->errors, ERRORS_CAP);
@@ -146,11 +134,10 @@ static int attend(struct delegate *d, const sigset_t *before)
 	return status;
 }
 
-/* Makes the pipes; `far` are the delegate's ends. Returns -1 when there are none to be had. */
+/* Makes the pipes, of which `far` are the delegate's ends. Returns -1 with errno on failure. */
 static int make_pipes(struct delegate *d, int far[PIPES], const sigset_t *watched)
 {
 	int pair[2];
-
 	for (int i = 0; i < PIPES; i++) {
 		if (pipe2(pair, O_CLOEXEC))
 			return -1;
@@ -167,7 +154,6 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 	struct exec_result *r = d->result;
 	int far[PIPES + 1] = { -1, -1, -1, call->inherited_lock }, status = 0;
 	sigset_t watched, before;
-
 	sigemptyset(&watched);
 	sigaddset(&watched, SIGCHLD);
 	sigaddset(&watched, SIGTERM);
@@ -187,31 +173,28 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 		shut(&d->fds[i]);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (*call->exec_errno)
-		set_outcome(r, "failed", *call->exec_errno, "cannot execute %s: %s", path,
-			    errno_text(*call->exec_errno));
+		buf_print(set_outcome(r, "failed", *call->exec_errno), "cannot execute %s: %s", path,
+			  errno_text(*call->exec_errno));
 	else if (!r->outcome && WIFSIGNALED(status))
-		set_outcome(r, "signaled", WTERMSIG(status), "killed by signal %d", WTERMSIG(status));
+		buf_print(set_outcome(r, "signaled", WTERMSIG(status)), "killed by signal %d", WTERMSIG(status));
 	else if (!r->outcome)
-		set_outcome(r, "exited", WEXITSTATUS(status), "%s", "");
+		set_outcome(r, "exited", WEXITSTATUS(status));
 }
 
-/* Carries out one EXEC order within that time; whatever happens is in the call's result. */
+/* Carries out one EXEC order within that time. The call's result says what happened. */
 void exec_order(struct call *call, const struct frame *f, int timeout_ms)
 {
 	struct exec_result *r = &call->result;
 	int64_t begun = now_us();
 	char path[PATH_SIZE];
 	const char *outcome = "refused";
-	struct delegate d = { .fds = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, caller_end(call) }, .result = r,
-			      .input = f->fields[EXEC_STDIN], .timeout_ms = timeout_ms,
-			      .deadline = begun + timeout_ms * 1000LL };
-
-	r->outcome = NULL;
-	r->code = 0;
+	struct delegate d = { .result = r, .input = f->fields[EXEC_STDIN], .timeout_ms = timeout_ms,
+			      .deadline = begun + timeout_ms * 1000LL,
+			      .fds = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, caller_end(call) } };
+	set_outcome(r, NULL, 0);
 	r->output.len = r->errors.len = 0;
-	*r->message = '\0';
-	if (order_allowed(call, f, r->message))
-		outcome = plugin_find(call, f->fields[EXEC_TYPE], f->fields[EXEC_PATH].data, path, r->message);
+	if (order_allowed(call, f, &r->message))
+		outcome = plugin_find(call, f->fields[EXEC_TYPE], f->fields[EXEC_PATH].data, path, &r->message);
 	if (!strcmp(outcome, "found"))
 		run(call, path, f, &d);
 	else
@@ -220,7 +203,7 @@ void exec_order(struct call *call, const struct frame *f, int timeout_ms)
 		r->output.len = OUTPUT_CAP;
 	if (r->errors.len > ERRORS_CAP) {
 		r->errors.len = ERRORS_CAP;
-		buf_print(&r->errors, "\n… (stderr cut at 64 KiB)\n");
+		buf_print(&r->errors, "\n… (stderr truncated at 64 KiB)\n");
 	}
 	r->elapsed_us = now_us() - begun;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plexus, as the container runtime calls it: carries the call to an engine and carries out the
- * engine's orders. It decides nothing but what to do when there is no engine. */
+ * plexus, as the container runtime calls it: carries the call to an engine and carries out the engine's orders. It
+ * decides only what to do without an engine. */
 #include "shim.h"
 
 #define STDIN_CAP (8 << 20)
@@ -14,16 +14,14 @@ static void read_conf(struct call *call)
 		fail(call, CNI_IO_FAILURE, "cannot read stdin: %s", errno_text(errno));
 	call_find_version(call, call->conf.data);
 	if (call->conf.len > STDIN_CAP)
-		fail(call, CNI_IO_FAILURE, "stdin holds more than %d MiB", STDIN_CAP >> 20);
+		fail(call, CNI_IO_FAILURE, "stdin is longer than %d MiB", STDIN_CAP >> 20);
 }
 
-/* How long to wait for an engine. A pod cannot start without one, and a CHECK that fails may end a pod; a
- * STATUS that fails makes the node unready, so it gets over a restart of plexusd. DEL has its plan, and GC
- * comes again. */
+/* How long to wait for an engine. A pod cannot start without one, a failed CHECK may end a pod, and a failed STATUS
+ * makes the node unready, which a restart of plexusd should not. A DEL has its plan, and a GC is repeated. */
 static int wait_for_engine_ms(const struct call *call)
 {
 	int wait_ms = setting_ms("PLEXUS_WAIT_MS", 10000);
-
 	if (call->problem.len)
 		return 0;
 	if (call_is(call, "STATUS"))
@@ -31,28 +29,23 @@ static int wait_for_engine_ms(const struct call *call)
 	return call_attaches(call) ? wait_ms : 0;
 }
 
-/* Tries the engines there can be. */
+/* Tries both engines, and then waits for the daemon. */
 static enum session_end find_engine(struct call *call)
 {
-	struct buf request = { 0 };
-	enum session_end end;
-	int64_t deadline;
-
+	session_request(call);
 	call->wait_ms = wait_for_engine_ms(call);
-	deadline = now_us() + call->wait_ms * 1000LL;
-	call_request(call, &request);
-	end = session_with_daemon(call, &request);
+	int64_t deadline = now_us() + call->wait_ms * 1000LL;
+	enum session_end end = session_with_daemon(call);
 	if (end == SESSION_UNREACHABLE)
-		end = session_with_standalone(call, &request);
-	while (end == SESSION_UNREACHABLE && now_us() < deadline) {
+		end = session_with_standalone(call);
+	while (end == SESSION_UNREACHABLE && ms_until(deadline)) {
 		await_ms(call, 50);
-		end = session_with_daemon(call, &request);
+		end = session_with_daemon(call);
 	}
-	buf_free(&request);
 	return end;
 }
 
-/* The code of a call that no engine has answered. */
+/* The code of a call that no engine answered. */
 static enum cni_error error_code(const struct call *call, enum session_end end)
 {
 	if (end == SESSION_MISUNDERSTOOD)
@@ -62,13 +55,12 @@ static enum cni_error error_code(const struct call *call, enum session_end end)
 	return CNI_TRY_AGAIN_LATER;
 }
 
-/* What is left to do for a call that no engine has answered: DEL is complete without one. */
+/* Ends a call that no engine answered. A DEL can succeed, and an ADD is rolled back. */
 static void end_alone(struct call *call, enum session_end end)
 {
 	enum cni_error code = error_code(call, end), undone;
 	bool is_del = call_is(call, "DEL"), is_add = call_is(call, "ADD");
 	struct buf failures = { 0 };
-
 	if (call->problem.len && !call->orders)
 		fail(call, CNI_INVALID_ENVIRONMENT, "%s", call->problem.data);
 	if (end == SESSION_UNREACHABLE && !is_del)
@@ -80,21 +72,18 @@ static void end_alone(struct call *call, enum session_end end)
 	if (is_del && undone != CNI_OK)
 		fail(call, undone, "could not detach: %s", failures.data);
 	if (is_add && undone != CNI_OK)
-		fail(call, code, "%s; could not detach again what was attached: %s", call->trouble, failures.data);
+		fail(call, code, "%s; could not roll back: %s", call->trouble, failures.data);
 	if (is_add)
-		fail(call, code, "%s; what was attached has been detached again", call->trouble);
+		fail(call, code, "%s; rolled back everything that was attached", call->trouble);
 }
 
 int main(int argc, char **argv)
 {
 	static struct call call;
-	enum session_end end;
-
 	call_init(&call);
 	spawn_prepare(&call);
-	if (argc > 1 && !strcmp(argv[1], "--version")) {
+	if (argc > 1 && !strcmp(argv[1], "--version"))
 		return say(1, "plexus %s (%s)\n", PLEXUS_VERSION, PLEXUS_COMMIT) ? 1 : 0;
-	}
 	if (argc > 1 && !strcmp(argv[1], "agent"))
 		agent(&call, argv + 2);
 	if (!*call.command) {
@@ -103,17 +92,18 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	read_conf(&call);
-	if (call_is(&call, "VERSION")) {
+	if (call_is(&call, "VERSION"))
 		return say(1, "{\"cniVersion\":\"%s\",\"supportedVersions\":[\"" VERSIONS("\",\"") "\"]}\n",
 			   call.cni_version) ? 1 : 0;
-	}
 	call_check(&call);
-	if (call_is(&call, "DEL") && !call.problem.len)
+	bool is_del = call_is(&call, "DEL") && !call.problem.len;
+	if (is_del)
 		plan_mark(&call);
 	lock_take(&call);
-	end = find_engine(&call);
+	enum session_end end = find_engine(&call);
 	if (end != SESSION_ANSWERED)
 		end_alone(&call, end);
-	lock_release(&call);
+	if (is_del)
+		multus_clean(&call);
 	return call.exit_status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passing netlink bytes to the kernel from inside a network namespace. */
+ * Passes netlink bytes to the kernel from inside a network namespace. */
 #include <linux/netlink.h>
 #include <linux/nsfs.h>
 #include <linux/rtnetlink.h>
@@ -10,11 +10,10 @@
 #define REPLY_CAP (8u << 20)
 #define ANSWER_MS 5000
 
-/* Opens a network namespace by its path. EINVAL: there is something else. */
+/* Opens a network namespace by its path. EINVAL: the file is none. */
 int netns_open(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
 	if (fd < 0 || ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET)
 		return fd;
 	close(fd);
@@ -22,26 +21,23 @@ int netns_open(const char *path)
 	return -1;
 }
 
-/* What is at the path, to tell a namespace that is gone from one that only cannot be opened now. */
+/* Distinguishes a namespace that is gone from one that only cannot be opened now. */
 enum netns netns_state(const char *path)
 {
 	int fd = netns_open(path);
-	bool own;
-
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ESRCH || errno == EINVAL
 			? NETNS_GONE : NETNS_UNKNOWN;
-	own = is_file(fd, OWN_NETNS);
+	bool own = is_file(fd, OWN_NETNS);
 	close(fd);
 	return own ? NETNS_OWN : NETNS_OK;
 }
 
-/* Finds the last message of a chain, and whether all of them only read (RTM_GET*: every fourth type).
- * Returns -1 when it is not a well-formed chain of at least one. */
+/* Finds the last message of a chain, and whether all messages only read (RTM_GET*: every fourth type). Returns -1 if it
+ * is not a well-formed chain of at least one message. */
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads)
 {
 	size_t at = 0;
-
 	*only_reads = true;
 	do {
 		if (len - at < sizeof *last)
@@ -56,25 +52,24 @@ int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *onl
 	return 0;
 }
 
-/* A socket that belongs to the namespace, which is entered for that moment only. Not to come back
- * would run every later delegate in the pod's namespace, so that ends the call. Returns -errno. */
-static int socket_in(struct call *call, int pod, const char **stage)
+/* Opens a socket in the namespace, which the process enters only for that. If it could not return, every later delegate
+ * would run in the pod's namespace, so that ends the call. Returns -errno on failure. */
+static int socket_in(const struct call *call, int pod, const char **stage)
 {
-	int home = netns_open(OWN_NETNS), fd;
-
-	if (home >= 0 && setns(pod, CLONE_NEWNET)) {
-		fd = -errno;
+	int home = netns_open(OWN_NETNS), fd = -1, error = 0;
+	if (home < 0) {
+		error = errno;
+	} else if (setns(pod, CLONE_NEWNET)) {
+		error = errno;
 		*stage = "open";
 	} else {
-		fd = home < 0 ? -1 : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-		if (fd < 0)
-			fd = -errno;
-		if (home >= 0 && setns(home, CLONE_NEWNET))
-			fail(call, CNI_INTERNAL, "cannot return to the shim's own network namespace: %s",
-			     errno_text(errno));
+		fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+		error = errno;
+		if (setns(home, CLONE_NEWNET))
+			fail(call, CNI_INTERNAL, "cannot return to the shim's network namespace: %s", errno_text(errno));
 	}
 	close(home);
-	return fd;
+	return fd < 0 ? -error : fd;
 }
 
 /* Collects replies until the acknowledgement, error or DONE of message `seq`. Returns errno or 0. */
@@ -83,15 +78,12 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct nlmsghdr last;
 	bool only_reads;
-	char *chunk;
-	ssize_t n;
-
 	do {
 		if (poll(&p, 1, ANSWER_MS) <= 0)
 			return ETIMEDOUT;
 		buf_reserve(reply, CHUNK);
-		chunk = reply->data + reply->len;
-		n = recv(fd, chunk, CHUNK, MSG_TRUNC);
+		char *chunk = reply->data + reply->len;
+		ssize_t n = recv(fd, chunk, CHUNK, MSG_TRUNC);
 		if (n < 0)
 			return errno;
 		if (n > CHUNK || reply->len > REPLY_CAP || netlink_last(chunk, (size_t)n, &last, &only_reads))
@@ -101,49 +93,44 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 	return 0;
 }
 
-/* True where the order may change something: in the call's own namespace, unless that is the runtime's
- * too and the runtime has not asked for just that. It is the open namespace that is looked at. */
-static bool may_change(const struct call *call, const char *path, int pod)
-{
-	return *call->netns && !strcmp(path, call->netns) && (call->netns_override || !is_file(pod, OWN_NETNS));
-}
-
-/* Sends the request from inside the namespace. Returns errno, 0 when it was answered. Connected to the
- * kernel, the socket takes nothing from anyone else. */
-static int ask_kernel(struct call *call, int pod, struct field request, uint32_t seq, struct buf *reply,
-		      const char **stage)
+/* Sends the request from inside the namespace. Returns errno, or 0 if it was answered. The connected socket receives
+ * only from the kernel. */
+static int ask_kernel(const struct call *call, int pod, struct field request, struct buf *reply, const char **stage)
 {
 	static const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+	struct nlmsghdr last;
+	bool only_reads;
 	int fd = socket_in(call, pod, stage), error;
-
 	if (fd < 0)
 		return -fd;
+	netlink_last(request.data, request.len, &last, &only_reads);
 	if (connect(fd, (const void *)&kernel, sizeof kernel) || send(fd, request.data, request.len, 0) < 0)
 		error = errno;
 	else
-		error = collect(fd, seq, reply);
+		error = collect(fd, last.nlmsg_seq, reply);
 	close(fd);
 	return error;
 }
 
-/* Carries out one NETLINK order. Returns errno, 0 when it was answered; `stage` is as in protocol.h. */
-int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message,
+/* Carries out one NETLINK order. Returns errno, or 0 if it was answered. protocol.h describes `stage`. An order may
+ * change only the call's namespace, and not the runtime's unless the runtime asked for it; the check uses the open
+ * file, as the path may change. */
+int netlink_order(const struct call *call, const struct frame *f, struct buf *reply, const char **message,
 		  const char **stage)
 {
 	const char *path = f->fields[0].data;
-	struct field request = f->fields[1];
 	struct nlmsghdr last;
 	bool only_reads;
-	int pod, error;
-
+	int pod, error = EPERM;
 	*stage = "request";
-	*message = "not a well-formed chain of netlink messages";
-	if (netlink_last(request.data, request.len, &last, &only_reads))
+	if (netlink_last(f->fields[1].data, f->fields[1].len, &last, &only_reads)) {
+		*message = "not a well-formed chain of netlink messages";
 		return EINVAL;
-	error = EPERM;
-	*message = "refused: the order names no network namespace";
-	if (!*path)
-		return error;
+	}
+	if (!*path) {
+		*message = "refused: the order names no network namespace";
+		return EPERM;
+	}
 	pod = netns_open(path);
 	if (pod < 0) {
 		error = errno;
@@ -151,9 +138,11 @@ int netlink_order(struct call *call, const struct frame *f, struct buf *reply, c
 		*message = error == EINVAL ? "not a network namespace" : "cannot open the network namespace";
 		return error;
 	}
-	*message = "refused: only the call's own network namespace may be changed";
-	if (only_reads || may_change(call, path, pod)) {
-		error = ask_kernel(call, pod, request, last.nlmsg_seq, reply, stage);
+	if (!only_reads && (!*call->netns || strcmp(path, call->netns) ||
+			    (!call->netns_override && is_file(pod, OWN_NETNS)))) {
+		*message = "refused: an order may change only the call's own network namespace";
+	} else {
+		error = ask_kernel(call, pod, f->fields[1], reply, stage);
 		*message = error ? "netlink request failed" : "";
 		if (!error)
 			*stage = "done";
@@ -162,14 +151,13 @@ int netlink_order(struct call *call, const struct frame *f, struct buf *reply, c
 	return error;
 }
 
-/* True when the link is neither the call's interface nor one that the kernel has in every namespace. */
+/* True if the link is neither the call's interface nor one that the kernel creates in every namespace. */
 static bool is_further(const struct nlmsghdr *link, const char *ifname)
 {
 	static const char everywhere[] = " lo tunl0 sit0 ip6tnl0 gre0 gretap0 erspan0 ip6gre0 ip_vti0 ip6_vti0 ";
 	struct rtattr *a = IFLA_RTA(NLMSG_DATA(link));
 	int left = (int)IFLA_PAYLOAD(link);
 	char name[32];
-
 	while (RTA_OK(a, left) && a->rta_type != IFLA_IFNAME)
 		a = RTA_NEXT(a, left);
 	if (!RTA_OK(a, left))
@@ -178,28 +166,23 @@ static bool is_further(const struct nlmsghdr *link, const char *ifname)
 	return strcmp(RTA_DATA(a), ifname) && !strstr(everywhere, name);
 }
 
-/* Why the call's interface may not be all that the sandbox has; NULL when its namespace has no other one, or is
+/* Returns why the sandbox may have more than the call's interface, or NULL if its namespace has no other one or is
  * gone. */
-const char *netns_doubt(struct call *call)
+const char *netns_doubt(const struct call *call)
 {
 	static struct { struct nlmsghdr header; struct ifinfomsg link; } all = {
 		{ sizeof all, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 }, { 0 } };
-	int pod = netns_open(call->netns), error;
 	enum netns state = netns_state(call->netns);
 	const char *stage, *doubt = NULL;
 	struct buf reply = { 0 };
 	struct nlmsghdr *link;
-	size_t at = 0;
-
-	if (state == NETNS_GONE || state == NETNS_OWN) {
-		close(pod);
+	if (state == NETNS_GONE || state == NETNS_OWN)
 		return NULL;
-	}
-	error = pod < 0 ? errno : ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &reply, &stage);
+	int pod = netns_open(call->netns);
+	if (pod < 0 || ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, &reply, &stage))
+		doubt = "its network namespace cannot be inspected";
 	close(pod);
-	if (error)
-		doubt = "its network namespace cannot be looked into";
-	for (; !doubt && at < reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
+	for (size_t at = 0; !doubt && at < reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
 		link = (struct nlmsghdr *)(reply.data + at);
 		if (link->nlmsg_type == RTM_NEWLINK && is_further(link, call->ifname))
 			doubt = "its network namespace has further interfaces";

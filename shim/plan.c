@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading teardown plans (protocol.h has their layout). No I/O: this is what is fuzzed. */
+ * Reads teardown plans (protocol.h). No I/O, so that it can be fuzzed. */
 #include "shim.h"
 
 /* As zlib's: the polynomial of IEEE 802.3, reflected. */
 static uint32_t crc32(const char *bytes, size_t len)
 {
 	uint32_t crc = ~0u;
-
 	for (size_t i = 0; i < len; i++) {
 		crc ^= (unsigned char)bytes[i];
 		for (int bit = 0; bit < 8; bit++)
@@ -15,54 +14,42 @@ static uint32_t crc32(const char *bytes, size_t len)
 	return ~crc;
 }
 
-/* Reads the first frame at `at`. Returns its size, 0 when the plan is another's, or of a version not known
- * here. */
+static ssize_t frame_at(const struct plan *plan, size_t at, struct frame *f)
+{
+	return frame_parse(plan->bytes.data + at, plan->bytes.len - at, f);
+}
+
+/* Reads the PLAN frame at `at`. Returns its size, 0 if the plan is another attachment's or has an unknown version. */
 static size_t parse_head(struct plan *plan, size_t at, const char *id, const char *ifname)
 {
 	struct frame f;
-	ssize_t size = frame_parse(plan->bytes.data + at, plan->bytes.len - at, &f);
-
-	if (size <= 0 || f.type != FRAME_PLAN || f.count < 3)
+	ssize_t size = frame_at(plan, at, &f);
+	if (size <= 0 || f.type != FRAME_PLAN || f.count != 5 || !field_is(f.fields[0], PLAN_VERSION))
 		return 0;
-	if (!field_is(f.fields[1], id) || !field_is(f.fields[2], ifname))
-		return 0;
-	plan->attempted = INT_MAX;
-	plan->boot_id = text("");
-	if (f.count == 3)
-		return field_is(f.fields[0], PLAN_VERSION_1) ? (size_t)size : 0;
 	plan->boot_id = f.fields[3];
-	plan->attempted = f.count == 5 ? field_number(f.fields[4]) : -1;
-	if (!field_is(f.fields[0], PLAN_VERSION) && !field_is(f.fields[0], PLAN_VERSION_2))
-		return 0;
-	return plan->attempted < 0 ? 0 : (size_t)size;
+	plan->attempted = field_number(f.fields[4]);
+	return field_is(f.fields[1], id) && field_is(f.fields[2], ifname) && plan->attempted >= 0 ? (size_t)size : 0;
 }
 
-/* Reads the step at `at`. Returns its size, 0 when there is none. */
+/* Reads the step at `at`. Returns its size, or 0 if there is none. */
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step)
 {
-	ssize_t size = frame_parse(plan->bytes.data + at, plan->bytes.len - at, step);
-
-	if (size <= 0 || !is_exec(step))
-		return 0;
-	if (plan->attempted != INT_MAX && field_number(step->fields[EXEC_GROUP]) < 0)
-		return 0;
-	return (size_t)size;
+	ssize_t size = frame_at(plan, at, step);
+	return size > 0 && is_exec(step) && field_number(step->fields[EXEC_GROUP]) >= 0 ? (size_t)size : 0;
 }
 
-/* Where the plan ends whose last step is before `at`, 0 when it does not end there as it has to. The end has
- * one spelling, so that it is compared, not parsed. */
+/* Returns where the plan ends whose last step is before `at`, or 0 if its end is not valid. PLAN_END has one spelling,
+ * so it is compared, not parsed. */
 static size_t plan_end(const struct plan *plan, size_t start, size_t at)
 {
 	const struct buf *bytes = &plan->bytes;
 	char digits[NUMBER_SIZE], crc[9] = "";
 	struct buf end = { 0 };
-	uint32_t sum;
 	struct frame record;
-	ssize_t size = frame_parse(bytes->data + at, bytes->len - at, &record);
-
+	ssize_t size = frame_at(plan, at, &record);
 	if (size > 0 && record.type == FRAME_RECORD)
 		at += (size_t)size;
-	sum = crc32(bytes->data + start, at - start);
+	uint32_t sum = crc32(bytes->data + start, at - start);
 	for (int i = 7; i >= 0; i--, sum >>= 4)
 		crc[i] = "0123456789abcdef"[sum & 15];
 	frame_write(&end, FRAME_PLAN_END, (struct field[]){ number(digits, plan->steps), text(crc) }, 2);
@@ -74,13 +61,11 @@ static size_t plan_end(const struct plan *plan, size_t start, size_t at)
 	return at;
 }
 
-/* Checks the plan that begins at `at`, before any of it is carried out. Returns where it ends, 0 when it
- * cannot be used. */
+/* Checks the plan that begins at `at`. Returns where it ends, or 0 if it cannot be used. */
 static size_t parse_at(struct plan *plan, size_t at, const char *id, const char *ifname)
 {
 	size_t start = at, size = parse_head(plan, at, id, ifname);
 	struct frame step;
-
 	if (!size)
 		return 0;
 	plan->first = at + size;
@@ -90,18 +75,15 @@ static size_t parse_at(struct plan *plan, size_t at, const char *id, const char 
 	return plan_end(plan, start, at);
 }
 
-/* Finds the newest plan of a file: each update is appended. What is not whole is passed over; when it is the
- * last that was written, nobody knows what was tried since, so that all of the plan is to be run. Returns
- * false when there is none. */
+/* Finds the newest whole plan of a file, to which each update is appended. If something follows that is not whole, it
+ * is unknown what was attempted since, and all of the plan is to be run. Returns false if there is no whole plan. */
 bool plan_parse(struct plan *plan, const char *id, const char *ifname)
 {
 	struct plan candidate = { .bytes = plan->bytes };
 	bool found = false, last = false;
 	struct frame f;
 	ssize_t size;
-	size_t end;
-
-	for (size_t at = 0; at < plan->bytes.len; at = end) {
+	for (size_t at = 0, end; at < plan->bytes.len; at = end) {
 		end = parse_at(&candidate, at, id, ifname);
 		last = end;
 		if (end) {
@@ -109,7 +91,7 @@ bool plan_parse(struct plan *plan, const char *id, const char *ifname)
 			found = true;
 			continue;
 		}
-		size = frame_parse(plan->bytes.data + at, plan->bytes.len - at, &f);
+		size = frame_at(plan, at, &f);
 		if (size <= 0)
 			break;
 		end = at + (size_t)size;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The files of an attachment in the state directory, of which the shim needs the plan only. */
+ * The files of an attachment in the state directory, and those that Multus keeps of its container. */
+#include <dirent.h>
 #include <stdio.h> /* rename */
 #include "shim.h"
 
@@ -8,86 +9,83 @@
 #define MODE_OF_DEL 0700 /* of a record whose DEL has begun */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached";
-const char plan_default[] = "default.plan"; /* names no attachment: it is for those without a record */
-/* Of an earlier release: record and plan, and an update beside each. */
-const char plan_old[] = "%s@%s.teardown", plan_old_latest[] = "%s@%s.teardown.latest";
-static const char *const old_files[] = { "%s@%s.json.latest", "%s@%s.json", plan_old_latest, plan_old };
+const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached", plan_default[] = "default.plan";
 const char plan_absent[] = "it does not exist";
 
 /* The path of one of the attachment's files in the state directory. */
 void plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
 {
 	char name[NAME_MAX + 1];
-
 	print(name, sizeof name, format, call->container_id, call->ifname);
 	print(path, PATH_SIZE, "%s/%s", call->state_dir, name);
 }
 
-/* True for a file that nobody but root can have written. */
-static bool is_own(const struct stat *s)
-{
-	return S_ISREG(s->st_mode) && !s->st_uid && s->st_nlink == 1 &&
-	       ((s->st_mode & 07777) == MODE || (s->st_mode & 07777) == MODE_OF_DEL);
-}
-
-/* Marks the record, where there is one: its sandbox is to be detached. A runtime may end this call at any time and
- * never repeat it; plexusd detaches what is marked. The mark is in the mode, as that needs no room on the disk and no
- * sync, and goes with the record. A power loss may take it away: then the record is from an earlier boot. */
-void plan_mark(const struct call *call)
+bool plan_has(const struct call *call, const char *format)
 {
 	char path[PATH_SIZE];
-	struct stat s;
-	int fd;
+	plan_file(call, format, path);
+	return !access(path, F_OK);
+}
 
-	plan_file(call, plan_record, path);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+/* Opens one of the attachment's files. Returns -1 with errno; ELOOP if another user may have written the file. */
+static int open_own(const struct call *call, const char *format, mode_t *mode)
+{
+	char path[PATH_SIZE];
+	plan_file(call, format, path);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
-		return;
-	if (!fstat(fd, &s) && is_own(&s) && (s.st_mode & 07777) == MODE)
+		return -1;
+	struct stat s = { 0 };
+	fstat(fd, &s);
+	*mode = s.st_mode & 07777;
+	if (S_ISREG(s.st_mode) && !s.st_uid && s.st_nlink == 1 && (*mode == MODE || *mode == MODE_OF_DEL))
+		return fd;
+	close(fd);
+	errno = ELOOP;
+	return -1;
+}
+
+/* Marks the record, if there is one, before a DEL. A runtime may kill the call at any time and never repeat it, so
+ * plexusd detaches the attachments of marked records. The mark is in the mode: it needs no disk space and no sync, and
+ * is removed with the record. After a power loss it may be missing, but the record is then from an earlier boot. */
+void plan_mark(const struct call *call)
+{
+	mode_t mode;
+	int fd = open_own(call, plan_record, &mode);
+	if (fd >= 0 && mode == MODE)
 		(void)!fchmod(fd, MODE_OF_DEL);
 	close(fd);
 }
 
-/* Reads and checks a plan that nobody but root can have written. Returns what is wrong with it, NULL when
- * it can be used; `*error` is the errno of one that could not be read, else 0. */
+/* Reads and checks a plan. Returns what is wrong with it, or NULL if it can be used. `*error` is the errno of a file
+ * that could not be read, else 0. */
 const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error)
 {
-	const char *problem = "it is not a regular file of root's, of mode 0600 or 0700 and with one link";
-	char path[PATH_SIZE];
 	bool is_default = format == plan_default;
-	struct stat s;
-	int fd;
-
-	plan_file(call, format, path);
+	mode_t mode;
 	plan->bytes.len = 0;
-	*error = 0;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0 && errno == ENOENT)
-		return plan_absent;
-	if (fd < 0 && errno == ELOOP)
-		return problem;
-	if (fd < 0 || fstat(fd, &s)) {
-		*error = errno;
-		problem = errno_text(errno);
-	} else if (is_own(&s)) {
-		*error = read_all(fd, &plan->bytes, PLAN_CAP, -1) ? errno : 0;
-		problem = *error ? errno_text(*error) :
-			  plan_parse(plan, is_default ? "" : call->container_id, is_default ? "" : call->ifname) ? NULL : "it is cut short, altered, "
-			  "or of another attachment or release";
-	}
+	int fd = open_own(call, format, &mode), cause = 0;
+	if (fd < 0 || read_all(fd, &plan->bytes, PLAN_CAP, -1))
+		cause = errno;
 	close(fd);
-	return problem;
+	*error = cause == ENOENT || cause == ELOOP ? 0 : cause;
+	if (cause == ENOENT)
+		return plan_absent;
+	if (cause == ELOOP)
+		return "it is not a regular file of root's with mode 0600 or 0700 and one link";
+	if (cause)
+		return errno_text(cause);
+	if (!plan_parse(plan, is_default ? "" : call->container_id, is_default ? "" : call->ifname))
+		return "it is truncated, altered, of another attachment, or of a plan version other than " PLAN_VERSION;
+	return NULL;
 }
 
-/* True when the machine was started again since the plan was made: what it says of attempts may then be
- * older than what happened. */
+/* True if the machine was restarted since the plan was made: what it says of attempts may then be outdated. */
 bool plan_is_of_other_boot(const struct plan *plan)
 {
 	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
 	struct buf now = { 0 };
 	bool other = true;
-
 	if (fd >= 0 && !read_all(fd, &now, PATH_SIZE, -1)) {
 		now.data[strcspn(now.data, "\n")] = '\0';
 		other = !field_is(plan->boot_id, now.data);
@@ -97,31 +95,50 @@ bool plan_is_of_other_boot(const struct plan *plan)
 	return other;
 }
 
-/* Makes an empty file, but empties none that somebody else has linked to in its place: plexusd can write to the state
- * directory, and must not reach further by way of a link there. */
-static int empty(const char *path)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-
-	return fd < 0 ? -1 : close(fd);
-}
-
-/* Makes the record the sign that all of it is detached. Until the last moment there is a plan, so that a DEL
- * that is cut short can be repeated. Returns -1 when that failed. */
+/* Replaces the record with the tombstone, an empty file. Until then there is a plan, so that a DEL that is killed can
+ * be repeated. plexusd can write to the state directory, so a link in place of the tombstone is not followed. Returns
+ * -1 on failure. */
 int plan_forget(const struct call *call)
 {
 	char path[PATH_SIZE], tombstone[PATH_SIZE];
-
 	plan_file(call, plan_tombstone, tombstone);
 	plan_file(call, plan_record, path);
 	if (rename(path, tombstone) && errno != ENOENT)
 		return -1;
-	if (empty(tombstone))
-		return -1;
-	for (size_t i = 0; i < sizeof old_files / sizeof *old_files; i++) {
-		plan_file(call, old_files[i], path);
-		if (unlink(path) && errno != ENOENT)
-			return -1;
-	}
-	return 0;
+	int fd = open(tombstone, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static void multus_path(const char *name, char path[PATH_SIZE])
+{
+	print(path, PATH_SIZE, "%s/%s", setting("PLEXUS_MULTUS_DIR", MULTUS_DIR), name);
+}
+
+/* True unless it is certain that Multus keeps no file of the call's container. */
+bool multus_has(const struct call *call)
+{
+	char path[PATH_SIZE];
+	multus_path(call->container_id, path);
+	return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* Removes what Multus keeps of the call's container, once a record has replaced it. plexusd, which makes that record,
+ * can only read these files. */
+void multus_clean(const struct call *call)
+{
+	char path[PATH_SIZE], part[NAME_MAX + 1];
+	struct dirent *entry;
+	DIR *results;
+	if (!multus_has(call) || !(plan_has(call, plan_record) || plan_has(call, plan_tombstone)))
+		return;
+	multus_path("results", path);
+	print(part, sizeof part, "-%s-", call->container_id);
+	results = opendir(path);
+	while (results && (entry = readdir(results)))
+		if (strstr(entry->d_name, part))
+			unlinkat(dirfd(results), entry->d_name, 0);
+	if (results)
+		closedir(results);
+	multus_path(call->container_id, path);
+	unlink(path);
 }

@@ -1,92 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The protocol between the shim and the engine (src/protocol/ is its other end).
+ * The protocol between the shim and the engine (the other end is src/protocol/).
  *
  *   frame   := length:u32be type:u8 field*        length counts type and fields
- *   field   := length:u32be bytes[length] 0x00    the NUL is not counted; it lets C use a field in place
+ *   field   := length:u32be bytes[length] 0x00    the NUL is not counted; C can use the field in place
  *
- * Numbers in fields are decimal ASCII. The shim sends one REQUEST and then carries out orders until
- * DONE, in the order in which they come; the engine may send the next one before it has the answer to
- * the last. Either side that sees a frame it does not know, or one that does not parse, gives up with
- * a clear error; the connection is the call's life. An engine answers a REQUEST of another version with
- * a DONE that carries a CNI error.
+ * Numbers in fields are decimal ASCII. The shim sends one REQUEST and then carries out orders, in sequence, until
+ * DONE. The engine may send an order before the last one is answered. A side that reads an unknown or malformed frame
+ * ends the session with an error. An engine answers a REQUEST of another version with a DONE that carries a CNI error.
  *
- *   REQUEST        shim -> engine   version stdin (NAME=VALUE)*       its environment's CNI_*, and the below
+ *   REQUEST        shim -> engine   version stdin (NAME=VALUE)*       CNI_* of its environment, and those below
  *   EXEC           engine -> shim   group type searchPath timeoutMs stdin (CNI_NAME=VALUE)*
  *   EXEC_RESULT    shim -> engine   outcome code stdout stderr message elapsedUs
  *   NETLINK        engine -> shim   netnsPath bytes                   NETLINK_ROUTE
- *   NETLINK_RESULT shim -> engine   errno bytes message stage         errno 0 = answered
+ *   NETLINK_RESULT shim -> engine   errno bytes message stage         errno 0: answered
  *   FIND           engine -> shim   searchPath type*                  runs nothing
- *   FIND_RESULT    shim -> engine   (outcome message)*                of each type, in their order
- *   FORGET         engine -> shim   containerID name*                 Multus's file of it, and results of it
- *   FORGET_RESULT  shim -> engine   errno message                     0 = they are gone
+ *   FIND_RESULT    shim -> engine   (outcome message)*                for each type, in their order
  *   DONE           engine -> shim   exitCode stdout stderr
  *
- * Beside the CNI variables a REQUEST has
- *   PLEXUS_NETNS=STATE        where CNI_NETNS is not empty. It is then the path of
+ * A REQUEST also has
+ *   PLEXUS_NETNS=STATE        if CNI_NETNS is not empty. Its path is
  *                               ok       a network namespace other than the shim's
- *                               own      the shim's own network namespace, which is the runtime's
- *                               gone     nothing, or something that is no network namespace
- *                               unknown  what cannot be opened for another reason
- *   PLEXUS_TRACE=...          when it is set, and then also
+ *                               own      the shim's network namespace, which is the runtime's
+ *                               gone     nothing, or a file that is no network namespace
+ *                               unknown  a file that cannot be opened for another reason
+ *   PLEXUS_TRACE=...          if it is set, and then also
  *   PLEXUS_STARTED_US=NUMBER  when the shim started, in microseconds of CLOCK_REALTIME
- * The command AGENT is that of `plexus agent`, which has no runtime: it carries orders for ever, as a DEL
- * without a container of its own.
+ * The command AGENT is that of `plexus agent`, which serves no runtime. Its orders obey the rules of a DEL without
+ * a container.
  *
- * outcome of EXEC_RESULT, and what `code` then is:
+ * Outcomes of EXEC_RESULT, with the meaning of `code`. Each but `exited` has a `message` of one line.
  *   exited    exit status                    signaled  signal number; its process group was killed
- *   timeout   0: killed with its group       overflow  0: stdout passed the cap, killed with its group
- *   missing   0: no such plugin in the path  refused   0: the order breaks the rules of trust.c or rules.c
- *   failed    errno of what could not be done (fork, execve)
- * `message` is one line of why for every outcome but `exited`.
+ *   timeout   0; killed with its group       overflow  0; stdout exceeded the cap, killed with its group
+ *   missing   0; no such plugin in the path  refused   0; the order breaks the rules of trust.c or rules.c
+ *   failed    errno of what failed (fork, execve)
+ * FIND_RESULT has the outcome `found` with an empty message, `missing` or `refused`.
  *
- * outcome of FIND_RESULT: `found` with an empty message, `missing` or `refused` as above.
- *
- * stage of NETLINK_RESULT:
+ * Stages of NETLINK_RESULT:
  *   done      the kernel answered
  *   open      the namespace could not be opened or entered
- *   request   the answer could not be had, or the order breaks the rules (EPERM)
+ *   request   the kernel did not answer, or the order breaks the rules (EPERM)
  *
- * An attachment's file (`<stateDir>/<containerID>@<ifName>.record`) holds its teardown plan and the record
- * that the plan was made from, as frames:
+ * An attachment's file, `<stateDir>/<containerID>@<ifName>.record`, holds its teardown plan and the record from which
+ * the plan was made:
  *   PLAN      version containerID ifName bootId attempted
- *   EXEC*     the DELs in the order to run them, those of a `group` one after another; after a
- *             failure the rest of the group is passed over (a chain stops at its first error),
- *             other groups go on. `group` is the number of the attachment, from 0, as they were made
- *   RECORD    schema json                      for the engine; the shim passes over it
- *   PLAN_END  count crc32                      the number of EXECs; of all bytes of the plan before this
- *                                              frame, 8 hex digits
- * An update is appended as another plan, and the last one that is whole counts. What was not written to its
- * end, or did not come through a power loss, is passed over. When that is the end of the file, what the
- * plan says of attempts may be older than what was done.
- * The file has mode 0600, and 0700 once a DEL of the sandbox has begun, or the undoing of its ADD without an engine: the
- * shim marks it so before anything else. An engine counts a record that stays marked as a teardown that failed.
- * The attachments below `attempted` have been tried; the others are passed over as long as the machine
- * has not been started again since (/proc/sys/kernel/random/boot_id is `bootId`), unless an update is passed
- * over.
+ *   EXEC*     the DELs in the order to run them. `group` numbers the attachments from 0, as they were made. A failure
+ *             skips the remaining DELs of its group (a chain stops at its first error)
+ *   RECORD    schema json                      for the engine
+ *   PLAN_END  count crc32                      of the EXECs; of the plan's bytes before this frame, 8 hex digits
+ * Each update is appended as another plan, and the last whole plan counts. If a plan follows that is not whole, as
+ * after a crash or a power loss, `attempted` may be outdated. Readers refuse a plan of an unknown version.
  *
- * Earlier releases kept the plan in a file of its own, `<containerID>@<ifName>.teardown`, beside the record
- * (`.json`). It has no RECORD, version 2, or version 1, which ends its first frame with ifName and of which
- * all is run.
+ * Only attachments below `attempted` were tried. The others are skipped, unless `attempted` may be outdated: then, and
+ * after a restart of the machine (/proc/sys/kernel/random/boot_id is not `bootId`), all are run.
  *
- * `default.plan` is such a file without a RECORD, whose containerID, ifName and bootId are empty: the DELs of the
- * default network, for a sandbox without files of its own. They lack the container's variables, which come from the
- * shim's call.
+ * The file's mode is 0600. Before a DEL, and before it rolls back an ADD without an engine, the shim changes it to 0700.
+ * To an engine, a record that keeps this mark is a failed teardown.
  *
- * A plan of which a step failed is kept as it is, and the next DEL repeats all of it: CNI lets every
- * DEL be repeated. One that is done becomes `<containerID>@<ifName>.detached`, an empty file by which a
- * repeated DEL knows that there is nothing left to do.
+ * If a step fails, the file stays as it is, and the next DEL repeats all steps: CNI DELs are idempotent. After success
+ * it becomes `<containerID>@<ifName>.detached`, an empty file by which a repeated DEL knows that nothing is left.
+ *
+ * `default.plan` holds the DELs of the default network, for a sandbox without a file. It has no RECORD, and its
+ * containerID, ifName and bootId are empty. The container's variables are those of the shim's call.
  */
 #ifndef PLEXUS_PROTOCOL_H
 #define PLEXUS_PROTOCOL_H
 
 #define PROTOCOL_VERSION "2"
 #define PLAN_VERSION "3"
-#define PLAN_VERSION_2 "2"
-#define PLAN_VERSION_1 "1"
 #define FRAME_MAX (16u << 20)
-#define FIELDS_MAX 64  /* of any frame that the shim reads, and of a REQUEST; the engine reads 120 */
-#define FIND_MAX 60    /* types in one FIND; its result has two fields of each */
+#define FIELDS_MAX 64  /* of frames that the shim reads, and of a REQUEST; the engine reads 120 */
+#define FIND_MAX 60    /* types in one FIND; its result has two fields for each */
 
 #define SOCKET_PATH "/run/plexus/plexus.sock"
 #define STATE_DIR "/var/lib/plexus"
@@ -95,15 +79,11 @@
 #define STANDALONE_PATH "/opt/cni/bin/plexus-standalone"
 
 enum frame_type {
-	FRAME_REQUEST = 1, FRAME_EXEC = 2, FRAME_EXEC_RESULT = 3,
-	FRAME_NETLINK = 4, FRAME_NETLINK_RESULT = 5, FRAME_DONE = 6,
-	FRAME_PLAN = 7, FRAME_PLAN_END = 8,
-	FRAME_FIND = 9, FRAME_FIND_RESULT = 10,
-	FRAME_RECORD = 11,
-	FRAME_FORGET = 12, FRAME_FORGET_RESULT = 13,
+	FRAME_REQUEST = 1, FRAME_EXEC = 2, FRAME_EXEC_RESULT = 3, FRAME_NETLINK = 4, FRAME_NETLINK_RESULT = 5,
+	FRAME_DONE = 6, FRAME_PLAN = 7, FRAME_PLAN_END = 8, FRAME_FIND = 9, FRAME_FIND_RESULT = 10, FRAME_RECORD = 11,
 };
 
-/* The fields of EXEC; further ones are ENV too. */
+/* The fields of EXEC. Further ones are ENV too. */
 enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV };
 
 #endif

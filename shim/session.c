@@ -1,64 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The session with an engine: a daemon behind a socket, or a process of our own. */
+ * The session with an engine: a daemon behind a socket, or a process that the shim starts. */
 #include <sys/un.h>
 #include <sys/wait.h>
 #include "shim.h"
 
-/* Waits for more of the conversation. Returns how it ended, if it did: nobody waits for ever for an engine
- * that hangs. */
-static enum session_end read_more(struct call *call, int fd, struct buf *in, int64_t deadline)
+/* Makes the REQUEST: the input and the CNI variables. */
+void session_request(struct call *call)
+{
+	static const char *const netns[] = {
+		[NETNS_OK] = "PLEXUS_NETNS=ok", [NETNS_OWN] = "PLEXUS_NETNS=own",
+		[NETNS_GONE] = "PLEXUS_NETNS=gone", [NETNS_UNKNOWN] = "PLEXUS_NETNS=unknown",
+	};
+	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
+	char started[64], digits[NUMBER_SIZE];
+	if (*call->netns)
+		f.fields[f.count++] = text(netns[netns_state(call->netns)]);
+	if (call_is(call, "AGENT") && *setting("PLEXUS_AGENT", ""))
+		f.fields[f.count++] = text("PLEXUS_AGENT=once");
+	if (getenv("PLEXUS_TRACE")) {
+		print(started, sizeof started, "PLEXUS_STARTED_US=%s", number(digits, call->started_us).data);
+		f.fields[f.count++] = text(started);
+	}
+	for (char **e = environ; *e; e++) {
+		if (strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))
+			continue;
+		if (f.count == FIELDS_MAX)
+			fail(call, CNI_INVALID_ENVIRONMENT, "there are more than %d CNI variables", FIELDS_MAX - 5);
+		f.fields[f.count++] = text(*e);
+	}
+	frame_write(&call->request, FRAME_REQUEST, f.fields, f.count);
+}
+
+/* Waits for more of the session. Returns how it ended, if it did. The wait is bounded, as an engine may hang. */
+static enum session_end read_more(struct call *call, int fd, struct buf *in, int patience_ms)
 {
 	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, caller_end(call) };
-	int64_t left = (deadline - now_us() + 999) / 1000;
-	bool is_silent = !poll(p, 2, deadline < 0 ? -1 : left > 0 ? (int)left : 0);
-
+	bool is_silent = !poll(p, 2, patience_ms);
 	if (p[1].revents)
 		end_by_signal(SIGTERM);
 	if (!is_silent && read_some(fd, in) > 0)
 		return SESSION_OPEN;
 	if (call->orders)
-		call->trouble = is_silent ? "plexusd fell silent during the call" : "plexusd went away during the call";
+		call->trouble = is_silent ? "plexusd stopped answering during the call"
+					  : "plexusd closed the connection during the call";
 	else
-		call->trouble = is_silent ? "it did not answer in time" :
-			"it closed the connection before its first order";
+		call->trouble = is_silent ? "it did not answer in time"
+					  : "it closed the connection before its first order";
 	return call->orders ? SESSION_LOST : SESSION_UNREACHABLE;
 }
 
-/* Sends the request and serves orders to the end. A limit of 0 is none. */
-static enum session_end converse(struct call *call, int fd, const struct buf *request)
+/* Sends the request and serves orders until the end. PLEXUS_SILENCE_MS=0 sets no limit. */
+static enum session_end converse(struct call *call, int fd)
 {
 	int silence_ms = setting_ms("PLEXUS_SILENCE_MS", 30000);
 	struct timeval patience = { silence_ms / 1000, silence_ms % 1000 * 1000 };
 	enum session_end end = SESSION_OPEN;
 	struct buf in = { 0 };
 	struct frame f;
-	int64_t deadline;
 	ssize_t size;
-
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	(void)!write_all(fd, request->data, request->len);
-	deadline = silence_ms ? now_us() + silence_ms * 1000LL : -1;
+	(void)!write_all(fd, call->request.data, call->request.len);
+	int64_t deadline = now_us() + silence_ms * 1000LL;
 	while (end == SESSION_OPEN) {
 		size = frame_parse(in.data, in.len, &f);
 		if (size < 0) {
 			end = SESSION_MISUNDERSTOOD;
 		} else if (size == 0) {
-			end = read_more(call, fd, &in, deadline);
+			end = read_more(call, fd, &in, silence_ms ? ms_until(deadline) : -1);
 		} else {
 			end = orders_serve(call, fd, &f);
 			buf_drop(&in, (size_t)size);
-			deadline = silence_ms ? now_us() + silence_ms * 1000LL : -1;
+			deadline = now_us() + silence_ms * 1000LL;
 		}
 	}
 	if (end == SESSION_MISUNDERSTOOD)
-		call->trouble = "plexusd sent what this shim does not understand; are both of one release?";
+		call->trouble = "plexusd sent a frame that this shim does not know; install both from one release";
 	buf_free(&in);
 	close(fd);
 	return end;
 }
 
-/* Tries the daemon once. Another user than root behind its socket could make us run anything. */
-enum session_end session_with_daemon(struct call *call, const struct buf *request)
+/* Tries the daemon once. Its socket must be root's, as an engine can make the shim run plugins. */
+enum session_end session_with_daemon(struct call *call)
 {
 	const char *path = setting("PLEXUS_SOCKET", SOCKET_PATH);
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -66,48 +89,40 @@ enum session_end session_with_daemon(struct call *call, const struct buf *reques
 	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t peer_size = sizeof peer;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
 	if (strlen(path) >= sizeof to.sun_path)
 		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes",
 		     (int)sizeof to.sun_path - 1);
 	strcpy(to.sun_path, path);
-	if (fd < 0) {
-		call->trouble = errno_text(errno);
-		return SESSION_UNREACHABLE;
-	}
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* full backlog: EAGAIN */
-	if (connect(fd, (struct sockaddr *)&to, sizeof to)) {
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) || /* full backlog: EAGAIN */
+	    connect(fd, (struct sockaddr *)&to, sizeof to)) {
 		call->trouble = errno_text(errno);
 		close(fd);
 		return SESSION_UNREACHABLE;
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) || peer.uid)
-		fail(call, CNI_INTERNAL, "refused to talk to %s: its owner has uid %d, not root's", path,
+		fail(call, CNI_INTERNAL, "refused to connect to %s: its owner has uid %d, not 0", path,
 		     (int)peer.uid);
-	return converse(call, fd, request);
+	return converse(call, fd);
 }
 
-/* Starts the one-shot engine, where one is installed that root alone can change, with its end of a
- * socket pair as fd 3. One that did not answer is ended before anything else is done. */
-enum session_end session_with_standalone(struct call *call, const struct buf *request)
+/* Starts the one-shot engine with its end of a socket pair as fd 3, if it is installed and only root can change it. An
+ * engine that did not answer is killed before the call continues. */
+enum session_end session_with_standalone(struct call *call)
 {
 	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
-	enum session_end end;
 	struct stat file;
 	int pair[2];
-	pid_t pid;
-
+	pid_t pid = -1;
 	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111))
 		return SESSION_UNREACHABLE;
 	if (file.st_uid || file.st_mode & 022)
 		return SESSION_UNREACHABLE;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-		fail(call, CNI_IO_FAILURE, "cannot start %s: %s", path, errno_text(errno));
-	pid = spawn(call, path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL);
+	if (!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		pid = spawn(call, path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL);
 	if (pid < 0)
 		fail(call, CNI_IO_FAILURE, "cannot start %s: %s", path, errno_text(errno));
 	close(pair[1]);
-	end = converse(call, pair[0], request);
+	enum session_end end = converse(call, pair[0]);
 	if (end == SESSION_ANSWERED)
 		return end;
 	kill(pid, SIGKILL);

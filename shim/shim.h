@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of the shim share. The process serves one call, in one thread. What it knows of the
- * call is in `struct call`; beside it there is only what the kernel keeps of a process, such as the
- * environment. Memory lives as long as the call unless a function frees its own. No call that blocks
- * is ever interrupted (EINTR): no signal has a handler that returns.
+ * What the parts of the shim share. The process serves one call, in one thread. `struct call` holds its state; the
+ * kernel holds the rest, such as the environment. Memory lives as long as the call unless a function frees it. No
+ * blocking call is ever interrupted (EINTR), as no signal handler returns.
  */
 #ifndef PLEXUS_SHIM_H
 #define PLEXUS_SHIM_H
@@ -28,17 +27,17 @@
 
 #define OWN_NETNS "/proc/self/ns/net"
 #define CHUNK 65536
-#define DELEGATE_LOCK 3         /* the descriptor as which delegates inherit the sandbox's lock file */
-#define HOLDER_LOCK 100         /* that as which the shim itself has it, once it holds the lock */
-#define NUMBER_SIZE 24          /* for any number's digits */
-#define PATH_SIZE (2 * PATH_MAX) /* what is cut there is too long for the kernel, too */
+#define DELEGATE_LOCK 3          /* the descriptor as which delegates inherit the sandbox's lock file */
+#define HOLDER_LOCK 100          /* the shim's descriptor of it while it holds the lock */
+#define NUMBER_SIZE 24           /* for the digits of any number */
+#define PATH_SIZE (2 * PATH_MAX) /* a path that is truncated here is too long for the kernel, too */
 
-/* Bytes that grow; the byte after the last is always NUL once something was added. */
+/* Bytes that grow. Once something was added, a NUL follows the last byte. */
 struct buf { char *data; size_t len, cap; };
 struct field { char *data; size_t len; };
 struct frame { int type, count; struct field fields[FIELDS_MAX]; };
 
-/* The codes of the CNI specification, and Plexus's own from 100 on (README.md). */
+/* The codes of the CNI specification, and Plexus's own from 100 on. */
 enum cni_error {
 	CNI_OK = 0, CNI_INVALID_ENVIRONMENT = 4, CNI_IO_FAILURE = 5, CNI_DECODING_FAILURE = 6,
 	CNI_TRY_AGAIN_LATER = 11, CNI_PLUGIN_NOT_AVAILABLE = 50, CNI_NOT_DETACHED = 102, CNI_INTERNAL = 999,
@@ -49,36 +48,36 @@ enum session_end {
 	SESSION_OPEN,          /* it has not */
 	SESSION_ANSWERED,      /* by DONE: the engine's answer is printed */
 	SESSION_UNREACHABLE,   /* there is no engine, or it left before its first order */
-	SESSION_LOST,          /* the engine went away */
-	SESSION_MISUNDERSTOOD, /* the engine sent what is no order */
+	SESSION_LOST,          /* the engine left after an order */
+	SESSION_MISUNDERSTOOD, /* the engine sent something that is no order */
 };
 
-/* What CNI_NETNS is the path of; the names are those of REQUEST. */
+/* What the path in CNI_NETNS is; the names are those of REQUEST. */
 enum netns { NETNS_OK, NETNS_OWN, NETNS_GONE, NETNS_UNKNOWN };
 
 /* How a delegate ended; the names are those of EXEC_RESULT. */
 struct exec_result {
 	const char *outcome;
 	int code;
-	struct buf output, errors;
-	char message[PATH_SIZE];
+	struct buf output, errors, message;
 	int64_t elapsed_us;
 };
 
 struct call {
-	const char *command, *container_id, *ifname, *netns, *path; /* the CNI variables; "" when not set */
-	bool netns_override;       /* CNI_NETNS may be the runtime's own network namespace */
+	const char *command, *container_id, *ifname, *netns, *path; /* the CNI variables; "" if not set */
+	bool netns_override;       /* CNI_NETNS may be the runtime's network namespace */
 	const char *state_dir;
 	char cni_version[32];      /* for answers: the input's, once it is known */
 	int64_t started_us;        /* CLOCK_REALTIME */
-	int wait_ms;               /* for an engine to come */
+	int wait_ms;               /* for an engine */
 	struct buf conf;           /* stdin */
+	struct buf request;        /* the REQUEST frame */
 	struct buf problem;        /* what is wrong with the variables that name the sandbox, or empty */
-	char lock_file[PATH_SIZE]; /* of the sandbox; "" as long as it is not locked */
-	int node_lock;             /* of a GC: the node's open lock file; -1 once others share it, and in other calls */
-	int lock;                  /* the open lock file */
+	char lock_file[PATH_SIZE]; /* of the sandbox */
+	int node_lock;             /* a GC's open lock file of the node while it excludes others, else -1 */
+	int lock;                  /* the sandbox's open lock file */
 	int inherited_lock;        /* the same file opened again, for delegates to inherit; or -1 */
-	int orders;                /* EXEC and NETLINK: while there were none, nothing has been changed */
+	int orders;                /* EXEC and NETLINK; while there are none, nothing has been changed */
 	const char *trouble;       /* why no engine has answered the call */
 	int exit_status;           /* of an answered call */
 	struct exec_result result; /* of the last delegate */
@@ -86,23 +85,18 @@ struct call {
 };
 struct nlmsghdr;
 
-/* buf.c */
+/* bytes.c */
+#define FORMAT(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
 void buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_drop(struct buf *b, size_t len);
 void buf_free(struct buf *b);
-
-/* text.c */
-#define FORMAT(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
 struct field number(char digits[NUMBER_SIZE], int64_t n);
-size_t print_args(char *to, size_t size, const char *format, va_list *args) FORMAT(3, 0);
-void print(char *to, size_t size, const char *format, ...) FORMAT(3, 4);
+void buf_vprint(struct buf *b, const char *format, va_list *args) FORMAT(2, 0);
 void buf_print(struct buf *b, const char *format, ...) FORMAT(2, 3);
-int say(int fd, const char *format, ...) FORMAT(2, 3);
+void print(char *to, size_t size, const char *format, ...) FORMAT(3, 4);
 size_t utf8_length(const char *s);
 void buf_json(struct buf *b, const char *text);
-
-/* frame.c */
 struct field text(const char *s);
 struct field content(const struct buf *b);
 bool is_text(struct field f);
@@ -115,47 +109,40 @@ ssize_t frame_parse(const char *bytes, size_t len, struct frame *f);
 /* io.c */
 int64_t clock_us(clockid_t clock);
 int64_t now_us(void);
+int ms_until(int64_t deadline);
 ssize_t read_some(int fd, struct buf *b);
 int read_all(int fd, struct buf *b, size_t cap, int patience_ms);
 int write_all(int fd, const void *data, size_t len);
+int say(int fd, const char *format, ...) FORMAT(2, 3);
 bool is_file(int fd, const char *path);
-_Noreturn void end_by_signal(int number);
-struct pollfd caller_end(const struct call *call);
-void await_ms(const struct call *call, int ms);
 
 /* call.c */
 const char *setting(const char *name, const char *fallback);
 int setting_ms(const char *name, int fallback);
 void call_init(struct call *call);
 bool call_is(const struct call *call, const char *command);
-bool is_container_id(const char *id);
 bool call_attaches(const struct call *call);
 void call_find_version(struct call *call, const char *conf);
 void call_check(struct call *call);
-void call_request(struct call *call, struct buf *request);
-
-/* fail.c */
+_Noreturn void end_by_signal(int number);
+struct pollfd caller_end(const struct call *call);
+void await_ms(const struct call *call, int ms);
 const char *errno_text(int error);
-_Noreturn void fail(struct call *call, enum cni_error code, const char *format, ...) FORMAT(3, 4);
+_Noreturn void fail(const struct call *call, enum cni_error code, const char *format, ...) FORMAT(3, 4);
 
 /* lock.c */
+void straggler_note(int lock, pid_t group);
 void lock_take(struct call *call);
 void lock_share(struct call *call);
-void lock_release(struct call *call);
-
-/* straggler.c */
-void straggler_note(int lock, pid_t group);
-void stragglers_end(int lock);
-void abandoned_end(int lock);
 
 /* trust.c */
 void trusted_path(const struct call *call, const char *order, struct buf *list);
 const char *plugin_find(const struct call *call, struct field type, const char *search, char path[PATH_SIZE],
-			char message[PATH_SIZE]);
+			struct buf *message);
 
 /* rules.c */
 const char *order_variable(const struct frame *order, const char *name);
-bool order_allowed(const struct call *call, const struct frame *order, char message[PATH_SIZE]);
+bool order_allowed(const struct call *call, const struct frame *order, struct buf *message);
 
 /* spawn.c */
 void spawn_prepare(struct call *call);
@@ -168,31 +155,30 @@ void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 int netns_open(const char *path);
 enum netns netns_state(const char *path);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads);
-int netlink_order(struct call *call, const struct frame *f, struct buf *reply, const char **message,
+int netlink_order(const struct call *call, const struct frame *f, struct buf *reply, const char **message,
 		  const char **stage);
-const char *netns_doubt(struct call *call);
-
-/* multus.c */
-int forget_order(const struct call *call, const struct frame *f);
-bool multus_has(const char *id);
+const char *netns_doubt(const struct call *call);
 
 /* plan.c */
 struct plan {
 	struct buf bytes;
 	struct field boot_id;
-	size_t first;              /* where its first step is */
-	int steps, attempted;      /* groups from `attempted` on were never tried; INT_MAX: all may have been */
+	size_t first;         /* where its first step is */
+	int steps, attempted; /* groups from `attempted` on were never tried; INT_MAX: all may have been */
 };
 bool plan_parse(struct plan *plan, const char *id, const char *ifname);
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 
 /* planfile.c */
-extern const char plan_record[], plan_old[], plan_old_latest[], plan_tombstone[], plan_default[], plan_absent[];
+extern const char plan_record[], plan_tombstone[], plan_default[], plan_absent[];
 void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]);
+bool plan_has(const struct call *call, const char *format);
 const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error);
 void plan_mark(const struct call *call);
 bool plan_is_of_other_boot(const struct plan *plan);
 int plan_forget(const struct call *call);
+bool multus_has(const struct call *call);
+void multus_clean(const struct call *call);
 
 /* replay.c */
 enum cni_error plan_replay(struct call *call, struct buf *failures);
@@ -201,8 +187,9 @@ enum cni_error plan_replay(struct call *call, struct buf *failures);
 enum session_end orders_serve(struct call *call, int fd, const struct frame *f);
 
 /* session.c */
-enum session_end session_with_daemon(struct call *call, const struct buf *request);
-enum session_end session_with_standalone(struct call *call, const struct buf *request);
+void session_request(struct call *call);
+enum session_end session_with_daemon(struct call *call);
+enum session_end session_with_standalone(struct call *call);
 
 /* agent.c */
 _Noreturn void agent(struct call *call, char *const options[]);

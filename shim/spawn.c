@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Starting other executables. */
+ * Starts other executables. */
 #include <sys/prctl.h>
 #include "shim.h"
 
@@ -7,13 +7,12 @@
 
 static const sigset_t no_signals;
 
-/* Descriptors 0 to 3 are taken, so that nothing of ours gets a number that a child needs. A vanished
- * reader is an errno, and children can be waited for, whatever the caller's signal settings were. */
+/* Occupies descriptors 0 to 3, so that none of the shim's gets a number that a child needs. Makes a closed pipe an
+ * errno, and children waitable, whatever the runtime's signal settings are. */
 void spawn_prepare(struct call *call)
 {
 	sigset_t chld;
 	int fd;
-
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= 2);
@@ -28,12 +27,11 @@ void spawn_prepare(struct call *call)
 		fail(call, CNI_INTERNAL, "out of memory");
 }
 
-/* Gives a delegate the order's variables, with a CNI_PATH that is trusted, and a process group of its
- * own, to be killed as one, and has it die with the shim. */
+/* Gives a delegate the order's variables with a trusted CNI_PATH, and a process group, to be killed as one. The
+ * delegate dies with the shim. */
 static int confine(struct call *call, const struct frame *order, pid_t shim)
 {
 	struct buf path = { 0 };
-
 	for (int i = EXEC_ENV; i < order->count; i++)
 		putenv(order->fields[i].data);
 	trusted_path(call, setting("CNI_PATH", ""), &path);
@@ -45,26 +43,23 @@ static int confine(struct call *call, const struct frame *order, pid_t shim)
 	return getppid() == shim ? 0 : -1;
 }
 
-/* Becomes the executable. While someone still has the file open for writing (an installer's copy),
- * it tries again for a while. */
+/* Becomes the executable. Retries for a while if the file is still open for writing (an installer's copy). */
 static void execute(const char *path)
 {
 	int64_t deadline = now_us() + BUSY_US;
-
 	for (;;) {
 		execv(path, (char *[]){ (char *)path, NULL });
-		if (errno != ETXTBSY || now_us() >= deadline)
+		if (errno != ETXTBSY || !ms_until(deadline))
 			return;
 		usleep(20000);
 	}
 }
 
-/* Starts a child with default signals and fds[i] as its descriptor i; with an order, as a delegate.
- * Returns -1 when there is no child; why it could not become the executable is in exec_errno. */
+/* Starts a child with default signals and fds[i] as its descriptor i; with an order, as a delegate. Returns -1 if
+ * there is no child. exec_errno says why a child could not become the executable. */
 pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
 {
 	pid_t shim = getpid(), pid;
-
 	*call->exec_errno = 0;
 	pid = fork();
 	if (pid < 0)

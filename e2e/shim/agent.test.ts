@@ -104,7 +104,7 @@ eachBuild("plexus agent", (bench) => {
     const { code, stderr } = await agent.ended;
     expect(code).toBe(0);
     expect(stderr.trim().split("\n")).toHaveLength(2);
-    expect(stderr).toMatch(/^plexus agent: it does not exist; connecting again\n/);
+    expect(stderr).toMatch(/^plexus agent: it does not exist; reconnecting\n/);
   });
 
   test("ends on SIGTERM with what it is running", async () => {
@@ -140,7 +140,7 @@ eachBuild("plexus agent", (bench) => {
         await engine.netlink("", Buffer.alloc(0));
         engine.socket.destroy();
       },
-      "not everything was tried: plexusd went away during the call",
+      "not all leftovers were tried: plexusd closed the connection during the call",
     ],
   ])("with --once it fails when %s", async (_, script, message) => {
     if (script !== undefined) await bench().engine(script);

@@ -172,7 +172,7 @@ eachBuild("the conversation", (bench) => {
       await waitUntil("the peer listens", () => existsSync(socket));
       const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: socket } }));
       expect(error.code).toBe(999);
-      expect(error.msg).toBe(`refused to talk to ${socket}: its owner has uid 65534, not root's`);
+      expect(error.msg).toBe(`refused to connect to ${socket}: its owner has uid 65534, not 0`);
     } finally {
       peer.kill();
     }
@@ -277,7 +277,7 @@ eachBuild("a connection that is lost in the middle", (bench) => {
     const error = cniError(await bench().run());
     expect(error.code).toBe(11);
     expect(error.msg).toBe(
-      "plexusd went away during the call; what was attached has been detached again",
+      "plexusd closed the connection during the call; rolled back everything that was attached",
     );
     expect(existsSync(mark)).toBe(true);
     expect(existsSync(join(bench().state, "c1@eth0.record"))).toBe(false);
@@ -289,7 +289,7 @@ eachBuild("a connection that is lost in the middle", (bench) => {
     await lose();
     const error = cniError(await bench().run());
     expect(error.code).toBe(11);
-    expect(error.msg).toMatch(/; could not detach again what was attached: mark: device busy/);
+    expect(error.msg).toMatch(/; could not roll back: mark: device busy/);
   });
 
   test("DEL goes on from the plan", async () => {
@@ -307,7 +307,7 @@ eachBuild("a connection that is lost in the middle", (bench) => {
     await lose();
     const env = { CNI_COMMAND: "DEL", CNI_CONTAINERID: "../state/c1" };
     const error = cniError(await bench().run({ env }));
-    expect(error).toMatchObject({ code: 11, msg: "plexusd went away during the call" });
+    expect(error).toMatchObject({ code: 11, msg: "plexusd closed the connection during the call" });
   });
 
   test.each(["CHECK", "GC", "STATUS"])("%s fails with code 11", async (command) => {
@@ -369,7 +369,7 @@ eachBuild("an engine that hangs", (bench) => {
       if (command === "ADD")
         expect(cniError(answer)).toMatchObject({
           code: 11,
-          msg: "plexusd fell silent during the call; what was attached has been detached again",
+          msg: "plexusd stopped answering during the call; rolled back everything that was attached",
         });
       else expect(answer).toMatchObject({ code: 0, stdout: "" });
       expect(readFileSync(mark, "utf8")).toBe("DEL\n");
@@ -389,7 +389,7 @@ eachBuild("an engine that hangs", (bench) => {
       engine.socket.pause();
     });
     const error = cniError(await bench().run({ env: silent }));
-    expect(error.msg).toMatch(/^plexusd fell silent during the call/);
+    expect(error.msg).toMatch(/^plexusd stopped answering during the call/);
   });
 
   test("plexus-standalone that hangs is ended, and DEL replays the plan", async () => {
@@ -459,7 +459,7 @@ eachBuild("an engine that makes no sense", (bench) => {
     const error = cniError(await bench().run());
     expect(error).toMatchObject({ cniVersion: "1.0.0", code: 999 });
     expect(error.msg).toBe(
-      "plexusd sent what this shim does not understand; are both of one release?",
+      "plexusd sent a frame that this shim does not know; install both from one release",
     );
     expect(existsSync(mark)).toBe(false);
   });
@@ -473,7 +473,7 @@ eachBuild("an engine that makes no sense", (bench) => {
     });
     const error = cniError(await bench().run());
     expect(error.code).toBe(999);
-    expect(error.msg).toMatch(/does not understand.*; what was attached has been detached again$/);
+    expect(error.msg).toMatch(/does not know.*; rolled back everything that was attached$/);
     expect(existsSync(mark)).toBe(true);
   });
 
@@ -546,7 +546,7 @@ eachBuild("plexus-standalone", (bench) => {
     const error = cniError(
       await bench().run({ env: { PLEXUS_STANDALONE: standalone(bench(), script) } }),
     );
-    expect(error.msg).toMatch(/; what was attached has been detached again$/);
+    expect(error.msg).toMatch(/; rolled back everything that was attached$/);
     expect(existsSync(mark)).toBe(true);
   });
 });

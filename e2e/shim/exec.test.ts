@@ -119,7 +119,7 @@ eachBuild("a delegate", (bench) => {
     bench().plugin("p", "exec yes");
     const result = await bench().order({ type: "p" });
     expect(result).toMatchObject({ outcome: "overflow", code: 0 });
-    expect(result.message).toBe("stdout passed 4 MiB; killed");
+    expect(result.message).toBe("stdout exceeded 4 MiB; killed");
     expect(result.stdout).toHaveLength(4 << 20);
   });
 
@@ -134,8 +134,8 @@ eachBuild("a delegate", (bench) => {
     bench().plugin("p", "yes error | head -c 1000000 >&2; echo done");
     const result = await bench().order({ type: "p" });
     expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "done\n" });
-    expect(result.stderr).toHaveLength(65536 + "\n… (stderr cut at 64 KiB)\n".length);
-    expect(result.stderr).toMatch(/\n… \(stderr cut at 64 KiB\)\n$/);
+    expect(result.stderr).toHaveLength(65536 + "\n… (stderr truncated at 64 KiB)\n".length);
+    expect(result.stderr).toMatch(/\n… \(stderr truncated at 64 KiB\)\n$/);
   });
 
   test("whose daemon keeps its pipes open is waited for only shortly, and the daemon lives", async () => {
@@ -184,7 +184,7 @@ eachBuild("a delegate", (bench) => {
     const answer = await bench().run({ env: { CNI_COMMAND: "CHECK" } });
     expect(JSON.parse(answer.stdout)).toMatchObject({
       code: 11,
-      msg: "plexusd went away during the call",
+      msg: "plexusd closed the connection during the call",
     });
     expect(read(done)).toBe("finished\n");
   });

@@ -15,8 +15,6 @@ export const FrameType = {
   find: 9,
   findResult: 10,
   record: 11,
-  forget: 12,
-  forgetResult: 13,
 } as const;
 
 export type FieldValue = string | number | Uint8Array;
@@ -73,7 +71,7 @@ export interface PlanParts {
   version?: string;
   /** The boot in which the plan was made; that of the machine unless a test says otherwise. */
   bootId?: string;
-  /** How many groups have been tried. */
+  /** Groups below this number were attempted. @default 99 */
   attempted?: number | string;
   steps: ExecOrder[];
 }
@@ -81,15 +79,20 @@ export interface PlanParts {
 /** This boot's id, as the kernel has it. */
 export const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 
-/** The bytes of a teardown plan, of version 1 where neither boot nor attempts are given, else with its record. */
+/** The bytes of a teardown plan with its record. */
 export function encodePlan(parts: PlanParts): Buffer {
-  const { containerId, ifName, attempted, steps } = parts;
-  const isFirst = attempted === undefined && parts.bootId === undefined;
-  const { version = isFirst ? "1" : "3" } = parts;
-  const tail = isFirst ? [] : [parts.bootId ?? bootId, attempted ?? 1];
-  const head = encodeFrame(FrameType.plan, [version, containerId, ifName, ...tail]);
-  const record = version === "3" ? [encodeFrame(FrameType.record, ["2", "{}"])] : [];
-  const body = Buffer.concat([head, ...steps.map(encodeExec), ...record]);
+  const { version = "3", attempted = 99 } = parts;
+  const head = [version, parts.containerId, parts.ifName, parts.bootId ?? bootId, attempted];
+  const body = Buffer.concat([
+    encodeFrame(FrameType.plan, head),
+    ...parts.steps.map(encodeExec),
+    encodeFrame(FrameType.record, ["2", "{}"]),
+  ]);
+  return Buffer.concat([body, encodePlanEnd(parts.steps.length, body)]);
+}
+
+/** The end of a plan of so many steps. */
+export function encodePlanEnd(count: number, body: Buffer): Buffer {
   const sum = crc32(body).toString(16).padStart(8, "0");
-  return Buffer.concat([body, encodeFrame(FrameType.planEnd, [steps.length, sum])]);
+  return encodeFrame(FrameType.planEnd, [count, sum]);
 }

@@ -145,14 +145,6 @@ class Conversation {
     return types.map((_, i) => [String(fields[2 * i]), String(fields[2 * i + 1])]);
   }
 
-  /** Has what Multus keeps of a container removed. */
-  async forget(...names: FieldValue[]): Promise<{ errno: number; message: string }> {
-    this.send(FrameType.forget, names);
-    const { type, fields } = await this.read();
-    if (type !== FrameType.forgetResult || fields.length !== 2) throw new Error(`type ${type}`);
-    return { errno: Number(fields[0]), message: String(fields[1]) };
-  }
-
   send(type: number, fields: FieldValue[]): void {
     this.socket.write(encodeFrame(type, fields));
   }

@@ -85,7 +85,7 @@ eachBuild("the sandbox's lock", (bench) => {
       release(holder);
       expect(error.code).toBe(11);
       expect(error.msg).toBe(
-        `another operation on this sandbox is still running: ${path} was held for 200 ms`,
+        `another operation on this sandbox is still running: it has held ${path} for 200 ms`,
       );
       expect(existsSync(path)).toBe(true);
     },
@@ -223,7 +223,7 @@ eachBuild("a state directory that is full", (bench) => {
     const error = cniError(await bench().run({ env: other }));
     expect(error).toMatchObject({
       code: 11,
-      msg: `another operation on this node is still running: ${state}/.gc.lock was held for 200 ms`,
+      msg: `another operation on this node is still running: it has held ${state}/.gc.lock for 200 ms`,
     });
     open();
     await first.ended;
@@ -345,7 +345,7 @@ eachBuild("garbage collection", (bench) => {
     release(holder);
     expect(error).toMatchObject({ code: 11 });
     expect(error.msg).toBe(
-      `another operation on this node is still running: ${path} was held for 200 ms`,
+      `another operation on this node is still running: it has held ${path} for 200 ms`,
     );
     expect(await run(command)).toMatchObject({ code: 0 });
     expect(readdirSync(bench().state)).toEqual([".gc.lock"]);

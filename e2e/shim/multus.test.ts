@@ -1,97 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { constants } from "node:os";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { encodePlan } from "./frames.ts";
 import { type Bench, eachBuild } from "./harness.ts";
-
-const { EPERM, EISDIR } = constants.errno;
 
 /** A node on which Multus attached two containers. */
 class MultusNode {
   readonly #bench: Bench;
-  readonly dir: string;
+  readonly #dir: string;
 
   constructor(bench: Bench) {
     this.#bench = bench;
-    this.dir = join(bench.dir, "multus");
-    mkdirSync(join(this.dir, "results"), { recursive: true });
-    for (const name of [
-      "c1",
-      "c2",
-      "results/main-c1-eth0",
-      "results/a-c1-net1",
-      "results/a-c2-net1",
-    ])
-      writeFileSync(join(this.dir, name), "");
+    this.#dir = join(bench.dir, "multus");
+    mkdirSync(join(this.#dir, "results"), { recursive: true });
+    for (const name of ["c1", "c2", "main-c1-eth0", "a-c1-net1", "a-c2-net1"])
+      writeFileSync(join(this.#dir, name.includes("-") ? "results" : "", name), "");
   }
 
-  has(name: string): boolean {
-    return existsSync(join(this.dir, name));
+  get files(): string[] {
+    const names = readdirSync(this.#dir, { recursive: true }).map(String);
+    return names.filter((name) => name !== "results").sort();
   }
 
-  /** Has one call of this command carry one order. */
-  async forget(
-    CNI_COMMAND: string,
-    ...names: string[]
-  ): Promise<{ errno: number; message: string }> {
-    let answer = { errno: -1, message: "" };
-    const server = await this.#bench.engine(async (engine) => {
-      answer = await engine.forget(...names);
-      engine.done();
+  /** Makes a call that the engine answers with this exit code, after it has made these files of the attachment. */
+  async call(env: Record<string, string>, code = 0, ...made: string[]): Promise<void> {
+    const server = await this.#bench.engine((engine) => {
+      for (const name of made) writeFileSync(join(this.#bench.state, name), "", { mode: 0o600 });
+      engine.done(code);
     });
-    const env = { CNI_COMMAND, PLEXUS_MULTUS_DIR: this.dir };
-    expect(await this.#bench.run({ env })).toMatchObject({ code: 0 });
+    const PLEXUS_MULTUS_DIR = this.#dir;
+    expect((await this.#bench.run({ env: { PLEXUS_MULTUS_DIR, ...env } })).code).toBe(code);
     server.close();
-    return answer;
+  }
+
+  /** A DEL that the shim makes alone, from a plan. */
+  async replay(): Promise<void> {
+    const plan = encodePlan({ containerId: "c1", ifName: "eth0", steps: [] });
+    writeFileSync(join(this.#bench.state, "c1@eth0.record"), plan, { mode: 0o600 });
+    const env = { CNI_COMMAND: "DEL", PLEXUS_MULTUS_DIR: this.#dir };
+    expect((await this.#bench.run({ env })).code).toBe(0);
   }
 }
 
-eachBuild("what Multus keeps", (bench) => {
-  test.each(["DEL", "GC", "STATUS"])(
-    "%s may have a container's files removed [S-117]",
-    async (command) => {
-      const node = new MultusNode(bench());
-      const names = ["main-c1-eth0", "a-c1-net1", "gone-c1-net2"];
-      expect(await node.forget(command, "c1", ...names)).toEqual({ errno: 0, message: "" });
-      expect(
-        ["c1", "results/main-c1-eth0", "results/a-c1-net1"].filter((n) => node.has(n)),
-      ).toEqual([]);
-      expect(node.has("c2") && node.has("results/a-c2-net1")).toBe(true);
-      expect(await node.forget(command, "c1", ...names)).toEqual({ errno: 0, message: "" });
-    },
-  );
+const all = ["c1", "c2", "results/a-c1-net1", "results/a-c2-net1", "results/main-c1-eth0"];
+const others = ["c2", "results/a-c2-net1"];
 
-  test.each(["ADD", "CHECK"])("%s may not [S-118]", async (command) => {
+eachBuild("what Multus keeps of a container", (bench) => {
+  test.each([
+    ["detached", 0, "c1@eth0.detached"],
+    ["recorded, but could not detach", 1, "c1@eth0.record"],
+  ])("is removed by a DEL that %s it, and nothing else [S-117] [S-118]", async (_, code, made) => {
     const node = new MultusNode(bench());
-    expect(await node.forget(command, "c1")).toMatchObject({ errno: EPERM });
-    expect(node.has("c1")).toBe(true);
+    await node.call({ CNI_COMMAND: "DEL" }, code, made);
+    expect(node.files).toEqual(others);
+    await node.call({ CNI_COMMAND: "DEL" }, code);
+    expect(node.files).toEqual(others);
+  });
+
+  test("is removed by a DEL from the plan", async () => {
+    const node = new MultusNode(bench());
+    await node.replay();
+    expect(node.files).toEqual(others);
   });
 
   test.each([
-    ["", "main-c1-eth0"],
-    ["..", "main-..-eth0"],
-    ["results/a-c2-net1"],
-    ["c1", "a-c2-net1"],
-    ["c1", "../c2-c1-x"],
-    ["c1", "main-c1-eth0", "x"],
-    ["x".repeat(201)],
-  ])("nothing but what belongs to one container is removed: %j %j [S-118]", async (...names) => {
+    ["a DEL that has not recorded it", { CNI_COMMAND: "DEL" }, ""],
+    ["a DEL that has recorded another interface", { CNI_COMMAND: "DEL" }, "c1@eth1.record"],
+    ["a DEL of another container", { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c3" }, "c1@eth0.record"],
+    ["ADD", { CNI_COMMAND: "ADD" }, "c1@eth0.record"],
+    ["CHECK", { CNI_COMMAND: "CHECK" }, "c1@eth0.record"],
+    ["GC", { CNI_COMMAND: "GC" }, "c1@eth0.record"],
+    ["STATUS", { CNI_COMMAND: "STATUS" }, "c1@eth0.record"],
+  ])("stays with %s [S-118]", async (_, env, made) => {
     const node = new MultusNode(bench());
-    writeFileSync(join(node.dir, "c2-c1-x"), "");
-    expect(await node.forget("DEL", ...names)).toMatchObject({ errno: EPERM });
-    const all = ["c1", "c2", "c2-c1-x", "results/main-c1-eth0", "results/a-c2-net1"];
-    expect(all.filter((name) => !node.has(name))).toEqual([]);
-  });
-
-  test("a link is removed, not what it leads to; a directory is an error [S-118]", async () => {
-    const node = new MultusNode(bench());
-    symlinkSync(join(node.dir, "c2"), join(node.dir, "link"));
-    expect(await node.forget("DEL", "link")).toMatchObject({ errno: 0 });
-    expect(node.has("link") || !node.has("c2")).toBe(false);
-    const { errno, message } = await node.forget("DEL", "results");
-    expect(errno).toBe(EISDIR);
-    expect(message).not.toBe("");
-    expect(node.has("results/a-c2-net1")).toBe(true);
+    await node.call(env, 0, ...(made === "" ? [] : [made]));
+    expect(node.files).toEqual(all);
   });
 });

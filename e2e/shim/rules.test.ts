@@ -57,7 +57,7 @@ eachBuild("which orders a call may carry", (bench) => {
     else
       expect(result).toMatchObject({
         outcome: "refused",
-        message: "CNI_CONTAINERID=c2 is another container than this call's",
+        message: "CNI_CONTAINERID=c2 is not the container of this call",
       });
   });
 
@@ -73,7 +73,7 @@ eachBuild("which orders a call may carry", (bench) => {
         expect(await order(netns)).toMatchObject({
           outcome: "refused",
           stdout: "",
-          message: `CNI_NETNS=${netns} is another network namespace than this call's, or the runtime's own`,
+          message: `CNI_NETNS=${netns} is not the network namespace of this call, or is the runtime's own`,
         });
       expect((await carry(bench(), call, [])).stdout).toBe(`ran ${CNI_COMMAND} c1 ${mine}\n`);
     },
@@ -109,7 +109,7 @@ eachBuild("which orders a call may carry", (bench) => {
       for (const path of [own, `/proc/${process.pid}/ns/net`, "/nonexistent", "/dev/null"])
         expect(await order(path)).toMatchObject({
           outcome: "refused",
-          message: `CNI_NETNS=${path} is not where a network namespace is mounted, or the runtime's own`,
+          message: `CNI_NETNS=${path} is not where a network namespace is mounted, or is the runtime's own`,
         });
     },
   );

@@ -39,9 +39,8 @@ async function find(bench: Bench, path: string, types: FieldValue[]): Promise<st
 function expectRefused(bench: Bench, result: ExecResult, dir: string): void {
   expect(result).toMatchObject({ outcome: "refused", code: 0, stdout: "" });
   expect(result.message).toBe(
-    `directory ${dir} of plugin "p" is not trusted: it is not in the runtime's CNI_PATH; ` +
-      `${bench.pluginDirs} must list it, and all of its path must be root's, writable by root alone ` +
-      "and without links",
+    `directory ${dir} of plugin "p" is not trusted: add it to the runtime's CNI_PATH, or list it in ` +
+      `${bench.pluginDirs} and make every component of its path root's, writable by root alone, and no link`,
   );
 }
 

@@ -47,7 +47,7 @@ eachBuild("without an engine", (bench) => {
 
   test("stdin beyond 8 MiB is refused", async () => {
     const error = cniError(await bench().run({ stdin: Buffer.alloc((8 << 20) + 1, " ") }));
-    expect(error).toEqual({ cniVersion: "1.1.0", code: 5, msg: "stdin holds more than 8 MiB" });
+    expect(error).toEqual({ cniVersion: "1.1.0", code: 5, msg: "stdin is longer than 8 MiB" });
   });
 
   test("an unknown command is named, as JSON that parses", async () => {
@@ -82,7 +82,7 @@ eachBuild("without an engine", (bench) => {
     const answer = await bench().run({ env });
     expect(cniError(answer)).toMatchObject({
       code: 4,
-      msg: "invalid characters in containerID, or more than 200",
+      msg: "invalid characters in containerID, or more than 200 characters",
     });
     expect(answer.ms).toBeLessThan(5000);
   });

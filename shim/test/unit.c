@@ -185,7 +185,8 @@ static bool allowed(const char *command, const char *id, const char *netns, cons
 {
 	static struct call call = { .command = "DEL", .container_id = "c1", .netns = "" };
 	struct frame order = { FRAME_EXEC, EXEC_ENV, { { "0", 1 }, { "p", 1 }, { "/bin", 4 }, { "1", 1 }, { "", 0 } } };
-	char variables[3][64], message[PATH_SIZE];
+	struct buf message = { 0 };
+	char variables[3][64];
 	const char *const list[] = { command, id, netns };
 	static const char *const names[] = { "COMMAND", "CONTAINERID", "NETNS" };
 
@@ -195,7 +196,10 @@ static bool allowed(const char *command, const char *id, const char *netns, cons
 	}
 	if (entry)
 		order.fields[order.count++] = text(entry);
-	return order_allowed(&call, &order, message);
+	bool is_allowed = order_allowed(&call, &order, &message);
+	assert(is_allowed == !message.len);
+	buf_free(&message);
+	return is_allowed;
 }
 
 static void test_order_rules(void)
@@ -217,7 +221,7 @@ static void test_no_descriptor_left(void)
 	assert(!getrlimit(RLIMIT_NOFILE, &limit));
 	none.rlim_max = limit.rlim_max;
 	assert(!setrlimit(RLIMIT_NOFILE, &none));
-	assert(session_with_daemon(&call, &b) == SESSION_UNREACHABLE);
+	assert(session_with_daemon(&call) == SESSION_UNREACHABLE);
 	assert(!strcmp(call.trouble, strerror(EMFILE)));
 	assert(!setrlimit(RLIMIT_NOFILE, &limit));
 }

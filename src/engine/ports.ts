@@ -28,12 +28,6 @@ export interface DelegateHost {
    *   for another reason, or the kernel cannot be reached; HostGoneError as above
    */
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array>;
-  /**
-   * Removes the file in which Multus keeps the networks of a container, and these of its cached results, by their
-   * names. None need exist.
-   * @throws CniError 5 when they cannot be removed; HostGoneError as above
-   */
-  forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void>;
 }
 
 /** Whether a plugin's executable is there and may be executed; `message` says why not. */
@@ -184,7 +178,7 @@ export interface ConfFiles {
 
 /**
  * What Multus keeps of the sandboxes that it attached, on a node that it served before: read only, as the
- * engine's process need not be able to write there. {@link DelegateHost.forgetMultus} removes it.
+ * engine's process need not be able to write there. The shim removes it at the end of a DEL.
  */
 export interface MultusFiles {
   /** The containers of which there is something, in no order. @throws CniError 5 */

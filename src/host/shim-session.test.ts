@@ -4,13 +4,7 @@ import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { HostGoneError, NetnsError } from "#engine/ports.ts";
 import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
-import {
-  decodeDone,
-  decodeExec,
-  decodeFind,
-  decodeForget,
-  encodeRequest,
-} from "#protocol/messages.ts";
+import { decodeDone, decodeExec, decodeFind, encodeRequest } from "#protocol/messages.ts";
 import { ShimSession } from "./shim-session.ts";
 
 const request = { env: { CNI_COMMAND: "ADD" }, stdin: "{}" };
@@ -172,25 +166,6 @@ test("find() and netlink() together cost one round trip", async () => {
       { outcome: "refused", message: "mode" },
     ],
   ]);
-});
-
-test("forgetMultus() sends the names, in several orders where they are many, and throws what the shim cannot remove", async () => {
-  const { session, send, received } = connected();
-  const names = Array.from({ length: 61 }, (_, i) => `n${i}-c1-net1`);
-  const asked = session.forgetMultus("c1", names);
-  await turn();
-  await send(encodeFrame(FrameType.ForgetResult, ["0", ""]));
-  await turn();
-  expect(received.map(decodeForget)).toEqual([
-    { containerId: "c1", names: names.slice(0, 60) },
-    { containerId: "c1", names: ["n60-c1-net1"] },
-  ]);
-  const refused = expect(asked).rejects.toMatchObject({
-    code: 5,
-    message: "cannot remove Multus's files of container c1: read-only file system",
-  });
-  await send(encodeFrame(FrameType.ForgetResult, ["30", "read-only file system"]));
-  await refused;
 });
 
 test("find() of more types than one order holds sends several, and answers in their order", async () => {

@@ -9,16 +9,13 @@ import {
   type DoneMessage,
   decodeExecResult,
   decodeFindResult,
-  decodeForgetResult,
   decodeNetlinkResult,
   decodeRequest,
   encodeDone,
   encodeExec,
   encodeFind,
-  encodeForget,
   encodeNetlink,
   findTypesMax,
-  forgetNamesMax,
   ProtocolVersionError,
   type RequestMessage,
 } from "#protocol/messages.ts";
@@ -115,18 +112,6 @@ export class ShimSession implements DelegateHost {
       throw new NetnsError(result.message, result.errno);
     }
     throw new CniError(CniErrorCode.IoFailure, result.message);
-  }
-
-  /** See {@link DelegateHost.forgetMultus}. */
-  async forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void> {
-    const some = [...chunks(cachedAdds, forgetNamesMax)];
-    for (const names of some.length === 0 ? [[]] : some) {
-      const order = encodeForget(containerId, names);
-      const { errno, message } = decodeForgetResult(await this.#order(order));
-      if (errno === 0) continue;
-      const reason = `cannot remove Multus's files of container ${containerId}: ${message}`;
-      throw new CniError(CniErrorCode.IoFailure, reason);
-    }
   }
 
   /** Ends the call: the shim prints the message and exits. Resolves when the kernel has accepted it. */

@@ -11,8 +11,6 @@ export const FrameType = {
   Find: 9,
   FindResult: 10,
   Record: 11,
-  Forget: 12,
-  ForgetResult: 13,
 } as const;
 
 /** The protocol's version, first field of `REQUEST`. */

@@ -7,14 +7,11 @@ import {
   decodeExecResult,
   decodeFind,
   decodeFindResult,
-  decodeForget,
-  decodeForgetResult,
   decodeNetlinkResult,
   decodeRequest,
   encodeDone,
   encodeExec,
   encodeFind,
-  encodeForget,
   encodeNetlink,
   encodeRequest,
 } from "./messages.ts";
@@ -117,13 +114,6 @@ test("FIND comes through as it was", () => {
     ["ptp", "bridge"],
   ];
   expect(decodeFind(parse(encodeFind(searchPath, types)))).toEqual({ searchPath, types });
-});
-
-test("FORGET and its answer come through as they were", () => {
-  const names = ["main-c1-eth0", "a-c1-net1"];
-  expect(decodeForget(parse(encodeForget("c1", names)))).toEqual({ containerId: "c1", names });
-  const answer = decodeForgetResult(frameOf(13, "13", "permission denied"));
-  expect(answer).toEqual({ errno: 13, message: "permission denied" });
 });
 
 test("FIND of more plugins than a frame of the shim can have is refused", () => {

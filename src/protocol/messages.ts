@@ -176,25 +176,6 @@ export function decodeFindResult(frame: Frame, count: number): FoundPlugin[] {
   }));
 }
 
-/** The most cached results that one `FORGET` can name: a frame of the shim has 64 fields at most. */
-export const forgetNamesMax = 60;
-
-export function encodeForget(containerId: string, names: readonly string[]): Buffer {
-  return encodeFrame(FrameType.Forget, [containerId, ...names]);
-}
-
-/** What a shim reads. @throws ProtocolError when it is not a well-formed `FORGET`. @internal */
-export function decodeForget(frame: Frame): { containerId: string; names: string[] } {
-  expectType(frame, FrameType.Forget);
-  return { containerId: field(frame, 0).toString(), names: frame.fields.slice(1).map(String) };
-}
-
-/** errno is 0 when the files are gone. @throws ProtocolError when it is not a well-formed `FORGET_RESULT` */
-export function decodeForgetResult(frame: Frame): { errno: number; message: string } {
-  expectType(frame, FrameType.ForgetResult);
-  return { errno: number(frame, 0), message: field(frame, 1).toString() };
-}
-
 export function encodeDone(message: DoneMessage): Buffer {
   return encodeFrame(FrameType.Done, [String(message.exitCode), message.stdout, message.stderr]);
 }

@@ -41,24 +41,6 @@ test("encodePlan() and decodePlan() are each other's inverse", () => {
   expect(decodePlan(encodePlan(plan))).toEqual(plan);
 });
 
-/** A plan's file of an earlier release, which has no record. */
-function oldFile(head: string[]): Buffer {
-  const body = Buffer.concat([encodeFrame(FrameType.Plan, head), ...calls.map(encodeExec)]);
-  const sum = crc32(body).toString(16).padStart(8, "0");
-  return Buffer.concat([body, encodeFrame(FrameType.PlanEnd, ["3", sum])]);
-}
-
-test("decodePlan() reads a plan of version 1, which knows neither boot nor progress", () => {
-  const old = oldFile(["1", "c1", "eth0"]);
-  expect(decodePlan(old)).toEqual({ ...key, bootId: "", attempted: 0, calls });
-});
-
-test("decodePlan() reads a plan of version 2, which has no record", () => {
-  const old = oldFile(["2", "c1", "eth0", "b1", "1"]);
-  expect(decodePlan(old)).toEqual(plan);
-  expect(() => decodeRecord(old)).toThrow(ProtocolError);
-});
-
 test("of several plans in a file the last one counts", () => {
   const newer = { ...plan, attempted: 2, calls: calls.slice(1) };
   const both = Buffer.concat([file, encodePlan(newer, { schema: "2", text: "{}" })]);
@@ -66,7 +48,7 @@ test("of several plans in a file the last one counts", () => {
   expect(decodeRecord(both)).toEqual({ schema: "2", text: "{}", isOutdated: false });
 });
 
-test("a last plan that is cut short is passed over, and the boot of the one before is not known", () => {
+test("a truncated last plan is skipped, and the boot of the one before is not known", () => {
   const newer = encodePlan({ ...plan, attempted: 2 }, record);
   for (let length = 1; length < newer.length; length++) {
     const bytes = Buffer.concat([file, newer.subarray(0, length)]);
@@ -75,20 +57,20 @@ test("a last plan that is cut short is passed over, and the boot of the one befo
   }
 });
 
-test("a plan of which a byte is altered is passed over, and the last one counts", () => {
+test("an altered plan is skipped, and the last one counts", () => {
   const altered = Buffer.from(file);
   altered[30] = altered[30]! ^ 1;
   expect(decodePlan(Buffer.concat([file, altered, file]))).toEqual(plan);
   expect(decodePlan(Buffer.concat([file, altered]))).toEqual({ ...plan, bootId: "" });
 });
 
-test("decodePlan() refuses a file that is cut short at any byte", () => {
+test("decodePlan() refuses a file that is truncated at any byte", () => {
   for (let length = 0; length < file.length; length++) {
     expect(() => decodePlan(file.subarray(0, length)), `at ${length}`).toThrow(ProtocolError);
   }
 });
 
-test("decodePlan() refuses a file of which any byte is altered", () => {
+test("decodePlan() refuses a file with any byte altered", () => {
   for (let at = 0; at < file.length; at++) {
     const altered = Buffer.from(file);
     altered[at] = altered[at]! ^ 1;
@@ -96,10 +78,16 @@ test("decodePlan() refuses a file of which any byte is altered", () => {
   }
 });
 
+test("decodePlan() names the version that it does not support", () => {
+  const later = planFile({ head: ["4", "c1", "eth0", "b1", "1", "new"] });
+  expect(() => decodePlan(later)).toThrow('plan version "4" is not supported, only "3" is');
+});
+
 test.each([
   ["a call too few", planFile({ end: ["2", "00000000"] })],
   ["a wrong checksum", planFile({ end: ["3", "00000000"] })],
-  ["another version", planFile({ head: ["4", "c1", "eth0", "b1", "1"] })],
+  ["an earlier version", planFile({ head: ["2", "c1", "eth0", "b1", "1"] })],
+  ["a later version", planFile({ head: ["4", "c1", "eth0", "b1", "1"] })],
   ["no progress", planFile({ head: ["3", "c1", "eth0", "b1"] })],
   ["no version", planFile({ head: [] })],
   ["no key", planFile({ head: ["3"] })],

@@ -10,23 +10,21 @@ import {
 } from "./frame.ts";
 import { decodeExec, type ExecMessage, encodeExec } from "./messages.ts";
 
-/** The version that is written: a plan with its record, in a file that can hold newer ones after it. */
+/** The only version of plans: readers refuse any other. */
 const planVersion = "3";
-/** Plans of earlier releases, in files of their own. The first one has neither boot nor progress: all of its calls are replayed. */
-const [firstPlanVersion, secondPlanVersion] = ["1", "2"];
 
 /** A teardown plan (shim/protocol.h, `PLAN`). */
 export interface PlanMessage {
   readonly containerId: string;
   readonly ifName: string;
-  /** The kernel's boot in which the ADD was made; "" where progress is not known, so that all calls are to be replayed. */
+  /** The boot in which the ADD was made; "" if it is unknown what was attempted, and all calls are to be run. */
   readonly bootId: string;
-  /** Groups below this number may have run in that boot. */
+  /** Groups below this number may have been attempted in that boot. */
   readonly attempted: number;
   readonly calls: readonly ExecMessage[];
 }
 
-/** The record that a plan was made from; the shim passes over it. */
+/** The record that a plan was made from; the shim skips it. */
 export interface RecordMessage {
   /** Of the text: a decimal number. */
   readonly schema: string;
@@ -35,8 +33,7 @@ export interface RecordMessage {
 }
 
 /**
- * A teardown plan and its record, as bytes that are appended to their file; a plan that belongs to no sandbox has
- * no record.
+ * The bytes of a teardown plan and its record, to be appended to their file. A plan without a sandbox has no record.
  * @throws ProtocolError when a call or the record exceeds the frame limit
  */
 export function encodePlan(plan: PlanMessage, record?: RecordMessage): Buffer {
@@ -56,13 +53,13 @@ export interface NewestPlan {
   readonly bytes: Buffer;
   /** Where it ends in the file. */
   readonly end: number;
-  /** Whether something follows that is no whole plan: an update that was cut short, or damage. */
+  /** Whether something follows that is no whole plan: a truncated update, or damage. */
   readonly isOutdated: boolean;
 }
 
 /**
- * Finds the newest plan of a file: each update is appended. One whose checksum does not match is passed
- * over, as is what a crash or a full disk left unfinished.
+ * Finds the newest whole plan of a file, to which each update is appended. Skips plans with a wrong checksum, and what
+ * a crash or a full disk left unfinished.
  * @throws ProtocolError when there is none
  */
 export function findNewestPlan(file: Buffer): NewestPlan {
@@ -76,17 +73,17 @@ export function findNewestPlan(file: Buffer): NewestPlan {
     if (frame.type === FrameType.PlanEnd && start !== undefined) {
       const { end } = frame;
       if (isEnd(file, { start, at, end }, calls)) found = { start, end };
-      // A plan has one end: another would have all of it summed up again.
+      // A plan has one end: the bytes are not summed again for another one.
       start = undefined;
     }
     at = frame.end;
   }
-  if (found === undefined) throw new ProtocolError("it is cut short or altered");
+  if (found === undefined) throw new ProtocolError("it is truncated or altered");
   const { end } = found;
   return { bytes: file.subarray(found.start, end), end, isOutdated: end < file.length };
 }
 
-/** The end has one spelling, so that it is compared, not parsed. */
+/** The end has one spelling, so it is compared, not parsed. */
 function isEnd(
   file: Buffer,
   { start, at, end }: { start: number; at: number; end: number },
@@ -101,8 +98,8 @@ function endFrame(calls: number, body: Buffer): Buffer {
 }
 
 /**
- * The newest teardown plan in a file's bytes, of this version or an earlier one. Where something that is
- * not whole follows it, what was done since is not known: its boot is then "".
+ * The newest whole teardown plan in a file's bytes. If something follows it that is not whole, it is unknown what was
+ * attempted since, and its `bootId` is "".
  * @throws ProtocolError when there is none, or it is of another version
  */
 export function decodePlan(file: Buffer): PlanMessage {
@@ -110,18 +107,22 @@ export function decodePlan(file: Buffer): PlanMessage {
   const [head, ...frames] = decodeFrames(bytes);
   if (head === undefined) throw new ProtocolError("there is no plan");
   expectType(head, FrameType.Plan);
-  const progress = readProgress(head);
-  const [containerId, ifName] = [field(head, 1).toString(), field(head, 2).toString()];
+  const version = field(head, 0).toString();
+  if (version !== planVersion) {
+    throw new ProtocolError(
+      `plan version ${JSON.stringify(version)} is not supported, only "${planVersion}" is`,
+    );
+  }
   return {
-    containerId,
-    ifName,
-    ...progress,
-    ...(isOutdated ? { bootId: "" } : {}),
+    containerId: field(head, 1).toString(),
+    ifName: field(head, 2).toString(),
+    bootId: isOutdated ? "" : field(head, 3).toString(),
+    attempted: number(head, 4),
     calls: withoutEnd(frames).map(decodeExec),
   };
 }
 
-/** What is left are the calls: the record and the end are the last frames. */
+/** The calls: the last frames are the record and the end. */
 function withoutEnd(frames: readonly Frame[]): readonly Frame[] {
   return frames.slice(0, frames.at(-2)?.type === FrameType.Record ? -2 : -1);
 }
@@ -142,13 +143,4 @@ export function decodeRecord(file: Buffer): RecordMessage & { readonly isOutdate
     }
     at = frame.end;
   }
-}
-
-function readProgress(head: Frame): Pick<PlanMessage, "bootId" | "attempted"> {
-  const version = field(head, 0).toString();
-  if (version === firstPlanVersion) return { bootId: "", attempted: 0 };
-  if (version === planVersion || version === secondPlanVersion) {
-    return { bootId: field(head, 3).toString(), attempted: number(head, 4) };
-  }
-  throw new ProtocolError(`the plan's version is ${JSON.stringify(version)}`);
 }

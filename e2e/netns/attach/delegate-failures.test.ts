@@ -76,7 +76,7 @@ const endings: { name: string; script: Script; code: number; message: RegExp }[]
     name: "prints more than 4 MiB",
     script: { huge: 5 << 20 },
     code: 999,
-    message: /stdout passed 4 MiB/,
+    message: /stdout exceeded 4 MiB/,
   },
   {
     name: "reports a negative code",

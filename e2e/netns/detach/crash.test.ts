@@ -31,7 +31,7 @@ test.for(points)(
     await node.startDaemon();
     expect(error).toMatchObject({
       code: 11,
-      msg: expect.stringMatching(/went away.*has been detached again/),
+      msg: expect.stringMatching(/closed the connection.*rolled back/),
     });
     expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...owed]);
     expect(pod.isRecorded).toBe(false);
@@ -87,7 +87,7 @@ test("the daemon is killed and the shim cannot detach all: record and plan are k
   await plugins.release("beta", "ADD");
   const error = errorOf(await call.outcome);
   await node.startDaemon();
-  expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("could not detach again") });
+  expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("could not roll back") });
   expect(error.msg).toContain("busy");
   expect(pod.isRecorded).toBe(true);
   await plugins.unscript("alpha", "DEL");

@@ -24,7 +24,7 @@ export function callTools({ clock }: EngineDeps, host: CallHost): CallTools {
 /** Tools without a call, which cannot execute anything. @param find looks up plugins @default refuses */
 export function toolsWithoutCall(deps: EngineDeps, find: CallHost["find"] = refuse): CallTools {
   const gone = new AbortController().signal;
-  return callTools(deps, { gone, exec: refuse, netlink: refuse, forgetMultus: refuse, find });
+  return callTools(deps, { gone, exec: refuse, netlink: refuse, find });
 }
 
 async function refuse(): Promise<never> {

@@ -73,15 +73,6 @@ export class FakeMultusFiles implements MultusFiles {
   readonly cached = new Map<string, string>();
   /** What every reading fails with. */
   failure: Error | undefined;
-  /** What removing something fails with. */
-  removalFailure: Error | undefined;
-
-  remove(containerId: string, cachedAdds: readonly string[]): void {
-    if (this.removalFailure !== undefined) throw this.removalFailure;
-    this.sandboxes.delete(containerId);
-    for (const name of cachedAdds) this.cached.delete(name);
-  }
-
   async containers(): Promise<string[]> {
     if (this.failure !== undefined) throw this.failure;
     return [...this.sandboxes.keys()];

@@ -1,14 +1,12 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { CallHost } from "#engine/call/call.ts";
 import { HostGoneError, type PluginLookup } from "#engine/ports.ts";
-import type { FakeMultusFiles } from "./fake-files.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import type { FakePlugins } from "./fake-plugins.ts";
 
 interface World {
   readonly plugins: FakePlugins;
   readonly kernel: FakeKernel;
-  readonly multusFiles: FakeMultusFiles;
 }
 
 /** The shim of one call: executes fake plugins and reaches a fake kernel, until it goes. */
@@ -44,10 +42,6 @@ export class FakeHost implements CallHost {
 
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
     return this.#order(() => this.#world.kernel.transport(netnsPath, messages));
-  }
-
-  forgetMultus(containerId: string, cachedAdds: readonly string[]): Promise<void> {
-    return this.#order(async () => this.#world.multusFiles.remove(containerId, cachedAdds));
   }
 
   /** Carries out an order after those before it, as the shim does. */

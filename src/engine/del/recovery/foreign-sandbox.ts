@@ -30,35 +30,24 @@ export interface ForeignSandbox extends RecordKey {
 /**
  * Makes the record that the sandbox should have, and detaches it. What cannot be detached now stays
  * recorded, and is tried again as any other sandbox's.
- * @param onRecorded awaited once the record is durable: what it was made from is no longer needed
  * @throws CniError when something could not be detached, 102 for several networks
  */
 export async function recordAndDetach(
   ctx: CallContext,
   sandbox: ForeignSandbox,
-  {
-    attachments,
-    onRecorded,
-  }: {
-    readonly attachments: readonly RecordedAttachment[];
-    readonly onRecorded?: () => Promise<void>;
-  },
+  attachments: readonly RecordedAttachment[],
 ): Promise<void> {
   const record = newRecord(ctx, sandbox, attachments);
-  const isRecorded = await create(ctx, record);
-  if (isRecorded) await onRecorded?.();
+  await create(ctx, record);
   await detachRecord(ctx, record, { netns: sandbox.netns, path: sandbox.path });
-  if (!isRecorded) await onRecorded?.();
 }
 
 /** On a full disk the sandbox is detached without a record: its files are still there for another try. */
-async function create(ctx: CallContext, record: AttachmentRecord): Promise<boolean> {
+async function create(ctx: CallContext, record: AttachmentRecord): Promise<void> {
   try {
     await ctx.deps.records.create(record, teardownPlan(record, ctx.config.delegateTimeoutMs));
-    return true;
   } catch (error) {
     ctx.logger.warn({ err: error }, "the sandbox is detached without a record of it");
-    return false;
   }
 }
 

@@ -50,9 +50,9 @@ export async function detachUnrecorded(
   const unusable = [record, plan].filter((each) => each.state === "unusable");
   const wasDamaged = unusable.length > 0;
   if (wasDamaged) await putAside(ctx, sandbox, unusable);
-  if (await takeOverFromMultus(ctx, sandbox)) return;
   // A tombstone says that everything was detached; what a plugin left in the namespace proves nothing.
   const isLost = wasDamaged || !(await ctx.deps.records.hasTombstone(sandbox));
+  if (isLost && (await takeOverFromMultus(ctx, sandbox))) return;
   if (isLost && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return;
   await delDefaultNetwork(ctx, sandbox);
 }

@@ -1,13 +1,12 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { cachedAddFileName } from "#npwg/multus/cached-add.ts";
 import { attachmentsByAnnotation } from "./annotation.ts";
 import { type ForeignSandbox, recordAndDetach } from "./foreign-sandbox.ts";
 import { multusAttachments } from "./multus.ts";
 
 /**
- * Detaches a sandbox that Multus attached, by Multus's own files, and removes these.
+ * Detaches a sandbox that Multus attached, by Multus's own files. The shim removes these once there is a record.
  * @returns whether there were any that can be used
  * @throws CniError 5 when they cannot be read, and as {@link recordAndDetach}
  */
@@ -18,8 +17,7 @@ export async function takeOverFromMultus(
   const attachments = await usableAttachments(ctx, sandbox);
   if (attachments === undefined) return false;
   ctx.logger.info({ networks: attachments.length }, "detaching a sandbox that Multus attached");
-  const onRecorded = (): Promise<void> => forget(ctx, sandbox.containerId, attachments);
-  await recordAndDetach(ctx, sandbox, { attachments, onRecorded });
+  await recordAndDetach(ctx, sandbox, attachments);
   return true;
 }
 
@@ -36,22 +34,6 @@ async function usableAttachments(
       "Multus's file of the sandbox cannot be used: its further networks may keep addresses";
     ctx.logger.error({ err: error }, message);
     return undefined;
-  }
-}
-
-async function forget(
-  ctx: CallContext,
-  containerId: string,
-  attachments: readonly RecordedAttachment[],
-): Promise<void> {
-  const names = attachments.map(({ conf, ifName }) =>
-    cachedAddFileName({ network: String(conf.name), containerId, ifName }),
-  );
-  try {
-    await ctx.host.forgetMultus(containerId, names);
-  } catch (error) {
-    if (!(error instanceof CniError)) throw error;
-    ctx.logger.warn({ err: error }, "Multus's files of the sandbox could not be removed");
   }
 }
 
@@ -75,6 +57,6 @@ export async function detachByAnnotation(
     `definitions are today, from ${networks.join(", ")}`;
   ctx.logger.warn({}, message);
   ctx.deps.events.record(pod, { type: "Warning", reason: "DetachedByAnnotation", message });
-  await recordAndDetach(ctx, sandbox, { attachments });
+  await recordAndDetach(ctx, sandbox, attachments);
   return true;
 }

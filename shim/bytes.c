@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Bytes in memory: buffers that grow, text, and frames (protocol.h). No I/O, so that it can be fuzzed. */
+#include <arpa/inet.h>
+#include "shim.h"
+
+/* Ends the call without using memory. The unlocked lock file remains, and the next call removes it. */
+static _Noreturn void out_of_memory(void)
+{
+	static const char error[] = "{\"cniVersion\":\"1.1.0\",\"code\":999,\"msg\":\"out of memory\"}\n";
+	(void)!write(1, error, sizeof error - 1);
+	_exit(1);
+}
+
+/* Makes room for `more` bytes and a NUL. */
+void buf_reserve(struct buf *b, size_t more)
+{
+	if (b->len + more < b->cap)
+		return;
+	b->cap = b->len + more + 1 + b->len / 2;
+	b->data = realloc(b->data, b->cap);
+	if (!b->data)
+		out_of_memory();
+}
+
+void buf_add(struct buf *b, const void *data, size_t len)
+{
+	buf_reserve(b, len);
+	if (len)
+		memcpy(b->data + b->len, data, len);
+	b->len += len;
+	b->data[b->len] = '\0';
+}
+
+/* Removes bytes from the front. */
+void buf_drop(struct buf *b, size_t len)
+{
+	b->len -= len;
+	memmove(b->data, b->data + len, b->len);
+}
+
+void buf_free(struct buf *b)
+{
+	free(b->data);
+	*b = (struct buf){ 0 };
+}
+
+/* Formats a number in decimal. The field points into `digits` and ends with a NUL. */
+struct field number(char digits[NUMBER_SIZE], int64_t n)
+{
+	uint64_t rest = n < 0 ? -(uint64_t)n : (uint64_t)n;
+	size_t at = NUMBER_SIZE - 1;
+	digits[at] = '\0';
+	do
+		digits[--at] = (char)('0' + rest % 10);
+	while (rest /= 10);
+	if (n < 0)
+		digits[--at] = '-';
+	return (struct field){ digits + at, NUMBER_SIZE - 1 - at };
+}
+
+/* Appends text as vprintf does, with only %s, %.*s and %d, which `make lint` checks. The libc's printf would add
+ * 12 KB to the executable. */
+void buf_vprint(struct buf *b, const char *format, va_list *args)
+{
+	char digits[NUMBER_SIZE];
+	struct field piece;
+	for (; *format; buf_add(b, piece.data, piece.len)) {
+		piece = (struct field){ (char *)format, strcspn(format, "%") };
+		format += piece.len;
+		if (piece.len)
+			continue;
+		if (format[1] == '.') {
+			piece.len = (size_t)va_arg(*args, int);
+			piece.data = va_arg(*args, char *);
+			piece.len = strnlen(piece.data, piece.len);
+			format += 4;
+			continue;
+		}
+		piece = format[1] == 'd' ? number(digits, va_arg(*args, int)) : text(va_arg(*args, char *));
+		format += 2;
+	}
+	buf_add(b, "", 0);
+}
+
+void buf_print(struct buf *b, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	buf_vprint(b, format, &args);
+	va_end(args);
+}
+
+/* As snprintf: truncates text that does not fit. */
+void print(char *to, size_t size, const char *format, ...)
+{
+	struct buf b = { 0 };
+	va_list args;
+	va_start(args, format);
+	buf_vprint(&b, format, &args);
+	va_end(args);
+	b.len = b.len < size ? b.len : size - 1;
+	memcpy(to, b.data, b.len);
+	to[b.len] = '\0';
+	buf_free(&b);
+}
+
+/* The length of the UTF-8 character at `s`, or 0 if there is none (RFC 3629, section 4). The range of the second
+ * byte excludes overlong forms (after E0, F0), surrogates (ED) and code points beyond U+10FFFF (F4). The libc
+ * would need a locale, and loading one takes longer than the rest of the start. */
+size_t utf8_length(const char *s)
+{
+	const unsigned char *byte = (const unsigned char *)s;
+	unsigned char least = byte[0] == 0xe0 ? 0xa0 : byte[0] == 0xf0 ? 0x90 : 0x80;
+	unsigned char most = byte[0] == 0xed ? 0x9f : byte[0] == 0xf4 ? 0x8f : 0xbf;
+	size_t len = byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
+	if (byte[0] < 0x80)
+		return 1;
+	if (byte[0] < 0xc2 || byte[0] > 0xf4 || byte[1] < least || byte[1] > most)
+		return 0;
+	for (size_t i = 2; i < len; i++)
+		if ((byte[i] & 0xc0) != 0x80)
+			return 0;
+	return len;
+}
+
+/* Appends text as the inside of a JSON string. Control characters become spaces, as a message is one line. */
+void buf_json(struct buf *b, const char *text)
+{
+	for (size_t len; *text; text += len ? len : 1) {
+		len = utf8_length(text);
+		if (len == 0)
+			buf_print(b, "\\ufffd");
+		else if ((unsigned char)*text < ' ')
+			buf_add(b, " ", 1);
+		else
+			buf_print(b, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)len, text);
+	}
+}
+
+struct field text(const char *s)
+{
+	return (struct field){ (char *)s, strlen(s) };
+}
+
+struct field content(const struct buf *b)
+{
+	return (struct field){ b->data, b->len };
+}
+
+/* True if the field can be used as a C string: it contains no NUL. */
+bool is_text(struct field f)
+{
+	return strlen(f.data) == f.len;
+}
+
+bool field_is(struct field f, const char *s)
+{
+	return f.len == strlen(s) && (f.len == 0 || !memcmp(f.data, s, f.len));
+}
+
+/* The field's decimal number of at most nine digits, or -1. */
+int field_number(struct field f)
+{
+	if (f.len == 0 || f.len > 9 || strspn(f.data, "0123456789") != f.len)
+		return -1;
+	return atoi(f.data);
+}
+
+bool is_exec(const struct frame *f)
+{
+	return f->type == FRAME_EXEC && f->count >= EXEC_ENV && field_number(f->fields[EXEC_TIMEOUT]) >= 0;
+}
+
+static uint32_t get_be32(const char *at)
+{
+	uint32_t n;
+	memcpy(&n, at, 4);
+	return ntohl(n);
+}
+
+/* Appends a frame of these fields. */
+void frame_write(struct buf *b, int type, const struct field *fields, int count)
+{
+	size_t start = b->len;
+	uint32_t size;
+	buf_add(b, (char[5]){ [4] = (char)type }, 5);
+	for (int i = 0; i < count; i++) {
+		size = htonl((uint32_t)fields[i].len);
+		buf_add(b, &size, 4);
+		buf_add(b, fields[i].data, fields[i].len);
+		buf_add(b, "", 1);
+	}
+	size = htonl((uint32_t)(b->len - start - 4));
+	memcpy(b->data + start, &size, 4);
+}
+
+/* Reads the frame at `bytes`; its fields then point into it. Returns its whole size, 0 if `len` bytes are not all
+ * of it, -1 if it is malformed. */
+ssize_t frame_parse(const char *bytes, size_t len, struct frame *f)
+{
+	size_t at = 5, end, size;
+	if (len < 4)
+		return 0;
+	end = (size_t)get_be32(bytes) + 4;
+	if (end < at || end > FRAME_MAX + 4)
+		return -1;
+	if (len < end)
+		return 0;
+	f->type = (unsigned char)bytes[4];
+	f->count = 0;
+	while (at < end) {
+		if (end - at < 5 || f->count == FIELDS_MAX)
+			return -1;
+		size = get_be32(bytes + at);
+		if (size > end - at - 5 || bytes[at + 4 + size])
+			return -1;
+		f->fields[f->count++] = (struct field){ (char *)bytes + at + 4, size };
+		at += size + 5;
+	}
+	return (ssize_t)end;
+}
