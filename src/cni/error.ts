@@ -4,7 +4,7 @@ import { oneLine } from "#lib/one-line.ts";
 
 /**
  * The error codes of the CNI specification (1.1.0 §5 "Error") and the library's own 0, 8 and 999.
- * Codes from 100 on are Plexus's own; docs/operations/troubleshooting.md lists them.
+ * Codes from 100 on are Plexus's own.
  */
 export const CniErrorCode = {
   Unknown: 0,
@@ -30,6 +30,60 @@ export const CniErrorCode = {
   Internal: 999,
 } as const;
 
+/**
+ * Why one of Plexus's own errors happened, with its code. Reasons are stable: they are in the error's details, in
+ * logs and in events, and docs/operations/troubleshooting.md says what to do about each. The first reason of a code is
+ * that of an error made with the code alone.
+ */
+export const reasonCodes = {
+  IncompatibleCniVersion: CniErrorCode.IncompatibleCniVersion,
+  UnknownContainer: CniErrorCode.UnknownContainer,
+  InvalidEnvironmentVariables: CniErrorCode.InvalidEnvironmentVariables,
+  IoFailure: CniErrorCode.IoFailure,
+  StateUnwritable: CniErrorCode.IoFailure,
+  DecodingFailure: CniErrorCode.DecodingFailure,
+  PluginOutput: CniErrorCode.DecodingFailure,
+  InvalidNetworkConfig: CniErrorCode.InvalidNetworkConfig,
+  InvalidDefinition: CniErrorCode.InvalidNetworkConfig,
+  MetaPlugin: CniErrorCode.InvalidNetworkConfig,
+  MissingConfiguration: CniErrorCode.InvalidNetworkConfig,
+  MissingDefaultNetwork: CniErrorCode.InvalidNetworkConfig,
+  NotFirstPlugin: CniErrorCode.InvalidNetworkConfig,
+  InvalidNetns: CniErrorCode.InvalidNetns,
+  TryAgainLater: CniErrorCode.TryAgainLater,
+  ApiUnavailable: CniErrorCode.TryAgainLater,
+  DaemonUnavailable: CniErrorCode.TryAgainLater,
+  DevicesUnknown: CniErrorCode.TryAgainLater,
+  PodReplaced: CniErrorCode.TryAgainLater,
+  PrimaryNotReady: CniErrorCode.TryAgainLater,
+  RepeatedFailures: CniErrorCode.TryAgainLater,
+  PluginNotAvailable: CniErrorCode.PluginNotAvailable,
+  InvalidRequest: CniErrorCode.InvalidRequest,
+  InvalidAnnotation: CniErrorCode.InvalidRequest,
+  MissingDefinition: CniErrorCode.InvalidRequest,
+  UndeclaredRequest: CniErrorCode.InvalidRequest,
+  IgnoredRequest: CniErrorCode.InvalidRequest,
+  DeviceNotAllocated: CniErrorCode.InvalidRequest,
+  UnusableDevice: CniErrorCode.InvalidRequest,
+  RepeatedNetwork: CniErrorCode.InvalidRequest,
+  InterfaceNameTaken: CniErrorCode.InvalidRequest,
+  DefaultInterfaceName: CniErrorCode.InvalidRequest,
+  OverLimit: CniErrorCode.InvalidRequest,
+  UnreachableGateway: CniErrorCode.InvalidRequest,
+  DefaultRouteTaken: CniErrorCode.InvalidRequest,
+  NetworkAccessDenied: CniErrorCode.AccessDenied,
+  TeardownIncomplete: CniErrorCode.TeardownIncomplete,
+  AlreadyAttached: CniErrorCode.AlreadyAttached,
+  Internal: CniErrorCode.Internal,
+  PluginMissing: CniErrorCode.Internal,
+  PluginRefused: CniErrorCode.Internal,
+  PluginTimeout: CniErrorCode.Internal,
+  PluginCrashed: CniErrorCode.Internal,
+} as const satisfies Readonly<Record<string, number>>;
+
+/** Why one of Plexus's own errors happened. */
+export type Reason = keyof typeof reasonCodes;
+
 /** The error object that a plugin prints: CNI 1.1.0 §5 "Error". */
 interface CniErrorJson {
   readonly cniVersion?: string;
@@ -40,7 +94,9 @@ interface CniErrorJson {
 
 /** What a {@link CniError} carries beside its code and message. */
 export interface CniErrorOptions {
-  readonly details?: string;
+  readonly details?: string | undefined;
+  /** Undefined for the error of a plugin, which has none. @default that of the code */
+  readonly reason?: Reason | undefined;
   readonly cause?: unknown;
 }
 
@@ -51,22 +107,39 @@ export interface CniErrorOptions {
 export class CniError extends Error {
   override readonly name: string = "CniError";
   readonly code: number;
+  readonly reason: Reason | undefined;
   readonly details: string | undefined;
 
-  constructor(code: number, message: string, options: CniErrorOptions = {}) {
+  /** An error for a reason, with the reason's code; or with a code, for the reason of the options. */
+  constructor(what: Reason | number, message: string, options: CniErrorOptions = {}) {
     super(message, omitUndefined({ cause: options.cause }));
-    this.code = code;
+    this.code = typeof what === "number" ? what : reasonCodes[what];
+    this.reason = reasonOf(what, options);
     this.details = options.details;
   }
 
-  /** The wire form; `details` only when there are any. */
+  /** The same error with another message. */
+  withMessage(message: string): CniError {
+    const { code, details, reason } = this;
+    return new CniError(code, message, { details, reason, cause: this });
+  }
+
+  /** The wire form. `details` begins with `reason=`, unless the error is a plugin's. */
   toJSON(): CniErrorJson {
+    const parts = [this.reason && `reason=${this.reason}`, this.details];
     return omitUndefined({
       code: this.code,
       msg: this.message,
-      details: this.details || undefined,
+      details: parts.filter(Boolean).join("; ") || undefined,
     });
   }
+}
+
+function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | undefined {
+  if (typeof what === "string") return what;
+  if ("reason" in options) return options.reason;
+  const reasons = Object.keys(reasonCodes) as Reason[];
+  return reasons.find((reason) => reasonCodes[reason] === what);
 }
 
 /** Passes a {@link CniError} through; anything else becomes code 999 with the chain of causes in one line. */

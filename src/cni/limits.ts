@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "./error.ts";
+import { CniError } from "./error.ts";
 
 /** Upper bound of one input of a call. */
 export interface Limit {
@@ -49,24 +49,19 @@ export const limits = {
   },
 } as const satisfies Readonly<Record<string, Limit>>;
 
-/** An input exceeds its {@link Limit}. @internal */
-export class LimitError extends CniError {
-  override readonly name = "LimitError";
-}
-
 /**
  * Rejects a value above a limit. `field` names it in the message.
- * @throws LimitError (code 100) naming field, value and limit
+ * @throws CniError 100 naming field, value and limit
  */
 export function checkLimit(limit: Limit, value: number, field: string): void {
   if (value <= limit.max) return;
-  throw new LimitError(
-    CniErrorCode.InvalidRequest,
+  throw new CniError(
+    "OverLimit",
     `${field} has ${value} ${limit.unit}, more than the limit of ${limit.max}`,
   );
 }
 
-/** The same for a text, by its length in UTF-8. @throws LimitError (code 100) */
+/** The same for a text, by its length in UTF-8. @throws CniError 100 */
 export function checkTextLimit(limit: Limit, text: string, field: string): void {
   checkLimit(limit, Buffer.byteLength(text), field);
 }

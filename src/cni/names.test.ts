@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { CniError } from "./error.ts";
 import {
   isNetworkName,
@@ -11,7 +12,9 @@ function errorOf(validate: () => void): unknown {
   try {
     validate();
   } catch (error) {
-    return error instanceof CniError ? error.toJSON() : error;
+    if (!(error instanceof CniError)) return error;
+    const { code, message: msg, details } = error;
+    return omitUndefined({ code, msg, details });
   }
   return "no error";
 }

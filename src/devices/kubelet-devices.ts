@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type {
   AllocatedDevice,
   DeviceLookup,
@@ -109,7 +109,7 @@ export class KubeletDevices implements DeviceSource {
 
   #unavailable({ pod }: DeviceLookup, cause: unknown): CniError {
     return new CniError(
-      CniErrorCode.TryAgainLater,
+      "DevicesUnknown",
       `cannot find out which devices pod ${pod.namespace}/${pod.name} was allocated, as ${apiName} ` +
         `at ${this.#socketPath} does not answer: ${errorMessage(cause)}`,
       { cause },
@@ -129,7 +129,7 @@ function hasContainers({ containers }: PodResources, { sidecars, main }: Contain
 
 function anotherPod(pod: { readonly namespace: string; readonly name: string }): CniError {
   return new CniError(
-    CniErrorCode.TryAgainLater,
+    "DevicesUnknown",
     `${apiName} knows a pod ${pod.namespace}/${pod.name} with other containers, probably a predecessor ` +
       "of the same name: which devices this one was allocated is not known yet",
   );

@@ -1,3 +1,4 @@
+import type { Reason } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
@@ -126,20 +127,15 @@ export interface StatusPublisher {
   withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void>;
 }
 
-/** The reasons of the events that are recorded for pods. */
+/** The reasons of the events that are recorded for pods; a failed ADD has that of its error. */
 export type EventReason =
+  | Reason
   | "LeftoverAttachment"
   | "NotAttached"
-  | "PluginMissing"
   | "AttachmentForgotten"
   | "DetachedByAnnotation"
   | "AddedInterface"
-  | "NoNetworkFound"
-  | "InvalidNetworkAnnotation"
-  | "AttachFailed"
-  | "NetworkAccessDenied"
-  | "DeviceNotAllocated"
-  | "IgnoredRequest";
+  | "AttachFailed";
 
 /** The pod that an event is about. */
 export type EventSubject = Pick<Pod, "namespace" | "name" | "uid">;

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { formatErrorOutput } from "#cni/plugin/error-output.ts";
 import type { Frame } from "#protocol/frame.ts";
 import type { DoneMessage } from "#protocol/messages.ts";
@@ -10,7 +10,7 @@ import type { DoneMessage } from "#protocol/messages.ts";
  */
 export function otherReleaseAnswer(request: Frame): DoneMessage {
   const error = new CniError(
-    CniErrorCode.TryAgainLater,
+    "DaemonUnavailable",
     "the node's plexus executable and plexusd are of different releases; try again after the upgrade",
   );
   const stdin = request.fields[1]?.toString() ?? "";

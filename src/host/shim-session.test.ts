@@ -87,6 +87,7 @@ test("request() of another protocol version names both versions, and its runtime
     cniVersion: "1.0.0",
     code: 11,
     msg: expect.stringContaining("different releases"),
+    details: "reason=DaemonUnavailable",
   });
 });
 

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 
 /** Whose network a pod wants to use, and what the node's configuration says about that. */
 export interface NamespaceAccess {
@@ -30,7 +30,7 @@ export function checkNamespaceAccess(access: NamespaceAccess): void {
   if (!namespaceIsolation || nadNamespace === podNamespace) return;
   if ((access.globalNamespaces ?? defaultGlobalNamespaces).includes(nadNamespace)) return;
   throw new CniError(
-    CniErrorCode.AccessDenied,
+    "NetworkAccessDenied",
     `namespace isolation: a pod of namespace "${podNamespace}" may not use network "${nadNamespace}/${name}"`,
   );
 }

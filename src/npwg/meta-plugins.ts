@@ -1,5 +1,5 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 
 /**
@@ -57,8 +57,5 @@ function membersOf(value: Json, name: string): Json[] {
 
 function refuseMetaPlugin(type: unknown, field: string): void {
   if (typeof type !== "string" || !isMetaPluginType(type)) return;
-  throw new CniError(
-    CniErrorCode.InvalidNetworkConfig,
-    `${field}: "${type}" is a meta-plugin and cannot be a delegate`,
-  );
+  throw new CniError("MetaPlugin", `${field}: "${type}" is a meta-plugin and cannot be a delegate`);
 }

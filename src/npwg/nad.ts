@@ -91,7 +91,8 @@ export async function nadConf(
     return parsedConfs.get(nad) ?? parseConf(nad, config, unlimited);
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
-    const { code, message, details } = error;
-    throw new CniError(code, `${source}: ${message}`, omitUndefined({ details, cause: error }));
+    const { code, details } = error;
+    const reason = error.reason === "InvalidNetworkConfig" ? "InvalidDefinition" : error.reason;
+    throw new CniError(code, `${source}: ${error.message}`, { details, reason, cause: error });
   }
 }

@@ -109,7 +109,7 @@ export function checkCapabilities(
   if (refused.length === 0) return;
   const keys = refused.map((key) => `"${key}"`).join(", ");
   throw new CniError(
-    CniErrorCode.InvalidRequest,
+    "UndeclaredRequest",
     `network "${display}": no plugin of it has the capability ${keys} that the pod's annotation asks for`,
   );
 }

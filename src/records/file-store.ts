@@ -2,7 +2,7 @@ import { closeSync, constants, open } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
@@ -111,7 +111,7 @@ export class FileRecordStore implements RecordStore {
       if (!isPrivateFile(path, content)) await atomicWrite(path, content);
     } catch (cause) {
       const message = `cannot write ${path}: ${errorMessage(cause)}`;
-      throw new CniError(CniErrorCode.IoFailure, message, { cause });
+      throw new CniError("StateUnwritable", message, { cause });
     }
   }
 
@@ -173,7 +173,7 @@ export class FileRecordStore implements RecordStore {
       return await step();
     } catch (error) {
       throw new CniError(
-        CniErrorCode.IoFailure,
+        "StateUnwritable",
         `cannot ${verb} the attachment record in ${this.#dir}: ${errorMessage(error)}`,
         { cause: error },
       );

@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { DaemonConfig } from "#daemon/config/config.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
@@ -85,7 +85,7 @@ function explainRefusedToken(source: ClusterSource): ClusterSource {
     } catch (error) {
       const cause = error instanceof CniError ? error.cause : undefined;
       if (!(cause instanceof ApiError && cause.status === 401)) throw error;
-      throw new CniError(CniErrorCode.TryAgainLater, tokenRefused, { cause: error });
+      throw new CniError("DaemonUnavailable", tokenRefused, { cause: error });
     }
   };
   return {

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { OneShotKube } from "#kube/one-shot.ts";
@@ -30,7 +30,7 @@ export function lazyKube(
     try {
       return await kube();
     } catch (cause) {
-      throw new CniError(CniErrorCode.TryAgainLater, errorMessage(cause), { cause });
+      throw new CniError("ApiUnavailable", errorMessage(cause), { cause });
     }
   };
   return {

@@ -113,7 +113,7 @@ export function attachScenarios(scene: () => Scene): void {
 
     test("waits for a network that is not defined yet, and then starts", async () => {
       await scene().createPod("early", { networks: "late" });
-      const event = await scene().waitForEvent("early", "NoNetworkFound");
+      const event = await scene().waitForEvent("early", "MissingDefinition");
       expect(event).toMatchObject({ type: "Warning", message: expect.stringContaining("late") });
       const { phase, containerStatuses } = (await scene().pod("early")).status;
       expect(phase).toBe("Pending");
@@ -131,7 +131,7 @@ export function attachScenarios(scene: () => Scene): void {
       const [only, ...more] = networkStatus(pod);
       expect(more).toEqual([]);
       expect(only?.["plexus.dev/annotation-error"]).toContain("red@@net1");
-      const event = await scene().waitForEvent("confused", "InvalidNetworkAnnotation");
+      const event = await scene().waitForEvent("confused", "InvalidAnnotation");
       expect(event).toMatchObject({
         type: "Warning",
         message: expect.stringContaining("red@@net1"),

@@ -16,15 +16,15 @@ export function explainScenarios(scene: () => Scene): void {
   describe("kubectl plexus", () => {
     test("explains a pod whose definition is missing, with the next step", async () => {
       await scene().createPod("lost", { networks: "nowhere" });
-      await scene().waitForEvent("lost", "NoNetworkFound");
+      await scene().waitForEvent("lost", "MissingDefinition");
       const text = await kubectlPlexus(scene().target, ["explain", `${home}/lost`]);
       expect(text.exitCode).toBe(1);
       expect(text.stdout.split("\n")[0]).toContain(
         `there is no NetworkAttachmentDefinition ${home}/nowhere, which the pod asks for): create the definition`,
       );
-      expect(text.stdout).toMatch(/^LAST EVENT +REASON +MESSAGE\n.* NoNetworkFound /ms);
+      expect(text.stdout).toMatch(/^LAST EVENT +REASON +MESSAGE\n.* MissingDefinition /ms);
       const json = await kubectlPlexus(scene().target, ["explain", "-o", "json", `${home}/lost`]);
-      expect(JSON.parse(json.stdout).advice.finding).toBe("missing-definition");
+      expect(JSON.parse(json.stdout).advice.finding).toBe("MissingDefinition");
     });
 
     test("explains a pod that has what it asks for", async () => {
@@ -56,13 +56,13 @@ export function explainScenarios(scene: () => Scene): void {
           (await kubectlPlexus(target, ["doctor"])).stdout.includes("shadowed"),
         );
         await scene().startPod("overlooked", { networks: "red" });
-        await waitForFinding("overlooked", "node-shadowed");
+        await waitForFinding("overlooked", "PlexusConfShadowed");
       } finally {
         await target.inNode(["rm", `${dir}/${first}`]);
       }
-      await waitForFinding("overlooked", "older-than-plexus");
+      await waitForFinding("overlooked", "NotAttached");
       await scene().startPod("of-the-host", { networks: "red", spec: { hostNetwork: true } });
-      await waitForFinding("of-the-host", "host-network");
+      await waitForFinding("of-the-host", "HostNetwork");
     });
 
     test("examines the node", async () => {

@@ -89,7 +89,7 @@ test.for(cases)(
     else expect(ignored[0]?.got).toBe(got);
     expect(node.log).toContain(`default/${network} (net1): `);
     const advice = await explained(node.socketPath, `default/pod-${network}`);
-    expect(advice).toMatchObject({ finding: "ignored-request", ok: false });
+    expect(advice).toMatchObject({ finding: "IgnoredRequest", ok: false });
     expect(advice.sentence).toContain(asked);
     await pod.mustDel();
     node.confExtra = {};
@@ -149,8 +149,8 @@ test("explain and doctor name the key that lets a pod with an undeclared request
   const texts = (JSON.parse(stdout) as { check: string; text: string }[])
     .filter(({ check }) => check === "requests of pods")
     .map(({ text }) => text);
-  expect(texts).toContainEqual(expect.stringMatching(/undeclared-request: .*default\/undeclared/));
-  expect(texts.find((text) => text.includes("undeclared-request"))).toContain(key);
+  expect(texts).toContainEqual(expect.stringMatching(/UndeclaredRequest: .*default\/undeclared/));
+  expect(texts.find((text) => text.includes("UndeclaredRequest"))).toContain(key);
   node.confExtra = { undeclaredRequests: "cniArgs" };
   await pod.mustAdd();
   expect((await pod.links()).net1?.address).toBe(mac);

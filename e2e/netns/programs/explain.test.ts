@@ -44,61 +44,61 @@ const asked = (ip: string): object[] => [{ name: "net", ips: [ip] }];
 const cases: Readonly<Record<string, Case>> = {
   "an annotation that cannot be read": {
     networks: "net@@net1",
-    ...{ finding: "invalid-annotation", quotes: /net@@net1/ },
+    ...{ finding: "InvalidAnnotation", quotes: /net@@net1/ },
   },
   "a definition that is missing": {
     networks: "nowhere",
-    ...{ finding: "missing-definition", quotes: /default\/nowhere/ },
+    ...{ finding: "MissingDefinition", quotes: /default\/nowhere/ },
   },
   "a namespace that may not be used": {
     networks: "elsewhere/net",
-    ...{ finding: "forbidden-namespace", quotes: /elsewhere\/net/ },
+    ...{ finding: "NetworkAccessDenied", quotes: /elsewhere\/net/ },
   },
   "a node without a default network": {
     conf: { cniVersion: "1.0.0", name: "plexus", type: "plexus" },
-    ...{ finding: "default-network-missing", quotes: /no default network is configured/ },
+    ...{ finding: "MissingDefaultNetwork", quotes: /no default network is configured/ },
   },
   "a definition without a configuration": {
     net: "",
-    ...{ finding: "definition-file-missing", quotes: /no net configurations? / },
+    ...{ finding: "MissingConfiguration", quotes: /no net configurations? / },
   },
   "a definition whose configuration is broken": {
     net: { cniVersion: "1.0.0", plugins: 1 },
-    ...{ finding: "invalid-definition", quotes: /"default\/net"/ },
+    ...{ finding: "InvalidDefinition", quotes: /"default\/net"/ },
   },
   "a definition of another meta-plugin": {
     net: list("net", { type: "multus" }),
-    ...{ finding: "meta-plugin", quotes: /"multus"/ },
+    ...{ finding: "MetaPlugin", quotes: /"multus"/ },
   },
   "a plugin that is not installed": {
     net: list("net", { type: "absent" }),
-    ...{ finding: "missing-plugin", quotes: /failed to find plugin "absent"/ },
+    ...{ finding: "PluginMissing", quotes: /failed to find plugin "absent"/ },
   },
   "a plugin in a directory that the administrator did not list": {
     net: list("net", { type: "unlisted" }),
     before: ({ node }) => node.lab.run("cp", "/bin/true", join(binDir, "unlisted")),
-    ...{ finding: "refused-plugin", quotes: /may not be executed/ },
+    ...{ finding: "PluginRefused", quotes: /may not be executed/ },
   },
   "a default network under another interface name": {
     annotations: { "v1.multus-cni.io/default-network": "default/net@net7" },
-    ...{ finding: "default-interface-name", quotes: /must be on interface eth0/ },
+    ...{ finding: "DefaultInterfaceName", quotes: /must be on interface eth0/ },
   },
   "an address that no plugin takes": {
     net: bridge("net", 91),
     networks: asked("10.91.0.9/24"),
-    ...{ finding: "undeclared-request", quotes: /capability "ips"/ },
+    ...{ finding: "UndeclaredRequest", quotes: /capability "ips"/ },
   },
   "one interface name twice": {
     networks: "net@net5,net@net5",
-    ...{ finding: "interface-name-taken", quotes: /net5/ },
+    ...{ finding: "InterfaceNameTaken", quotes: /net5/ },
   },
   "more networks than there may be": {
     networks: Array.from({ length: 100 }, () => "net").join(","),
-    ...{ finding: "over-limit", quotes: /limit of \d+/ },
+    ...{ finding: "OverLimit", quotes: /limit of \d+/ },
   },
   "a gateway that cannot be reached": {
     networks: [{ name: "net", "default-route": ["192.0.2.1"] }],
-    ...{ finding: "unreachable-gateway", quotes: /gateway 192\.0\.2\.1/ },
+    ...{ finding: "UnreachableGateway", quotes: /gateway 192\.0\.2\.1/ },
   },
   "a default route that somebody else has set": {
     networks: [{ name: "net", "default-route": ["10.91.0.1"] }],
@@ -107,56 +107,56 @@ const cases: Readonly<Record<string, Case>> = {
       for (const end of ["other0", "other0peer"]) await pod.run("ip", "link", "set", end, "up");
       await pod.run("ip", "route", "add", "default", "dev", "other0");
     },
-    ...{ finding: "default-route-taken", quotes: /interface other0/ },
+    ...{ finding: "DefaultRouteTaken", quotes: /interface other0/ },
   },
   "a range without an address": {
     net: bridge("net", 90, { ipam: small }),
     before: async ({ node }) => (await node.newPod({ networks: "net" })).mustAdd(),
-    ...{ finding: "ipam-exhausted", quotes: /no IP addresses available/ },
+    ...{ finding: "IpamExhausted", quotes: /no IP addresses available/ },
   },
   "an address that another pod has": {
     net: bridge("net", 91, pool(hostLocal(91))),
     networks: asked("10.91.0.9/24"),
     before: async ({ node }) => (await node.newPod({ networks: asked("10.91.0.9/24") })).mustAdd(),
-    ...{ finding: "address-taken", quotes: /10\.91\.0\.9/ },
+    ...{ finding: "AddressTaken", quotes: /10\.91\.0\.9/ },
   },
   "an address of another network": {
     net: bridge("net", 91, pool(hostLocal(91))),
     networks: asked("10.99.0.9/24"),
-    ...{ finding: "address-outside-range", quotes: /10\.99\.0\.9/ },
+    ...{ finding: "AddressOutsideRange", quotes: /10\.99\.0\.9/ },
   },
   "a master that the node does not have": {
     net: macvlan("net", 92, { master: "eth7" }),
-    ...{ finding: "master-missing", quotes: /Link not found/ },
+    ...{ finding: "MasterMissing", quotes: /Link not found/ },
   },
   "a disk that is read-only for a plugin": {
     net: bridge("net", 93, { ipam: { ...hostLocal(93), dataDir: "/sys/leases" } }),
-    ...{ finding: "plugin-denied", quotes: /\/sys\/leases/ },
+    ...{ finding: "PluginDenied", quotes: /\/sys\/leases/ },
   },
   "a network that cannot be attached twice": {
     net: ptp("net", 94, { ipMasq: true }),
     networks: "net,net",
-    ...{ finding: "repeated-network", quotes: /cannot be attached twice/ },
+    ...{ finding: "RepeatedNetwork", quotes: /cannot be attached twice/ },
   },
   "a plugin that crashes": {
     net: list("net", { type: "scripted" }),
     before: ({ plugins }) => plugins.script("scripted", "ADD", { signal: 11 }),
-    ...{ finding: "plugin-crashed", quotes: /killed by signal 11/ },
+    ...{ finding: "PluginCrashed", quotes: /killed by signal 11/ },
   },
   "a plugin that does not know the version": {
     net: list("net", { type: "scripted" }),
     before: ({ plugins }) =>
       plugins.script("scripted", "ADD", errorScript(1, "incompatible CNI versions")),
-    ...{ finding: "incompatible-version", quotes: /incompatible CNI versions/ },
+    ...{ finding: "IncompatibleCniVersion", quotes: /incompatible CNI versions/ },
   },
   "a plugin that prints no result": {
     net: list("net", { type: "scripted" }),
     before: ({ plugins }) => plugins.script("scripted", "ADD", { stdout: "", exit: 0 }),
-    ...{ finding: "plugin-output", quotes: /scripted/ },
+    ...{ finding: "PluginOutput", quotes: /scripted/ },
   },
   "a plugin with an error of its own": {
     net: bridge("net", 91, { ipam: { type: "static", addresses: [{ address: "nonsense" }] } }),
-    ...{ finding: "plugin-error", quotes: /nonsense/ },
+    ...{ finding: "PluginFailed", quotes: /nonsense/ },
   },
   "a pod that was replaced meanwhile": {
     uid: "old",
@@ -165,21 +165,21 @@ const cases: Readonly<Record<string, Case>> = {
         ...{ apiVersion: "v1", kind: "Pod" },
         metadata: { name: pod.name, namespace: "default", uid: "new" },
       }),
-    ...{ finding: "pod-replaced", quotes: /deleted or replaced/ },
+    ...{ finding: "PodReplaced", quotes: /deleted or replaced/ },
   },
   "a sandbox that is gone": {
     before: ({ node, pod }) => node.lab.deleteNetns(pod.netns),
-    ...{ finding: "sandbox-gone", quotes: /namespace/ },
+    ...{ finding: "InvalidNetns", quotes: /namespace/ },
   },
   "a primary CNI that is not ready": {
     before: ({ node }) => node.lab.run("rm", readyFile),
     after: ({ node }) => node.lab.run("touch", readyFile),
-    ...{ finding: "primary-not-ready", quotes: /primary-is-ready/ },
+    ...{ finding: "PrimaryNotReady", quotes: /primary-is-ready/ },
   },
   "a state directory that cannot be written": {
     before: ({ node }) => remountState(node, "ro"),
     after: ({ node }) => remountState(node, "rw"),
-    ...{ finding: "state-directory", quotes: /attachment record/ },
+    ...{ finding: "StateUnwritable", quotes: /attachment record/ },
   },
 };
 
@@ -226,7 +226,7 @@ test("a pod that cannot be detached, and then is", async ({ node, plugins }) => 
   await plugins.uninstall("scripted");
   await pod.del();
   const { finding, sentence } = await explained(node.socketPath, `default/${pod.name}`);
-  expect(finding, sentence).toBe("detach-missing-plugin");
+  expect(finding, sentence).toBe("PluginMissing");
   await plugins.install("scripted");
   await pod.mustDel();
 });
@@ -245,8 +245,8 @@ test("a pod that there is not, one that is not attached yet, and one whose annot
   await node.nad("net", bridge("net", 91));
   await pod.annotate({ networks: "net" });
   await note(pod.name);
-  const attached = "nothing-asked";
-  expect(findings).toEqual(["pod-not-found", "not-attached-yet", attached, "annotation-changed"]);
+  const attached = "NothingRequested";
+  expect(findings).toEqual(["PodNotFound", "NotAttachedYet", attached, "AnnotationChanged"]);
   await pod.mustDel();
 });
 
@@ -274,7 +274,7 @@ test("a node without an API server", async ({ node }) => {
   await pod.add({ env: { PLEXUS_SOCKET: socket } });
   const { finding, sentence } = await explained(socket, `default/${pod.name}`);
   await plexusd.stop();
-  expect(finding, sentence).toBe("api-away");
+  expect(finding, sentence).toBe("ApiUnavailable");
 });
 
 async function remountState({ lab, stateDir }: PlexusNode, mode: "ro" | "rw"): Promise<void> {

@@ -76,7 +76,7 @@ function readList(fields: FieldReader, options: ConfOptions): NetConfList {
 
 /**
  * Refuses more plugins than the limit; what is no list of them is left to others.
- * @throws LimitError (code 100)
+ * @throws CniError 100
  */
 export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);

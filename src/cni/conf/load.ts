@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { validateNetworkName } from "#cni/names.ts";
 import type { NetConfList } from "./conf.ts";
 import {
@@ -79,7 +79,7 @@ function nothingFound(
     : `no net configurations found in ${dir}`;
   const passedOver = broken.map((file) => file.error.message).join("; ");
   return new CniError(
-    CniErrorCode.InvalidNetworkConfig,
+    "MissingConfiguration",
     passedOver === "" ? reason : `${reason}; passed over: ${passedOver}`,
   );
 }

@@ -3,18 +3,32 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatErrorOutput } from "./error-output.ts";
 
 test("formatErrorOutput() prints version, code, message and details, indented by four spaces [R-0.1-09] [R-1.0-11] [R-1.0-41] [R-1.1-43] [S-112]", () => {
-  const error = new CniError(7, "bad", { details: "why" });
+  const error = new CniError(7, "bad", { details: "why", reason: undefined });
   expect(formatErrorOutput(error, '{"cniVersion":"0.4.0"}')).toBe(
     '{\n    "cniVersion": "0.4.0",\n    "code": 7,\n    "msg": "bad",\n    "details": "why"\n}',
   );
 });
 
-test("formatErrorOutput() leaves out empty details and takes any error for code 999 [S-110]", () => {
+test.each([
+  [new CniError("MetaPlugin", "x"), 7, "reason=MetaPlugin"],
+  [new CniError("PluginMissing", "x", { details: "why" }), 999, "reason=PluginMissing; why"],
+  [new CniError(100, "x"), 100, "reason=InvalidRequest"],
+  [new CniError(7, "x", { reason: "InvalidDefinition" }), 7, "reason=InvalidDefinition"],
+  [new CniError("OverLimit", "x").withMessage("y"), 100, "reason=OverLimit"],
+  [new CniError(7, "x", { reason: undefined }).withMessage("y"), 7, undefined],
+  [new CniError(42, "x"), 42, undefined],
+])("formatErrorOutput() begins the details of %o with the reason", (error, code, details) => {
+  expect(JSON.parse(formatErrorOutput(error, ""))).toMatchObject({ code });
+  expect(JSON.parse(formatErrorOutput(error, "")).details).toBe(details);
+});
+
+test("formatErrorOutput() takes any error for code 999 [S-110]", () => {
   const cause = new Error("inner");
   expect(JSON.parse(formatErrorOutput(new Error("outer", { cause }), "{}"))).toEqual({
     cniVersion: "0.1.0",
     code: 999,
     msg: "outer: inner",
+    details: "reason=Internal",
   });
 });
 

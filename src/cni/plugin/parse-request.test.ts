@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { json } from "#cni/testing/arbitrary.ts";
 import { supportedVersions } from "#cni/versions.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parsePluginRequest, sameNetnsError } from "./parse-request.ts";
 
 const env = {
@@ -26,7 +27,9 @@ function errorOf(work: () => unknown): unknown {
   try {
     return work();
   } catch (error) {
-    return error instanceof CniError ? error.toJSON() : error;
+    if (!(error instanceof CniError)) return error;
+    const { code, message: msg, details } = error;
+    return omitUndefined({ code, msg, details });
   }
 }
 
@@ -299,9 +302,9 @@ test.each([
 });
 
 test("sameNetnsError() has code and words of Go's plugins [S-111]", () => {
-  expect(sameNetnsError().toJSON()).toEqual({
+  expect(sameNetnsError()).toMatchObject({
     code: 8,
-    msg: "plugin's netns and netns from CNI_NETNS should not be the same",
+    message: "plugin's netns and netns from CNI_NETNS should not be the same",
   });
 });
 

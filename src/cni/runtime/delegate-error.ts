@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode, type CniErrorOptions } from "#cni/error.ts";
+import { CniError, CniErrorCode, type CniErrorOptions, type Reason } from "#cni/error.ts";
 import { limits } from "#cni/limits.ts";
 import { Problems } from "#lib/document-error.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -53,6 +53,8 @@ interface Diagnosis {
   readonly code: number;
   readonly message: string;
   readonly details?: string;
+  /** Absent where the plugin gave the error itself. */
+  readonly reason?: Reason;
 }
 
 /** The error of an execution that did not succeed: its stdout decoded, else what else is known. */
@@ -63,11 +65,17 @@ export function delegateFailure(outcome: DelegateOutcome, context: DelegateConte
 /** The error of a delegate that succeeded but printed what is no result. */
 export function delegateOutputError(error: unknown, context: DelegateContext): DelegateError {
   const code = error instanceof CniError ? error.code : CniErrorCode.DecodingFailure;
-  return delegateError({ code, message: errorMessage(error) }, context, error);
+  const isDecoded = code !== CniErrorCode.DecodingFailure && error instanceof CniError;
+  const reason = isDecoded ? error.reason : "PluginOutput";
+  return delegateError(
+    omitUndefined({ code, reason, message: errorMessage(error) }),
+    context,
+    error,
+  );
 }
 
 function delegateError(
-  { code, message, details }: Diagnosis,
+  { code, message, details, reason }: Diagnosis,
   { call, network }: DelegateContext,
   cause?: unknown,
 ): DelegateError {
@@ -77,13 +85,14 @@ function delegateError(
   return new DelegateError(
     code,
     `plugin type="${call.type}" failed (${verb}): ${reword(message)}`,
-    omitUndefined({
+    {
       network,
       ifName: call.env.CNI_IFNAME ?? "",
       pluginType: call.type,
       details: details === undefined ? undefined : reword(details),
+      reason,
       cause,
-    }),
+    },
   );
 }
 
@@ -101,14 +110,25 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   if (outcome.outcome === "exited" && outcome.stdout.trim() !== "") {
     return decodeErrorOutput(outcome.stdout);
   }
+  const reason = endings[outcome.outcome];
   const code = CniErrorCode.Internal;
   const ending = describeEnding(outcome, call);
-  if (outcome.outcome === "missing" || outcome.outcome === "refused")
-    return { code, message: ending };
+  if (reason === "PluginMissing" || reason === "PluginRefused")
+    return { code, reason, message: ending };
   const stderr = oneLine(outcome.stderr);
-  const reason = stderr === "" ? " with no error message" : `: ${quoteValue(stderr, 500)}`;
-  return { code, message: `netplugin failed${reason}: ${ending}` };
+  const words = stderr === "" ? " with no error message" : `: ${quoteValue(stderr, 500)}`;
+  return omitUndefined({ code, reason, message: `netplugin failed${words}: ${ending}` });
 }
+
+/** Why a plugin failed that did not end by itself. */
+const endings: Readonly<Partial<Record<DelegateOutcome["outcome"], Reason>>> = {
+  signaled: "PluginCrashed",
+  timeout: "PluginTimeout",
+  overflow: "PluginOutput",
+  missing: "PluginMissing",
+  refused: "PluginRefused",
+  failed: "Internal",
+};
 
 /** How an execution ended, when the plugin itself did not say. */
 function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
@@ -148,6 +168,7 @@ function decodeErrorOutput(stdout: string): Diagnosis {
   if (decoded !== undefined) return readErrorObject(decoded);
   return {
     code: CniErrorCode.DecodingFailure,
+    reason: "PluginOutput",
     message: `netplugin failed but its diagnostic message is no error object: ${quoteValue(oneLine(stdout), 500)}`,
   };
 }

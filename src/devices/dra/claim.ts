@@ -88,5 +88,5 @@ function isPodOrGroup({ uid }: Pod, { podGroup }: PodClaim): (reference: FieldRe
 }
 
 function unusable(subject: string, reason: string): CniError {
-  return new CniError(CniErrorCode.InvalidRequest, `${subject}, a claim of the pod, ${reason}`);
+  return new CniError("UnusableDevice", `${subject}, a claim of the pod, ${reason}`);
 }

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import {
   type AllocatedDevice,
   type DeviceLookup,
@@ -78,7 +78,7 @@ export class ClaimedDevices implements DeviceSource {
 
 function notInTime({ namespace, name }: Pod, cause: unknown): CniError {
   return new CniError(
-    CniErrorCode.TryAgainLater,
+    "DevicesUnknown",
     `cannot find out which devices the claims of pod ${namespace}/${name} were allocated: ${errorMessage(cause)}`,
     { cause },
   );

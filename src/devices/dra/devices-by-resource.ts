@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { AllocatedDevice, ClaimRequest } from "#engine/plan/devices/device-ports.ts";
 import type { ClaimedDevice } from "./claim.ts";
 import { type DeviceAttributes, deviceKey } from "./device-attributes.ts";
@@ -62,7 +62,7 @@ function sourceOf({ claimName }: PodClaim): string {
 
 function withoutId({ driver, pool, device }: ClaimedDevice, resourceName: string): CniError {
   return new CniError(
-    CniErrorCode.InvalidRequest,
+    "UnusableDevice",
     `the pod was allocated the device ${device} of pool ${pool} for the extended resource ${resourceName}, and ` +
       `driver ${driver} publishes neither k8s.cni.cncf.io/deviceID nor resource.kubernetes.io/pciBusID of it`,
   );

@@ -79,12 +79,12 @@ function extendedClaim(status: FieldReader): PodClaim {
 
 function notMade(name: string): CniError {
   const message = `the ResourceClaim of the pod's claim "${name}" has not been made from its template yet`;
-  return new CniError(CniErrorCode.TryAgainLater, message);
+  return new CniError("DevicesUnknown", message);
 }
 
 function tooMany(count: number): CniError {
   return new CniError(
-    CniErrorCode.InvalidRequest,
+    "UnusableDevice",
     `the pod has ${count} resource claims; of pods whose networks need devices at most ${maxClaims} are read`,
   );
 }

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Pod } from "#engine/ports.ts";
 import { type AllocatedClaim, allocatedClaim } from "./claim.ts";
@@ -38,7 +38,7 @@ export function readClaims(
 function missing({ namespace, name }: Pod, { name: own, claimName }: PodClaim): CniError {
   const which = own === undefined ? "the claim for its extended resources" : `its claim "${own}"`;
   return new CniError(
-    CniErrorCode.InvalidRequest,
+    "UnusableDevice",
     `pod ${namespace}/${name}: ${which} is the ResourceClaim ${namespace}/${claimName}, which does not exist`,
   );
 }

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import type { DeviceName } from "./claim.ts";
 import {
@@ -82,14 +82,14 @@ function wantedDevices(
 
 function notPublished({ driver, pool, device }: DeviceName): CniError {
   return new CniError(
-    CniErrorCode.TryAgainLater,
+    "DevicesUnknown",
     `the pod was allocated the device ${device} of pool ${pool}, which is in no ResourceSlice of driver ${driver}`,
   );
 }
 
 function tooMany(driver: string): CniError {
   return new CniError(
-    CniErrorCode.InvalidRequest,
+    "UnusableDevice",
     `driver ${driver} has more than ${maxSlices} ResourceSlices for this node or for several`,
   );
 }

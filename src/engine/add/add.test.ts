@@ -117,7 +117,7 @@ test("add() looks all plugins up before it records or attaches anything, and nam
   });
   expect(lab.journal).toEqual([]);
   expect(lab.records.keys).toEqual([]);
-  expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "AttachFailed", message: json.msg });
+  expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "PluginMissing", message: json.msg });
 });
 
 test("add() does not look IPAM plugins up: some plugins have theirs built in", async () => {

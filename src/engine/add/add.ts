@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
@@ -57,7 +57,7 @@ async function plan(
 /** Plexus would have to pass the other plugin's result on, but creates the pod's first interface itself (CNI 1.1.0 §4 "ADD"). */
 function notFirstPlugin(): CniError {
   return new CniError(
-    CniErrorCode.InvalidNetworkConfig,
+    "NotFirstPlugin",
     "plexus must be the first plugin of its list: the runtime passed the result of another one (prevResult); " +
       "make that plugin part of the cluster default network instead",
   );
@@ -65,7 +65,7 @@ function notFirstPlugin(): CniError {
 
 function alreadyAttached(request: AddRequest): CniError {
   return new CniError(
-    CniErrorCode.AlreadyAttached,
+    "AlreadyAttached",
     `interface ${request.ifName} of container ${request.containerId} is attached already: ` +
       "the runtime must DEL before it ADDs again",
   );

@@ -1,5 +1,5 @@
 import { toJson } from "#cni/conf/conf.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
@@ -44,7 +44,7 @@ function tooManyFailures(
   const last = failed.findLast(({ failedAdd }) => failedAdd !== undefined)?.failedAdd;
   const why = last === undefined ? "its plugins were killed or interrupted" : last.message;
   return new CniError(
-    CniErrorCode.TryAgainLater,
+    "RepeatedFailures",
     `network ${displayName} (${ifName}): not attached, as ${failed.length} earlier sandboxes of the pod failed (${why}) ` +
       "and could not be detached yet; fix the definition, or wait for one of them to be detached",
   );

@@ -1,6 +1,6 @@
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import { RefusedRequest } from "#engine/plan/refused-request.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { ignoredText } from "#npwg/served-requests.ts";
@@ -49,8 +49,11 @@ export function emitIgnoredRequests(
 /** Emits the one event saying why the pod could not be attached; none when only its shim has gone. */
 export function emitAttachFailed(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
   if (pod === undefined || error instanceof HostGoneError) return;
-  const refused = error instanceof RefusedRequest ? error : undefined;
-  const message = refused?.message ?? errorMessage(error).slice(0, messageMax);
-  const reason = refused?.reason ?? "AttachFailed";
-  ctx.deps.events.record(pod, { type: "Warning", reason, message });
+  const reason = error instanceof CniError ? error.reason : undefined;
+  const message = errorMessage(error);
+  ctx.deps.events.record(pod, {
+    type: "Warning",
+    reason: reason ?? "AttachFailed",
+    message: reason === undefined ? message.slice(0, messageMax) : message,
+  });
 }

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result/result.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
@@ -17,7 +17,7 @@ export function acceptIgnoredRequests(
   const ignored = ignoredRequests(selection, { ifName, list, result });
   if (ignored.length === 0) return ignored;
   const text = ignoredText(ignored, list);
-  if (ctx.config.ignoredRequests === "fail") throw new CniError(CniErrorCode.InvalidRequest, text);
+  if (ctx.config.ignoredRequests === "fail") throw new CniError("IgnoredRequest", text);
   ctx.logger.warn({ network: displayName, ifName }, `network ${displayName} (${ifName}): ${text}`);
   return ignored;
 }

@@ -150,7 +150,7 @@ test("add() undoes everything and has published nothing when the result does not
   expect(lab.plugins.log("DEL")).toHaveLength(4);
   expect(lab.records.keys).toEqual([]);
   expect(lab.journal).not.toContain("publish default/web");
-  expect(lab.events.reasons).toEqual(["AttachFailed"]);
+  expect(lab.events.reasons).toEqual(["IncompatibleCniVersion"]);
 });
 
 test.each([

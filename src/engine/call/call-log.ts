@@ -23,9 +23,12 @@ export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps)
     return;
   }
   const { error } = outcome;
-  const { code, message } = error;
+  const { code, reason, message } = error;
   metrics.requestEnded(command, { milliseconds, code });
-  logger.error({ ...fields, code, err: error }, `${command} failed: ${message}`);
+  logger.error(
+    omitUndefined({ ...fields, code, reason, err: error }),
+    `${command} failed: ${message}`,
+  );
 }
 
 /** What the shim prints; with PLEXUS_TRACE=1 the duration of each phase follows on stderr. */

@@ -190,19 +190,17 @@ class ChainTeardown {
   }
 
   #stillThere(missing: FailedDel): CniError {
-    const { code, message } = this.#failure(missing);
-    return new CniError(
-      code,
-      `${message}, and interface ${this.#chain.ifName} may still be there: install the plugin again`,
+    const error = this.#failure(missing);
+    return error.withMessage(
+      `${error.message}, and interface ${this.#chain.ifName} may still be there: install the plugin again`,
     );
   }
 
   #mayComeBack(missing: FailedDel): CniError {
-    const { code, message } = this.#failure(missing);
+    const error = this.#failure(missing);
     const graceSeconds = Math.ceil(this.#ctx.config.missingPluginGraceMs / 1000);
-    return new CniError(
-      code,
-      `${message}; a missing plugin may come back: it counts as lost ${graceSeconds} s after the first DEL that failed`,
+    return error.withMessage(
+      `${error.message}; a missing plugin may come back: it counts as lost ${graceSeconds} s after the first DEL that failed`,
     );
   }
 

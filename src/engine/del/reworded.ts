@@ -1,6 +1,5 @@
 import { CniError } from "#cni/error.ts";
 import { rewordForDel } from "#cni/runtime/delegate-error.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** The error of a DEL without the words on which containerd forgets the pod. */
 export function rewordedForDel(error: CniError): CniError {
@@ -8,5 +7,5 @@ export function rewordedForDel(error: CniError): CniError {
   const details = error.details === undefined ? undefined : rewordForDel(error.details);
   if (message === error.message && details === error.details) return error;
   const cause = error.cause ?? error;
-  return new CniError(error.code, message, omitUndefined({ details, cause }));
+  return new CniError(error.code, message, { details, reason: error.reason, cause });
 }

@@ -1,6 +1,7 @@
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
+import { explainError } from "./explain-error.ts";
 import type { Advice, CallRecord, Explanation } from "./explanation.ts";
-import { explainError, type FailureText } from "./known-errors/explain-error.ts";
 
 /** Everything of an explanation but its conclusion. */
 export type Facts = Omit<Explanation, "advice"> & {
@@ -45,7 +46,7 @@ function podMissing({ pod, sourceProblem }: Facts): Advice | undefined {
   if (pod.uid !== undefined) return undefined;
   if (sourceProblem !== undefined) return apiAway(sourceProblem);
   return problem(
-    "pod-not-found",
+    "PodNotFound",
     `There is no pod ${pod.namespace}/${pod.name}: check its name and namespace.`,
   );
 }
@@ -53,7 +54,7 @@ function podMissing({ pod, sourceProblem }: Facts): Advice | undefined {
 function notScheduled({ pod, node }: Facts): Advice | undefined {
   if (pod.node !== undefined || node.name === "") return undefined;
   return problem(
-    "not-scheduled",
+    "NotScheduled",
     "The pod is not bound to a node yet, so nothing has been asked of any network: see the scheduler's events (kubectl describe pod).",
   );
 }
@@ -61,7 +62,7 @@ function notScheduled({ pod, node }: Facts): Advice | undefined {
 function onOtherNode({ pod, node }: Facts): Advice | undefined {
   if (pod.node === undefined || node.name === "" || pod.node === node.name) return undefined;
   return problem(
-    "other-node",
+    "OtherNode",
     `The pod is on node ${pod.node}: ask plexusd there, this one serves ${node.name}.`,
   );
 }
@@ -70,10 +71,9 @@ function ofHostNetwork({ pod, annotation }: Facts): Advice | undefined {
   if (pod.hostNetwork !== true) return undefined;
   const text =
     "The pod uses the host's network (hostNetwork: true), so that no CNI plugin is called for it";
-  if (annotation === undefined)
-    return fine("host-network", `${text}, and it asks for no networks.`);
+  if (annotation === undefined) return fine("HostNetwork", `${text}, and it asks for no networks.`);
   return problem(
-    "host-network",
+    "HostNetwork",
     `${text} and its networks annotation has no effect: remove hostNetwork or the annotation.`,
   );
 }
@@ -87,9 +87,9 @@ function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
   if (message === undefined || (record === undefined && pod.isTerminating !== true)) {
     return undefined;
   }
-  const { finding, step } = explainError(textOf(failed ?? { message }));
+  const { finding, step } = explainError({ ...failed, message });
   return problem(
-    `detach-${finding}`,
+    finding,
     `The pod could not be detached (${quoted(message)}): ${step}; the DEL is repeated.`,
   );
 }
@@ -97,7 +97,7 @@ function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
 function annotationInvalid({ annotationError }: Facts): Advice | undefined {
   if (annotationError === undefined) return undefined;
   return problem(
-    "invalid-annotation",
+    "InvalidAnnotation",
     `The networks annotation cannot be used (${quoted(annotationError)}): correct it and create the pod again.`,
   );
 }
@@ -106,7 +106,7 @@ function addFailed({ calls, record }: Facts): Advice | undefined {
   const last = lastAdd(calls);
   const isAttached = record !== undefined && record.teardownError === undefined;
   if (last?.message === undefined || isAttached) return undefined;
-  const { finding, step } = explainError(textOf(last));
+  const { finding, step } = explainError({ ...last, message: last.message });
   return problem(finding, `The pod could not be attached (${quoted(last.message)}): ${step}.`);
 }
 
@@ -126,7 +126,10 @@ function nodeNotServed({ node, record }: Facts): Advice | undefined {
   const { confState, confReason = "" } = node;
   if (confState === undefined || confState === "active" || record !== undefined) return undefined;
   return problem(
-    `node-${confState}`,
+    `PlexusConf${confState
+      .split("-")
+      .map((word) => word[0]?.toUpperCase() + word.slice(1))
+      .join("")}`,
     `The container runtime of this node does not call Plexus (${confReason}): ${confSteps[confState] ?? "run plexusctl doctor"}, then create the pod again.`,
   );
 }
@@ -137,7 +140,7 @@ function sourceNotReady({ sourceProblem, record }: Facts): Advice | undefined {
 
 function apiAway(reason: string): Advice {
   return problem(
-    "api-away",
+    "ApiUnavailable",
     `Pods and definitions cannot be looked up (${reason}): see whether this node reaches the API server, and the rights of plexusd's service account.`,
   );
 }
@@ -145,7 +148,9 @@ function apiAway(reason: string): Advice {
 function networkUnusable({ networks, record }: Facts): Advice | undefined {
   const bad = networks.find((each) => each.problem !== undefined && each.ifName === undefined);
   if (bad?.problem === undefined || record !== undefined) return undefined;
-  const { finding, step } = explainError({ message: bad.problem });
+  const { finding, step } = explainError(
+    omitUndefined({ message: bad.problem, reason: bad.reason }),
+  );
   return problem(
     finding,
     `Network ${bad.network} cannot be attached (${quoted(bad.problem)}): ${step}.`,
@@ -156,18 +161,18 @@ function unattached({ pod, record, missing }: Facts): Advice | undefined {
   if (record !== undefined) return undefined;
   if (pod.phase !== "Running") {
     return problem(
-      "not-attached-yet",
+      "NotAttachedYet",
       "The container runtime has not asked Plexus to attach the pod yet: see the pod's events (kubectl describe pod) for what it waits for.",
     );
   }
   if (missing.length === 0) {
     return fine(
-      "older-than-plexus",
+      "NotAttached",
       "The pod was started before Plexus served this node, and lacks nothing that it asks for.",
     );
   }
   return problem(
-    "older-than-plexus",
+    "NotAttached",
     `The pod was started before Plexus served this node, without ${missing.join(", ")}: delete it, so that it starts anew with its networks.`,
   );
 }
@@ -176,7 +181,7 @@ function annotationChanged({ networks }: Facts): Advice | undefined {
   const added = networks.find(({ ifName }) => ifName === undefined);
   if (added === undefined) return undefined;
   return problem(
-    "annotation-changed",
+    "AnnotationChanged",
     `The pod was attached without network ${added.network}, which was asked for later: networks are attached when a pod starts, so create it again.`,
   );
 }
@@ -184,7 +189,7 @@ function annotationChanged({ networks }: Facts): Advice | undefined {
 function statusPending({ record }: Facts): Advice | undefined {
   if (record?.pendingStatus !== true) return undefined;
   return problem(
-    "status-not-written",
+    "StatusPending",
     "All networks are attached, but the network-status annotation could not be written yet: see whether this node reaches the API server; it is written as soon as that answers.",
   );
 }
@@ -194,7 +199,7 @@ function requestIgnored({ networks }: Facts): Advice | undefined {
   if (ignoring.length === 0) return undefined;
   const list = ignoring.map(({ network, ignored }) => `${network} ${ignoredWords(ignored ?? [])}`);
   return problem(
-    "ignored-request",
+    "IgnoredRequest",
     `All networks are attached, but not as the pod asks (ignoredRequests: warn): ${list.join("; ")}. Use a plugin that supports the key, or remove the key from the annotation.`,
   );
 }
@@ -202,12 +207,12 @@ function requestIgnored({ networks }: Facts): Advice | undefined {
 function attachedAsAsked({ networks, annotation }: Facts): Advice {
   if (annotation === undefined && networks.length <= 1) {
     return fine(
-      "nothing-asked",
+      "NothingRequested",
       "The default network is attached; the pod asks for no other (it has no annotation k8s.v1.cni.cncf.io/networks).",
     );
   }
   const list = networks.map(({ ifName, network }) => `${ifName}=${network}`).join(", ");
-  return fine("attached", `All networks are attached: ${list}.`);
+  return fine("Attached", `All networks are attached: ${list}.`);
 }
 
 function problem(finding: string, sentence: string): Advice {
@@ -216,10 +221,6 @@ function problem(finding: string, sentence: string): Advice {
 
 function fine(finding: string, sentence: string): Advice {
   return { finding, sentence, ok: true };
-}
-
-function textOf({ message = "", code }: Partial<CallRecord>): FailureText {
-  return code === undefined ? { message } : { message, code };
 }
 
 function quoted(message: string): string {

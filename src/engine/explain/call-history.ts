@@ -1,8 +1,8 @@
 import type { Call, CallOutcome } from "#engine/call/call.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { Failure } from "./explain-error.ts";
 import type { CallRecord } from "./explanation.ts";
-import type { FailureText } from "./known-errors/explain-error.ts";
 
 /** Twice the pods that a kubelet runs by default, so that a node's are all there. */
 const maxPods = 256;
@@ -31,11 +31,11 @@ export class CallHistory {
   }
 
   /** The pods, `namespace/name`, whose last ADD failed since a time (ISO 8601), and how. */
-  failedAdds(since: string): { pod: string; failure: FailureText }[] {
+  failedAdds(since: string): { pod: string; failure: Failure }[] {
     return [...this.#pods.entries()].flatMap(([pod, calls]) => {
-      const { at, message, code } = calls.get("ADD") ?? {};
+      const { at, message, code, reason } = calls.get("ADD") ?? {};
       if (at === undefined || at < since || message === undefined) return [];
-      return { pod, failure: omitUndefined({ message, code }) };
+      return { pod, failure: omitUndefined({ message, code, reason }) };
     });
   }
 }
@@ -44,8 +44,8 @@ function keyOf({ namespace, name }: { readonly namespace: string; readonly name:
   return `${namespace}/${name}`;
 }
 
-function failureOf(outcome: CallOutcome): Pick<CallRecord, "code" | "message"> {
+function failureOf(outcome: CallOutcome): Pick<CallRecord, "code" | "reason" | "message"> {
   if (outcome.status === "succeeded") return {};
-  const { code, message } = outcome.error;
-  return { code, message: message.slice(0, messageMax) };
+  const { code, reason, message } = outcome.error;
+  return omitUndefined({ code, reason, message: message.slice(0, messageMax) });
 }

@@ -1,7 +1,9 @@
+import { asCniError, type CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
-import { checkPluginsExist } from "#engine/plan/find-plugins.ts";
+import { pluginProblems } from "#engine/plan/find-plugins.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import { throwProblems } from "#engine/plan/problems.ts";
 import { checkRepeatedNetworks } from "#engine/plan/repeated-networks.ts";
 import { defaultOverride, resolveSelection } from "#engine/plan/requested-networks.ts";
 import type { Pod } from "#engine/ports.ts";
@@ -62,7 +64,7 @@ async function configuredFor(ctx: CallContext, pod: Pod): Promise<readonly Resol
 /** A network that was looked up, or why that failed. */
 type LookedUp =
   | { readonly name: string; readonly network: ResolvedNetwork }
-  | { readonly name: string; readonly isDefault: boolean; readonly problem?: string };
+  | { readonly name: string; readonly isDefault: boolean; readonly problem?: CniError };
 
 /** The default network as it was attached, where only the runtime's calls name it. */
 function recordedDefault(record: AttachmentRecord | undefined): LookedUp[] {
@@ -78,7 +80,7 @@ async function attempt(
   try {
     return (await lookUp()).map((network) => ({ name: network.displayName, network }));
   } catch (error) {
-    return [{ name, isDefault, problem: errorMessage(error) }];
+    return [{ name, isDefault, problem: asCniError(error) }];
   }
 }
 
@@ -99,7 +101,7 @@ async function requestedBy(
   } catch (error) {
     const annotationError = errorMessage(error);
     if (error instanceof SelectionError) return { networks, annotationError };
-    networks.push({ name: "annotation", isDefault: false, problem: annotationError });
+    networks.push({ name: "annotation", isDefault: false, problem: asCniError(error) });
     return { networks };
   }
 }
@@ -109,35 +111,35 @@ async function problemsOf(
   ctx: CallContext,
   all: readonly LookedUp[],
   searchPath: readonly string[],
-): Promise<(string | undefined)[]> {
+): Promise<(CniError | undefined)[]> {
   const networks = all.flatMap((each) => ("network" in each ? [each.network] : []));
-  const repeated = messageOf(() => checkRepeatedNetworks(networks));
+  const repeated = errorOf(() => checkRepeatedNetworks(networks));
   return Promise.all(
     all.map(async (each) => {
       if (!("network" in each)) return each.problem;
       const { network } = each;
       try {
-        await checkPluginsExist(ctx, [network], searchPath);
+        throwProblems(await pluginProblems(ctx, [network], searchPath));
       } catch (error) {
-        return errorMessage(error);
+        return asCniError(error);
       }
-      return repeated?.includes(network.displayName) === true ? repeated : undefined;
+      return repeated?.message.includes(network.displayName) === true ? repeated : undefined;
     }),
   );
 }
 
-function messageOf(check: () => void): string | undefined {
+function errorOf(check: () => void): CniError | undefined {
   try {
     check();
     return undefined;
   } catch (error) {
-    return errorMessage(error);
+    return asCniError(error);
   }
 }
 
 function explained(
   each: LookedUp,
-  problem: string | undefined,
+  error: CniError | undefined,
   attached: ReadonlyMap<string, RecordedAttachment>,
 ): ExplainedNetwork {
   const found = attached.get(each.name);
@@ -150,7 +152,8 @@ function explained(
     addresses: isAttached ? addressesOf(found) : undefined,
     device: isAttached ? found.device?.id : undefined,
     ignored: isAttached ? found.ignoredRequests : undefined,
-    problem,
+    problem: error?.message,
+    reason: error?.reason,
   });
 }
 

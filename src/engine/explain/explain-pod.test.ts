@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError, reasonCodes } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
@@ -9,7 +9,7 @@ import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plu
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import type { Explanation, NodeFacts } from "./explanation.ts";
-import { errorFindings } from "./known-errors/explain-error.ts";
+import { pluginErrors } from "./plugin-errors.ts";
 
 /** What is the matter, and what is known of the cluster besides. */
 interface Scenario {
@@ -87,28 +87,28 @@ const ignoring: Pick<Scenario, "annotation" | "before"> = {
 
 const scenarios: Readonly<Record<string, Scenario>> = {
   "a pod that there is not": {
-    ...{ finding: "pod-not-found", says: ["no pod default/web"], noPod: true, add: false },
+    ...{ finding: "PodNotFound", says: ["no pod default/web"], noPod: true, add: false },
   },
   "a pod that is not scheduled": {
-    finding: "not-scheduled",
+    finding: "NotScheduled",
     says: ["not bound to a node"],
     pod: { node: undefined as never },
     add: false,
   },
   "a pod of another node": {
-    finding: "other-node",
+    finding: "OtherNode",
     says: ["on node n2", "serves n1"],
     pod: { node: "n2" },
     add: false,
   },
   "a pod of the host's network that asks for networks": {
-    finding: "host-network",
+    finding: "HostNetwork",
     says: ["hostNetwork: true", "no effect"],
     pod: { hostNetwork: true, phase: "Running" },
     add: false,
   },
   "a pod of the host's network that asks for none": {
-    finding: "host-network",
+    finding: "HostNetwork",
     says: ["asks for no networks"],
     annotation: "",
     pod: { hostNetwork: true, phase: "Running" },
@@ -116,55 +116,55 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     ok: true,
   },
   "an annotation that is no JSON": {
-    finding: "invalid-annotation",
+    finding: "InvalidAnnotation",
     says: [/line 1, column \d+/],
     annotation: '[{"name": ]',
   },
   "an annotation with a bad value": {
-    finding: "invalid-annotation",
+    finding: "InvalidAnnotation",
     says: ['element 1, key "mac"', '"zz"'],
     annotation: '[{"name": "net-a", "mac": "zz"}]',
   },
   "a definition that there is not": {
-    finding: "missing-definition",
+    finding: "MissingDefinition",
     says: ["default/nowhere", "create the definition"],
     annotation: "nowhere",
   },
   "a namespace that may not be used": {
-    finding: "forbidden-namespace",
+    finding: "NetworkAccessDenied",
     says: ["other/net-a", "globalNamespaces"],
     annotation: "other/net-a",
     config: { namespaceIsolation: true },
   },
   "a definition that delegates to a meta-plugin": {
     ...nadConf(network("net-a", "multus")),
-    finding: "meta-plugin",
+    finding: "MetaPlugin",
     says: ['"multus" is a meta-plugin'],
   },
   "a plugin that is not installed": {
-    finding: "missing-plugin",
+    finding: "PluginMissing",
     says: ['"macvlan"', "/opt/cni/bin", "install the plugin on this node"],
     before: (lab) => lab.plugins.setLookup("macvlan", { outcome: "missing", message: "" }),
   },
   "a plugin that may not be executed": {
-    finding: "refused-plugin",
-    says: ["may not be executed: it is world-writable", "root alone can write"],
+    finding: "PluginRefused",
+    says: ["may not be executed: it is world-writable", "only root can write"],
     before: (lab) =>
       lab.plugins.setLookup("macvlan", { outcome: "refused", message: "it is world-writable" }),
   },
   "a request that no plugin declares": {
-    finding: "undeclared-request",
+    finding: "UndeclaredRequest",
     says: ['capability "ips"', '"capabilities"', "undeclaredRequests: cniArgs"],
     annotation: '[{"name": "net-a", "ips": ["10.1.0.5/24"]}]',
   },
   "a request that a plugin ignores": {
-    finding: "ignored-request",
+    finding: "IgnoredRequest",
     says: ['ignored the key "mac"', "ignoredRequests: warn"],
     ...ignoring,
     config: { undeclaredRequests: "cniArgs" },
   },
   "a request that a plugin ignores, of a pod that starts all the same": {
-    finding: "ignored-request",
+    finding: "IgnoredRequest",
     says: ["net-a ignored mac (asked 02:00:00:00:00:0a, got 02:00:00:00:00:02)"],
     ...ignoring,
     ...running,
@@ -177,79 +177,79 @@ const scenarios: Readonly<Record<string, Scenario>> = {
         name: "net-a",
         plugins: [{ type: "ptp", ipMasq: true }],
       }),
-    finding: "repeated-network",
+    finding: "RepeatedNetwork",
     says: ["attached twice", "another name"],
     annotation: "net-a,net-a",
   },
   "a device that no container requests": {
-    finding: "missing-device",
+    finding: "DeviceNotAllocated",
     says: ["vendor.example/vf", "limits of a container"],
     devices: new FakeDevices(),
     before: needsDevice,
   },
   "a device that is not the pod's": {
-    finding: "foreign-device",
+    finding: "DeviceNotAllocated",
     says: ['"0000:03:02.7"', "plexusctl devices"],
     devices: new FakeDevices().allocate("vendor.example/vf", "0000:03:02.1"),
     annotation: '[{"name":"net-a","deviceID":"0000:03:02.7"}]',
     before: needsDevice,
   },
   "a kubelet that does not answer": {
-    finding: "kubelet-away",
+    finding: "DevicesUnknown",
     says: ["no answer", "pod-resources"],
     devices: failingDevices(),
     before: needsDevice,
   },
   "an interface name twice": {
-    finding: "interface-name-taken",
-    says: ["interface net9", "an interface name of its own"],
+    finding: "InterfaceNameTaken",
+    says: ["interface net9", "a different interface name"],
     annotation: "net-a@net9,net-a@net9",
   },
   "a default network with another interface name": {
-    finding: "default-interface-name",
+    finding: "DefaultInterfaceName",
     says: ["must be on interface eth0"],
     annotation: "",
     annotations: { "v1.multus-cni.io/default-network": "kube-system/net-d@net7" },
     before: (lab) => lab.source.addNad("kube-system/net-d", network("net-d", "ptp")),
   },
   "too many networks": {
-    finding: "over-limit",
+    finding: "OverLimit",
     says: [/more than the limit of \d+/, "docs/user/configuration.md"],
     annotation: Array.from({ length: 100 }, () => "net-a").join(","),
   },
   "a gateway that cannot be reached": {
-    finding: "unreachable-gateway",
+    finding: "UnreachableGateway",
     says: ["192.0.2.1", "default-route"],
     annotation: '[{"name": "net-a", "default-route": ["192.0.2.1"]}]',
   },
   "a primary CNI that is not ready": {
-    finding: "primary-not-ready",
+    finding: "PrimaryNotReady",
     says: ["/run/ready", "primary CNI's pod"],
     config: { readinessindicatorfile: "/run/ready" },
   },
   "a default network that is not configured": {
-    finding: "default-network-missing",
+    finding: "MissingDefaultNetwork",
     says: ["no default network is configured", "clusterNetwork"],
     conf: {},
   },
   "a default network whose definition there is not": {
-    finding: "default-network-missing",
+    finding: "MissingDefaultNetwork",
     says: ['cannot use network "nowhere"'],
     conf: {},
     config: { clusterNetwork: "nowhere" },
   },
   "a definition without configuration, and no file": {
-    finding: "definition-file-missing",
+    finding: "MissingConfiguration",
     says: ["no net configurations found in /etc/cni/plexus/net.d", "confDir"],
     before: (lab) => lab.source.addNad("default/net-a"),
   },
   "a definition whose configuration is broken": {
     ...nadConf('{"cniVersion": "1.0.0", "plugins": 1}'),
-    finding: "invalid-definition",
+    finding: "InvalidDefinition",
     says: ['NetworkAttachmentDefinition "default/net-a"', "spec.config"],
   },
   "an API server that is away": {
-    finding: "api-away",
+    finding: "ApiUnavailable",
     says: ["from the API server within 5000 ms"],
     before: (lab) => {
       lab.source.failure = new Error(
@@ -258,7 +258,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     },
   },
   "an API server that is away since": {
-    finding: "api-away",
+    finding: "ApiUnavailable",
     says: ["not been listed yet"],
     add: false,
     before: (lab) => {
@@ -266,17 +266,17 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     },
   },
   "a pod that was replaced": {
-    finding: "pod-replaced",
+    finding: "PodReplaced",
     says: ["deleted or replaced"],
     before: (lab) => lab.source.removePod("default/web"),
   },
   "a disk that is full": {
-    finding: "state-directory",
+    finding: "StateUnwritable",
     says: ["ENOSPC", "/var/lib/plexus"],
     before: (lab) => {
       lab.records.failWrite = {
         nth: 1,
-        error: new Error("ENOSPC: no space left on device, write"),
+        error: new CniError("StateUnwritable", "ENOSPC: no space left"),
       };
     },
   },
@@ -284,63 +284,63 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     ...plugin(
       "failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.2",
     ),
-    finding: "ipam-exhausted",
+    finding: "IpamExhausted",
     says: ["no IP addresses available", "plexusctl records --orphans"],
   },
   "an address that somebody else has": {
     ...plugin(
       "failed to allocate for range 0: requested IP address 10.0.0.9 is not available in range set",
     ),
-    finding: "address-taken",
+    finding: "AddressTaken",
     says: ["10.0.0.9", "another address"],
   },
   "an address of another network": {
     ...plugin("failed to allocate all requested IPs: 10.9.9.9"),
-    finding: "address-outside-range",
+    finding: "AddressOutsideRange",
     says: ["within the network's range"],
   },
   "a master that the node does not have": {
     ...plugin("Link not found"),
-    finding: "master-missing",
+    finding: "MasterMissing",
     says: ["Link not found", "an interface that this node has"],
   },
   "a kernel without the driver": {
     ...plugin("failed to create ipvlan: operation not supported"),
-    finding: "kernel-support",
+    finding: "KernelSupport",
     says: ["kernel module"],
   },
   "a plugin that is not let do its work": {
     ...plugin("failed to open netns: permission denied"),
-    finding: "plugin-denied",
+    finding: "PluginDenied",
     says: ["SELinux"],
   },
   "a plugin that hangs": {
-    finding: "plugin-timeout",
+    finding: "PluginTimeout",
     says: ["timed out after 60000 ms", "delegateTimeoutMs"],
     before: (lab) => lab.plugins.script("macvlan ADD", ended("timeout")),
   },
   "a plugin that crashes": {
-    finding: "plugin-crashed",
+    finding: "PluginCrashed",
     says: ["killed by signal 11"],
     before: (lab) => lab.plugins.script("macvlan ADD", { ...ended("signaled"), code: 11 }),
   },
   "a plugin that prints nothing": {
-    finding: "plugin-output",
-    says: ["makers of the plugin"],
+    finding: "PluginOutput",
+    says: ["plugin's maintainers"],
     before: (lab) => lab.plugins.script("macvlan ADD", exited(0, "")),
   },
   "a plugin that does not know the version": {
     ...plugin("incompatible CNI versions; config is 1.0.0, plugin supports [0.3.1]", 1),
-    finding: "incompatible-version",
+    finding: "IncompatibleCniVersion",
     says: ["cniVersion"],
   },
   "a plugin's error that nobody knows": {
     ...plugin("the flux capacitor is empty"),
-    finding: "plugin-error",
-    says: ["network default/net-a (net1)", "flux capacitor", "the plugin's own"],
+    finding: "PluginFailed",
+    says: ["network default/net-a (net1)", "flux capacitor", "the plugin's message"],
   },
   "a configuration that the runtime does not take": {
-    finding: "node-shadowed",
+    finding: "PlexusConfShadowed",
     says: ["00-first.conf, which sorts before", "remove that file"],
     node: {
       confState: "shadowed",
@@ -351,41 +351,41 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     ...running,
   },
   "a node without a primary CNI": {
-    finding: "node-waiting",
+    finding: "PlexusConfWaiting",
     says: ["no primary CNI"],
     node: { confState: "waiting", confReason: "there is no primary CNI's configuration yet" },
     add: false,
   },
   "a configuration that somebody removes": {
-    finding: "node-missing",
+    finding: "PlexusConfMissing",
     says: ["what removes the file"],
     node: { confState: "missing", confReason: "00-plexus.conflist was removed" },
     add: false,
   },
   "a configuration that another meta-plugin renames": {
-    finding: "node-foreign-rename",
+    finding: "PlexusConfForeignRename",
     says: ["another meta-plugin"],
     node: { confState: "foreign-rename", confReason: "renamed to 00-plexus.conflist.old" },
     add: false,
   },
   "a pod that is older than Plexus": {
-    finding: "older-than-plexus",
+    finding: "NotAttached",
     says: ["without default/net-a: delete it"],
     add: false,
     ...running,
   },
   "a pod that is older than Plexus and asks for nothing": {
-    ...{ finding: "older-than-plexus", says: ["lacks nothing"], add: false, ok: true },
+    ...{ finding: "NotAttached", says: ["lacks nothing"], add: false, ok: true },
     annotation: "",
     ...running,
   },
   "a pod that the runtime has not come to yet": {
-    finding: "not-attached-yet",
+    finding: "NotAttachedYet",
     says: ["pod's events"],
     add: false,
   },
   "an annotation that was changed since": {
-    finding: "annotation-changed",
+    finding: "AnnotationChanged",
     says: ["without network default/net-b", "create it again"],
     after: (lab) => {
       lab.source.addNad("default/net-b", network("net-b", "macvlan"));
@@ -393,7 +393,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     pod: { phase: "Running", annotations: { [networksAnnotation]: "net-a,net-b" } },
   },
   "a status that could not be written": {
-    finding: "status-not-written",
+    finding: "StatusPending",
     says: ["network-status"],
     before: (lab) => {
       lab.publisher.outcome = "pending";
@@ -401,7 +401,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     ...running,
   },
   "a pod that cannot be detached": {
-    finding: "detach-missing-plugin",
+    finding: "PluginMissing",
     says: ["could not be detached", '"macvlan"', "the DEL is repeated"],
     after: async (lab) => {
       lab.plugins.setLookup("macvlan", { outcome: "missing", message: "" });
@@ -410,11 +410,11 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     pod: { phase: "Running", isTerminating: true },
   },
   "a pod that is attached as it asks": {
-    ...{ finding: "attached", says: ["eth0=default-net, net1=default/net-a"], ok: true },
+    ...{ finding: "Attached", says: ["eth0=default-net, net1=default/net-a"], ok: true },
     ...running,
   },
   "a pod that asks for nothing": {
-    ...{ finding: "nothing-asked", says: ["default network is attached"], ok: true },
+    ...{ finding: "NothingRequested", says: ["default network is attached"], ok: true },
     annotation: "",
     ...running,
   },
@@ -447,7 +447,7 @@ test("refusedRequests() has the pods that the rules for requests keep from start
 
   expect(lab.engine.refusedRequests()).toEqual([
     {
-      finding: "undeclared-request",
+      finding: "UndeclaredRequest",
       step: expect.stringContaining("undeclaredRequests: cniArgs"),
       pods: ["default/mac"],
     },
@@ -456,15 +456,32 @@ test("refusedRequests() has the pods that the rules for requests keep from start
   expect(lab.engine.refusedRequests()).toEqual([]);
 });
 
-/** What only a kernel can bring about: e2e/netns/programs/explain.test.ts has these, and most of the others with real plugins. */
-const elsewhere = ["default-route-taken", "sandbox-gone"];
+/** What only a kernel can cause is in e2e/netns/programs/explain.test.ts; the others are in tests of their calls. */
+const elsewhere = [
+  "AlreadyAttached",
+  "DaemonUnavailable",
+  "DecodingFailure",
+  "DefaultRouteTaken",
+  "Internal",
+  "InvalidEnvironmentVariables",
+  "InvalidNetns",
+  "InvalidNetworkConfig",
+  "InvalidRequest",
+  "IoFailure",
+  "NotFirstPlugin",
+  "PluginNotAvailable",
+  "RepeatedFailures",
+  "TeardownIncomplete",
+  "TryAgainLater",
+  "UnknownContainer",
+  "UnusableDevice",
+];
 
 test("every known error is provoked", () => {
   const provoked = new Set(Object.values(scenarios).map(({ finding }) => finding));
 
-  expect(errorFindings.filter((each) => !provoked.has(each)).toSorted()).toEqual(
-    elsewhere.toSorted(),
-  );
+  const findings = [...Object.keys(reasonCodes), ...pluginErrors.map(({ finding }) => finding)];
+  expect(findings.filter((each) => !provoked.has(each)).toSorted()).toEqual(elsewhere.toSorted());
 });
 
 function needsDevice(lab: EngineLab): void {
@@ -475,7 +492,7 @@ function needsDevice(lab: EngineLab): void {
 function failingDevices(): FakeDevices {
   const devices = new FakeDevices();
   const message = "cannot find out which devices pod default/web was allocated: no answer";
-  devices.failure = new CniError(CniErrorCode.TryAgainLater, message);
+  devices.failure = new CniError("DevicesUnknown", message);
   return devices;
 }
 

@@ -1,3 +1,4 @@
+import type { Reason } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 
@@ -23,6 +24,7 @@ export interface ExplainedNetwork {
   readonly ignored?: readonly IgnoredRequest[];
   /** Why it cannot be attached, as an ADD would say it. */
   readonly problem?: string;
+  readonly reason?: Reason;
 }
 
 /** How a call for a pod ended. */
@@ -32,6 +34,8 @@ export interface CallRecord {
   readonly at: string;
   /** Of a failure. */
   readonly code?: number;
+  /** Absent where a plugin gave the error. */
+  readonly reason?: Reason;
   readonly message?: string;
 }
 
@@ -54,7 +58,7 @@ export interface ExplainedRecord {
 
 /** The one sentence: what is the matter with the pod's networks, and what to do about it. */
 export interface Advice {
-  /** Stable, for scripts: `missing-definition`. */
+  /** Stable, for scripts: the reason of an error, or another word of the same form. */
   readonly finding: string;
   readonly sentence: string;
   /** Whether nothing is wrong. */

@@ -1,5 +1,5 @@
 import type { CallHistory } from "./call-history.ts";
-import { explainError } from "./known-errors/explain-error.ts";
+import { explainError } from "./explain-error.ts";
 
 /** Pods that cannot start because of the rules for requests (`undeclaredRequests`, `ignoredRequests`). */
 export interface RefusedRequests {
@@ -10,7 +10,7 @@ export interface RefusedRequests {
   readonly pods: readonly string[];
 }
 
-const findings: ReadonlySet<string> = new Set(["undeclared-request", "ignored-request"]);
+const findings: ReadonlySet<string> = new Set(["UndeclaredRequest", "IgnoredRequest"]);
 
 /** A kubelet tries again within seconds: after this time the pod is gone, or starts. */
 const currentMs = 600_000;

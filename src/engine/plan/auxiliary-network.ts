@@ -1,6 +1,6 @@
 import { dirname } from "node:path/posix";
 import { loadAuxiliaryChain } from "#cni/conf/auxiliary-chain.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
@@ -18,7 +18,7 @@ export async function auxiliaryNetwork(
   if (name === undefined) return undefined;
   if (!clusterNetwork.includes("/")) {
     throw new CniError(
-      CniErrorCode.InvalidNetworkConfig,
+      "InvalidNetworkConfig",
       `auxiliaryCNIChainName ${JSON.stringify(name)} needs a clusterNetwork that is a path, not ${JSON.stringify(clusterNetwork)}`,
     );
   }

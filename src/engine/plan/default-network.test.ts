@@ -56,8 +56,8 @@ test("clusterNetwork may be a directory, of which the first network counts that 
 });
 
 test.each([
-  ["a name that is nowhere", "flannel", "kube-system/flannel"],
-  ["a path that is not there", "/etc/cni/none.conf", "/etc/cni/none.conf"],
+  ["a missing name", "flannel", "kube-system/flannel"],
+  ["a missing path", "/etc/cni/none.conf", "/etc/cni/none.conf"],
   ["an empty directory", "/etc/cni/empty", "/etc/cni/empty"],
 ])(
   "clusterNetwork that is %s fails the pod before anything runs",
@@ -68,7 +68,7 @@ test.each([
       msg: expect.stringContaining(text),
     });
     expect(lab.journal).toEqual([]);
-    expect(lab.events.reasons).toEqual(["AttachFailed"]);
+    expect(lab.events.reasons).toEqual(["MissingDefaultNetwork"]);
   },
 );
 

@@ -1,7 +1,7 @@
 import { join } from "node:path/posix";
 import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -51,7 +51,7 @@ export async function defaultNetwork(
   const inline = delegates[0];
   if (clusterNetwork === undefined && inline === undefined) {
     throw new CniError(
-      CniErrorCode.InvalidNetworkConfig,
+      "MissingDefaultNetwork",
       "no default network is configured: set clusterNetwork or delegates",
     );
   }
@@ -76,7 +76,7 @@ async function networkByReference(
     return networkFromList(await listByName(ctx, reference, options));
   } catch (error) {
     throw new CniError(
-      CniErrorCode.InvalidNetworkConfig,
+      "MissingDefaultNetwork",
       `cannot use network ${JSON.stringify(reference)}: there is no NetworkAttachmentDefinition ` +
         `${ref.namespace}/${reference}, and ${errorMessage(error)}`,
       { cause: error },
@@ -123,7 +123,7 @@ async function listAtPath(
   if (kind === "file") return loadNetworkFile(path, options);
   if (kind === "directory") return loadFirstNetwork(path, { ...options, accept: isDelegable });
   throw new CniError(
-    CniErrorCode.InvalidNetworkConfig,
+    "MissingDefaultNetwork",
     `the network configuration ${join(path)} does not exist${unseenPathHint(files, path)}`,
   );
 }
@@ -142,7 +142,7 @@ async function listByName(
   const hint = unseenPathHint(files, dir);
   if (hint !== "") {
     const message = `no net configuration with name "${name}" in ${dir}, which does not exist${hint}`;
-    throw new CniError(CniErrorCode.InvalidNetworkConfig, message);
+    throw new CniError("MissingConfiguration", message);
   }
   return loadNetworkByName({ dir, name, files, onWarning: warning(ctx), ...lookup });
 }

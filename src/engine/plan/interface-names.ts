@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 /**
@@ -30,7 +30,7 @@ function runtimeName({ selection, displayName }: ResolvedNetwork, runtimeIfName:
   const wanted = selection?.ifName ?? runtimeIfName;
   if (wanted === runtimeIfName) return wanted;
   throw new CniError(
-    CniErrorCode.InvalidRequest,
+    "DefaultInterfaceName",
     `network ${displayName} replaces the default network and must be on interface ` +
       `${runtimeIfName}, which the runtime requests, not on ${wanted}`,
   );
@@ -45,13 +45,13 @@ function claim(name: string, { owner, owners, existing }: Claims & { owner: stri
   const other = owners.get(name);
   if (other !== undefined) {
     throw new CniError(
-      CniErrorCode.InvalidRequest,
+      "InterfaceNameTaken",
       `interface ${name} is requested by network ${other} and by network ${owner}`,
     );
   }
   if (existing.has(name)) {
     throw new CniError(
-      CniErrorCode.InvalidRequest,
+      "InterfaceNameTaken",
       `interface ${name}, requested by network ${owner}, already exists in the pod's network namespace`,
     );
   }

@@ -23,7 +23,7 @@ async function expectRefused(lab: EngineLab, message: string): Promise<void> {
   const { json } = await lab.add(web);
   expect(json).toMatchObject({ code: 100, msg: expect.stringContaining(message) });
   expect(lab.journal).toEqual([]);
-  expect(lab.events.reasons).toEqual(["AttachFailed"]);
+  expect(lab.events.reasons).toEqual(["OverLimit"]);
 }
 
 test("a definition with too long a configuration is refused before it is parsed [S-304]", async () => {

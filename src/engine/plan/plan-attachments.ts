@@ -12,9 +12,10 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
-import { checkPluginsExist } from "./find-plugins.ts";
+import { pluginProblems } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
+import { throwProblems } from "./problems.ts";
 import { checkRepeatedNetworks } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
 import { delegateSearchPath } from "./search-path.ts";
@@ -42,10 +43,11 @@ export async function planAttachments(
   const networks = await assignDevices(ctx, pod, wanted);
   const searchPath = delegateSearchPath(ctx.config, request.path);
   // One round trip to the shim, as neither waits for the other's answer.
-  const [existing] = await Promise.all([
+  const [existing, problems] = await Promise.all([
     existingInterfaces(ctx, request.netns),
-    checkPluginsExist(ctx, networks, searchPath),
+    pluginProblems(ctx, networks, searchPath),
   ]);
+  throwProblems(problems);
   const names = assignInterfaceNames(networks, { runtimeIfName: request.ifName, existing });
   const attachments = networks.map((network, i) => {
     const ifName = names[i] as string;

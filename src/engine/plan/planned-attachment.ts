@@ -4,7 +4,6 @@ import type { Result } from "#cni/result/result.ts";
 import type { RuntimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { AttachedDevice, RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 
@@ -53,10 +52,8 @@ export function withNetworkContext(
   attachment: { readonly displayName: string; readonly ifName: string },
 ): unknown {
   if (!(error instanceof CniError)) return error;
-  return new CniError(
-    error.code,
+  return error.withMessage(
     `network ${attachment.displayName} (${attachment.ifName}): ${error.message}`,
-    omitUndefined({ cause: error, details: error.details }),
   );
 }
 

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { unseenPathHint } from "./unseen-path.ts";
 
@@ -8,7 +8,7 @@ import { unseenPathHint } from "./unseen-path.ts";
  */
 export async function checkReadinessFile(ctx: CallContext): Promise<void> {
   const reason = await readinessFileProblem(ctx);
-  if (reason !== undefined) throw new CniError(CniErrorCode.TryAgainLater, reason);
+  if (reason !== undefined) throw new CniError("PrimaryNotReady", reason);
 }
 
 /** Why the readiness file says that the default network is not ready; undefined when it is, or without such a file. */

@@ -1,5 +1,5 @@
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 /**
@@ -26,7 +26,7 @@ function refuseCollision(
   const reason = collision(attachment.plugin, attachment.network);
   if (reason === undefined) return;
   throw new CniError(
-    CniErrorCode.InvalidRequest,
+    "RepeatedNetwork",
     `network ${name} cannot be attached twice to one pod (${attachment.network.displayName}): ` +
       `plugin ${attachment.plugin.type} keeps ${reason} per network name and container, so that the ` +
       "attachments would damage each other; use a second definition whose configuration has another name",

@@ -31,7 +31,7 @@ test("a missing definition fails the pod before anything runs or is recorded, wi
     {
       pod: "default/web",
       type: "Warning",
-      reason: "NoNetworkFound",
+      reason: "MissingDefinition",
       message: expect.stringContaining("default/gone"),
     },
   ]);
@@ -44,7 +44,7 @@ test("all networks are resolved before the first is attached: a later missing on
   expect(lab.journal).toEqual([]);
 });
 
-test("a definition that cannot be looked up now fails the pod for another try, without a NoNetworkFound", async () => {
+test("a definition that cannot be looked up now fails the pod for another try, without a MissingDefinition", async () => {
   const lab = asking("a");
   const getNad = lab.source.getNad.bind(lab.source);
   lab.source.getNad = async (ref) => {
@@ -82,7 +82,7 @@ test("an invalid annotation is ignored loudly: event, log line and status entry 
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
   const saysWhat = expect.stringMatching(/element 2.*mac.*zz/);
   expect(lab.events.recorded[0]).toMatchObject({
-    reason: "InvalidNetworkAnnotation",
+    reason: "InvalidAnnotation",
     message: saysWhat,
   });
   expect(lab.logger.at("warn")).toEqual([saysWhat]);
@@ -95,7 +95,7 @@ test("an invalid annotation fails the pod when configured", async () => {
   const lab = asking("a b,,", { invalidAnnotation: "fail" });
   expect((await lab.add(web)).json).toMatchObject({ code: 100 });
   expect(lab.journal).toEqual([]);
-  expect(lab.events.reasons).toEqual(["InvalidNetworkAnnotation"]);
+  expect(lab.events.reasons).toEqual(["InvalidAnnotation"]);
 });
 
 test("a request that no plugin can take fails the pod before anything runs [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b]", async () => {
@@ -312,7 +312,7 @@ test.each([
     });
     expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
     expect(lab.records.keys).toEqual([]);
-    expect(lab.events.reasons).toEqual(["AttachFailed"]);
+    expect(lab.events.reasons).toEqual(["IgnoredRequest"]);
   },
 );
 

@@ -1,5 +1,5 @@
 import type { ConfOptions } from "#cni/conf/conf.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { noSource } from "#engine/plan/pod/pod.ts";
 import type { Pod } from "#engine/ports.ts";
@@ -16,7 +16,6 @@ import {
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
-import { RefusedRequest } from "./refused-request.ts";
 
 /** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
 interface PodRequests {
@@ -41,7 +40,7 @@ export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<Pod
     });
   } catch (error) {
     if (!(error instanceof SelectionError)) throw error;
-    if (ctx.config.invalidAnnotation === "fail") throw invalidAnnotation(error);
+    if (ctx.config.invalidAnnotation === "fail") throw error;
     emitInvalidAnnotation(ctx, pod, error);
     ctx.logger.warn({}, `${error.message}; the pod gets its default network only`);
     return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
@@ -78,13 +77,9 @@ export async function requestedNetworksForDel(
 function emitInvalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError): void {
   ctx.deps.events.record(pod, {
     type: "Warning",
-    reason: "InvalidNetworkAnnotation",
+    reason: "InvalidAnnotation",
     message: error.message,
   });
-}
-
-function invalidAnnotation(error: SelectionError): RefusedRequest {
-  return new RefusedRequest("InvalidNetworkAnnotation", error);
 }
 
 /**
@@ -98,12 +93,8 @@ export async function defaultOverride(
   const annotation = pod.annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
   const defaultNamespace = ctx.config.plexusNamespace;
-  try {
-    const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
-    return { ...(await resolveSelection(ctx, pod, selection)), isDefault: true };
-  } catch (error) {
-    throw error instanceof SelectionError ? invalidAnnotation(error) : error;
-  }
+  const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
+  return { ...(await resolveSelection(ctx, pod, selection)), isDefault: true };
 }
 
 /** The network of one selection. @throws CniError as {@link requestedNetworks} */
@@ -136,21 +127,16 @@ async function lookUp(
 
 function checkAccess(ctx: CallContext, pod: Pod, selection: NetworkSelection): void {
   const { namespaceIsolation, globalNamespaces } = ctx.config;
-  try {
-    checkNamespaceAccess({
-      podNamespace: pod.namespace,
-      nadNamespace: selection.namespace,
-      name: selection.name,
-      namespaceIsolation,
-      globalNamespaces,
-    });
-  } catch (error) {
-    throw error instanceof CniError ? new RefusedRequest("NetworkAccessDenied", error) : error;
-  }
+  checkNamespaceAccess({
+    podNamespace: pod.namespace,
+    nadNamespace: selection.namespace,
+    name: selection.name,
+    namespaceIsolation,
+    globalNamespaces,
+  });
 }
 
-function noSuchNetwork(displayName: string): RefusedRequest {
+function noSuchNetwork(displayName: string): CniError {
   const message = `there is no NetworkAttachmentDefinition ${displayName}, which the pod asks for`;
-  const error = new CniError(CniErrorCode.InvalidRequest, message);
-  return new RefusedRequest("NoNetworkFound", error);
+  return new CniError("MissingDefinition", message);
 }

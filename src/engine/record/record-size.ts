@@ -11,7 +11,7 @@ import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachmen
 
 /**
  * The size of planned attachments, in bytes.
- * @throws LimitError (code 100) naming the network that exceeds the limit
+ * @throws CniError 100 naming the network that exceeds the limit
  */
 export function plannedSize(planned: readonly PlannedAttachment[]): number {
   let bytes = 0;
@@ -22,7 +22,7 @@ export function plannedSize(planned: readonly PlannedAttachment[]): number {
   return bytes;
 }
 
-/** Checks the size with the results so far. @throws LimitError (code 100) */
+/** Checks the size with the results so far. @throws CniError 100 */
 export function checkSizeWithResults(
   planned: number,
   attached: readonly Pick<Attached, "planned" | "raw" | "ignoredRequests">[],

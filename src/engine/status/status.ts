@@ -5,9 +5,10 @@ import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { auxiliaryNetwork } from "#engine/plan/auxiliary-network.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
-import { checkPluginsExist } from "#engine/plan/find-plugins.ts";
+import { pluginProblems } from "#engine/plan/find-plugins.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { runtimeDescribesPods } from "#engine/plan/pod/runtime-pod.ts";
+import { throwProblems } from "#engine/plan/problems.ts";
 import { readinessFileProblem } from "#engine/plan/readiness.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
 
@@ -42,7 +43,7 @@ async function checkNetworks(ctx: CallContext, request: StatusRequest): Promise<
   const auxiliary = await auxiliaryNetwork(ctx, cniVersion);
   const networks = auxiliary === undefined ? configured : [...configured, auxiliary];
   const searchPath = delegateSearchPath(ctx.config, request.path);
-  await checkPluginsExist(ctx, networks, searchPath);
+  throwProblems(await pluginProblems(ctx, networks, searchPath));
   for (const network of networks.filter(({ isDefault }) => isDefault)) {
     await askPlugins(ctx, network, searchPath);
   }

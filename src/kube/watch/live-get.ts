@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
@@ -84,7 +84,7 @@ export class LiveGetter {
       ? "check the ClusterRole and the token of Plexus's service account"
       : `check that this node reaches the API server at ${this.#client.server}`;
     return new CniError(
-      CniErrorCode.TryAgainLater,
+      "ApiUnavailable",
       `cannot read ${request.object} from the API server within ${this.#timeoutMs} ms (${error.message}); ${advice}`,
       { cause: error },
     );

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { type FieldProblem, summarize } from "#lib/document-error.ts";
 
 /** One thing that is wrong in a selection annotation. */
@@ -24,7 +24,7 @@ export class SelectionError extends CniError {
 
   constructor(annotation: string, problems: readonly SelectionProblem[]) {
     const summary = summarize(problems.map(formatProblem), maxProblemsInMessage);
-    super(CniErrorCode.InvalidRequest, `${annotation} is invalid: ${summary}`);
+    super("InvalidAnnotation", `${annotation} is invalid: ${summary}`);
     this.problems = problems;
   }
 }

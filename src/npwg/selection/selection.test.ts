@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { LimitError, limits } from "#cni/limits.ts";
+import { CniError } from "#cni/error.ts";
+import { limits } from "#cni/limits.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 import { parseDefaultNetworkSelection, parseNetworkSelections } from "./selection.ts";
 import { SelectionError } from "./selection-error.ts";
@@ -471,8 +472,8 @@ describe("the annotation as a whole", () => {
     const names = (count: number): string => new Array(count).fill("a").join(",");
     expect(parse(names(32))).toHaveLength(32);
     expect(() => parse(names(33))).toThrow(
-      new LimitError(
-        100,
+      new CniError(
+        "OverLimit",
         "the network selection annotation has 33 networks, more than the limit of 32",
       ),
     );

@@ -40,7 +40,7 @@ interface ParseOptions {
  * only white space = no networks. An invalid value of any key makes the whole annotation invalid.
  * Of a key that is given twice in one element the last counts, as in Go.
  *
- * @throws SelectionError with everything that is wrong; LimitError when it is too long, or names too
+ * @throws SelectionError with everything that is wrong; CniError 100 when it is too long, or names too
  *   many networks, which does not make it invalid: no configuration lets a pod start with less.
  */
 export function parseNetworkSelections(

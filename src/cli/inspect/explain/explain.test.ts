@@ -25,7 +25,7 @@ const explanation: Explanation = {
   ],
   published: ["eth0"],
   calls: [{ command: "ADD", at: "2026-01-01T00:00:00Z", code: 100, message: "no definition" }],
-  advice: { finding: "missing-definition", sentence: "Create it.", ok: false },
+  advice: { finding: "MissingDefinition", sentence: "Create it.", ok: false },
 };
 
 const report: NodeStatus = {
@@ -102,7 +102,7 @@ test("explain shows what a network ignored beside its state", async () => {
 test("explain has everything in JSON, and looks into the namespace default", async () => {
   const ok = {
     ...explanation,
-    advice: { finding: "attached", sentence: "All is well.", ok: true },
+    advice: { finding: "Attached", sentence: "All is well.", ok: true },
   };
   const { socket, asked } = await plexusd({ explanation: ok });
   const { code, out } = await run("explain", "-o", "json", "--socket", socket, "web");
@@ -120,7 +120,7 @@ test("explain without a plexusd says that, in text and JSON", async () => {
   expect([code, json.code]).toEqual([1, 1]);
   expect(out).toContain("plexusd does not answer at");
   expect(out).toContain("see the pod of the DaemonSet plexus on this node");
-  expect(JSON.parse(json.out).advice.finding).toBe("plexusd-away");
+  expect(JSON.parse(json.out).advice.finding).toBe("DaemonUnavailable");
 });
 
 test("explain and doctor know text and json, no other output", async () => {
@@ -166,7 +166,7 @@ test.each([
         ...report.requests,
         refused: [
           {
-            finding: "undeclared-request",
+            finding: "UndeclaredRequest",
             step: "set undeclaredRequests: cniArgs",
             pods: ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"],
           },
@@ -175,7 +175,7 @@ test.each([
     },
     "requests of pods",
     "warning",
-    "6 pods cannot start (undeclared-request: a/1, a/2, a/3, a/4, a/5, and 1 more): set undeclaredRequests: cniArgs",
+    "6 pods cannot start (UndeclaredRequest: a/1, a/2, a/3, a/4, a/5, and 1 more): set undeclaredRequests: cniArgs",
   ],
   [
     "with rules that refuse nothing",

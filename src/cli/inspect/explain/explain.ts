@@ -37,5 +37,5 @@ async function explain(
 
 function plexusdAway({ message }: PlexusdUnavailable): Advice {
   const sentence = `Nothing is known of the pod, as ${message}: see the pod of the DaemonSet plexus on this node and its log; until it runs, pods that start here wait for it.`;
-  return { finding: "plexusd-away", sentence, ok: false };
+  return { finding: "DaemonUnavailable", sentence, ok: false };
 }

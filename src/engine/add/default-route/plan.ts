@@ -45,6 +45,7 @@ function selectedAttachment(
   if (first === undefined || second === undefined) return first;
   throw invalidRoute(
     `both ${first.ifName} and ${second.ifName} are to have the IPv${family} default route; only one attachment can`,
+    "DefaultRouteTaken",
   );
 }
 

@@ -17,6 +17,7 @@ export function needsOnlink(
   if (state.addresses.some(({ address }) => address === gateway)) {
     throw invalidRoute(
       `default route through ${link.name}: gateway ${gateway} is the pod's own address`,
+      "UnreachableGateway",
     );
   }
   if (covers({ address: "fe80::", prefix: 10 }, gateway)) return false;
@@ -30,6 +31,7 @@ export function needsOnlink(
   if (own.some(({ hop }) => hop.onlink && hop.gateway === gateway)) return true;
   throw invalidRoute(
     `default route through ${link.name}: gateway ${gateway} is not in any network of the interface`,
+    "UnreachableGateway",
   );
 }
 
@@ -45,6 +47,7 @@ export function checkUnowned({ state, family, link, losing }: FamilyContext, cou
     const name = state.links.find(({ index }) => index === hop.ifIndex)?.name ?? `#${hop.ifIndex}`;
     throw invalidRoute(
       `default route through ${link?.name}: interface ${name}, which belongs to no attachment, has the pod's IPv${family} default route`,
+      "DefaultRouteTaken",
     );
   }
 }

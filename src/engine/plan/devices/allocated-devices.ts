@@ -80,7 +80,7 @@ function allocatedTwice(
 ): CniError {
   const sources = answers.map((devices) => devices[0]?.source).join(" and of ");
   return new CniError(
-    CniErrorCode.InvalidRequest,
+    "UnusableDevice",
     `the pod has devices of resource ${resourceName} of ${sources}: which of them its networks are to get ` +
       "is not defined",
   );

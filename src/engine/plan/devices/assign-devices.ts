@@ -1,7 +1,6 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import { RefusedRequest } from "#engine/plan/refused-request.ts";
 import type { Pod } from "#engine/ports.ts";
 import { withDevice } from "#npwg/device.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
@@ -15,7 +14,7 @@ const ownWord = "the pod's annotation";
 /**
  * Gives each network that needs a device the next one of its resource that the pod was allocated, in the
  * order of attachment, or the one that the pod's selection names. Nothing is asked when none needs one.
- * @throws RefusedRequest (code 100) when the pod has no such device; CniError 11 when that is not known
+ * @throws CniError 100 when the pod has no such device; CniError 11 when that is not known
  */
 export async function assignDevices(
   ctx: CallContext,
@@ -40,7 +39,7 @@ export async function assignDevices(
 
 /**
  * The device that the pod's selection names, by its ID or by the claim that it was allocated for.
- * @throws RefusedRequest when the pod was not allocated it: else whoever creates pods could take any device
+ * @throws CniError 100 when the pod was not allocated it: else whoever creates pods could take any device
  */
 function selectedDevice(
   ctx: CallContext,
@@ -82,7 +81,7 @@ interface MissingDevice extends DeviceShortage {
   readonly network: ResolvedNetwork;
 }
 
-/** @throws RefusedRequest unless the configuration has such networks attached without a device */
+/** @throws CniError 100 unless the configuration has such networks attached without a device */
 function reportMissing(ctx: CallContext, pod: Pod | undefined, missing: MissingDevice): void {
   const { network, found, needed } = missing;
   const resource = network.resourceName ?? "";
@@ -90,38 +89,28 @@ function reportMissing(ctx: CallContext, pod: Pod | undefined, missing: MissingD
     `network ${network.displayName}: its definition needs a device of resource ${resource}, of which the pod ` +
     `was allocated ${found}, and its networks need ${needed}: a container of the pod has to request ` +
     `the resource (resources.limits: ${resource}: "${needed}"), or a resource claim of the pod to have it allocated`;
-  const error = new RefusedRequest(
-    "DeviceNotAllocated",
-    new CniError(CniErrorCode.InvalidRequest, message),
-  );
-  if (ctx.config.missingDevice === "fail") throw error;
+  if (ctx.config.missingDevice === "fail") throw new CniError("DeviceNotAllocated", message);
   ctx.logger.warn({ network: network.displayName, resource }, message);
   if (pod === undefined) return;
-  ctx.deps.events.record(pod, { type: "Warning", reason: error.reason, message });
+  ctx.deps.events.record(pod, { type: "Warning", reason: "DeviceNotAllocated", message });
 }
 
-function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string): RefusedRequest {
+function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string): CniError {
   const resource = (resourceName ?? "") === "" ? "" : ` of resource ${resourceName}`;
   const message =
     `network ${displayName}: the pod's annotation asks for the device ${JSON.stringify(id)}${resource}, which ` +
     "the pod was not allocated, or which another of its networks has";
-  return new RefusedRequest(
-    "DeviceNotAllocated",
-    new CniError(CniErrorCode.InvalidRequest, message),
-  );
+  return new CniError("DeviceNotAllocated", message);
 }
 
 function notClaimed(
   { displayName, resourceName }: ResolvedNetwork,
   { claim, request }: ClaimSelection,
-): RefusedRequest {
+): CniError {
   const wanted = request === undefined ? "" : `request ${JSON.stringify(request)} of `;
   const resource = (resourceName ?? "") === "" ? "" : ` of resource ${resourceName}`;
   const message =
     `network ${displayName}: the pod's annotation asks for the device of ${wanted}its resource claim ` +
     `${JSON.stringify(claim)}, for which it was allocated no device${resource} that another of its networks does not have`;
-  return new RefusedRequest(
-    "DeviceNotAllocated",
-    new CniError(CniErrorCode.InvalidRequest, message),
-  );
+  return new CniError("DeviceNotAllocated", message);
 }

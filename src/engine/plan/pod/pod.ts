@@ -1,5 +1,5 @@
 import type { CniArgs } from "#cni/args.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
@@ -17,7 +17,7 @@ function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
   const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];
   if (identity !== undefined || key === undefined) return identity;
   throw new CniError(
-    CniErrorCode.InvalidEnvironmentVariables,
+    "InvalidEnvironmentVariables",
     `invalid CNI_ARGS: there is ${key}, but K8S_POD_NAMESPACE and K8S_POD_NAME do not name a pod`,
   );
 }
@@ -39,7 +39,7 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
   if (pod !== undefined) return pod;
   const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
   throw new CniError(
-    CniErrorCode.TryAgainLater,
+    "PodReplaced",
     `there is no pod ${identity.namespace}/${identity.name}${uid}: it was deleted or replaced`,
   );
 }
@@ -47,7 +47,7 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
 /** The error for a pod of which something has to be looked up where nothing is known. */
 export function noSource({ namespace, name }: PodIdentity): CniError {
   return new CniError(
-    CniErrorCode.TryAgainLater,
+    "DaemonUnavailable",
     `cannot look up the networks of pod ${namespace}/${name}: plexusd is away and has left no access to the ` +
       "API server; the pod can be attached once plexusd runs again",
   );
