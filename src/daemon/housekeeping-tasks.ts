@@ -9,13 +9,12 @@ import type { RecordStore } from "#engine/record/record-store.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
-import type { HousekeepingTask } from "#serving/housekeeping.ts";
+import { type HousekeepingTask, socketsTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
 
 /** The kubelet replaces a token when a fifth of its time is left, ten minutes and more. */
 const standaloneFilesMs = 30_000;
-const socketMs = 5000;
 const pendingStatusMs = 60_000;
 const defaultPlanMs = 10_000;
 const sweepMs = 600_000;
@@ -55,13 +54,7 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
       everyMs: standaloneFilesMs,
       run: () => standaloneFiles.refresh(),
     },
-    {
-      name: "the sockets",
-      everyMs: socketMs,
-      run: async () => {
-        for (const socket of sockets) await socket.ensureReachable();
-      },
-    },
+    socketsTask(...sockets),
     {
       name: "the statuses that could not be written in time",
       everyMs: pendingStatusMs,

@@ -1,19 +1,8 @@
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
-import type { Capabilities } from "#docker/driver/answers.ts";
-import { networkDriver } from "#docker/driver/network-driver.ts";
-import { startPluginServer } from "#docker/driver/plugin-server.ts";
-import { EndpointHost } from "#docker/endpoints/endpoint-host.ts";
-import { Endpoints } from "#docker/endpoints/endpoints.ts";
-import { Reconciler } from "#docker/endpoints/forgotten-endpoints.ts";
-import { probeHostPort } from "#docker/endpoints/host-ports.ts";
-import { ShimRuntime } from "#docker/netns/cni-runtime.ts";
-import { IpCommand } from "#docker/netns/ip-command.ts";
-import { openDefinitionSource } from "#docker/networks/definition-source.ts";
-import { Networks } from "#docker/networks/networks.ts";
 import { Engine } from "#engine/engine.ts";
-import type { EventRecorder, Logger, MultusFiles, StatusPublisher } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
@@ -21,164 +10,140 @@ import { bootClockMs } from "#lib/boot-clock.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer } from "#serving/call-server.ts";
-import { Housekeeping, type HousekeepingTask } from "#serving/housekeeping.ts";
+import { Housekeeping, socketsTask } from "#serving/housekeeping.ts";
+import { networkDriver } from "./driver/network-driver.ts";
+import { startPluginServer } from "./driver/plugin-server.ts";
+import type { Capabilities } from "./driver/protocol.ts";
+import { EndpointHost } from "./endpoints/endpoint-host.ts";
+import { Endpoints } from "./endpoints/endpoints.ts";
+import { ForgottenEndpoints } from "./endpoints/forgotten-endpoints.ts";
+import { probeHostPort } from "./endpoints/host-ports.ts";
 import { JsonFiles } from "./json-files.ts";
+import { ShimRuntime } from "./netns/cni-runtime.ts";
+import { IpCommand } from "./netns/ip-command.ts";
+import { openDefinitionSource } from "./networks/definition-source.ts";
+import { Networks } from "./networks/networks.ts";
 import { endpointSchema, networkSchema } from "./state.ts";
 import { lockStateDirectory } from "./state-lock.ts";
 
 const sweepMs = 600_000;
-const socketMs = 5000;
 
 /** Options of {@link startDocker}. */
 export interface DockerOptions {
-  /** Where the engine looks for the driver; its name is the driver's. */
+  /** Where dockerd looks for the driver; the file name is the driver's name. */
   readonly pluginSocket: string;
-  /** Where the shim finds this process's engine. */
+  /** Where the shim calls this process's engine. */
   readonly callSocket: string;
   readonly stateDir: string;
   readonly shim: string;
   readonly binDirs: readonly string[];
   readonly confDir: string;
-  /** Where definitions come from; with neither there are files and JSON only. */
+  /** Where definitions come from. Without both, networks are files or JSON. */
   readonly manifests?: string;
   readonly kubeconfig?: string;
   readonly capabilities: Pick<Capabilities, "Scope" | "ConnectivityScope">;
-  /** What comes before the engine's paths of network namespaces, where its directories are mounted elsewhere. */
+  /** Prefix for dockerd's paths of network namespaces, if they are mounted elsewhere; otherwise "". */
   readonly sandboxRoot: string;
-  readonly reconcileMs: number;
-  /** This process's own. */
+  /** How often endpoints that dockerd forgot are looked for. */
+  readonly forgottenCheckMs: number;
   readonly pid: number;
   readonly logger: Logger;
 }
 
 /** A running driver. */
 export interface RunningDriver {
-  /** Answers what is under way. Containers keep their interfaces. */
+  /** Answers the requests in flight. Containers keep their interfaces. */
   stop(): Promise<void>;
 }
 
-/** Serves the engine. @throws Error when something that it needs cannot be used */
+/** Serves Docker. @throws Error when something that it needs cannot be used */
 export async function startDocker(options: DockerOptions): Promise<RunningDriver> {
-  const { logger, stateDir, callSocket } = options;
+  const { logger, stateDir, callSocket, confDir, pluginSocket } = options;
   await using resources = new AsyncDisposableStack();
   resources.use(await lockStateDirectory(stateDir));
-  const records = await FileRecordStore.open(recordsDir(options));
+  // Apart from plexusd's: a container runtime's GC does not list Docker's containers.
+  const recordsDir = join(stateDir, "records");
+  const records = await FileRecordStore.open(recordsDir);
   resources.defer(() => records.flush());
   const bootId = await readBootId();
   const engine = openEngine({ records, bootId, logger });
   const calls = await CallServer.listen({ socketPath: callSocket, engine, logger });
   resources.defer(() => calls.drain());
-  const definitions = resources.use(await openDefinitionSource(options));
-  const { source } = definitions;
-  const { confDir } = options;
+  const { source } = resources.use(await openDefinitionSource(options));
   const networks = new Networks(
     await JsonFiles.open({ dir: join(stateDir, "networks"), schema: networkSchema, logger }),
     { ...omitUndefined({ source }), confDir, confFiles: new HostConfFiles(), logger },
   );
-  const { endpoints, reconciler } = await openEndpoints({ ...options, networks, records, bootId });
-  const capabilities: Capabilities = { ...options.capabilities, GwAllocChecker: true };
+  const { endpoints, forgotten } = await openEndpoints({
+    ...{ ...options, networks, records, recordsDir, bootId },
+  });
+  const capabilities = { ...options.capabilities, GwAllocChecker: true } as const;
   const driver = networkDriver({ networks, endpoints, capabilities, logger });
-  const server = await startPluginServer({ socketPath: options.pluginSocket, driver, logger });
+  const server = await startPluginServer({ socketPath: pluginSocket, driver, logger });
   resources.defer(() => server.close({ removeFile: true }));
-  const sockets = [calls, server];
-  const tasks = housekeepingTasks(options, { reconciler, sockets, records });
+  const tasks = [
+    {
+      name: "the search for endpoints that dockerd forgot",
+      everyMs: options.forgottenCheckMs,
+      run: () => forgotten.detach(),
+    },
+    socketsTask(calls, server),
+    { name: "the sweep of the state directory", everyMs: sweepMs, run: () => records.sweep() },
+  ];
   const housekeeping = new Housekeeping(tasks, logger);
   resources.defer(() => housekeeping.stop());
-  logger.info({ socket: options.pluginSocket, stateDir }, "the Docker network driver serves");
+  logger.info({ socket: pluginSocket, stateDir }, "the Docker network driver serves");
   const running = resources.move();
   return { stop: () => running.disposeAsync() };
 }
 
-/** Apart from plexusd's: container runtimes that collect garbage know nothing of the engine's containers. */
-function recordsDir({ stateDir }: Pick<DockerOptions, "stateDir">): string {
-  return join(stateDir, "records");
-}
-
+/** An engine without pods: it publishes no status and records no events. */
 function openEngine(parts: { records: RecordStore; bootId: string; logger: Logger }): Engine {
   const { bootId } = parts;
   return new Engine({
     ...parts,
     config: () => ({}),
-    publisher: noPublisher,
-    events: noEvents,
+    publisher: { publish: async () => "settled", withdraw: async () => undefined },
+    events: { record: () => undefined },
     confFiles: new HostConfFiles(),
-    multusFiles: noMultusFiles,
+    multusFiles: {
+      containers: async () => [],
+      networks: async () => undefined,
+      cachedAdd: async () => undefined,
+    },
     deviceInfo: new HostDeviceInfoFiles(),
     deviceSources: [],
     metrics: { requestStarted() {}, requestEnded() {}, delegateEnded() {} },
     clock: bootClockMs,
     now: () => new Date().toISOString(),
     bootId: () => bootId,
-    // The reconciler does, as plugins may need their interface back for that.
+    // ForgottenEndpoints does, because plugins may need their interface back first.
     repeatsTeardowns: false,
   });
 }
 
-/** Multus attaches pods only. */
-const noMultusFiles: MultusFiles = {
-  containers: async () => [],
-  networks: async () => undefined,
-  cachedAdd: async () => undefined,
-};
-
 async function openEndpoints(
-  parts: DockerOptions & { networks: Networks; records: RecordStore; bootId: string },
-): Promise<{ endpoints: Endpoints; reconciler: Reconciler }> {
+  parts: DockerOptions & {
+    networks: Networks;
+    records: RecordStore;
+    recordsDir: string;
+    bootId: string;
+  },
+): Promise<{ endpoints: Endpoints; forgotten: ForgottenEndpoints }> {
   const { logger, shim, binDirs, callSocket: socket, bootId, networks, records } = parts;
   const dir = join(parts.stateDir, "endpoints");
   const stored = await JsonFiles.open({ dir, schema: endpointSchema, logger });
-  const runtime = new ShimRuntime({ shim, binDirs, socket, stateDir: recordsDir(parts) });
-  const host = new EndpointHost({
-    runtime,
-    namespaces: new IpCommand({ pid: parts.pid, owner: parts.stateDir }),
-    bootId,
-  });
+  const runtime = new ShimRuntime({ shim, binDirs, socket, stateDir: parts.recordsDir });
+  const namespaces = new IpCommand({ pid: parts.pid, owner: parts.stateDir });
+  const host = new EndpointHost({ runtime, namespaces, bootId });
   const endpoints = new Endpoints({
     ...{ stored, networks, host, bootId, logger, sandboxRoot: parts.sandboxRoot },
     probePort: probeHostPort,
     now: () => new Date().toISOString(),
   });
   const nowMs = (): number => performance.now();
-  const reconciler = new Reconciler({
+  const forgotten = new ForgottenEndpoints({
     ...{ stored, endpoints, host, records, runtime, bootId, nowMs, logger },
   });
-  return { endpoints, reconciler };
+  return { endpoints, forgotten };
 }
-
-function housekeepingTasks(
-  { reconcileMs }: DockerOptions,
-  parts: {
-    reconciler: Reconciler;
-    sockets: readonly { ensureReachable(): Promise<void> }[];
-    records: RecordStore;
-  },
-): HousekeepingTask[] {
-  const { reconciler, sockets, records } = parts;
-  return [
-    {
-      name: "the search for endpoints that the engine has forgotten",
-      everyMs: reconcileMs,
-      run: () => reconciler.run(),
-    },
-    {
-      name: "the sockets",
-      everyMs: socketMs,
-      run: async () => {
-        for (const socket of sockets) await socket.ensureReachable();
-      },
-    },
-    {
-      name: "the sweep of the state directory",
-      everyMs: sweepMs,
-      run: () => records.sweep(),
-    },
-  ];
-}
-
-/** Containers of the engine are no pods: nothing is published. */
-const noPublisher: StatusPublisher = {
-  publish: async () => "settled",
-  withdraw: async () => undefined,
-};
-
-const noEvents: EventRecorder = { record: () => undefined };

@@ -1,14 +1,12 @@
 import { once } from "node:events";
-import { mkdir, unlink } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { ifPresent } from "#lib/files/is-absent.ts";
 
 /**
- * Keeps a state directory for this process until it is disposed of or the process ends. A second driver
- * would take the containers of the first for forgotten. The lock is a socket on which its owner listens: the
- * kernel lets go of it with the process, and nobody but root gets into the directory.
- * @throws Error when another process has it, or it cannot be used
+ * Locks a state directory for this process: a second driver would detach the first one's containers
+ * as forgotten. The lock is a socket with a listener, which the kernel closes with the process.
+ * @throws Error when another process holds the lock, or the directory cannot be used
  */
 export async function lockStateDirectory(dir: string): Promise<AsyncDisposable> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -16,11 +14,15 @@ export async function lockStateDirectory(dir: string): Promise<AsyncDisposable> 
   if (await isListening(path)) {
     throw new Error(`another process uses ${dir}: is plexusctl docker running already?`);
   }
-  await ifPresent(unlink(path));
-  const server = createServer((connection) => connection.destroy());
-  server.listen(path);
+  await rm(path, { force: true });
+  const server = createServer((connection) => connection.destroy()).listen(path);
   await once(server, "listening");
-  return { [Symbol.asyncDispose]: () => closed(server) };
+  return {
+    async [Symbol.asyncDispose]() {
+      server.close();
+      await once(server, "close");
+    },
+  };
 }
 
 async function isListening(path: string): Promise<boolean> {
@@ -35,9 +37,4 @@ async function isListening(path: string): Promise<boolean> {
   } finally {
     connection.destroy();
   }
-}
-
-async function closed(server: ReturnType<typeof createServer>): Promise<void> {
-  server.close();
-  await once(server, "close");
 }

@@ -2,10 +2,7 @@ import * as z from "zod";
 import type { JsonObject } from "#lib/json.ts";
 import { isJsonObject } from "#lib/json.ts";
 
-/*
- * What the driver keeps on disk. The engine tells it of a network once, when it is created, and never again
- * after either of them was restarted.
- */
+/* What the driver keeps on disk: dockerd describes a network once, when it is created. */
 
 const json = z.custom<JsonObject>(isJsonObject);
 
@@ -17,7 +14,7 @@ const ipamData = z.array(
   }),
 );
 
-/** A network of the engine that this driver serves. */
+/** A Docker network that this driver serves. */
 export const networkSchema = z.object({
   schemaVersion: z.literal(1),
   id: z.string(),
@@ -30,7 +27,7 @@ export const networkSchema = z.object({
     ifPrefix: z.string(),
     internal: z.boolean(),
   }),
-  /** The network configuration list as it was when the network was created. */
+  /** The network configuration list at the time when the network was created. */
   conf: json,
   ipv4: ipamData,
   ipv6: ipamData,
@@ -50,38 +47,38 @@ const route = z.object({
   isFromAddress: z.boolean(),
 });
 
-/** An endpoint, from before its first plugin is executed until everything of it is detached. */
+/** An endpoint, from before its first plugin runs until it is fully detached. */
 export const endpointSchema = z.object({
   schemaVersion: z.literal(1),
   networkId: z.string(),
   id: z.string(),
   displayName: z.string(),
   mode: z.enum(["staged", "direct"]),
-  /** The kernel's boot in which it was made: no interface survives one. */
+  /** The boot in which it was created: no interface survives a reboot. */
   bootId: z.string(),
   /**
-   * `creating`: plugins may have been executed. `created`: waits for Join, in the staged mode attached.
-   * `joined`: handed over to a container. `left`: taken back. `deleting`: nothing may stay.
+   * `creating`: plugins may have run. `created`: waits for Join, attached in staged mode. `joined`:
+   * handed over to a container. `left`: taken back. `deleting`: being detached.
    */
   phase: z.enum(["creating", "created", "joined", "left", "deleting"]),
-  /** ISO 8601: when it got into this phase. */
+  /** ISO 8601: when the phase began. */
   since: z.string(),
-  /** Of the calls: CNI_IFNAME, CNI_NETNS and the configuration. */
+  /** CNI_IFNAME, CNI_NETNS and the configuration of its CNI calls. */
   ifName: z.string(),
   netns: z.string(),
   conf: json,
   portMappings: z.array(portMapping).readonly(),
-  /** Endpoints that publish its ports, if they are the same container's. */
+  /** Endpoints that publish its ports, if they belong to the same container. */
   sharesPortsWith: z.array(z.string()).readonly(),
-  /** The addresses and MAC that the engine asked for; empty where the network chooses. */
+  /** The addresses and MAC that dockerd requested; absent where the network chooses. */
   requested: z.object({
     Address: z.string().exactOptional(),
     AddressIPv6: z.string().exactOptional(),
     MacAddress: z.string().exactOptional(),
   }),
-  /** The name that the user wants in the container. */
+  /** The interface name in the container that the user requested. */
   wantedIfName: z.string().exactOptional(),
-  /** What the kernel had of the interface when it was attached. */
+  /** The interface as the kernel showed it after the ADD. */
   link: z
     .object({
       mac: z.string().exactOptional(),
@@ -91,7 +88,7 @@ export const endpointSchema = z.object({
     })
     .exactOptional(),
   sandboxKey: z.string().exactOptional(),
-  /** The sweep has seen the container's namespace at `sandboxKey`. */
+  /** The driver has seen the container's namespace at `sandboxKey`. */
   sandboxSeen: z.literal(true).exactOptional(),
 });
 

@@ -2,7 +2,9 @@ import type { Logger } from "#engine/ports.ts";
 import { WakeableSleep } from "#lib/concurrency/wakeable-sleep.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
-/** Something that is done when plexusd starts and then now and then. */
+const socketsMs = 5000;
+
+/** A task that runs at the start and then regularly. */
 export interface HousekeepingTask {
   /** For logs: `the sweep of the state directory`. */
   readonly name: string;
@@ -10,9 +12,22 @@ export interface HousekeepingTask {
   run(): Promise<void>;
 }
 
+/** Recreates sockets whose files were removed. */
+export function socketsTask(
+  ...sockets: readonly { ensureReachable(): Promise<void> }[]
+): HousekeepingTask {
+  return {
+    name: "the sockets",
+    everyMs: socketsMs,
+    run: async () => {
+      for (const socket of sockets) await socket.ensureReachable();
+    },
+  };
+}
+
 /**
- * Everything that plexusd does beside serving calls, on timers. A task's runs never overlap, and one
- * that fails is tried again when it is due the next time; what is wrong is logged when it changes.
+ * Runs tasks on timers. Runs of one task never overlap. A failed task runs again when it is due next;
+ * its error is logged when it changes.
  */
 export class Housekeeping {
   readonly #logger: Logger;
@@ -27,12 +42,12 @@ export class Housekeeping {
     });
   }
 
-  /** Has every task run now, or once more where it is running. */
+  /** Runs every task now; one that is running runs once more. */
   runNow(): void {
     for (const { sleep } of this.#loops) sleep.wake();
   }
 
-  /** Lets running tasks end; none is started any more. */
+  /** Starts no more tasks and waits for those that are running. */
   async stop(): Promise<void> {
     this.#stopped = true;
     for (const { sleep } of this.#loops) sleep.close();

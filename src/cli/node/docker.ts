@@ -88,7 +88,7 @@ function driverOptions({ flags: given }: CommandLine<typeof flags>): DockerOptio
     binDirs,
     shim: given.shim || join(binDirs[0] ?? "", executableNames.shim),
     capabilities: { Scope: given.scope, ConnectivityScope: given["connectivity-scope"] },
-    reconcileMs: seconds * 1000,
+    forgottenCheckMs: seconds * 1000,
     pid: process.pid,
     logger: createLogger({ level: given["log-level"], format: undefined }),
   };

@@ -1,10 +1,9 @@
 import type { Endpoints } from "#docker/endpoints/endpoints.ts";
 import type { Networks } from "#docker/networks/networks.ts";
 import type { Logger } from "#engine/ports.ts";
-import type { Capabilities } from "./answers.ts";
-import type { EmptyAnswer, NetworkDriver } from "./protocol.ts";
+import type { Capabilities, EmptyAnswer, NetworkDriver } from "./protocol.ts";
 
-/** What the driver answers from. */
+/** What {@link networkDriver} answers from. */
 export interface DriverParts {
   readonly networks: Networks;
   readonly endpoints: Endpoints;
@@ -14,13 +13,9 @@ export interface DriverParts {
 
 const empty: EmptyAnswer = {};
 
-/** The methods of libnetwork's remote driver protocol over networks and endpoints. */
-export function networkDriver({
-  networks,
-  endpoints,
-  capabilities,
-  logger,
-}: DriverParts): NetworkDriver {
+/** Serves libnetwork's remote driver protocol from networks and endpoints. */
+export function networkDriver(parts: DriverParts): NetworkDriver {
+  const { networks, endpoints, capabilities, logger } = parts;
   return {
     "Plugin.Activate": async () => ({ Implements: ["NetworkDriver"] }),
     "NetworkDriver.GetCapabilities": async () => capabilities,
@@ -28,7 +23,7 @@ export function networkDriver({
       const skip = await networks.needsNoGateway(Options);
       return { SkipIPv4: skip, SkipIPv6: skip };
     },
-    // Nothing is allocated for all nodes together: each node resolves the network itself.
+    // Nothing is allocated for all nodes: each node resolves the network itself.
     "NetworkDriver.AllocateNetwork": async ({ Options }) => ({ Options: textsOf(Options) }),
     "NetworkDriver.FreeNetwork": async () => empty,
     "NetworkDriver.CreateNetwork": (request) => done(networks.create(request)),
@@ -42,15 +37,15 @@ export function networkDriver({
     "NetworkDriver.DeleteEndpoint": ({ EndpointID }) => done(endpoints.remove(EndpointID)),
     "NetworkDriver.Join": (request) => endpoints.join(request),
     "NetworkDriver.Leave": (request) => done(endpoints.leave(request)),
-    // The plugin portmap has published the ports when the endpoint was made.
+    // The plugin portmap published the ports when the endpoint was created.
     "NetworkDriver.ProgramExternalConnectivity": async () => empty,
     "NetworkDriver.RevokeExternalConnectivity": async () => empty,
     "NetworkDriver.DiscoverNew": async ({ DiscoveryType, DiscoveryData }) => {
-      logger.debug({ type: DiscoveryType, data: DiscoveryData }, "the engine has found a node");
+      logger.debug({ type: DiscoveryType, data: DiscoveryData }, "dockerd discovered a node");
       return empty;
     },
     "NetworkDriver.DiscoverDelete": async ({ DiscoveryType, DiscoveryData }) => {
-      logger.debug({ type: DiscoveryType, data: DiscoveryData }, "the engine has lost a node");
+      logger.debug({ type: DiscoveryType, data: DiscoveryData }, "dockerd lost a node");
       return empty;
     },
   };

@@ -110,7 +110,7 @@ test("an operation that is refused is answered with Err [M-1.3]", async () => {
   const bench = await startBench();
   const { status, json } = await bench.call("CreateEndpoint", { ...endpointKey, Interface: null });
   expect(status).toBe(200);
-  expect(json.Err).toBe("network n1 is not known: create it again with docker network create");
+  expect(json.Err).toBe("network n1 is not known; create it again with docker network create");
 });
 
 test("no error repeats what a configuration holds [M-1.4]", async () => {

@@ -1,7 +1,48 @@
-import type { Capabilities, InterfaceAnswer, JoinAnswer } from "./answers.ts";
 import type { Method, RequestOf } from "./requests.ts";
 
-/** The answer of each method; `{}` where there is nothing to say. */
+/* The answers of libnetwork's remote driver protocol; requests.ts has the requests. */
+
+/** An operation that the driver refuses. Docker shows the message to its user. */
+export class DriverError extends Error {
+  override readonly name = "DriverError";
+}
+
+/** A static route of a Join answer: through a gateway, or on the link. */
+export type StaticRoute =
+  | { readonly Destination: string; readonly RouteType: 0; readonly NextHop: string }
+  | { readonly Destination: string; readonly RouteType: 1 };
+
+/** Addresses of an endpoint. Members of the request are absent: dockerd rejects an echo. */
+export interface InterfaceAnswer {
+  readonly Address?: string;
+  readonly AddressIPv6?: string;
+  readonly MacAddress?: string;
+}
+
+/** How dockerd configures an endpoint's interface when a container joins. */
+export interface JoinAnswer {
+  /** Empty when the interface is in the container already. */
+  readonly InterfaceName: {
+    readonly SrcName?: string;
+    readonly DstPrefix?: string;
+    /** The whole name; Docker Engine before 29 ignores it. */
+    readonly DstName?: string;
+  };
+  readonly Gateway?: string;
+  readonly GatewayIPv6?: string;
+  readonly StaticRoutes: readonly StaticRoute[];
+  /** Whether dockerd leaves out the interface on its gateway network (docker_gwbridge). */
+  readonly DisableGatewayService: boolean;
+}
+
+/** The driver's capabilities. */
+export interface Capabilities {
+  readonly Scope: "local" | "global";
+  readonly ConnectivityScope: "local" | "global";
+  /** The driver answers GwAllocCheck, which Docker Engine 28 and later send. */
+  readonly GwAllocChecker: true;
+}
+
 interface Answers {
   readonly "Plugin.Activate": { readonly Implements: readonly string[] };
   readonly "NetworkDriver.GetCapabilities": Capabilities;
@@ -15,10 +56,9 @@ interface Answers {
 /** `{}`. */
 export type EmptyAnswer = Readonly<Record<string, never>>;
 
-/** The answer of a method. */
-type AnswerOf<M extends Method> = M extends keyof Answers ? Answers[M] : EmptyAnswer;
-
-/** Serves the methods of the protocol. Each throws an Error whose message the engine shows to its user. */
+/** The methods of the protocol. Each throws an Error whose message Docker shows to its user. */
 export type NetworkDriver = {
-  readonly [M in Method]: (request: RequestOf<M>) => Promise<AnswerOf<M>>;
+  readonly [M in Method]: (
+    request: RequestOf<M>,
+  ) => Promise<M extends keyof Answers ? Answers[M] : EmptyAnswer>;
 };

@@ -2,12 +2,12 @@ import * as z from "zod";
 import { type IpFamily, tryParseCidr, tryParseIp } from "#lib/ip.ts";
 
 /*
- * The bodies that the engine sends (libnetwork's remote driver protocol). Known members are checked
- * strictly. Unknown ones are passed over, as every release of the engine adds some. Go writes an empty list
- * or map as null, and an empty text where there is no value.
+ * The bodies that dockerd sends (libnetwork's remote driver protocol). Known members are checked
+ * strictly. Unknown members are ignored, because every Docker Engine release adds some. Go writes an
+ * empty list or map as null, and an empty string where there is no value.
  */
 
-/** Names a network or an endpoint; it becomes part of file names, and the container ID of CNI calls. */
+/** Of a network or an endpoint; part of file names, and the container ID of CNI calls. */
 const id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/, {
   error: "must be an identifier of up to 128 letters, digits, _, . and -",
 });
@@ -17,7 +17,7 @@ const options = z
   .nullish()
   .transform((value) => value ?? {});
 
-/** A text that may be empty, which means that there is none. */
+/** A string; null and "" mean that there is none. */
 function optionalText(isValid: (text: string) => boolean, error: string) {
   return z
     .string()
@@ -30,7 +30,7 @@ function isCidr(family: IpFamily): (text: string) => boolean {
   return (text) => tryParseCidr(text)?.family === family;
 }
 
-/** An address with its prefix length as engines send it, or without as the protocol's description has it. */
+/** dockerd sends the prefix length; the protocol's documentation has none. */
 function isAddress(family: IpFamily): (text: string) => boolean {
   return (text) => {
     const address = tryParseCidr(text)?.address ?? tryParseIp(text);
@@ -83,10 +83,10 @@ const sandboxKey = z.string().refine((path) => path.startsWith("/") && !path.inc
   error: "must be an absolute path",
 });
 
-/** The DiscoveryType of notifications about nodes; the protocol gives no other one a meaning. */
+/** The DiscoveryType of notifications about nodes, the only one that the protocol defines. */
 const nodeDiscoveryType = 1;
 
-/** What a notification about a node carries. Engines write `Self`, the description `self`. */
+/** A notification about a node. dockerd writes `Self`, the documentation `self`. */
 const nodeDiscovery = z.object({
   Address: z
     .string()
@@ -105,7 +105,7 @@ const discovery = z
     }
   });
 
-/** The body of each method of the protocol; those without one have an empty object. */
+/** The body of each method; an empty object where there is none. */
 export const requestSchemas = {
   "Plugin.Activate": z.object({}),
   "NetworkDriver.GetCapabilities": z.object({}),
@@ -129,13 +129,13 @@ export const requestSchemas = {
   "NetworkDriver.DiscoverDelete": discovery,
 } as const;
 
-/** A method of the protocol, as its URL has it after the slash. */
+/** A method, as in its URL after the slash. */
 export type Method = keyof typeof requestSchemas;
 
 /** The body of a method. */
 export type RequestOf<M extends Method> = z.output<(typeof requestSchemas)[M]>;
 
-/** Methods without a body: the engine sends nothing at all. */
+/** Methods for which dockerd sends no body. */
 export const methodsWithoutBody: ReadonlySet<string> = new Set<Method>([
   "Plugin.Activate",
   "NetworkDriver.GetCapabilities",

@@ -6,25 +6,22 @@ import { oneLine } from "#lib/one-line.ts";
 import type { NetworkDriver } from "./protocol.ts";
 import { type Method, methodsWithoutBody, requestSchemas } from "./requests.ts";
 
-/** An HTTP answer: its status, and what its body holds as JSON. */
+/** An HTTP answer; the body is sent as JSON. */
 export interface HttpAnswer {
   readonly status: number;
   readonly body: object;
 }
 
-/** One HTTP request of the engine. */
+/** An HTTP request of dockerd: `POST /NetworkDriver.Join`. */
 export interface HttpRequest {
-  /** `POST`. */
   readonly method: string;
-  /** `/NetworkDriver.Join`. */
   readonly url: string;
   readonly body: string;
 }
 
 /**
- * Serves one request of the engine: 404 for what the protocol does not have, so that the engine can tell a
- * method that is missing from one that failed; 4xx for a body that cannot be read; and `{"Err": …}` for an
- * operation that is refused.
+ * Serves one request of dockerd. An unknown method gets 404, so that dockerd can tell it from one that
+ * failed; a body that cannot be read gets 4xx; a refused operation gets `{"Err": …}`.
  */
 export async function serveRequest(
   request: HttpRequest,
@@ -35,20 +32,20 @@ export async function serveRequest(
   if (request.method !== "POST") return failure(405, `${name} is called with POST`);
   const read = readBody(name, request.body);
   if ("problem" in read) {
-    logger.warn({ method: name, problem: read.problem }, "a request of the engine is malformed");
+    logger.warn({ method: name, problem: read.problem }, "dockerd sent a malformed request");
     return failure(400, `${name}: ${read.problem}`);
   }
   try {
-    // The schema of the method has read the body.
-    const answer = await driver[name](read.value as never);
-    return { status: 200, body: answer };
+    // readBody() has checked the body with this method's schema.
+    return { status: 200, body: await driver[name](read.value as never) };
   } catch (error) {
-    logger.warn({ method: name, err: error }, "an operation is refused");
-    return failure(200, oneLine(messageOf(error)));
+    logger.warn({ method: name, err: error }, "refused an operation");
+    const message = error instanceof CniError ? flattenCauses(error) : errorMessage(error);
+    return failure(200, oneLine(message));
   }
 }
 
-/** A failure as the engine reads it; a driver for addresses would have `Error` in place of `Err`. */
+/** A failure as dockerd reads it: `Err` of network drivers, `Error` of IPAM drivers. */
 export function failure(status: number, message: string): HttpAnswer {
   return { status, body: { Err: message, Error: message } };
 }
@@ -57,21 +54,18 @@ function isMethod(name: string): name is Method {
   return Object.hasOwn(requestSchemas, name);
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof CniError ? flattenCauses(error) : errorMessage(error);
-}
-
-/** The engine repeats a request after a broken connection, and may then send an empty body. */
+/** dockerd repeats a request after a broken connection, and may then send an empty body. */
 function readBody(
   name: Method,
   text: string,
 ): { readonly value: unknown } | { readonly problem: string } {
-  if (text.trim() === "" && methodsWithoutBody.has(name)) return { value: {} };
+  const isEmpty = text.trim() === "";
+  if (isEmpty && methodsWithoutBody.has(name)) return { value: {} };
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
-    return { problem: text.trim() === "" ? "the body is empty" : "the body is not valid JSON" };
+    return { problem: isEmpty ? "the body is empty" : "the body is not valid JSON" };
   }
   const parsed = requestSchemas[name].safeParse(json);
   return parsed.success ? { value: parsed.data } : { problem: problemsOf(parsed.error) };

@@ -59,9 +59,9 @@ test("one of which the engine knows nothing any more is detached after two minut
   bench.diskFull = true;
   await expect(bench.join("e1", sandbox)).rejects.toThrow("no space left on device");
   bench.diskFull = false;
-  await bench.reconcile();
+  await bench.detachForgotten();
   bench.nowMs += 180_000;
-  await bench.reconcile();
+  await bench.detachForgotten();
   expect(bench.machine.ownLinks).toEqual([]);
   expect(await bench.endpoints()).toEqual([]);
 });
@@ -72,7 +72,7 @@ test("a full disk is no trouble for the sweep, and none of a container that runs
   await bench.join("e1", sandbox);
   bench.machine.startContainer(sandbox, "plxe1");
   bench.diskFull = true;
-  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  for (let run = 1; run <= 3; run++) await bench.detachForgotten();
   expect(bench.logger.at("warn")).toEqual([]);
   expect(await bench.endpoints()).toEqual(["e1.json"]);
 });
@@ -110,7 +110,7 @@ test("calls for one endpoint at the same time are served one after another", asy
   await Promise.all([1, 2, 3].map(() => bench.createEndpoint("e1")));
   await Promise.all([1, 2, 3].map(() => bench.join("e1", sandbox)));
   const removals = [1, 2, 3].map(() => bench.done("DeleteEndpoint", key));
-  await Promise.all([...removals, bench.reconcile()]);
+  await Promise.all([...removals, bench.detachForgotten()]);
   expect(bench.machine.calls.map((call) => call.split(" ")[0])).toEqual(["ADD", "DEL"]);
   expect(await bench.endpoints()).toEqual([]);
 });

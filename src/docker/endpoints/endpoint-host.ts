@@ -1,16 +1,16 @@
-import { DriverError } from "#docker/driver-error.ts";
+import { DriverError } from "#docker/driver/protocol.ts";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/netns/namespaces.ts";
 import type { EndpointState } from "#docker/state.ts";
 import { isJsonObject } from "#lib/json.ts";
 
 /**
- * Plugins that remove an endpoint's rules on the host only when they find its interface with its addresses.
- * For one that is gone they get a substitute, which they remove as they would the interface.
+ * Plugins that remove an endpoint's rules on the host only if they find its interface with its
+ * addresses. If the interface is gone, they get a substitute, which they remove.
  */
 const masqueradingPlugins: ReadonlySet<string> = new Set(["bridge", "ptp"]);
 
-/** The name of an endpoint's interface among the host's: of those that the kernel takes, 15 characters. */
+/** The name of an endpoint's interface on the host; the kernel allows 15 characters. */
 export function hostIfName(endpointId: string): string {
   return `plx${endpointId.replaceAll(/[^A-Za-z0-9]/g, "").slice(0, 12)}`;
 }
@@ -27,12 +27,12 @@ export class EndpointHost {
     this.#bootId = parts.bootId;
   }
 
-  /** The staging namespace of an endpoint, which need not be there. */
+  /** The path of an endpoint's staging namespace, whether or not it exists. */
   stagingNetns(endpointId: string): string {
     return this.#namespaces.pathOf(endpointId);
   }
 
-  /** Attaches an endpoint in its staging namespace. @throws DriverError or Error; {@link detach} is then due */
+  /** Attaches an endpoint in its staging namespace. @throws DriverError or Error; then {@link detach} it */
   async stage(endpoint: EndpointState): Promise<LinkState> {
     await this.#namespaces.create(endpoint.id);
     await this.#runtime.add({ ...endpoint, containerId: endpoint.id });
@@ -40,13 +40,14 @@ export class EndpointHost {
     const others = links.filter((name) => name !== "lo" && name !== endpoint.ifName);
     if (others.length > 0) {
       throw new DriverError(
-        `network ${endpoint.displayName} makes further interfaces (${others.join(", ")}), and only one can be moved into its container; use -o plexus.mode=direct (Docker Engine 28 or later)`,
+        `network ${endpoint.displayName} makes further interfaces (${others.join(", ")}), but only ` +
+          "one can move into its container; use -o plexus.mode=direct (Docker Engine 28 or later)",
       );
     }
     return this.#namespaces.state(endpoint.netns, endpoint.ifName);
   }
 
-  /** Moves a staged interface to where the engine takes it from. May be repeated. */
+  /** Moves a staged interface to the host, where dockerd takes it from. Idempotent. */
   async handOver(endpoint: EndpointState): Promise<void> {
     if (!(await this.isOnHost(endpoint))) {
       await this.#namespaces.moveOut(endpoint.netns, endpoint.ifName, hostIfName(endpoint.id));
@@ -54,20 +55,21 @@ export class EndpointHost {
     await this.#namespaces.remove(endpoint.id);
   }
 
-  /** Attaches an endpoint inside a container. @throws Error; {@link detach} is then due */
+  /** Attaches an endpoint inside its container. @throws Error; then {@link detach} it */
   async attachInside(endpoint: EndpointState): Promise<LinkState> {
     await this.#runtime.add({ ...endpoint, containerId: endpoint.id });
     return this.#namespaces.state(endpoint.netns, endpoint.ifName);
   }
 
   /**
-   * The first name of a prefix that no interface in a container has.
-   * @throws DriverError when there is no such namespace yet
+   * The first unused interface name with a prefix in a container.
+   * @throws DriverError when the container has no network namespace yet
    */
   async freeIfName(sandboxKey: string, prefix: string): Promise<string> {
     if ((await this.#namespaces.find(sandboxKey)) !== "namespace") {
       throw new DriverError(
-        "plexus.mode=direct: the container has no network namespace yet; that needs Docker Engine 28 or later, so create the network with -o plexus.mode=staged",
+        "plexus.mode=direct: the container has no network namespace yet; this mode needs Docker " +
+          "Engine 28 or later: create the network with -o plexus.mode=staged",
       );
     }
     const taken = await this.#namespaces.links(sandboxKey);
@@ -76,7 +78,7 @@ export class EndpointHost {
     }
   }
 
-  /** Whether the interface is among the host's, where the engine takes it from and puts it back. */
+  /** Whether the interface is on the host: dockerd has not taken it yet, or has put it back. */
   async isOnHost(endpoint: Pick<EndpointState, "id">): Promise<boolean> {
     return (await this.#namespaces.links()).includes(hostIfName(endpoint.id));
   }
@@ -86,40 +88,39 @@ export class EndpointHost {
     return this.#namespaces.find(path);
   }
 
-  /** Detaches an endpoint wherever its interface is by now. May be repeated. @throws CniError or Error */
+  /** Detaches an endpoint, wherever its interface is. Idempotent. @throws CniError or Error */
   async detach(endpoint: EndpointState): Promise<void> {
-    const netns = await this.#findInterface(endpoint);
+    const netns = await this.#netnsForDel(endpoint);
     await this.#runtime.del({ ...endpoint, containerId: endpoint.id, netns });
     await this.#namespaces.remove(endpoint.id);
   }
 
-  /** Removes the staging namespaces of which `isKnown` has no endpoint. */
-  async removeNamespacesBut(isKnown: (endpointId: string) => boolean): Promise<void> {
+  /** Removes staging namespaces of unknown endpoints. */
+  async removeNamespacesExcept(isKnown: (endpointId: string) => boolean): Promise<void> {
     for (const name of await this.#namespaces.names()) {
       if (!isKnown(name)) await this.#namespaces.remove(name);
     }
   }
 
-  /** CNI_NETNS for a DEL: where the interface is, else where a substitute is, else where it was to be, else "". */
-  async #findInterface(endpoint: EndpointState): Promise<string> {
+  /** CNI_NETNS for a DEL: a namespace with the interface or a substitute, else the staging namespace, else "". */
+  async #netnsForDel(endpoint: EndpointState): Promise<string> {
     if (endpoint.bootId !== this.#bootId) return "";
-    if (endpoint.mode === "direct") {
-      const found = await this.#namespaces.find(endpoint.netns);
-      if (found === "namespace") return endpoint.netns;
+    if (endpoint.mode === "direct" && (await this.findSandbox(endpoint.netns)) === "namespace") {
+      return endpoint.netns;
     }
-    const { id, ifName, link } = endpoint;
-    const staging = this.#namespaces.pathOf(id);
+    const { id, ifName } = endpoint;
+    const staging = this.stagingNetns(id);
     const isStaged = (await this.#namespaces.find(staging)) === "namespace";
     if (isStaged && (await this.#namespaces.links(staging)).includes(ifName)) return staging;
-    const addresses = link?.addresses ?? [];
+    const link = { ifName, addresses: endpoint.link?.addresses ?? [] };
     if (await this.isOnHost(endpoint)) {
       await this.#namespaces.create(id);
-      await this.#namespaces.moveIn(staging, { ownName: hostIfName(id), ifName, addresses });
+      await this.#namespaces.moveIn(staging, { ...link, hostIfName: hostIfName(id) });
       return staging;
     }
-    if (addresses.length === 0 || !needsSubstitute(endpoint)) return isStaged ? staging : "";
+    if (link.addresses.length === 0 || !needsSubstitute(endpoint)) return isStaged ? staging : "";
     await this.#namespaces.create(id);
-    await this.#namespaces.addSubstitute(staging, { ifName, addresses });
+    await this.#namespaces.addSubstitute(staging, link);
     return staging;
   }
 }

@@ -1,21 +1,22 @@
 import * as z from "zod";
 import { validateIfName } from "#cni/names.ts";
-import { DriverError } from "#docker/driver-error.ts";
-import { optionProblems, ownOptions } from "#docker/networks/network-options.ts";
+import { DriverError } from "#docker/driver/protocol.ts";
+import { optionProblems, plexusOptions } from "#docker/networks/network-options.ts";
 import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Bandwidth, PortMapping } from "#npwg/selection/network-selection.ts";
 
-/** A published port as the user wrote it: the host's port may be left to the driver. */
+/** A published port as the user wrote it: the driver may choose the host's port. */
 export interface PublishedPort {
   readonly containerPort: number;
   readonly protocol: PortMapping["protocol"];
   readonly hostIP?: string;
-  /** The first and the last port of the host that may be taken; 0 and 0 = any. */
+  /** The first and last allowed port of the host; 0 and 0 for any. */
   readonly hostPort: number;
   readonly hostPortEnd: number;
 }
 
-/** What a container asks of its endpoint. */
+/** What a container requests of its endpoint. */
 export interface EndpointOptions {
   /** `--driver-opt plexus.ips=…`, as written. */
   readonly ips: readonly string[];
@@ -28,7 +29,7 @@ export interface EndpointOptions {
 const portMapKey = "com.docker.network.portmap";
 const ifNameKey = "com.docker.network.endpoint.ifname";
 
-/** IANA's numbers, as engines send them. */
+/** By IANA's protocol numbers. */
 const protocols: Readonly<Record<number, PortMapping["protocol"]>> = {
   6: "tcp",
   17: "udp",
@@ -39,13 +40,24 @@ const port = z.int().min(0).max(65_535);
 
 const portMap = z
   .array(
-    z.object({
-      Proto: z.int().refine((proto) => proto in protocols, { error: "must be 6, 17 or 132" }),
-      Port: port.min(1),
-      HostIP: z.string().nullish(),
-      HostPort: port,
-      HostPortEnd: port.optional(),
-    }),
+    z
+      .object({
+        Proto: z.int().refine((proto) => proto in protocols, { error: "must be 6, 17 or 132" }),
+        Port: port.min(1),
+        HostIP: z.string().nullish(),
+        HostPort: port,
+        HostPortEnd: port.optional(),
+      })
+      .transform(
+        ({ Proto, Port, HostIP, HostPort, HostPortEnd = HostPort }): PublishedPort =>
+          omitUndefined({
+            containerPort: Port,
+            protocol: protocols[Proto] ?? "tcp",
+            hostPort: HostPort,
+            hostPortEnd: Math.max(HostPort, HostPortEnd),
+            hostIP: HostIP || undefined,
+          }),
+      ),
   )
   .nullish()
   .transform((value) => value ?? []);
@@ -57,62 +69,47 @@ const ips = z
     error: "must be addresses with commas between them",
   });
 
-const ownSchema = z.strictObject({
+const plexusSchema = z.strictObject({
   ips: ips.exactOptional(),
   bandwidth: z.string().transform(parseBandwidth).exactOptional(),
 });
 
 /**
- * Reads the options of an endpoint; engines add keys of their own, which are passed over.
- * @throws DriverError naming every option that is wrong or that Plexus does not have; CniError 4 for the name of an
- *   interface that is none
+ * Reads the options of an endpoint. Docker's keys that Plexus does not use are ignored.
+ * @throws DriverError naming every option that is wrong or unknown; CniError 4 for an invalid interface name
  */
 export function parseEndpointOptions(options: Readonly<Record<string, unknown>>): EndpointOptions {
-  const own = ownSchema.safeParse(ownOptions(options, "plexus."));
-  if (!own.success) throw new DriverError(optionProblems(own.error, "--driver-opt"));
-  const mappings = portMap.safeParse(options[portMapKey]);
-  if (!mappings.success) {
-    const [issue] = mappings.error.issues;
+  const parsed = plexusSchema.safeParse(plexusOptions(options));
+  if (!parsed.success) throw new DriverError(optionProblems(parsed.error, "--driver-opt"));
+  const published = portMap.safeParse(options[portMapKey]);
+  if (!published.success) {
+    const [issue] = published.error.issues;
     throw new DriverError(`${portMapKey}: ${issue?.path.join(".")}: ${issue?.message}`);
   }
+  const endpoint = { ips: [], ...parsed.data, published: published.data };
   const ifName = options[ifNameKey];
-  if (typeof ifName === "string" && ifName !== "") validateIfName(ifName);
-  return {
-    ips: [],
-    ...own.data,
-    published: mappings.data.map(publishedPort),
-    ...(typeof ifName === "string" && ifName !== "" ? { ifName } : {}),
-  };
-}
-
-function publishedPort(mapping: z.output<typeof portMap>[number]): PublishedPort {
-  const { Proto, Port, HostIP, HostPort, HostPortEnd } = mapping;
-  return {
-    containerPort: Port,
-    protocol: protocols[Proto] ?? "tcp",
-    hostPort: HostPort,
-    hostPortEnd: Math.max(HostPort, HostPortEnd ?? HostPort),
-    ...(HostIP ? { hostIP: HostIP } : {}),
-  };
+  if (typeof ifName !== "string" || ifName === "") return endpoint;
+  validateIfName(ifName);
+  return { ...endpoint, ifName };
 }
 
 const multipliers: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };
 
-/** Reads `10M`, or `ingress=10M,egress=1M`: bits per second. Docker writes some options in lower case. */
+/** Reads `10M`, or `ingress=10M,egress=1M`: bits per second. Docker lowercases some options. */
 function parseBandwidth(text: string, context: z.RefinementCtx): Bandwidth {
   const parts = text.toLowerCase().split(",");
   const both = parts.length === 1 ? parseRate(text.toLowerCase()) : undefined;
   if (both !== undefined) return { ingressRate: both, egressRate: both };
   const rates = new Map(parts.map((part) => [part.split("=")[0] ?? "", part.split("=")[1] ?? ""]));
-  const [ingress, egress] = ["ingress", "egress"].map((key) => parseRate(rates.get(key) ?? ""));
-  const known = (ingress === undefined ? 0 : 1) + (egress === undefined ? 0 : 1);
+  const bandwidth = omitUndefined({
+    ingressRate: parseRate(rates.get("ingress") ?? ""),
+    egressRate: parseRate(rates.get("egress") ?? ""),
+  });
+  const known = Object.keys(bandwidth).length;
   if (known === 0 || known !== rates.size) {
     context.addIssue("must be a rate such as 10M, or ingress=RATE,egress=RATE");
   }
-  return {
-    ...(ingress === undefined ? {} : { ingressRate: ingress }),
-    ...(egress === undefined ? {} : { egressRate: egress }),
-  };
+  return bandwidth;
 }
 
 function parseRate(text: string): number | undefined {

@@ -1,6 +1,5 @@
-import type { InterfaceAnswer, JoinAnswer } from "#docker/driver/answers.ts";
+import { DriverError, type InterfaceAnswer, type JoinAnswer } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
-import { DriverError } from "#docker/driver-error.ts";
 import type { Collection } from "#docker/json-files.ts";
 import type { Networks } from "#docker/networks/networks.ts";
 import type { EndpointState, NetworkState } from "#docker/state.ts";
@@ -8,18 +7,18 @@ import type { Logger } from "#engine/ports.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { interfaceAnswer, joinAnswer } from "./endpoint-answers.ts";
 import type { EndpointHost } from "./endpoint-host.ts";
+import { interfaceAnswer, joinAnswer } from "./hand-over.ts";
 import { chooseHostPorts, type ProbePort, type TakenPort } from "./host-ports.ts";
-import { planEndpoint } from "./new-endpoint.ts";
+import { newEndpoint } from "./new-endpoint.ts";
 
-/** What the endpoints are kept and made with. */
+/** What {@link Endpoints} works with. */
 export interface EndpointsOptions {
   readonly stored: Collection<EndpointState>;
   readonly networks: Networks;
   readonly host: EndpointHost;
   readonly probePort: ProbePort;
-  /** What comes before the engine's paths of network namespaces; "" where they are this process's own. */
+  /** Prefix for dockerd's paths of network namespaces; "" if this process has them at the same paths. */
   readonly sandboxRoot: string;
   readonly bootId: string;
   /** ISO 8601. */
@@ -27,24 +26,26 @@ export interface EndpointsOptions {
   readonly logger: Logger;
 }
 
-/** The endpoints of the engine's containers, from their creation to their end. Calls for one wait for each other. */
+type CreateEndpoint = RequestOf<"NetworkDriver.CreateEndpoint">;
+
+/** The endpoints of Docker's containers. Calls for one endpoint run one after another. */
 export class Endpoints {
   readonly #options: EndpointsOptions;
-  readonly #turns = new KeyedMutex();
-  /** Ports of the host are chosen by one endpoint after another. */
-  readonly #ports = new KeyedMutex();
+  readonly #locks = new KeyedMutex();
+  /** One endpoint at a time chooses ports of the host. */
+  readonly #portLock = new KeyedMutex();
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
   }
 
   /**
-   * Makes an endpoint, in the staged mode with its interface. Repeated it gives the same answer.
-   * @throws DriverError, CniError or Error when it cannot be made; nothing of it is then left, or it is tried again
+   * Creates an endpoint, in staged mode with its interface. Idempotent.
+   * @throws DriverError, CniError or Error; the endpoint is then detached, now or on a later attempt
    */
-  async create(request: RequestOf<"NetworkDriver.CreateEndpoint">): Promise<InterfaceAnswer> {
-    const { stored, networks, host } = this.#options;
-    using _turn = await this.#turns.acquire(request.EndpointID);
+  async create(request: CreateEndpoint): Promise<InterfaceAnswer> {
+    const { stored, networks, host, logger } = this.#options;
+    using _lock = await this.#locks.acquire(request.EndpointID);
     const network = networks.get(request.NetworkID);
     const before = stored.get(request.EndpointID);
     if (before?.phase === "created") return interfaceAnswer(before);
@@ -52,68 +53,75 @@ export class Endpoints {
       throw new DriverError(`endpoint ${request.EndpointID} is joined to a container`);
     }
     if (before !== undefined) await this.#detach(before);
-    const planned = await this.#plan(network, request);
+    const endpoint = await this.#prepare(network, request);
     try {
-      const link = planned.mode === "staged" ? await host.stage(planned) : undefined;
-      const created = this.#entering("created", { ...planned, ...omitUndefined({ link }) });
+      const link = endpoint.mode === "staged" ? await host.stage(endpoint) : undefined;
+      const created = this.#inPhase("created", { ...endpoint, ...omitUndefined({ link }) });
       const answer = interfaceAnswer(created);
       await stored.put(created.id, created);
-      this.#reportPorts(created);
+      const { id, displayName, portMappings } = created;
+      // Docker does not show the ports that a remote driver publishes.
+      if (portMappings.length > 0) {
+        logger.info({ endpoint: id, network: displayName, portMappings }, "published ports");
+      }
       return answer;
     } catch (error) {
-      await this.#discard(planned);
+      await this.#discard(endpoint);
       throw error;
     }
   }
 
-  /** Hands an endpoint over to a container. Repeated it gives the same answer. @throws as {@link create} */
+  /** Hands an endpoint over to a container. Idempotent. @throws as {@link create} */
   async join(request: RequestOf<"NetworkDriver.Join">): Promise<JoinAnswer> {
-    using _turn = await this.#turns.acquire(request.EndpointID);
+    using _lock = await this.#locks.acquire(request.EndpointID);
     const { networks, host, sandboxRoot } = this.#options;
     const endpoint = this.#get(request.EndpointID);
     const network = networks.get(endpoint.networkId);
     const sandboxKey = sandboxRoot + request.SandboxKey;
     this.#checkSharedPorts(endpoint, sandboxKey);
+    const mayRepeat = endpoint.mode === "staged" && endpoint.phase === "joined";
+    if (endpoint.phase !== "created" && !(mayRepeat && (await host.isOnHost(endpoint)))) {
+      const { id, phase } = endpoint;
+      throw new DriverError(`endpoint ${id} cannot be joined to a container: it is ${phase}`);
+    }
     if (endpoint.mode === "direct") return this.#joinDirectly(endpoint, network, sandboxKey);
-    const mayRepeat = endpoint.phase === "joined" && (await host.isOnHost(endpoint));
-    if (endpoint.phase !== "created" && !mayRepeat) throw cannotJoin(endpoint);
     await host.handOver(endpoint);
     await this.#put("joined", { ...endpoint, sandboxKey });
     return joinAnswer(endpoint, network);
   }
 
-  /** Takes an endpoint back from a container. The engine returns its interface afterwards. @throws as {@link remove} */
+  /** Takes an endpoint back from a container. dockerd returns its interface afterwards. @throws as {@link remove} */
   async leave(request: RequestOf<"NetworkDriver.Leave">): Promise<void> {
-    using _turn = await this.#turns.acquire(request.EndpointID);
+    using _lock = await this.#locks.acquire(request.EndpointID);
     const endpoint = this.#options.stored.get(request.EndpointID);
     if (endpoint?.phase !== "joined") return;
     if (endpoint.mode === "direct") await this.#options.host.detach(endpoint);
     await this.#put("left", endpoint);
   }
 
-  /** Removes an endpoint. One that is not known is no error. @throws CniError or Error when something is left */
+  /** Removes an endpoint, if it is known. @throws CniError or Error when it is not fully detached */
   async remove(endpointId: string): Promise<void> {
-    using _turn = await this.#turns.acquire(endpointId);
+    using _lock = await this.#locks.acquire(endpointId);
     const endpoint = this.#options.stored.get(endpointId);
     if (endpoint !== undefined) await this.#detach(endpoint);
   }
 
   /**
-   * Removes an endpoint if no call is under way for it and `isDue` still says so.
-   * @throws CniError or Error when something is left
+   * Removes an endpoint if no call for it is in flight and `isDue` confirms it under the lock.
+   * @throws CniError or Error when it is not fully detached
    */
   async removeIf(
     endpointId: string,
     isDue: (endpoint: EndpointState) => Promise<boolean>,
   ): Promise<boolean> {
-    using turn = this.#turns.tryAcquire(endpointId);
+    using lock = this.#locks.tryAcquire(endpointId);
     const endpoint = this.#options.stored.get(endpointId);
-    if (turn === undefined || endpoint === undefined || !(await isDue(endpoint))) return false;
+    if (lock === undefined || endpoint === undefined || !(await isDue(endpoint))) return false;
     await this.#detach(endpoint);
     return true;
   }
 
-  /** What the engine's users may like to know. @throws DriverError when the endpoint is not known */
+  /** What `docker inspect` can show of an endpoint. @throws DriverError when it is not known */
   info(endpointId: string): Record<string, unknown> {
     const { displayName, mode, phase, link, portMappings } = this.#get(endpointId);
     return {
@@ -126,26 +134,23 @@ export class Endpoints {
     };
   }
 
-  async #plan(
-    network: NetworkState,
-    request: RequestOf<"NetworkDriver.CreateEndpoint">,
-  ): Promise<EndpointState> {
+  async #prepare(network: NetworkState, request: CreateEndpoint): Promise<EndpointState> {
     const { stored, host, probePort: probe, bootId, now, logger } = this.#options;
-    using _ports = await this.#ports.acquire("");
+    using _lock = await this.#portLock.acquire("");
     const networkId = network.id;
     const taken = stored.all().flatMap(takenPorts);
-    const planned = await planEndpoint(network, request, {
+    const endpoint = await newEndpoint(network, request, {
       bootId,
       now: now(),
       stagingNetns: host.stagingNetns(request.EndpointID),
       choosePorts: (published) => chooseHostPorts(published, { networkId, taken, probe }),
       warn: (message) => logger.warn({ endpoint: request.EndpointID }, message),
     });
-    await stored.put(planned.id, planned);
-    return planned;
+    await stored.put(endpoint.id, endpoint);
+    return endpoint;
   }
 
-  /** @throws DriverError when the ports that another endpoint publishes are another container's */
+  /** @throws DriverError when another container has the ports that another endpoint publishes */
   #checkSharedPorts({ sharesPortsWith }: EndpointState, sandboxKey: string): void {
     for (const id of sharesPortsWith) {
       const owner = this.#options.stored.get(id);
@@ -157,25 +162,17 @@ export class Endpoints {
     }
   }
 
-  /** The engine shows none of the ports that a remote driver publishes. */
-  #reportPorts({ id, displayName, portMappings }: EndpointState): void {
-    if (portMappings.length === 0) return;
-    const fields = { endpoint: id, network: displayName, portMappings };
-    this.#options.logger.info(fields, "ports are published");
-  }
-
   async #joinDirectly(
     endpoint: EndpointState,
     network: NetworkState,
     sandboxKey: string,
   ): Promise<JoinAnswer> {
-    const { host } = this.#options;
-    if (endpoint.phase !== "created") throw cannotJoin(endpoint);
+    const { host, stored } = this.#options;
     const free = await host.freeIfName(sandboxKey, network.options.ifPrefix);
     const ifName = endpoint.wantedIfName ?? free;
     const place = { ifName, netns: sandboxKey, sandboxKey };
-    const attaching = this.#entering("creating", { ...endpoint, ...place });
-    await this.#options.stored.put(attaching.id, attaching);
+    const attaching = this.#inPhase("creating", { ...endpoint, ...place });
+    await stored.put(attaching.id, attaching);
     try {
       const link = await host.attachInside(attaching);
       await this.#put("joined", { ...attaching, link });
@@ -187,14 +184,15 @@ export class Endpoints {
     return { InterfaceName: {}, StaticRoutes: [], DisableGatewayService: true };
   }
 
-  /** Detaches what could not be made; what is left of it is tried again later. */
+  /** Detaches an endpoint that could not be created. */
   async #discard(endpoint: EndpointState): Promise<void> {
     try {
       await this.#detach(endpoint);
     } catch (error) {
-      this.#options.logger.warn(
-        { endpoint: endpoint.id, error: errorMessage(error) },
-        "an endpoint that could not be made is not detached yet; it is tried again",
+      this.#warn(
+        endpoint,
+        error,
+        "could not detach an endpoint that could not be created; retrying",
       );
     }
   }
@@ -202,31 +200,25 @@ export class Endpoints {
   async #detach(endpoint: EndpointState): Promise<void> {
     const { stored, host } = this.#options;
     const { id, mode, phase } = endpoint;
-    const isAttached = mode === "staged" || !(phase === "created" || phase === "left");
-    if (isAttached) {
-      await this.#markDeleting(endpoint);
+    if (mode === "staged" || !(phase === "created" || phase === "left")) {
+      // The phase makes retries start sooner. A full disk does not keep an endpoint attached.
+      await this.#put("deleting", endpoint).catch((error: unknown) =>
+        this.#warn(endpoint, error, "could not write an endpoint's state; detaching it anyway"),
+      );
       await host.detach(endpoint);
     }
     await stored.remove(id);
   }
 
-  /** With the mark a teardown is repeated sooner. A full disk does not keep what containers hold from being released. */
-  async #markDeleting(endpoint: EndpointState): Promise<void> {
-    try {
-      await this.#put("deleting", endpoint);
-    } catch (error) {
-      this.#options.logger.warn(
-        { endpoint: endpoint.id, error: errorMessage(error) },
-        "an endpoint's state cannot be written; it is detached nevertheless",
-      );
-    }
+  #warn({ id }: EndpointState, error: unknown, message: string): void {
+    this.#options.logger.warn({ endpoint: id, error: errorMessage(error) }, message);
   }
 
   #put(phase: EndpointState["phase"], endpoint: EndpointState): Promise<void> {
-    return this.#options.stored.put(endpoint.id, this.#entering(phase, endpoint));
+    return this.#options.stored.put(endpoint.id, this.#inPhase(phase, endpoint));
   }
 
-  #entering(phase: EndpointState["phase"], endpoint: EndpointState): EndpointState {
+  #inPhase(phase: EndpointState["phase"], endpoint: EndpointState): EndpointState {
     return { ...endpoint, phase, since: this.#options.now() };
   }
 
@@ -239,8 +231,4 @@ export class Endpoints {
 
 function takenPorts({ id, networkId, portMappings }: EndpointState): TakenPort[] {
   return portMappings.map((mapping) => ({ mapping, endpointId: id, networkId }));
-}
-
-function cannotJoin({ id, phase }: EndpointState): DriverError {
-  return new DriverError(`endpoint ${id} cannot be joined to a container: it is ${phase}`);
 }

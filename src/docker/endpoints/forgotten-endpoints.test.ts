@@ -23,7 +23,7 @@ test("endpoints of running containers stay, however old they are", async () => {
   const bench = await benchWithContainer();
   for (let run = 1; run <= 3; run++) {
     bench.nowMs += 60 * minute;
-    await bench.reconcile();
+    await bench.detachForgotten();
   }
   expect(await bench.endpoints()).toEqual(["e1.json"]);
 });
@@ -31,9 +31,9 @@ test("endpoints of running containers stay, however old they are", async () => {
 test("an endpoint whose container is gone is detached the second time that it is found so", async () => {
   const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
-  await bench.reconcile();
+  await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual(["e1.json"]);
-  await bench.reconcile();
+  await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual([]);
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
 });
@@ -42,10 +42,10 @@ test("containers stay whose namespaces are in a directory that the driver does n
   const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
   bench.machine.hiddenDirectories.add(dirname(sandbox));
-  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  for (let run = 1; run <= 3; run++) await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual(["e1.json"]);
   const warning =
-    "containers' network namespaces cannot be seen: what Docker forgets stays attached";
+    "cannot see containers' network namespaces; endpoints that dockerd forgets stay attached";
   expect(bench.logger.at("warn")).toEqual([warning]);
 });
 
@@ -53,16 +53,16 @@ test("a container's namespace that is mounted where the driver does not see it c
   const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
   bench.machine.plainFiles.add(sandbox);
-  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  for (let run = 1; run <= 3; run++) await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual(["e1.json"]);
 });
 
 test("one that was seen and is unmounted is gone, although its file is still there", async () => {
   const bench = await benchWithContainer();
-  await bench.reconcile();
+  await bench.detachForgotten();
   bench.machine.namespaces.delete(sandbox);
   bench.machine.plainFiles.add(sandbox);
-  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual([]);
 });
 
@@ -73,18 +73,18 @@ test("one that was never seen is gone, although its file is still there, once an
   await bench.createEndpoint("e2");
   await bench.join("e2", `${sandbox}2`);
   bench.machine.startContainer(`${sandbox}2`, "plxe2");
-  for (let run = 1; run <= 3; run++) await bench.reconcile();
+  for (let run = 1; run <= 3; run++) await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual(["e2.json"]);
 });
 
 test("what was seen before the driver was started again still counts", async () => {
   const bench = await benchWithContainer();
-  await bench.reconcile();
+  await bench.detachForgotten();
   await bench.stop();
   bench.machine.namespaces.delete(sandbox);
   bench.machine.plainFiles.add(sandbox);
   await bench.start();
-  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual([]);
 });
 
@@ -92,10 +92,10 @@ test("an endpoint that waits for its container's namespace stays for two minutes
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.join("e1", sandbox);
-  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual(["e1.json"]);
   bench.nowMs += 3 * minute;
-  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual([]);
 });
 
@@ -103,9 +103,9 @@ test("an endpoint that left its container while the driver was away is detached 
   const bench = await benchWithContainer();
   bench.machine.stopContainer(sandbox, "plxe1");
   bench.machine.namespaces.set(sandbox, new Map());
-  await bench.reconcile();
+  await bench.detachForgotten();
   bench.nowMs += 3 * minute;
-  for (let run = 1; run <= 2; run++) await bench.reconcile();
+  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual([]);
   expect(bench.machine.ownLinks).toEqual([]);
 });
@@ -119,10 +119,10 @@ test.each(["created", "left"])(
       await bench.join("e1", sandbox);
       await bench.done("Leave", { NetworkID: "n1", EndpointID: "e1" });
     }
-    await bench.reconcile();
+    await bench.detachForgotten();
     expect(await bench.endpoints()).toEqual(["e1.json"]);
     bench.nowMs += 3 * minute;
-    await bench.reconcile();
+    await bench.detachForgotten();
     expect(await bench.endpoints()).toEqual([]);
   },
 );
@@ -132,10 +132,10 @@ test("the machine's clock may be set while a container starts", async () => {
   for (const days of [20_000, -20_000]) {
     await bench.createEndpoint("e1");
     bench.clockMs += days * 86_400_000;
-    for (let run = 1; run <= 2; run++) await bench.reconcile();
+    for (let run = 1; run <= 2; run++) await bench.detachForgotten();
     expect(await bench.endpoints()).toEqual(["e1.json"]);
     bench.nowMs += 3 * minute;
-    await bench.reconcile();
+    await bench.detachForgotten();
     expect(await bench.endpoints()).toEqual([]);
   }
 });
@@ -146,7 +146,7 @@ test("after a restart of the machine everything is detached without a namespace"
   bench.bootId = "boot-2";
   bench.machine.namespaces.delete(sandbox);
   await bench.start();
-  await bench.reconcile();
+  await bench.detachForgotten();
   expect(bench.machine.calls.at(-1)).toBe("DEL e1 in none as eth0");
   expect(await bench.endpoints()).toEqual([]);
 });
@@ -155,18 +155,18 @@ test("a teardown that fails is tried again after half a minute", async () => {
   const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
   bench.machine.delFailures.push("the plugin hangs");
-  for (let run = 1; run <= 4; run++) await bench.reconcile();
+  for (let run = 1; run <= 4; run++) await bench.detachForgotten();
   expect(bench.machine.calls.filter((call) => call.startsWith("DEL"))).toHaveLength(1);
-  expect(bench.logger.at("warn")).toContain("an endpoint could not be detached");
+  expect(bench.logger.at("warn")).toContain("could not detach an endpoint");
   bench.nowMs += minute;
-  await bench.reconcile();
+  await bench.detachForgotten();
   expect(await bench.endpoints()).toEqual([]);
 });
 
 test("a record without an endpoint is detached by what it holds", async () => {
   const bench = await benchWithNetwork();
   bench.records = [{ containerId: "e7", ifName: "eth0" } as AttachmentRecord];
-  await bench.reconcile();
+  await bench.detachForgotten();
   expect(bench.machine.calls).toEqual(["DEL e7 in none as eth0"]);
 });
 
@@ -174,6 +174,6 @@ test("a staging namespace without an endpoint is removed", async () => {
   const bench = await benchWithNetwork();
   await bench.machine.create("e8");
   await bench.createEndpoint("e1");
-  await bench.reconcile();
+  await bench.detachForgotten();
   expect(await bench.machine.names()).toEqual(["e1"]);
 });

@@ -1,46 +1,63 @@
-import type { JoinAnswer, StaticRoute } from "#docker/driver/answers.ts";
-import { DriverError } from "#docker/driver-error.ts";
-import type { LinkRoute, LinkState } from "#docker/netns/namespaces.ts";
-import type { GatewayChoice } from "#docker/networks/network-options.ts";
+import {
+  DriverError,
+  type InterfaceAnswer,
+  type JoinAnswer,
+  type StaticRoute,
+} from "#docker/driver/protocol.ts";
+import type { LinkRoute } from "#docker/netns/namespaces.ts";
+import type { EndpointState, NetworkState } from "#docker/state.ts";
 import { addressBits, covers, type IpFamily, ipFamily, parseCidr, tryParseCidr } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { hostIfName } from "./endpoint-host.ts";
 
-/** The addresses of an interface that the engine sets again after it has moved it. */
-export interface HandedOverAddresses {
-  readonly address?: string;
-  readonly addressIPv6?: string;
-}
+/* How dockerd takes an interface over in staged mode: it sets addresses and routes after moving it. */
+
+type Link = NonNullable<EndpointState["link"]>;
 
 /**
- * The addresses with which the engine can take an interface over. It sets one of each family, and with it
- * a route to its subnet. Where the kernel has no such route, as with `ptp`, the address is given without
- * its subnet.
- * @throws DriverError when an interface has more addresses than the engine can set
+ * The values of a new endpoint that dockerd does not know; it rejects those that it chose itself.
+ * @throws DriverError when dockerd could not set the interface's addresses as they are
  */
-export function addressesToHandOver(state: LinkState): HandedOverAddresses {
+export function interfaceAnswer({ requested, link, displayName }: EndpointState): InterfaceAnswer {
+  if (link === undefined) return {};
+  const address = addressToHandOver(link, 4);
+  const addressIPv6 = addressToHandOver(link, 6);
+  for (const chosen of [requested.Address, requested.AddressIPv6]) {
+    if (chosen !== undefined && !hasSubnetRoute(chosen, link.routes)) {
+      throw new DriverError(
+        `network ${displayName} reaches its subnet through a gateway, which Docker's IPAM cannot ` +
+          "express; create it with --ipam-driver null",
+      );
+    }
+  }
+  // The kernel gives all ipvlan interfaces the MAC of their device.
+  const mac = link.kind === "ipvlan" ? undefined : link.mac;
   return omitUndefined({
-    address: addressToHandOver(state, 4),
-    addressIPv6: addressToHandOver(state, 6),
+    Address: requested.Address === undefined ? address : undefined,
+    AddressIPv6: requested.AddressIPv6 === undefined ? addressIPv6 : undefined,
+    MacAddress: requested.MacAddress === undefined ? mac : undefined,
   });
 }
 
-function addressToHandOver(state: LinkState, family: IpFamily): string | undefined {
-  const own = state.addresses.filter((address) => ipFamily(address) === family);
-  const [first] = own;
-  if (own.length > 1) {
+/**
+ * The address of a family that dockerd sets, together with a route to its subnet. If the kernel has no
+ * such route, as with `ptp`, the address gets the prefix length of a single host.
+ */
+function addressToHandOver({ addresses, routes }: Link, family: IpFamily): string | undefined {
+  const ofFamily = addresses.filter((address) => ipFamily(address) === family);
+  const [first] = ofFamily;
+  if (ofFamily.length > 1) {
     throw new DriverError(
-      `an interface that is moved into its container keeps one IPv${family} address, and this one has ${own.join(", ")}; use -o plexus.mode=direct (Docker Engine 28 or later)`,
+      `moving the interface into its container would keep only one IPv${family} address of ` +
+        `${ofFamily.join(", ")}; use -o plexus.mode=direct (Docker Engine 28 or later)`,
     );
   }
-  if (first === undefined || hasSubnetRoute(first, state.routes)) return first;
+  if (first === undefined || hasSubnetRoute(first, routes)) return first;
   return `${parseCidr(first).address}/${addressBits[family]}`;
 }
 
-/**
- * Whether everything in the address's subnet counts as on the link.
- * @throws RangeError when it is none
- */
-export function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): boolean {
+/** Whether the kernel treats the address's subnet as on the link. @throws RangeError for an invalid address */
+function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): boolean {
   const { address: ip, prefix, family } = parseCidr(address);
   if (prefix === addressBits[family]) return true;
   return routes.some(({ dst, gateway }) => {
@@ -49,49 +66,51 @@ export function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): b
   });
 }
 
-/** What of a Join answer follows from the routes of an interface. */
-type Routing = Pick<
-  JoinAnswer,
-  "Gateway" | "GatewayIPv6" | "StaticRoutes" | "DisableGatewayService"
->;
-
-/**
- * The routes with which the engine can take an interface over. Those that follow from an address are left
- * out, as the engine sets the address. Routes on the link come first: others may need them.
- * `choice` says who gives the default route.
- */
-export function routesToHandOver(routes: readonly LinkRoute[], choice: GatewayChoice): Routing {
+/** The interface and routes with which dockerd configures a container that joins. */
+export function joinAnswer(endpoint: EndpointState, { options }: NetworkState): JoinAnswer {
+  const routes = endpoint.link?.routes ?? [];
   const isDefault = (route: LinkRoute): boolean => tryParseCidr(route.dst)?.prefix === 0;
-  const wanted = routes.filter((route) => choice === "auto" || !isDefault(route));
-  const gateways = ([4, 6] as const).map((family) => defaultGateway(wanted, family));
-  const [Gateway, GatewayIPv6] = gateways;
+  const usesDefault = options.gateway === "auto" && !options.internal;
+  const wanted = routes.filter((route) => usesDefault || !isDefault(route));
+  const Gateway = defaultGateway(wanted, 4);
+  const GatewayIPv6 = defaultGateway(wanted, 6);
+  // dockerd sets the routes of addresses and default gateways itself.
   const others = wanted.filter(
     (route) => !route.isFromAddress && !(isDefault(route) && route.gateway !== undefined),
   );
-  const used = [
-    ...others.flatMap(({ gateway }) => gateway ?? []),
-    ...gateways.flatMap((g) => g ?? []),
-  ];
-  const unreachable = used.filter((gateway) => !isOnLink(gateway, routes));
-  return omitUndefined({
-    Gateway,
-    GatewayIPv6,
+  const gateways = [...others.map(({ gateway }) => gateway), Gateway, GatewayIPv6];
+  const unreachable = gateways.filter(
+    (gateway) => gateway !== undefined && !isOnLink(gateway, routes),
+  ) as string[];
+  const onLink = (dst: string): StaticRoute => ({ Destination: dst, RouteType: 1 });
+  return {
+    InterfaceName: omitUndefined({
+      SrcName: hostIfName(endpoint.id),
+      DstPrefix: options.ifPrefix,
+      DstName: endpoint.wantedIfName,
+    }),
+    ...omitUndefined({ Gateway, GatewayIPv6 }),
+    // Routes on the link come first: routes through gateways may need them.
     StaticRoutes: [
-      ...[...new Set(unreachable)].map(hostRoute),
-      ...others.filter(({ gateway }) => gateway === undefined).map(staticRoute),
-      ...others.filter(({ gateway }) => gateway !== undefined).map(staticRoute),
+      ...[...new Set(unreachable)].map((ip) => onLink(`${ip}/${addressBits[ipFamily(ip)]}`)),
+      ...others.flatMap(({ dst, gateway }) => (gateway === undefined ? [onLink(dst)] : [])),
+      ...others.flatMap(({ dst, gateway }) =>
+        gateway === undefined
+          ? []
+          : [{ Destination: dst, RouteType: 0 as const, NextHop: gateway }],
+      ),
     ],
-    DisableGatewayService: choice !== "docker",
-  });
+    DisableGatewayService: options.internal || options.gateway !== "docker",
+  };
 }
 
 /** The gateway of the default route that the kernel prefers. */
 function defaultGateway(routes: readonly LinkRoute[], family: IpFamily): string | undefined {
-  const own = routes.filter(({ dst, gateway }) => {
+  const candidates = routes.filter(({ dst, gateway }) => {
     const cidr = tryParseCidr(dst);
     return cidr?.prefix === 0 && cidr.family === family && gateway !== undefined;
   });
-  return own.toSorted((a, b) => a.metric - b.metric)[0]?.gateway;
+  return candidates.toSorted((a, b) => a.metric - b.metric)[0]?.gateway;
 }
 
 function isOnLink(gateway: string, routes: readonly LinkRoute[]): boolean {
@@ -99,13 +118,4 @@ function isOnLink(gateway: string, routes: readonly LinkRoute[]): boolean {
     const subnet = tryParseCidr(route.dst);
     return route.gateway === undefined && subnet !== undefined && covers(subnet, gateway);
   });
-}
-
-function hostRoute(address: string): StaticRoute {
-  return { Destination: `${address}/${addressBits[ipFamily(address)]}`, RouteType: 1 };
-}
-
-function staticRoute({ dst, gateway }: LinkRoute): StaticRoute {
-  if (gateway === undefined) return { Destination: dst, RouteType: 1 };
-  return { Destination: dst, RouteType: 0, NextHop: gateway };
 }

@@ -1,21 +1,21 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { DriverError } from "#docker/driver-error.ts";
+import { DriverError } from "#docker/driver/protocol.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { PortMapping } from "#npwg/selection/network-selection.ts";
 import type { PublishedPort } from "./endpoint-options.ts";
 
-/** Takes a port of the host for a moment: 0 = any. Resolves to the port; undefined when it is in use. */
+/** Binds a port of the host for a moment; 0 for any. Resolves to the port, or undefined when it is in use. */
 export type ProbePort = (
   port: number,
   at: Pick<PublishedPort, "protocol" | "hostIP">,
 ) => Promise<number | undefined>;
 
-/** How often an arbitrary port is asked for that is then found to be another endpoint's. */
+/** How often the kernel is asked for any port, because another endpoint may have the one it returns. */
 const anyPortAttempts = 20;
 
-/** A port of the host that another endpoint has. No process holds it: there is a rule in the kernel. */
+/** A port of the host that another endpoint has. No process holds it: the kernel has a rule for it. */
 export interface TakenPort {
   readonly mapping: PortMapping;
   readonly endpointId: string;
@@ -26,13 +26,12 @@ export interface TakenPort {
 export interface ChosenPorts {
   readonly portMappings: readonly PortMapping[];
   /**
-   * Endpoints that publish the ports instead. The engine asks for a container's ports on each of its
-   * networks, and one of them is enough; whether it is the same container shows when it joins.
+   * Endpoints that publish the ports instead. Docker requests a container's ports on each of its
+   * networks, and one suffices. Join shows whether it is the same container.
    */
   readonly sharesPortsWith: readonly string[];
 }
 
-/** Where ports are chosen. */
 interface HostPorts {
   readonly networkId: string;
   readonly taken: readonly TakenPort[];
@@ -40,8 +39,7 @@ interface HostPorts {
 }
 
 /**
- * Chooses the host's port of each published one, as the plugin `portmap` wants one: the only one, the
- * first of a range that is free, or any that is.
+ * Chooses the host's port of each published one: the only one, the first free one of a range, or any.
  * @throws DriverError when none is free
  */
 export async function chooseHostPorts(
@@ -51,25 +49,26 @@ export async function chooseHostPorts(
   const chosen: PortMapping[] = [];
   const owners = new Set<string>();
   for (const port of published) {
-    const owner = ownerElsewhere(port, { networkId, taken });
-    if (owner !== undefined) owners.add(owner);
-    else {
-      const isTaken = (hostPort: number): boolean =>
-        [...taken.map(({ mapping }) => mapping), ...chosen].some((other) =>
-          collides(other, { ...port, hostPort }),
-        );
-      const hostPort = await choose(port, { isTaken, probe });
-      const { containerPort, protocol, hostIP } = port;
-      chosen.push(omitUndefined({ hostPort, containerPort, protocol, hostIP }));
+    const owner = ownerElsewhere(port, taken, networkId);
+    if (owner !== undefined) {
+      owners.add(owner);
+      continue;
     }
+    const inUse = [...taken.map(({ mapping }) => mapping), ...chosen];
+    const isTaken = (hostPort: number): boolean =>
+      inUse.some((other) => collides(other, { ...port, hostPort }));
+    const hostPort = await choose(port, isTaken, probe);
+    const { containerPort, protocol, hostIP } = port;
+    chosen.push(omitUndefined({ hostPort, containerPort, protocol, hostIP }));
   }
   return { portMappings: chosen, sharesPortsWith: [...owners] };
 }
 
-/** The endpoint that has the one port that will do, if it is of another network: no container is twice in one. */
+/** The endpoint of another network that has the requested port. No container is in a network twice. */
 function ownerElsewhere(
   port: PublishedPort,
-  { networkId, taken }: Omit<HostPorts, "probe">,
+  taken: readonly TakenPort[],
+  networkId: string,
 ): string | undefined {
   if (port.hostPort === 0 || port.hostPort !== port.hostPortEnd) return undefined;
   const owners = taken.filter(({ mapping }) => collides(mapping, port));
@@ -77,51 +76,42 @@ function ownerElsewhere(
   return isElsewhere ? owners[0]?.endpointId : undefined;
 }
 
-interface Choice {
-  readonly isTaken: (hostPort: number) => boolean;
-  readonly probe: ProbePort;
-}
-
-async function choose(port: PublishedPort, { isTaken, probe }: Choice): Promise<number> {
-  const candidates =
-    port.hostPort === 0
-      ? new Array<number>(anyPortAttempts).fill(0)
-      : range(port.hostPort, port.hostPortEnd);
-  for (const candidate of candidates) {
+async function choose(
+  port: PublishedPort,
+  isTaken: (hostPort: number) => boolean,
+  probe: ProbePort,
+): Promise<number> {
+  const { hostPort, hostPortEnd, containerPort, protocol, hostIP = "0.0.0.0" } = port;
+  const length = hostPort === 0 ? anyPortAttempts : hostPortEnd - hostPort + 1;
+  for (let index = 0; index < length; index++) {
+    const candidate = hostPort === 0 ? 0 : hostPort + index;
     if (candidate !== 0 && isTaken(candidate)) continue;
     const free = await probe(candidate, port);
     if (free !== undefined && !isTaken(free)) return free;
   }
-  const { hostPort, hostPortEnd, containerPort, protocol, hostIP = "0.0.0.0" } = port;
   const wanted = hostPort === hostPortEnd ? `${hostPort}` : `${hostPort}-${hostPortEnd}`;
   throw new DriverError(
     `cannot publish port ${containerPort}/${protocol}: port ${wanted} of ${hostIP} is in use`,
   );
 }
 
-function range(first: number, last: number): number[] {
-  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
-}
-
 function collides(
   a: PortMapping,
   b: Pick<PortMapping, "hostPort" | "protocol" | "hostIP">,
 ): boolean {
-  const anywhere = [a.hostIP, b.hostIP].some(
-    (ip) => ip === undefined || ip === "0.0.0.0" || ip === "::",
-  );
-  return (
-    a.hostPort === b.hostPort && a.protocol === b.protocol && (anywhere || a.hostIP === b.hostIP)
-  );
+  const isAny = (ip = "0.0.0.0"): boolean => ip === "0.0.0.0" || ip === "::";
+  const sameAddress = isAny(a.hostIP) || isAny(b.hostIP) || a.hostIP === b.hostIP;
+  return a.hostPort === b.hostPort && a.protocol === b.protocol && sameAddress;
 }
 
-/** Ports that the kernel gives to whoever asks for any. */
-const anyPort = { first: 32_768, count: 28_232 } as const;
+/** The kernel's default ephemeral ports. */
+const ephemeralPorts = { first: 32_768, count: 28_232 } as const;
 
-/** Binds the port, and lets go of it at once. SCTP, which Node does not have, is not tried. */
+/** Binds and releases the port. SCTP, which Node does not support, is not tried. */
 export const probeHostPort: ProbePort = async (port, { protocol, hostIP }) => {
   if (protocol === "sctp") {
-    return port === 0 ? anyPort.first + Math.floor(Math.random() * anyPort.count) : port;
+    const { first, count } = ephemeralPorts;
+    return port === 0 ? first + Math.floor(Math.random() * count) : port;
   }
   try {
     return protocol === "tcp" ? await bindTcp(port, hostIP) : await bindUdp(port, hostIP);
@@ -132,8 +122,7 @@ export const probeHostPort: ProbePort = async (port, { protocol, hostIP }) => {
 };
 
 async function bindTcp(port: number, host: string | undefined): Promise<number> {
-  const server = createServer();
-  server.listen(port, host);
+  const server = createServer().listen(port, host);
   await once(server, "listening");
   const address = server.address();
   server.close();
@@ -141,8 +130,7 @@ async function bindTcp(port: number, host: string | undefined): Promise<number> 
 }
 
 async function bindUdp(port: number, host: string | undefined): Promise<number> {
-  const socket = createSocket(host?.includes(":") ? "udp6" : "udp4");
-  socket.bind(port, host);
+  const socket = createSocket(host?.includes(":") ? "udp6" : "udp4").bind(port, host);
   await once(socket, "listening");
   const { port: bound } = socket.address();
   socket.close();

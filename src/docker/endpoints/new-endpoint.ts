@@ -1,6 +1,6 @@
 import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
+import { DriverError } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
-import { DriverError } from "#docker/driver-error.ts";
 import { gatewayAddress, withDockerAddresses } from "#docker/networks/docker-ipam.ts";
 import { listOf } from "#docker/networks/networks.ts";
 import type { EndpointState, NetworkState } from "#docker/state.ts";
@@ -8,61 +8,70 @@ import { covers, tryParseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCapabilities } from "#npwg/runtime-config.ts";
-import type { PortMapping } from "#npwg/selection/network-selection.ts";
 import { type EndpointOptions, parseEndpointOptions } from "./endpoint-options.ts";
 import type { ChosenPorts } from "./host-ports.ts";
 
-type CreateEndpoint = RequestOf<"NetworkDriver.CreateEndpoint">;
-
-/** CNI_IFNAME while the interface is prepared; the engine renames it. */
+/** CNI_IFNAME in staged mode; dockerd renames the interface. */
 const stagedIfName = "eth0";
 
-/** The flag or option that asks for a capability. */
-const asked: Readonly<Record<string, string>> = {
+/** The flag or option that requests a capability. */
+const flags: Readonly<Record<string, string>> = {
   ips: "--driver-opt plexus.ips",
   mac: "--mac-address",
   bandwidth: "--driver-opt plexus.bandwidth",
 };
 
-/** What {@link planEndpoint} needs beside the network and the request. */
-export interface PlanContext {
+/** What {@link newEndpoint} needs besides network and request. */
+export interface NewEndpointContext {
   readonly bootId: string;
   /** ISO 8601. */
   readonly now: string;
-  /** CNI_NETNS of the staged mode. */
+  /** CNI_NETNS in staged mode. */
   readonly stagingNetns: string;
   readonly choosePorts: (published: EndpointOptions["published"]) => Promise<ChosenPorts>;
   readonly warn: (message: string) => void;
 }
 
 /**
- * Decides how an endpoint is attached; nothing is executed yet.
- * @throws DriverError when the network cannot give what the container asks for
+ * Decides how an endpoint is attached, and executes nothing.
+ * @throws DriverError when the network cannot provide what the container requests
  */
-export async function planEndpoint(
+export async function newEndpoint(
   network: NetworkState,
-  request: CreateEndpoint,
-  context: PlanContext,
+  request: RequestOf<"NetworkDriver.CreateEndpoint">,
+  context: NewEndpointContext,
 ): Promise<EndpointState> {
+  const { mode } = network.options;
   const options = parseEndpointOptions(request.Options);
   const list = listOf(network);
   const { Address, AddressIPv6, MacAddress } = request.Interface;
   const requested = omitUndefined({ Address, AddressIPv6, MacAddress });
-  refuseConflicts({ network, requested, options });
-  const ports = await context.choosePorts(publishedBy(list, options, context));
-  const { portMappings } = ports;
-  const runtimeConfig = capabilityArgs(list, { network, requested, options, portMappings });
+  if ((Address ?? AddressIPv6) !== undefined && options.ips.length > 0) {
+    throw new DriverError(
+      "--driver-opt plexus.ips: Docker's IPAM chooses the addresses of this network; use --ip, or " +
+        "create the network with --ipam-driver null",
+    );
+  }
+  const ports = await context.choosePorts(portsToPublish(list, options, context));
+  // In staged mode dockerd sets the MAC when it moves the interface.
+  const setsMac = mode === "direct" || enabledCapabilities(list).has("mac");
+  const runtimeConfig = capabilityArgs(list, network.displayName, {
+    ips: options.ips.length === 0 ? undefined : options.ips,
+    mac: setsMac ? MacAddress : undefined,
+    portMappings: ports.portMappings.length === 0 ? undefined : ports.portMappings,
+    bandwidth: options.bandwidth,
+  });
   return {
     schemaVersion: 1,
     networkId: request.NetworkID,
     id: request.EndpointID,
     displayName: network.displayName,
-    mode: network.options.mode,
+    mode,
     bootId: context.bootId,
     phase: "creating",
     since: context.now,
     ifName: stagedIfName,
-    netns: network.options.mode === "staged" ? context.stagingNetns : "",
+    netns: mode === "staged" ? context.stagingNetns : "",
     conf: {
       cniVersion: "1.0.0",
       name: list.name,
@@ -72,63 +81,35 @@ export async function planEndpoint(
     },
     ...ports,
     requested,
-    ...(options.ifName === undefined ? {} : { wantedIfName: options.ifName }),
+    ...omitUndefined({ wantedIfName: options.ifName }),
   };
 }
 
-/** What of an endpoint decides about its runtimeConfig. */
-interface Wishes {
-  readonly network: NetworkState;
-  readonly requested: EndpointState["requested"];
-  readonly options: EndpointOptions;
-}
-
-function refuseConflicts({ requested, options }: Wishes): void {
-  const isChosen = requested.Address !== undefined || requested.AddressIPv6 !== undefined;
-  if (isChosen && options.ips.length > 0) {
-    throw new DriverError(
-      "--driver-opt plexus.ips: Docker's IPAM chooses the addresses of this network; use --ip, or create the network with --ipam-driver null",
-    );
-  }
-}
-
 /**
- * The ports that a network publishes. The engine asks for a container's ports on each of its networks, so that
- * one that cannot publish any is no mistake; its own drivers pass them over, too.
+ * Docker requests a container's ports on each of its networks. A network that cannot publish ports
+ * ignores them, as Docker's drivers do.
  */
-function publishedBy(
+function portsToPublish(
   list: NetConfList,
   { published }: EndpointOptions,
-  { warn }: PlanContext,
+  { warn }: NewEndpointContext,
 ): EndpointOptions["published"] {
   if (published.length === 0 || enabledCapabilities(list).has("portMappings")) return published;
   warn(`no plugin of network ${list.name} has the capability portMappings: it publishes no ports`);
   return [];
 }
 
-function capabilityArgs(
-  list: NetConfList,
-  wishes: Wishes & { readonly portMappings: readonly PortMapping[] },
-): JsonObject {
-  const { network, requested, options, portMappings } = wishes;
+type Selection = Parameters<typeof requestedCapabilities>[0];
+type Wishes = { [K in "ips" | "mac" | "portMappings" | "bandwidth"]: Selection[K] | undefined };
+
+function capabilityArgs(list: NetConfList, name: string, wishes: Wishes): JsonObject {
+  const selection = { namespace: "", name, position: 1, ...omitUndefined(wishes) };
+  const args = requestedCapabilities(selection);
   const enabled = enabledCapabilities(list);
-  // In the staged mode the engine sets the MAC itself when it moves the interface.
-  const setsMac = network.options.mode === "direct" || enabled.has("mac");
-  const args = requestedCapabilities({
-    namespace: "",
-    name: network.displayName,
-    position: 1,
-    ...omitUndefined({
-      ips: options.ips.length === 0 ? undefined : options.ips,
-      mac: setsMac ? requested.MacAddress : undefined,
-      portMappings: portMappings.length === 0 ? undefined : portMappings,
-      bandwidth: options.bandwidth,
-    }),
-  });
   const unserved = Object.keys(args).find((key) => !enabled.has(key));
   if (unserved === undefined) return args;
   throw new DriverError(
-    `${asked[unserved] ?? unserved}: no plugin of network ${network.displayName} has the capability ${unserved}`,
+    `${flags[unserved] ?? unserved}: no plugin of network ${name} has the capability ${unserved}`,
   );
 }
 
@@ -137,10 +118,8 @@ function delegate(network: NetworkState, requested: EndpointState["requested"]):
   if (address === undefined && addressIPv6 === undefined) return network.conf;
   const gateway = gatewayFor(network.ipv4, address);
   const gatewayIPv6 = gatewayFor(network.ipv6, addressIPv6);
-  return withDockerAddresses(
-    network.conf,
-    omitUndefined({ address, addressIPv6, gateway, gatewayIPv6 }),
-  );
+  const addresses = omitUndefined({ address, addressIPv6, gateway, gatewayIPv6 });
+  return withDockerAddresses(network.conf, addresses);
 }
 
 /** The gateway of the pool that an address is from. */

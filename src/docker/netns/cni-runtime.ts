@@ -2,36 +2,35 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { runProgram } from "./run-program.ts";
 
-/** One call for an endpoint. */
+/** A CNI call for an endpoint. */
 export interface CniCall {
   readonly containerId: string;
-  /** "" = there is none any more. */
+  /** "" when the namespace is gone. */
   readonly netns: string;
   readonly ifName: string;
-  /** The configuration of Plexus itself, with the network as its delegate. */
+  /** Plexus's configuration, with the network as its delegate. */
   readonly conf: JsonObject;
 }
 
-/** A container runtime's side of CNI. Every method throws a CniError. */
+/** The runtime side of CNI. Every method throws a CniError. */
 export interface CniRuntime {
   add(call: CniCall): Promise<void>;
   del(call: CniCall): Promise<void>;
 }
 
-/** Where the shim is, and what it is to use. */
+/** Options of a {@link ShimRuntime}. */
 export interface ShimRuntimeOptions {
   readonly shim: string;
   /** Directories of plugins. */
   readonly binDirs: readonly string[];
-  /** The socket on which this process's engine serves the shim. */
+  /** The call socket of this process's engine. */
   readonly socket: string;
   readonly stateDir: string;
 }
 
 /**
- * Executes the shim as container runtimes do. The calls come back to the engine of this process by its
- * socket. The shim holds the lock of its endpoint, and detaches by the teardown plan what was attached
- * when this process dies meanwhile.
+ * Executes the shim as container runtimes do; the shim calls the engine of this process. It holds the
+ * endpoint's lock, and replays the teardown plan when this process dies during a call.
  */
 export class ShimRuntime implements CniRuntime {
   readonly #options: ShimRuntimeOptions;
@@ -62,7 +61,9 @@ export class ShimRuntime implements CniRuntime {
     };
     const options = { input: JSON.stringify(call.conf), env, mayFail: true };
     const { exitCode, stdout, stderr } = await runProgram([shim], options);
-    if (exitCode !== 0) throw printedError(stdout) ?? silentFailure({ shim, exitCode, stderr });
+    if (exitCode === 0) return;
+    const message = `${shim} ended with ${exitCode}: ${stderr.trim()}`;
+    throw printedError(stdout) ?? new CniError(CniErrorCode.Internal, message);
   }
 }
 
@@ -75,9 +76,4 @@ function printedError(stdout: string): CniError | undefined {
   } catch {
     return undefined;
   }
-}
-
-function silentFailure(of: { shim: string; exitCode: number; stderr: string }): CniError {
-  const { shim, exitCode, stderr } = of;
-  return new CniError(CniErrorCode.Internal, `${shim} ended with ${exitCode}: ${stderr.trim()}`);
 }

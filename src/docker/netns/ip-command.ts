@@ -3,21 +3,21 @@ import { readdir, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isAbsent } from "#lib/files/is-absent.ts";
 import { readLink, readLinkNames, readRoutes } from "./ip-output.ts";
-import type { FoundAtPath, LinkState, NetworkNamespaces } from "./namespaces.ts";
+import type { FoundAtPath, LinkAddresses, LinkState, NetworkNamespaces } from "./namespaces.ts";
 import { runProgram } from "./run-program.ts";
 
 /** Where `ip netns` keeps namespaces. */
 const netnsDir = "/run/netns";
-/** NSFS_MAGIC of linux/magic.h: the filesystem of namespaces. */
+/** NSFS_MAGIC of linux/magic.h: the filesystem type of namespaces. */
 const namespaceFilesystem = 0x6e736673;
 
-/** Namespaces by the programs `ip` (iproute2) and `nsenter` (util-linux), in this process's own namespaces. */
+/** Network namespaces through the programs `ip` (iproute2) and `nsenter` (util-linux). */
 export class IpCommand implements NetworkNamespaces {
   readonly #pid: number;
-  /** What the names of this driver's namespaces begin with; those of others stay alone. */
+  /** Of the names of this driver's namespaces. */
   readonly #prefix: string;
 
-  /** `pid` is this process's, as it sees itself; `owner` is what no other driver on the machine has. */
+  /** `pid` is this process's; `owner` is unique to this driver on the machine. */
   constructor({ pid, owner }: { readonly pid: number; readonly owner: string }) {
     this.#pid = pid;
     const digest = createHash("sha256").update(owner).digest("hex");
@@ -47,7 +47,7 @@ export class IpCommand implements NetworkNamespaces {
 
   async create(name: string): Promise<void> {
     if ((await this.find(this.pathOf(name))) === "namespace") return;
-    // A file that lost its mount is in the way.
+    // The file of an unmounted namespace would make `ip netns add` fail.
     await this.remove(name);
     await runProgram(["ip", "netns", "add", this.#prefix + name]);
   }
@@ -58,72 +58,64 @@ export class IpCommand implements NetworkNamespaces {
   }
 
   async links(path?: string): Promise<string[]> {
-    return readLinkNames(await this.#show(path, ["link", "show"]));
+    return readLinkNames(await show(path, ["link", "show"]));
   }
 
   async state(path: string, ifName: string): Promise<LinkState> {
     const [found, routes4, routes6] = await Promise.all([
-      this.#show(path, ["-d", "address", "show", "dev", ifName]),
-      this.#show(path, ["-4", "route", "show", "dev", ifName]),
-      this.#show(path, ["-6", "route", "show", "dev", ifName]),
+      show(path, ["-d", "address", "show", "dev", ifName]),
+      show(path, ["-4", "route", "show", "dev", ifName]),
+      show(path, ["-6", "route", "show", "dev", ifName]),
     ]);
     const link = readLink(found, ifName);
-    if (link === undefined) throw new Error(`there is no interface ${ifName} in ${path}`);
+    if (link === undefined) throw new Error(`no interface ${ifName} in ${path}`);
     return { ...link, routes: [...readRoutes(routes4, 4), ...readRoutes(routes6, 6)] };
   }
 
-  async moveOut(from: string, ifName: string, ownName: string): Promise<void> {
-    await this.#change(from, [
+  async moveOut(from: string, ifName: string, hostIfName: string): Promise<void> {
+    await change(from, [
       `link set dev ${ifName} down`,
-      `link set dev ${ifName} name ${ownName} netns ${this.#pid}`,
+      `link set dev ${ifName} name ${hostIfName} netns ${this.#pid}`,
     ]);
   }
 
-  async moveIn(
-    into: string,
-    link: { ownName: string; ifName: string; addresses: readonly string[] },
-  ): Promise<void> {
-    const { ownName, ifName } = link;
-    await this.#change(undefined, [
-      `link set dev ${ownName} down`,
-      `link set dev ${ownName} name ${ifName} netns ${into}`,
+  async moveIn(into: string, link: LinkAddresses & { readonly hostIfName: string }): Promise<void> {
+    const { hostIfName, ifName } = link;
+    await change(undefined, [
+      `link set dev ${hostIfName} down`,
+      `link set dev ${hostIfName} name ${ifName} netns ${into}`,
     ]);
-    await this.#addAddresses(into, link);
+    await change(into, addAddresses(link));
   }
 
-  async addSubstitute(
-    into: string,
-    link: { ifName: string; addresses: readonly string[] },
-  ): Promise<void> {
-    await this.#change(into, [`link add ${link.ifName} type veth peer name substitute0`]);
-    await this.#addAddresses(into, link);
-  }
-
-  async #addAddresses(
-    path: string,
-    { ifName, addresses }: { ifName: string; addresses: readonly string[] },
-  ): Promise<void> {
-    const commands = addresses.map((address) => `address add ${address} dev ${ifName}`);
-    if (commands.length > 0) await this.#change(path, commands);
-  }
-
-  async #show(path: string | undefined, args: readonly string[]): Promise<unknown> {
-    const { stdout } = await runProgram([...enter(path), "ip", "-j", ...args]);
-    return stdout.trim() === "" ? [] : JSON.parse(stdout);
-  }
-
-  async #change(path: string | undefined, commands: readonly string[]): Promise<void> {
-    await runProgram([...enter(path), "ip", "-batch", "-"], { input: `${commands.join("\n")}\n` });
+  async addSubstitute(into: string, link: LinkAddresses): Promise<void> {
+    const add = `link add ${link.ifName} type veth peer name substitute0`;
+    await change(into, [add, ...addAddresses(link)]);
   }
 }
 
-async function isDirectory(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isDirectory(),
-    (error) => !isAbsent(error),
-  );
+function addAddresses({ ifName, addresses }: LinkAddresses): string[] {
+  return addresses.map((address) => `address add ${address} dev ${ifName}`);
+}
+
+async function show(path: string | undefined, args: readonly string[]): Promise<unknown> {
+  const { stdout } = await runProgram([...enter(path), "ip", "-j", ...args]);
+  return stdout.trim() === "" ? [] : JSON.parse(stdout);
+}
+
+async function change(path: string | undefined, commands: readonly string[]): Promise<void> {
+  if (commands.length === 0) return;
+  await runProgram([...enter(path), "ip", "-batch", "-"], { input: `${commands.join("\n")}\n` });
 }
 
 function enter(path: string | undefined): string[] {
   return path === undefined ? [] : ["nsenter", `--net=${path}`];
+}
+
+/** Also true for a path that cannot be examined. */
+async function isDirectory(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    (error: unknown) => !isAbsent(error),
+  );
 }

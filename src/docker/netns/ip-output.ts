@@ -3,7 +3,7 @@ import { addressBits, anyDestination, type IpFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { LinkRoute, LinkState } from "./namespaces.ts";
 
-/* What `ip -j` prints; of it only what is used. */
+/* The members of `ip -j` output that the driver uses. */
 
 const addresses = z.array(
   z.object({
@@ -35,12 +35,12 @@ const routes = z.array(
   }),
 );
 
-/** The names of the interfaces that `ip link show` prints. @throws ZodError when it prints something else */
+/** Interface names from `ip link show`. @throws ZodError for other output */
 export function readLinkNames(shown: unknown): string[] {
   return addresses.parse(shown).flatMap(({ ifname }) => ifname ?? []);
 }
 
-/** An interface that `ip -d address show` prints. @throws ZodError as above */
+/** An interface from `ip -d address show`. @throws ZodError for other output */
 export function readLink(shown: unknown, ifName: string): Omit<LinkState, "routes"> | undefined {
   const link = addresses.parse(shown).find(({ ifname }) => ifname === ifName);
   if (link === undefined) return undefined;
@@ -53,7 +53,7 @@ export function readLink(shown: unknown, ifName: string): Omit<LinkState, "route
   });
 }
 
-/** The unicast routes of one family that `ip route show` prints. @throws ZodError as above */
+/** The unicast routes of one family from `ip route show`. @throws ZodError for other output */
 export function readRoutes(shown: unknown, family: IpFamily): LinkRoute[] {
   return routes
     .parse(shown)

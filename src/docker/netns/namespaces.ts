@@ -1,12 +1,12 @@
-/** A network interface as the kernel has it. */
+/** A network interface as the kernel shows it. */
 export interface LinkState {
   readonly ifName: string;
   readonly mac?: string;
   /** `veth`, `macvlan` …; "" for devices. */
   readonly kind: string;
-  /** With prefix length; those of the scope global. */
+  /** Of global scope, with prefix length. */
   readonly addresses: readonly string[];
-  /** The unicast routes of the main table that lead over it. */
+  /** The unicast routes of the main table over the interface. */
   readonly routes: readonly LinkRoute[];
 }
 
@@ -16,43 +16,40 @@ export interface LinkRoute {
   readonly dst: string;
   readonly gateway?: string;
   readonly metric: number;
-  /** Made by the kernel for an address. */
+  /** The kernel added it for an address. */
   readonly isFromAddress: boolean;
 }
 
+/** An interface to move or add, with its addresses. */
+export interface LinkAddresses {
+  readonly ifName: string;
+  readonly addresses: readonly string[];
+}
+
 /**
- * What is at a path: a network namespace, something else, or nothing. The file of a namespace that is mounted
- * where this process does not see it is something else. `hidden`: not even the directory is there, so that
- * nothing follows from what is missing in it.
+ * What is at a path. A namespace that is mounted where this process cannot see it is `other`. With
+ * `hidden` even the directory is missing, so a missing file in it proves nothing.
  */
 export type FoundAtPath = "namespace" | "other" | "nothing" | "hidden";
 
-/** Network namespaces of the machine, and the interfaces in them. Every method throws an Error that names the problem. */
+/** The machine's network namespaces and their interfaces. Every method throws an Error that names the problem. */
 export interface NetworkNamespaces {
-  /** The path of the namespace of a name. */
+  /** The path of the staging namespace `name`, whether or not it exists. */
   pathOf(name: string): string;
-  /** What is at a path. */
   find(path: string): Promise<FoundAtPath>;
-  /** The names of all namespaces that {@link create} has made, by any process, with those that lost their mount. */
+  /** The names of all namespaces that {@link create} made in any process, including unmounted ones. */
   names(): Promise<string[]>;
-  /** Makes an empty namespace; one that is there already stays, and one that lost its mount is replaced. */
+  /** Creates an empty namespace. Keeps an existing one, and replaces an unmounted one. */
   create(name: string): Promise<void>;
-  /** Removes a namespace with everything in it, or what is left of one. One that is not there is no error. */
+  /** Removes a namespace and its interfaces, or its unmounted file, if it exists. */
   remove(name: string): Promise<void>;
-  /** The names of the interfaces of a namespace, `lo` among them; without a path of this process's own. */
+  /** The names of a namespace's interfaces, including `lo`; by default of this process's namespace. */
   links(path?: string): Promise<string[]>;
-  /** What the kernel has of an interface. */
   state(path: string, ifName: string): Promise<LinkState>;
-  /** Moves an interface out into this process's own namespace, and renames it. */
-  moveOut(from: string, ifName: string, ownName: string): Promise<void>;
-  /** Moves one of this process's own interfaces into a namespace, renames it, and sets its addresses again. */
-  moveIn(
-    into: string,
-    link: { ownName: string; ifName: string; addresses: readonly string[] },
-  ): Promise<void>;
-  /** Makes an interface with addresses that stands for one that is gone. */
-  addSubstitute(
-    into: string,
-    link: { ifName: string; addresses: readonly string[] },
-  ): Promise<void>;
+  /** Moves an interface into this process's namespace and renames it. */
+  moveOut(from: string, ifName: string, hostIfName: string): Promise<void>;
+  /** Moves an interface from this process's namespace, renames it, and restores its addresses. */
+  moveIn(into: string, link: LinkAddresses & { readonly hostIfName: string }): Promise<void>;
+  /** Adds an interface with addresses to replace one that is gone. */
+  addSubstitute(into: string, link: LinkAddresses): Promise<void>;
 }

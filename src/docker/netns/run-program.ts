@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { oneLine } from "#lib/one-line.ts";
 
-/** Where programs are looked for, and where plugins find those that they execute, such as iptables. */
+/** Also for programs that plugins execute, such as iptables. */
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** What a program that has ended printed and exited with. */
+/** Exit status and output of a program. */
 export interface ProgramOutcome {
   readonly exitCode: number;
   readonly stdout: string;
@@ -15,22 +15,22 @@ export interface ProgramOutcome {
 
 /** How a program is run. */
 export interface RunOptions {
-  /** What it reads on stdin. @default nothing */
+  /** Its stdin. @default empty */
   readonly input?: string;
-  /** Its whole environment beside PATH. @default none */
+  /** Its environment besides PATH. @default empty */
   readonly env?: Readonly<Record<string, string>>;
-  /** Resolve for any exit status. @default false */
+  /** Whether to resolve for any exit status. @default false */
   readonly mayFail?: boolean;
 }
 
-/** Runs a program to its end. @throws Error when it cannot be started, or fails and must not */
+/** Runs a program. @throws Error when it cannot be started, or fails without `mayFail` */
 export async function runProgram(
   command: readonly string[],
   { input = "", env = {}, mayFail = false }: RunOptions = {},
 ): Promise<ProgramOutcome> {
   const [file = "", ...args] = command;
   const child = spawn(file, args, { cwd: "/", env: { PATH: systemPath, ...env } });
-  // A program that ends without reading is judged by its exit status.
+  // A program may exit without reading its input; its exit status decides.
   child.stdin.on("error", () => undefined);
   child.stdin.end(input);
   const [stdout, stderr, [code]] = await Promise.all([

@@ -2,17 +2,17 @@ import type { ClusterSource, Logger } from "#engine/ports.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 
-/** Networks are created by people, who wait. */
+/** A person waits for the network to be created. */
 const apiTimeoutMs = 10_000;
 
-/** Where definitions come from, if any are looked for. */
+/** Where definitions come from; `source` is absent without manifests and kubeconfig. */
 export interface DefinitionSource extends AsyncDisposable {
   readonly source?: Pick<ClusterSource, "getNad">;
 }
 
 /**
- * Opens a directory of manifests, or a cluster by its kubeconfig, where each definition is read when it is
- * asked for. @throws CniError or Error when neither can be used
+ * Opens a directory of manifests, or a cluster. A cluster is asked for each definition when it is needed.
+ * @throws CniError or Error when it cannot be used
  */
 export async function openDefinitionSource(options: {
   readonly manifests?: string;

@@ -43,7 +43,7 @@ test("a network may be a file: a configuration, or a manifest with one definitio
   expect(await kept(bench)).toMatchObject({ displayName: "infra/blue", conf: { name: "blue" } });
   await writeFile(manifest, `${definition("a", "x")}\n---\n${definition("b", "x")}`);
   expect(await create(bench, { "plexus.network": manifest })).toContain(
-    "has 2 NetworkAttachmentDefinitions, and must have one",
+    "has 2 NetworkAttachmentDefinitions instead of one",
   );
   expect(await create(bench, { "plexus.network": join(bench.dir, "none.conflist") })).toContain(
     "none.conflist",
@@ -73,7 +73,7 @@ test("a network may be a definition of a directory of manifests, else a configur
 test.each([
   [{}, "-o plexus.network: "],
   [{ "plexus.network": "" }, "-o plexus.network: must not be empty"],
-  [{ "plexus.network": "a/b/c" }, "is no definition (NAME or NAMESPACE/NAME), file or JSON"],
+  [{ "plexus.network": "a/b/c" }, "is not a definition (NAME or NAMESPACE/NAME), a file or JSON"],
   [{ "plexus.network": "red", "plexus.mode": "fast" }, "-o plexus.mode: "],
   [{ "plexus.network": "red", "plexus.gateway": "10.0.0.1" }, "-o plexus.gateway: "],
   [{ "plexus.network": "red", "plexus.ifprefix": "1/2" }, "-o plexus.ifprefix: must be"],
@@ -82,7 +82,7 @@ test.each([
   [{ "plexus.network": '{"type":"plexus","name":"a"}' }, "plexus"],
   [
     { "plexus.network": "red", "plexus.mode": "direct", "plexus.gateway": "none" },
-    "-o plexus.gateway: is for the staged mode",
+    "-o plexus.gateway: needs staged mode",
   ],
 ])("the options %j are refused", async (options, problem) => {
   const bench = await startBench();
@@ -94,7 +94,7 @@ test("an internal network cannot be attached inside the container", async () => 
   const generic = { "plexus.network": JSON.stringify(bridgeList), "plexus.mode": "direct" };
   const Options = { "com.docker.network.generic": generic, "com.docker.network.internal": true };
   const { json } = await bench.call("CreateNetwork", { NetworkID: "n1", Options });
-  expect(json.Err).toContain("--internal is for the staged mode");
+  expect(json.Err).toContain("--internal needs staged mode");
 });
 
 test("options of other owners are passed over, and the case of keys does not count", async () => {

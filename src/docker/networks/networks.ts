@@ -1,16 +1,18 @@
-import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
+import { DriverError } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
-import { DriverError } from "#docker/driver-error.ts";
 import type { Collection } from "#docker/json-files.ts";
 import type { NetworkState } from "#docker/state.ts";
+import { isJsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseNetworkOptions } from "./network-options.ts";
-import { confOf, type NetworkSources, resolveNetwork } from "./resolve-network.ts";
-import { checkStagedMode } from "./staged-limits.ts";
+import { type NetworkSources, type ResolvedConf, resolveNetwork } from "./resolve-network.ts";
 
-/** Plugins that give one of the network's addresses to the host, as the gateway of containers. */
+/** Plugins that assign one of the network's addresses to the host, as the containers' gateway. */
 const gatewayPlugins: ReadonlySet<string> = new Set(["bridge", "ptp"]);
 
-/** The networks of the engine that this driver serves. */
+/** Docker's networks that this driver serves. */
 export class Networks {
   readonly #stored: Collection<NetworkState>;
   readonly #sources: NetworkSources;
@@ -21,26 +23,26 @@ export class Networks {
   }
 
   /**
-   * Resolves a network and keeps it. Repeated for the same network it resolves it anew: swarm creates
-   * networks on a node when they are used there first.
+   * Resolves a network and stores it. A repeated call resolves it again: swarm creates a network on a
+   * node each time it is first used there.
    * @throws DriverError, CniError or Error when the network cannot be used
    */
   async create(request: RequestOf<"NetworkDriver.CreateNetwork">): Promise<void> {
     const options = parseNetworkOptions(request.Options);
     const resolved = await resolveNetwork(options, this.#sources);
-    if (options.mode === "staged") checkStagedMode(resolved.list, resolved.displayName);
+    if (options.mode === "staged") checkStagedMode(resolved);
     await this.#stored.put(request.NetworkID, {
       schemaVersion: 1,
       id: request.NetworkID,
       displayName: resolved.displayName,
       options,
-      conf: confOf(resolved),
-      ipv4: request.IPv4Data.map(gatewayOnly),
-      ipv6: request.IPv6Data.map(gatewayOnly),
+      conf: toJson(resolved.list),
+      ipv4: request.IPv4Data.map(poolOf),
+      ipv6: request.IPv6Data.map(poolOf),
     });
   }
 
-  /** Forgets a network. One that is not known is no error. */
+  /** Forgets a network, if it is known. */
   remove(id: string): Promise<void> {
     return this.#stored.remove(id);
   }
@@ -49,11 +51,11 @@ export class Networks {
   get(id: string): NetworkState {
     const network = this.#stored.get(id);
     if (network !== undefined) return network;
-    throw new DriverError(`network ${id} is not known: create it again with docker network create`);
+    throw new DriverError(`network ${id} is not known; create it again with docker network create`);
   }
 
   /**
-   * Whether the engine need not reserve a gateway's address of its own. Where a plugin takes that address,
+   * Whether dockerd may leave out the reservation of a gateway address. If a plugin uses that address,
    * the first container would get it too.
    */
   async needsNoGateway(options: Readonly<Record<string, unknown>>): Promise<boolean> {
@@ -64,16 +66,32 @@ export class Networks {
   }
 }
 
-/** The configuration of a network that is kept. @throws CniError when it cannot be used (any more) */
+/** The stored configuration of a network. @throws CniError when this release cannot use it */
 export function listOf(network: NetworkState): NetConfList {
   return parseNetConfList(network.conf, { source: `network ${network.displayName}` });
 }
 
-function gatewayOnly(data: RequestOf<"NetworkDriver.CreateNetwork">["IPv4Data"][number]) {
-  const { AddressSpace, Gateway, Pool } = data;
-  return {
-    ...(AddressSpace === undefined ? {} : { AddressSpace }),
-    ...(Gateway === undefined ? {} : { Gateway }),
-    ...(Pool === undefined ? {} : { Pool }),
-  };
+/** In staged mode an interface loses what plugins configured in the namespace around it. */
+function checkStagedMode({ list, displayName }: ResolvedConf): void {
+  const lost = list.plugins.flatMap(lostInStagedMode);
+  if (lost.length === 0) return;
+  throw new DriverError(
+    `network ${displayName}: moving the interface into its container would lose: ${lost.join(", ")}; ` +
+      "use -o plexus.mode=direct (Docker Engine 28 or later)",
+  );
+}
+
+function lostInStagedMode({ type, raw: { ipam, sysctl } }: PluginConf): string[] {
+  const hasSysctls = isJsonObject(sysctl) && Object.keys(sysctl).length > 0;
+  return [
+    ...(type === "sbr" ? ["the policy routes of plugin sbr"] : []),
+    ...(type === "tuning" && hasSysctls ? ["the sysctls of plugin tuning"] : []),
+    ...(isJsonObject(ipam) && ipam.type === "dhcp" ? ["the renewals of plugin dhcp"] : []),
+  ];
+}
+
+type Pool = RequestOf<"NetworkDriver.CreateNetwork">["IPv4Data"][number];
+
+function poolOf({ AddressSpace, Gateway, Pool }: Pool): NetworkState["ipv4"][number] {
+  return omitUndefined({ AddressSpace, Gateway, Pool });
 }

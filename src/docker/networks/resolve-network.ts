@@ -1,45 +1,45 @@
 import { readFile } from "node:fs/promises";
-import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
+import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { parseJson } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
-import { DriverError } from "#docker/driver-error.ts";
+import { DriverError } from "#docker/driver/protocol.ts";
 import type { ClusterSource, ConfFiles, Logger } from "#engine/ports.ts";
-import type { JsonObject } from "#lib/json.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { parseManifestFile } from "#manifests/documents.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import type { NetworkOptions } from "./network-options.ts";
 
-/** Where networks are looked for that no option says. */
+/** Where networks are looked up. */
 export interface NetworkSources {
-  /** Definitions of the cluster, or of the driver's own directory of manifests; absent without either. */
+  /** Definitions of a cluster or of the driver's directory of manifests, if it has either. */
   readonly source?: Pick<ClusterSource, "getNad">;
-  /** Where configurations are looked up by their CNI name. */
+  /** Configurations, by their CNI name. */
   readonly confDir: string;
   readonly confFiles: ConfFiles;
   readonly logger: Logger;
 }
 
-/** A network as its definition has it. */
+/** A network's configuration. */
 export interface ResolvedConf {
   /** `namespace/name` of the definition, or the CNI name. */
   readonly displayName: string;
   readonly list: NetConfList;
 }
 
-/** The namespace of definitions that are named without one. */
+type NetworkReference = Pick<NetworkOptions, "network" | "manifests">;
+
 const defaultNamespace = "default";
 
 /**
- * Finds the network that the option `plexus.network` names: a configuration in JSON, a file (a CNI
- * configuration, or a manifest with one definition), or a definition, else a configuration by its CNI name.
- * @throws DriverError, CniError or Error when there is none, or it cannot be used
+ * Finds the network that `plexus.network` names: a configuration in JSON, a file (a CNI configuration or
+ * a manifest with one definition), a definition, or a configuration by its CNI name.
+ * @throws DriverError, CniError or Error when it does not exist or cannot be used
  */
 export async function resolveNetwork(
-  options: Pick<NetworkOptions, "network" | "manifests">,
+  options: NetworkReference,
   sources: NetworkSources,
 ): Promise<ResolvedConf> {
   const found = await find(options, sources);
@@ -47,73 +47,59 @@ export async function resolveNetwork(
   return found;
 }
 
-/** The configuration of a network as JSON, to be kept. */
-export function confOf({ list }: ResolvedConf): JsonObject {
-  return toJson(list);
-}
-
 async function find(
-  { network, manifests }: Pick<NetworkOptions, "network" | "manifests">,
+  { network, manifests }: NetworkReference,
   sources: NetworkSources,
 ): Promise<ResolvedConf> {
   if (network.trimStart().startsWith("{")) return inlineNetwork(network);
-  if (network.startsWith("/")) return networkOfFile(network, sources);
-  const reference = parseReference(network);
-  if (manifests === undefined) return networkByName(network, reference, sources);
+  if (/^\/.*\.ya?ml$/.test(network)) return networkOfManifest(network, sources);
+  if (network.startsWith("/")) return named(await loadNetworkFile(network, loading(sources)));
+  if (manifests === undefined) return networkByName(network, sources);
   await using directory = await ManifestDirectory.open(manifests, sources.logger);
-  return networkByName(network, reference, { ...sources, source: directory });
+  return networkByName(network, { ...sources, source: directory });
+}
+
+function named(list: NetConfList): ResolvedConf {
+  return { displayName: list.name, list };
 }
 
 function inlineNetwork(text: string): ResolvedConf {
   const source = "-o plexus.network";
   checkTextLimit(limits.conf, text, source);
-  const list = parseNetConfList(parseJson(text, source, CniErrorCode.InvalidNetworkConfig), {
-    source,
-  });
-  return { displayName: list.name, list };
+  const json = parseJson(text, source, CniErrorCode.InvalidNetworkConfig);
+  return named(parseNetConfList(json, { source }));
 }
 
-async function networkOfFile(path: string, sources: NetworkSources): Promise<ResolvedConf> {
-  if (/\.ya?ml$/.test(path)) {
-    const { nads } = parseManifestFile(await readFile(path, "utf8"), path);
-    const [nad, ...others] = nads;
-    if (nad === undefined || others.length > 0) {
-      throw new DriverError(
-        `${path} has ${nads.length} NetworkAttachmentDefinitions, and must have one: name one of a directory with -o plexus.manifests`,
-      );
-    }
-    return networkOfNad(nad, sources);
-  }
-  const list = await loadNetworkFile(path, loading(sources));
-  return { displayName: list.name, list };
+async function networkOfManifest(path: string, sources: NetworkSources): Promise<ResolvedConf> {
+  const { nads } = parseManifestFile(await readFile(path, "utf8"), path);
+  const [nad] = nads;
+  if (nad !== undefined && nads.length === 1) return networkOfNad(nad, sources);
+  throw new DriverError(
+    `${path} has ${nads.length} NetworkAttachmentDefinitions instead of one; ` +
+      "name one of a directory with -o plexus.manifests",
+  );
 }
 
-async function networkByName(
-  text: string,
-  reference: { readonly namespace: string; readonly name: string },
-  sources: NetworkSources,
-): Promise<ResolvedConf> {
-  const nad = await sources.source?.getNad(reference, {});
+async function networkByName(text: string, sources: NetworkSources): Promise<ResolvedConf> {
+  const { namespace, name } = parseReference(text);
+  const nad = await sources.source?.getNad({ namespace, name }, {});
   if (nad !== undefined) return networkOfNad(nad, sources);
   if (text.includes("/")) {
-    const { namespace, name } = reference;
     throw new DriverError(`there is no NetworkAttachmentDefinition ${namespace}/${name}`);
   }
-  const list = await loadNetworkByName({
-    dir: sources.confDir,
-    name: reference.name,
-    ...loading(sources),
-  });
-  return { displayName: list.name, list };
+  return named(await loadByName(name, sources));
 }
 
 async function networkOfNad(
   nad: NetworkAttachmentDefinition,
   sources: NetworkSources,
 ): Promise<ResolvedConf> {
-  const byName = (name: string): Promise<NetConfList> =>
-    loadNetworkByName({ dir: sources.confDir, name, ...loading(sources) });
-  return { displayName: `${nad.namespace}/${nad.name}`, list: await nadConf(nad, byName) };
+  const list = await nadConf(nad, (name) => loadByName(name, sources));
+  return { displayName: `${nad.namespace}/${nad.name}`, list };
+}
+
+function loadByName(name: string, sources: NetworkSources): Promise<NetConfList> {
+  return loadNetworkByName({ dir: sources.confDir, name, ...loading(sources) });
 }
 
 function loading({ confFiles, logger }: NetworkSources) {
@@ -123,10 +109,9 @@ function loading({ confFiles, logger }: NetworkSources) {
 function parseReference(text: string): { readonly namespace: string; readonly name: string } {
   const parts = text.split("/");
   const [namespace, name] = parts.length === 1 ? [defaultNamespace, text] : parts;
-  if (parts.length > 2 || !namespace || !name) {
-    throw new DriverError(
-      `-o plexus.network: ${JSON.stringify(text)} is no definition (NAME or NAMESPACE/NAME), file or JSON`,
-    );
-  }
-  return { namespace, name };
+  if (parts.length <= 2 && namespace && name) return { namespace, name };
+  throw new DriverError(
+    `-o plexus.network: ${JSON.stringify(text)} is not a definition (NAME or NAMESPACE/NAME), ` +
+      "a file or JSON",
+  );
 }

@@ -10,7 +10,7 @@ import { networkDriver } from "#docker/driver/network-driver.ts";
 import { startPluginServer } from "#docker/driver/plugin-server.ts";
 import { EndpointHost } from "#docker/endpoints/endpoint-host.ts";
 import { Endpoints } from "#docker/endpoints/endpoints.ts";
-import { Reconciler } from "#docker/endpoints/forgotten-endpoints.ts";
+import { ForgottenEndpoints } from "#docker/endpoints/forgotten-endpoints.ts";
 import { type Collection, JsonFiles } from "#docker/json-files.ts";
 import { Networks } from "#docker/networks/networks.ts";
 import { endpointSchema, networkSchema } from "#docker/state.ts";
@@ -87,7 +87,7 @@ export class DriverBench implements AsyncDisposable {
   diskFull = false;
   readonly #stack: AsyncDisposableStack;
   #server: UnixSocketServer | undefined;
-  #reconciler: Reconciler | undefined;
+  #forgotten: ForgottenEndpoints | undefined;
 
   private constructor(dir: string, stack: AsyncDisposableStack) {
     this.dir = dir;
@@ -125,7 +125,7 @@ export class DriverBench implements AsyncDisposable {
     });
     const records = { list: async () => ({ records: this.records, damaged: [] }) };
     const nowMs = (): number => this.nowMs;
-    this.#reconciler = new Reconciler({
+    this.#forgotten = new ForgottenEndpoints({
       ...{ stored, endpoints, host, records, runtime: machine, bootId, nowMs, logger },
     });
     const capabilities = {
@@ -160,8 +160,8 @@ export class DriverBench implements AsyncDisposable {
   }
 
   /** What the driver does on its timer. */
-  async reconcile(): Promise<void> {
-    await this.#reconciler?.run();
+  async detachForgotten(): Promise<void> {
+    await this.#forgotten?.detach();
   }
 
   /** What the driver does every few seconds. */

@@ -1,7 +1,12 @@
 import { dirname } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { CniCall, CniRuntime } from "#docker/netns/cni-runtime.ts";
-import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/netns/namespaces.ts";
+import type {
+  FoundAtPath,
+  LinkAddresses,
+  LinkState,
+  NetworkNamespaces,
+} from "#docker/netns/namespaces.ts";
 
 /** The path of the namespace that this process is in. */
 const own = "/proc/self/ns/net";
@@ -99,29 +104,22 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
     return this.#take(path, ifName);
   }
 
-  async moveOut(from: string, ifName: string, ownName: string): Promise<void> {
+  async moveOut(from: string, ifName: string, hostIfName: string): Promise<void> {
     const link = this.#take(from, ifName);
     this.#links(from).delete(ifName);
-    this.#links(own).set(ownName, { ...link, ifName: ownName, addresses: [], routes: [] });
+    this.#links(own).set(hostIfName, { ...link, ifName: hostIfName, addresses: [], routes: [] });
   }
 
   async moveIn(
     into: string,
-    {
-      ownName,
-      ifName,
-      addresses,
-    }: { ownName: string; ifName: string; addresses: readonly string[] },
+    { hostIfName, ifName, addresses }: LinkAddresses & { readonly hostIfName: string },
   ): Promise<void> {
-    const link = this.#take(own, ownName);
-    this.#links(own).delete(ownName);
+    const link = this.#take(own, hostIfName);
+    this.#links(own).delete(hostIfName);
     this.#links(into).set(ifName, { ...link, ifName, addresses });
   }
 
-  async addSubstitute(
-    into: string,
-    { ifName, addresses }: { ifName: string; addresses: readonly string[] },
-  ): Promise<void> {
+  async addSubstitute(into: string, { ifName, addresses }: LinkAddresses): Promise<void> {
     this.calls.push(`substitute ${ifName} with ${addresses.join(" ")}`);
     this.#links(into).set(ifName, { ...attached, ifName, addresses });
   }
