@@ -1,12 +1,15 @@
+import { wrapParagraph } from "../../e2e/support/markdown.ts";
 import type { CaseResult, Growth, Results, Row } from "../results.ts";
 import { table } from "./tables.ts";
 
 /** The results as Markdown. */
 export function formatReport(results: Results): string {
   return [
-    `${results.date.slice(0, 10)}, ${results.quick ? "`QUICK=1`" : "the full run"}: ${results.machine}, ` +
-      `load average before the run ${results.loadBefore.toFixed(1)}; ` +
-      `records on ${results.stateFileSystem}; ${versionsOf(results)}. Milliseconds, if nothing else is said.`,
+    wrapParagraph(
+      `${results.date.slice(0, 10)}, ${results.quick ? "`QUICK=1`" : "the full run"}: ${results.machine}, ` +
+        `load average before the run ${results.loadBefore.toFixed(1)}; ` +
+        `records on ${results.stateFileSystem}; ${versionsOf(results)}. Times in milliseconds.`,
+    ),
     ...results.cases.flatMap((each) => [
       "",
       `**${each.title}**`,
@@ -73,8 +76,14 @@ function failuresOf({ rows }: CaseResult): string[] {
     .filter(({ failures }) => failures > 0)
     .flatMap(({ name, failures, add, firstFailure = "" }) => [
       "",
-      `${name}: ${failures} of ${add.count + failures} ADDs or DELs failed and are not in the times, the first with ` +
-        `\`${firstFailure.replaceAll("`", "'").slice(0, 200)}…\``,
+      wrapParagraph(
+        `${name}: ${failures} of ${add.count + failures} ADDs or DELs failed. The times do not include them. ` +
+          "The first error:",
+      ),
+      "",
+      "```",
+      `${firstFailure.slice(0, 200)}…`,
+      "```",
     ]);
 }
 

@@ -10,6 +10,11 @@ export function markdownTable(
   return [line(head), rule, ...rows.map(line)].join("\n");
 }
 
+/** A paragraph in lines of at most 100 columns. */
+export function wrapParagraph(text: string): string {
+  return text.replaceAll(/(?=.{101})(.{1,100}) /g, "$1\n");
+}
+
 /** Replaces what is between `<!-- NAME -->` and `<!-- end of NAME -->`. @throws Error when the page has no such section */
 export async function replaceSection(path: string, name: string, text: string): Promise<void> {
   const page = await readFile(path, "utf8");
