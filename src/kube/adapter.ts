@@ -3,25 +3,26 @@ import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from 
 import { ApiClient } from "#kube/api/client.ts";
 import type { Credentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
+import { apiPaths } from "#kube/api/paths.ts";
 import { ApiEventRecorder, type NodeEventReason } from "#kube/events/event-recorder.ts";
 import { type NodePods, nodePods } from "#kube/node/node-pods.ts";
 import { removeTaint } from "#kube/node/node-taint.ts";
-import { ApiClusterSource, apiPaths } from "#kube/watch/cluster-source.ts";
-import { LiveGetter } from "#kube/watch/live-get.ts";
+import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
-import type { WatchTimings } from "#kube/watch/watch-timings.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { withValue } from "#lib/document-error.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { type AccessReview, accessReview } from "./access-review.ts";
+import { ApiClusterSource } from "./cluster-source.ts";
+import { LiveGetter } from "./live-get.ts";
 import type { EventDropReason, RestartReason, StatusWriteResult } from "./metric-labels.ts";
-import { keyOfObject, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
+import { metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
-/** What is measured of the API; every label has few values. */
+/** Metrics of the API; every label has few values. */
 export interface KubeMetrics {
   cacheSynced?(resource: string, synced: boolean): void;
   watchRestarted?(resource: string, reason: RestartReason): void;
@@ -36,7 +37,7 @@ export interface KubeOptions {
   readonly inCluster?: InClusterOptions;
   /** The node whose pods are watched. */
   readonly nodeName: string;
-  /** How long a live read may take before the call fails with code 11, to be repeated. */
+  /** The time limit of a live read; after it the call fails with code 11 and is retried. */
   readonly apiTimeoutMs: number;
   /** How long a call waits for its status annotation. */
   readonly statusWaitMs: number;
@@ -53,9 +54,8 @@ export interface KubeAdapter {
   readonly events: EventRecorder;
   readonly resourceApi: ResourceApi;
   readonly nodePods: NodePods;
-  /** Asks the API server whose token it is. */
   readonly accessReview: AccessReview;
-  /** Records an event about this node's configuration on the Node. Never waits, never throws. */
+  /** Records an event on this node's Node. Never waits, never throws. */
   recordOnNode(event: {
     type: "Normal" | "Warning";
     reason: NodeEventReason;
@@ -65,21 +65,21 @@ export interface KubeAdapter {
   removeTaint(key: string): Promise<boolean>;
   /** Whether pods and definitions have been listed. */
   synced(): boolean;
-  /** Resolves when they have been; rejects with the signal's reason. */
+  /** Resolves when pods and definitions have been listed; rejects with the signal's reason. */
   whenSynced(signal?: AbortSignal): Promise<void>;
-  /** Ends the watches; pending status writes and events get `graceMs`. @default 5000 */
+  /** Ends the watches, and waits at most `graceMs` for pending status writes and events. @default 5000 */
   stop(graceMs?: number): Promise<void>;
 }
 
 /**
- * Starts watching this node's pods and all NetworkAttachmentDefinitions. Does not wait for an
- * answer: an API server that is away is a state, not a failure to start.
- * @throws Error when the kubeconfig cannot be used, or no node can have the name
+ * Starts watching this node's pods and all NetworkAttachmentDefinitions. It succeeds even if the API
+ * server is unavailable.
+ * @throws Error when the kubeconfig cannot be used, or the node name is invalid
  */
 export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   const problem = dnsSubdomainProblem(options.nodeName);
   if (problem !== undefined) {
-    throw new Error(`the node's name ${withValue(problem, options.nodeName)}`);
+    throw new Error(`the node name ${withValue(problem, options.nodeName)}`);
   }
   const client = new ApiClient(await credentialsFor(options));
   const { pods, nads } = newCaches(client, options);
@@ -126,24 +126,20 @@ async function credentialsFor(options: KubeOptions): Promise<Credentials> {
     return kubeconfigCredentials(options.kubeconfig);
   }
   if (options.inCluster !== undefined) return inClusterCredentials(options.inCluster);
-  throw new Error(
-    "no way to the API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is given",
-  );
+  throw new Error("no API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is set");
 }
 
 function newCaches(
   client: ApiClient,
   options: KubeOptions,
 ): { pods: WatchCache<Pod>; nads: WatchCache<NetworkAttachmentDefinition> } {
-  const { logger, metrics } = options;
-  const { timings } = options;
+  const { logger, metrics, timings } = options;
   const common = (resource: string) => ({
     resource,
     client,
     logger,
     onSynced: (synced: boolean): void => metrics?.cacheSynced?.(resource, synced),
     onRestart: (reason: RestartReason): void => metrics?.watchRestarted?.(resource, reason),
-    keyOf: keyOfObject,
     ...omitUndefined({ timings }),
   });
   return {

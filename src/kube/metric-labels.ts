@@ -1,4 +1,4 @@
-/** Why a watch had to be started again. "absent": the API has no such type. */
+/** Why a watch was restarted. "absent": the API has no such type. */
 export const restartReasons = [
   "expired",
   "disconnected",
@@ -9,10 +9,10 @@ export const restartReasons = [
 ] as const;
 export type RestartReason = (typeof restartReasons)[number];
 
-/** How one attempt to write network-status ended. */
+/** The results of an attempt to write network-status. */
 export const statusWriteResults = ["written", "retried", "gone", "invalid", "dropped"] as const;
 export type StatusWriteResult = (typeof statusWriteResults)[number];
 
-/** Why an event did not reach the API. */
+/** Why an event was dropped. */
 export const eventDropReasons = ["rate", "queue", "failed"] as const;
 export type EventDropReason = (typeof eventDropReasons)[number];

@@ -7,7 +7,7 @@ import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import { describeObject, isStaticPod, readObjectMeta } from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
-/** Asks for an object's metadata only: a pod's spec and status, most of its bytes, are not used. */
+/** Requests an object's metadata only: a pod's spec and status, most of its bytes, are not used. */
 export const metadataOnly =
   "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
@@ -15,29 +15,28 @@ export const metadataOnly =
 export const metadataListOnly =
   "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/** The annotation domains that mean something to a delegating plugin; a cache keeps no others. */
+/** The domains of annotations that Plexus reads; caches keep no others. */
 const usedDomains = ["k8s.v1.cni.cncf.io", "v1.multus-cni.io", "plexus.dev"];
 
-/** Written by delegating plugins, long, and never read back; the second is Multus' old name. */
+/** Long annotations that Plexus writes and never reads; the second is Multus's old name. */
 const writtenKeys = new Set([networkStatusAnnotation, "k8s.v1.cni.cncf.io/networks-status"]);
 
 /** The key of an object in a cache. */
-export function keyOf(namespace: string, name: string): string {
+export function keyOf({ namespace, name }: { namespace: string; name: string }): string {
   return `${namespace}/${name}`;
 }
 
-/** The key of an object as the API server has it; undefined when it has no namespace and name. */
+/** The key of an object of the API; undefined when it has no namespace and name. */
 export function keyOfObject(object: unknown): string | undefined {
   const metadata = isJsonObject(object) && isJsonObject(object.metadata) ? object.metadata : {};
   const { namespace, name } = metadata;
-  return typeof namespace === "string" && typeof name === "string"
-    ? keyOf(namespace, name)
-    : undefined;
+  const isNamed = typeof namespace === "string" && typeof name === "string";
+  return isNamed ? keyOf({ namespace, name }) : undefined;
 }
 
 /**
- * What is used of a Pod or its PartialObjectMetadata.
- * @throws CniError 6 naming every field that is wrong
+ * Reads what is used of a Pod or its PartialObjectMetadata.
+ * @throws CniError 6 naming every invalid field
  */
 export function podOf(object: unknown): Pod {
   const reading = { subject: describeObject("Pod", object), code: CniErrorCode.DecodingFailure };
@@ -50,13 +49,13 @@ export function podOf(object: unknown): Pod {
 }
 
 /**
- * What is used of a NetworkAttachmentDefinition. One that no pod can be attached to for its length
- * is refused here, so that no number of them fills a cache.
- * @throws CniError 7 naming every field that is wrong, 100 when its configuration is too long
+ * Reads what is used of a NetworkAttachmentDefinition. Rejects one that is too long to attach, so
+ * that such definitions do not fill a cache.
+ * @throws CniError 7 naming every invalid field, 100 when the configuration is too long
  */
 export function nadOf(object: unknown): NetworkAttachmentDefinition {
   const nad = parseNad(object, { isManifest: false });
-  const field = `NetworkAttachmentDefinition "${nad.namespace}/${nad.name}": spec.config`;
+  const field = `NetworkAttachmentDefinition "${keyOf(nad)}": spec.config`;
   checkTextLimit(limits.conf, nad.config ?? "", field);
   return { ...nad, annotations: usedAnnotations(nad.annotations) };
 }

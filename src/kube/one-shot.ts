@@ -9,28 +9,28 @@ import type {
 } from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
-import { ApiClusterSource, type ObjectCache } from "#kube/watch/cluster-source.ts";
-import { LiveGetter } from "#kube/watch/live-get.ts";
+import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
+import { LiveGetter } from "./live-get.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
-/** The API for the length of one call: every object is read live, nothing is watched. */
+/** The Kubernetes API for one call: every object is read live, nothing is watched. */
 export interface OneShotKube {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   readonly resourceApi: ResourceApi;
-  /** Lets pending writes end, for `graceMs` at the most. */
+  /** Waits at most `graceMs` for pending writes. */
   close(graceMs: number): Promise<void>;
 }
 
-/** Reads live always: there is no time to fill a cache. */
+/** There is no time to fill a cache. */
 const noCache: ObjectCache<never> = { get: () => undefined, synced: true, failure: undefined };
 
 /** @throws Error when the kubeconfig cannot be used */
 export async function openKubeOnce(options: {
   readonly kubeconfig: string;
-  /** Where it is not known, events name the pod's node. */
+  /** Without it, events name the pod's node. */
   readonly nodeName?: string;
   readonly apiTimeoutMs: number;
   readonly statusWaitMs: number;
@@ -59,7 +59,7 @@ export async function openKubeOnce(options: {
   };
 }
 
-/** The node of a pod; undefined when that cannot be found out. */
+/** The node of a pod; undefined when the pod cannot be read. */
 async function nodeOf(source: ClusterSource, pod: PodReference): Promise<string | undefined> {
   const object = await source.getPodObject(pod, {}).catch(() => undefined);
   return object === undefined ? undefined : nodeNameOf(object);

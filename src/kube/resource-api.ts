@@ -4,16 +4,16 @@ import {
   ResourceApiUnavailableError,
 } from "#engine/plan/devices/device-ports.ts";
 import { ApiError } from "#kube/api/api-error.ts";
-import type { LiveGetter } from "#kube/watch/live-get.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { LiveGetter } from "./live-get.ts";
 
 const group = "/apis/resource.k8s.io/v1";
 
-/** A slice has up to 128 devices and tens of kilobytes: a page of them stays far below what one answer may have. */
+/** A slice has up to 128 devices and tens of kilobytes: a page stays far below the limit of a response. */
 const slicesPerPage = 100;
 
-/** ResourceClaims and ResourceSlices, read live: a node's pods seldom need them. */
+/** ResourceClaims and ResourceSlices, read live because a node's pods seldom need them. */
 export class KubeResourceApi implements ResourceApi {
   readonly #live: LiveGetter;
 
@@ -36,7 +36,7 @@ export class KubeResourceApi implements ResourceApi {
     driver: string,
     { nodeName, signal }: { readonly nodeName: string; readonly signal: AbortSignal },
   ): AsyncGenerator<JsonObject, void, undefined> {
-    // An empty name is that of slices for all nodes, for some, or with a choice of nodes for each device.
+    // Slices without a node name are for all nodes, for some, or have a node selection per device.
     for (const name of new Set([nodeName, ""])) {
       const selector = `spec.driver=${driver},spec.nodeName=${name}`;
       let page: string | undefined;
@@ -63,7 +63,7 @@ export class KubeResourceApi implements ResourceApi {
     return answer;
   }
 
-  /** A claim that is missing and a group that is missing have the same status. @throws when it is the group */
+  /** Distinguishes a missing group from a missing claim: both are 404. @throws when the group is missing */
   async #requireGroup(signal: AbortSignal): Promise<void> {
     const found = await permitted(this.#live.get({ object: group, path: group }, signal));
     if (found === undefined) throw groupMissing();
@@ -79,7 +79,7 @@ function groupMissing(): ResourceApiUnavailableError {
   return new ResourceApiUnavailableError("the API server does not serve resource.k8s.io/v1");
 }
 
-/** @throws ResourceApiUnavailableError when it is forbidden */
+/** @throws ResourceApiUnavailableError when the read is forbidden */
 async function permitted<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;

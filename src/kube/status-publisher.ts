@@ -1,19 +1,22 @@
 import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
-import { apiPaths } from "#kube/watch/cluster-source.ts";
+import { apiPaths } from "#kube/api/paths.ts";
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { Slots } from "#lib/concurrency/slots.ts";
 import { isJsonObject } from "#lib/json.ts";
 import type { StatusWriteResult } from "./metric-labels.ts";
-import { metadataOnly } from "./objects.ts";
+import { keyOf, metadataOnly } from "./objects.ts";
 
-const hurriedPauseMs = 100;
-/** A quarter of the connections to the API server: writes that hang must not keep reads from theirs. */
-const concurrentWrites = 8;
+/** The pause between attempts at shutdown. */
+const shutdownPauseMs = 100;
+/** A quarter of the connections to the API server: writes that hang leave the others for reads. */
+const maxWrites = 8;
 
-/** Options of an {@link ApiStatusPublisher}. */
+/** Values of annotations; null removes one. */
+type Annotations = Readonly<Record<string, string | null>>;
+
 interface StatusPublisherOptions {
   readonly client: ApiClient;
   readonly logger: Logger;
@@ -26,31 +29,29 @@ interface StatusPublisherOptions {
   readonly onWrite?: (result: StatusWriteResult) => void;
 }
 
-/** What is still to be written on one pod. */
+/** What is not written yet on one pod. */
 interface Pending {
   readonly pod: PodReference;
-  /** The latest value of each annotation; taken over by an attempt, given back when it fails. */
-  annotations: Record<string, string | null>;
+  /** The latest values; an attempt takes them, and returns them when it fails. */
+  annotations: Annotations;
   readonly done: Promise<void>;
-  /** Fires when nothing more is to be written for it. */
+  /** Aborted when nothing more should be written on the pod. */
   readonly cancel: AbortController;
-  /** A failure has been logged as a warning; further ones are only repetition. */
+  /** The first failure is logged as a warning, repetitions are not. */
   hasWarned: boolean;
 }
 
 /**
- * Sets annotations by a JSON merge PATCH of `pods/status`: no read before it, no conflict with other
- * writers, and the UID in it as precondition. What cannot be written in time goes on being tried
- * until it is written or the pod is gone; a newer value of the same pod joins the older ones. Writes beyond
- * {@link concurrentWrites} wait, one for each pod that has not been detached.
+ * Sets annotations by a JSON merge PATCH of `pods/status`, with the UID as precondition. It reads
+ * nothing before, and cannot conflict with other writers. A write that fails is retried until it
+ * succeeds or the pod is gone; newer values of the same pod are merged into it.
  */
 export class ApiStatusPublisher implements StatusPublisher {
   readonly #options: Required<Omit<StatusPublisherOptions, "onWrite">>;
   readonly #onWrite: (result: StatusWriteResult) => void;
   readonly #pending = new Map<string, Pending>();
-  readonly #slots = new Slots(concurrentWrites);
-  /** Fires at shutdown: pauses are cut short. */
-  readonly #hurry = new AbortController();
+  readonly #slots = new Slots(maxWrites);
+  readonly #shutdown = new AbortController();
 
   constructor(options: StatusPublisherOptions) {
     const { onWrite, ...rest } = options;
@@ -59,24 +60,20 @@ export class ApiStatusPublisher implements StatusPublisher {
     this.#onWrite = onWrite ?? ((): void => undefined);
   }
 
-  /** How many pods have something still to be written. */
+  /** The number of pods with pending writes. */
   get pending(): number {
     return this.#pending.size;
   }
 
-  async publish(
-    pod: PodReference,
-    annotations: Readonly<Record<string, string | null>>,
-  ): Promise<PublishOutcome> {
+  async publish(pod: PodReference, annotations: Annotations): Promise<PublishOutcome> {
     const done = this.#enqueue(pod, annotations);
     using limit = deadline(this.#options.waitMs);
     try {
       await untilAborted(done, limit.signal);
       return "settled";
     } catch {
-      const fields = { podNamespace: pod.namespace, podName: pod.name };
       this.#options.logger.warn(
-        fields,
+        { podNamespace: pod.namespace, podName: pod.name },
         "status annotation not written in time; it is retried in the background",
       );
       return "pending";
@@ -84,16 +81,13 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   async withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void> {
-    for (const pending of this.#pending.values()) {
-      if (pending.pod.namespace === pod.namespace && pending.pod.name === pod.name) {
-        pending.cancel.abort();
-      }
-    }
+    const pending = [...this.#pending.values()];
+    for (const each of pending) if (keyOf(each.pod) === keyOf(pod)) each.cancel.abort();
   }
 
-  /** Lets pending writes finish, at most `graceMs` long; nothing is to be published after. */
+  /** Waits at most `graceMs` for pending writes. Nothing may be published after it. */
   async stop(graceMs: number): Promise<void> {
-    this.#hurry.abort();
+    this.#shutdown.abort();
     using limit = deadline(graceMs);
     const pending = [...this.#pending.values()];
     const all = Promise.allSettled(pending.map((each) => each.done));
@@ -102,25 +96,18 @@ export class ApiStatusPublisher implements StatusPublisher {
     await all;
   }
 
-  #enqueue(pod: PodReference, annotations: Readonly<Record<string, string | null>>): Promise<void> {
-    const key = `${pod.namespace}/${pod.name}/${pod.uid}`;
+  #enqueue(pod: PodReference, annotations: Annotations): Promise<void> {
+    const key = `${keyOf(pod)}/${pod.uid}`;
     const running = this.#pending.get(key);
     if (running !== undefined && !running.cancel.signal.aborted) {
-      Object.assign(running.annotations, annotations);
+      running.annotations = { ...running.annotations, ...annotations };
       return running.done;
     }
-    const finished = Promise.withResolvers<void>();
-    const cancel = new AbortController();
-    const pending = {
-      pod,
-      annotations: { ...annotations },
-      done: finished.promise,
-      cancel,
-      hasWarned: false,
-    };
+    const { promise: done, resolve } = Promise.withResolvers<void>();
+    const pending = { pod, annotations, done, cancel: new AbortController(), hasWarned: false };
     this.#pending.set(key, pending);
-    void this.#write(pending, key).finally(finished.resolve);
-    return pending.done;
+    void this.#write(pending, key).finally(resolve);
+    return done;
   }
 
   async #write(pending: Pending, key: string): Promise<void> {
@@ -129,29 +116,27 @@ export class ApiStatusPublisher implements StatusPublisher {
       while (Object.keys(pending.annotations).length > 0) {
         const taken = pending.annotations;
         pending.annotations = {};
-        const outcome = await this.#attempt(pending, taken);
-        if (outcome.result === "gone" || outcome.result === "dropped") return;
-        if (outcome.result !== "retried") continue;
+        const { result, retryAfterMs } = await this.#attempt(pending, taken);
+        if (result === "gone" || result === "dropped") return;
+        if (result !== "retried") continue;
         pending.annotations = { ...taken, ...pending.annotations };
-        await this.#pauseBefore(pending, Math.max(outcome.retryAfterMs, backoff.next()));
+        await this.#pauseBefore(pending, Math.max(retryAfterMs, backoff.next()));
       }
     } finally {
-      // In the same turn as the last look at the annotations: a later publish() starts anew.
+      // In the same turn as the last look at the annotations: a later publish() starts a new write.
       if (this.#pending.get(key) === pending) this.#pending.delete(key);
     }
   }
 
-  /** Waits for the next attempt; at shutdown only briefly. */
-  async #pauseBefore(pending: Pending, delayMs: number): Promise<void> {
-    const hurried = this.#hurry.signal.aborted;
-    const enough = hurried ? [] : [this.#hurry.signal];
-    const signal = AbortSignal.any([pending.cancel.signal, ...enough]);
-    await pause(hurried ? hurriedPauseMs : delayMs, signal);
+  async #pauseBefore({ cancel }: Pending, delayMs: number): Promise<void> {
+    const { signal } = this.#shutdown;
+    if (signal.aborted) await pause(shutdownPauseMs, cancel.signal);
+    else await pause(delayMs, AbortSignal.any([cancel.signal, signal]));
   }
 
   async #attempt(
     pending: Pending,
-    annotations: Readonly<Record<string, string | null>>,
+    annotations: Annotations,
   ): Promise<{ result: StatusWriteResult; retryAfterMs: number }> {
     const { pod, cancel } = pending;
     try {
@@ -170,34 +155,31 @@ export class ApiStatusPublisher implements StatusPublisher {
 
   #patch(
     pod: PodReference,
-    write: { annotations: Readonly<Record<string, string | null>>; signal: AbortSignal },
+    { annotations, signal }: { annotations: Annotations; signal: AbortSignal },
   ): Promise<unknown> {
     return this.#options.client.json({
       method: "PATCH",
-      path: `${apiPaths.pod(pod.namespace, pod.name)}/status`,
+      path: `${apiPaths.pod(pod)}/status`,
       query: { fieldManager: "plexus" },
       contentType: "application/merge-patch+json",
       accept: metadataOnly,
-      body: { metadata: { uid: pod.uid, annotations: write.annotations } },
+      body: { metadata: { uid: pod.uid, annotations } },
       timeoutMs: this.#options.requestTimeoutMs,
-      signal: write.signal,
+      signal,
     });
   }
 
-  /** A conflict may be about the UID or about anything else: the pod itself says which. */
-  async #classify(pod: PodReference, error: ApiError): Promise<StatusWriteResult> {
-    if (error.status === 404) return "gone";
-    if (error.status === 409 || error.status === 422) {
-      if (await this.#isReplaced(pod)) return "gone";
-      return error.status === 409 ? "retried" : "invalid";
-    }
-    return error.status === 400 || error.status === 413 ? "invalid" : "retried";
+  /** A conflict may be about the UID or anything else: the pod tells. */
+  async #classify(pod: PodReference, { status }: ApiError): Promise<StatusWriteResult> {
+    if (status === 404) return "gone";
+    if ((status === 409 || status === 422) && (await this.#isReplaced(pod))) return "gone";
+    return [400, 413, 422].includes(status) ? "invalid" : "retried";
   }
 
   async #isReplaced(pod: PodReference): Promise<boolean> {
     try {
       const answer = await this.#options.client.json({
-        path: apiPaths.pod(pod.namespace, pod.name),
+        path: apiPaths.pod(pod),
         accept: metadataOnly,
         timeoutMs: this.#options.requestTimeoutMs,
       });

@@ -248,7 +248,9 @@ test.each<[string, (dir: string) => JsonObject, string]>([
   });
   await keep("", await readFile(await api.kubeconfig(userOf(stateDir)), "utf8"));
   const answer = await add().catch((error: Error) => ({ refused: error.message }));
-  expect(JSON.stringify(answer)).toContain("no certificate and no token in the file");
+  expect(JSON.stringify(answer)).toContain(
+    "only a certificate or a token in the file can be used here",
+  );
   expect([api.seen, (await readdir(stateDir)).includes(trace)]).toEqual([[], false]);
 });
 

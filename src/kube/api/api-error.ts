@@ -2,21 +2,20 @@ import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** The API server's answer, or that there was none. */
 interface ApiErrorOptions {
-  /** HTTP status; 0 when there was no answer. */
+  /** HTTP status; 0 without a response. */
   readonly status: number;
-  /** `reason` of the Status object, e.g. `NotFound`, `Expired`; or {@link answerTooLong}. */
+  /** `reason` of the Status object, such as `NotFound` or `Expired`; or {@link responseTooLong}. */
   readonly reason?: string;
   /** From the Retry-After header. */
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
 }
 
-/** The reason of an answer that was not read to its end. */
-export const answerTooLong = "AnswerTooLong";
+/** The reason of an error about a response that was not read to its end. */
+export const responseTooLong = "ResponseTooLong";
 
-/** A request that the API server did not answer with success. */
+/** A request that failed: without a response, or with a status that is not 2xx. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
@@ -30,30 +29,29 @@ export class ApiError extends Error {
     this.retryAfterMs = options.retryAfterMs ?? 0;
   }
 
-  /** Whether the same request may succeed later with nobody changing anything. */
+  /** Whether the same request may succeed later without any change. */
   get transient(): boolean {
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
   }
 
-  /** Whether it is the credentials or the RBAC rules that are wrong. */
+  /** Whether the credentials or the RBAC rules are wrong. */
   get refused(): boolean {
     return this.status === 401 || this.status === 403;
   }
 }
 
-/** An {@link ApiError} from an answer's status and body: a Status object, or whatever a proxy wrote. */
+/** The error for a response's status and body: a Status object, or what a proxy wrote. */
 export function apiErrorOf(
   request: string,
-  answer: { status: number; body: unknown; retryAfter?: string | undefined },
+  response: { status: number; body: unknown; retryAfter?: string | undefined },
 ): ApiError {
-  const status = isJsonObject(answer.body) ? answer.body : {};
-  const message = typeof status.message === "string" ? status.message : "no further explanation";
-  const reason = typeof status.reason === "string" ? status.reason : "";
-  return new ApiError(`${request}: HTTP ${answer.status}${reason && ` ${reason}`}: ${message}`, {
-    status: answer.status,
-    reason,
-    retryAfterMs: retryAfterMs(answer.retryAfter, status),
-  });
+  const { status } = response;
+  const body = isJsonObject(response.body) ? response.body : {};
+  const message = typeof body.message === "string" ? body.message : "no further explanation";
+  const reason = typeof body.reason === "string" ? body.reason : "";
+  const retryAfterMs = readRetryAfter(response.retryAfter, body);
+  const text = `${request}: HTTP ${status}${reason && ` ${reason}`}: ${message}`;
+  return new ApiError(text, { status, reason, retryAfterMs });
 }
 
 /** Any error of a request as an {@link ApiError}. */
@@ -62,13 +60,13 @@ export function asApiError(error: unknown, request = "API request"): ApiError {
   return new ApiError(`${request}: ${errorMessage(error)}`, { status: 0, cause: error });
 }
 
-const longestRetryAfterMs = 120_000;
+const maxRetryAfterMs = 120_000;
 
-function retryAfterMs(
+function readRetryAfter(
   header: string | undefined,
   status: Readonly<Record<string, unknown>>,
 ): number {
   const details = isJsonObject(status.details) ? status.details : {};
   const seconds = Number(header ?? details.retryAfterSeconds ?? 0);
-  return Number.isFinite(seconds) ? Math.min(longestRetryAfterMs, Math.max(0, seconds * 1000)) : 0;
+  return Number.isFinite(seconds) ? Math.min(maxRetryAfterMs, Math.max(0, seconds * 1000)) : 0;
 }

@@ -46,8 +46,8 @@ test("json() reads no answer of more than 16 MiB, and names what was asked for",
   const answer = client.json({ path: "/api/v1/namespaces/default/pods/a", timeoutMs: 30_000 });
   await expect(answer).rejects.toMatchObject({
     message:
-      "GET /api/v1/namespaces/default/pods/a: the answer is longer than the limit of 16777216 bytes",
-    reason: "AnswerTooLong",
+      "GET /api/v1/namespaces/default/pods/a: the response is longer than the limit of 16777216 bytes",
+    reason: "ResponseTooLong",
     transient: true,
   });
   client.close();
@@ -70,7 +70,7 @@ test("json() cuts a compressed answer where it would cut it uncompressed", async
   const bomb = gzipSync(Buffer.alloc(40_000_000, " "));
   const client = await clientOf((_request, response) => sendCompressed(response, bomb));
   await expect(client.json({ path: pods, timeoutMs: 30_000 })).rejects.toMatchObject({
-    reason: "AnswerTooLong",
+    reason: "ResponseTooLong",
   });
 });
 

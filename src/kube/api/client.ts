@@ -2,16 +2,15 @@ import { request as httpRequest, type IncomingMessage, type RequestOptions } fro
 import { request as httpsRequest } from "node:https";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { Json } from "#lib/json.ts";
-import { failureOf, isSuccess, textOf } from "./answer.ts";
 import { type ApiError, asApiError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
-import { linesOf } from "./lines.ts";
+import { failureOf, isSuccess, linesOf, textOf } from "./response.ts";
 
 /** One request to the API server. */
 interface ApiRequest {
   /** @default GET */
   readonly method?: "GET" | "POST" | "PATCH";
-  /** With every part of it percent-encoded where need be. */
+  /** Percent-encoded. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   /** Sent as JSON. */
@@ -20,17 +19,11 @@ interface ApiRequest {
   readonly contentType?: string;
   /** @default application/json */
   readonly accept?: string;
-  /** For the whole answer, or of a stream up to its headers. */
+  /** For the whole response; of a stream, up to its headers. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
 }
 
-/** A stream of lines is given up when nothing has arrived for this long. */
-interface StreamOptions {
-  readonly idleMs: number;
-}
-
-/** How one request is sent. */
 interface SendOptions {
   readonly signal: AbortSignal;
   readonly headers?: Readonly<Record<string, string>>;
@@ -38,15 +31,13 @@ interface SendOptions {
 
 /**
  * LIST, GET, WATCH, POST and PATCH over node:https. The generated API classes of the client library
- * convert every object field by field; here an answer is what JSON.parse gives.
+ * convert every object field by field; here a response is what JSON.parse returns.
  */
 export class ApiClient {
   readonly #credentials: Credentials;
-  readonly #userAgent: string;
 
-  constructor(credentials: Credentials, userAgent = "plexus") {
+  constructor(credentials: Credentials) {
     this.#credentials = credentials;
-    this.#userAgent = userAgent;
   }
 
   /** The server's address, for messages. */
@@ -55,8 +46,8 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request and returns the parsed answer, which the server may compress.
-   * @throws ApiError also for an answer of more than 16 MiB, with the reason `AnswerTooLong`
+   * Sends a request and returns the parsed response, which the server may compress.
+   * @throws ApiError; for a response of more than 16 MiB with the reason `ResponseTooLong`
    */
   async json(request: ApiRequest): Promise<Json> {
     using limit = deadline(request.timeoutMs, request.signal);
@@ -70,12 +61,12 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request and returns the answer line by line; leaving the loop ends the connection.
-   * @throws ApiError also when nothing arrives for `idleMs`: the connection may be half dead.
+   * Sends a request and returns the response line by line; leaving the loop ends the connection.
+   * @throws ApiError, also when nothing arrives for `idleMs`: the connection may be half-open
    */
   async *lines(
     request: ApiRequest,
-    options: StreamOptions,
+    { idleMs }: { readonly idleMs: number },
   ): AsyncGenerator<string, void, undefined> {
     using limit = deadline(request.timeoutMs, request.signal);
     const response = await this.#send(request, { signal: limit.signal });
@@ -87,16 +78,16 @@ export class ApiClient {
     const { socket } = response;
     const onIdle = (): void => {
       this.#credentials.dropIdleConnections();
-      response.destroy(new Error(`nothing received for ${options.idleMs} ms`));
+      response.destroy(new Error(`nothing received for ${idleMs} ms`));
     };
-    socket.setTimeout(options.idleMs, onIdle);
+    socket.setTimeout(idleMs, onIdle);
     try {
       yield* linesOf(response);
     } catch (error) {
       throw asApiError(error, nameOf(request));
     } finally {
       request.signal?.removeEventListener("abort", onAbort);
-      // A stream that the server has ended leaves its connection to other requests.
+      // The connection of a stream that the server ended is reused.
       socket.setTimeout(0, onIdle);
       response.destroy();
     }
@@ -106,25 +97,24 @@ export class ApiClient {
     this.#credentials.close();
   }
 
-  /** The answer to a request, its headers only. A refused token is read again, once. */
+  /** Returns the response with its headers. Reads the credentials again, once, when they are refused. */
   async #send(request: ApiRequest, options: SendOptions): Promise<IncomingMessage> {
-    const response = await this.#sendFresh(request, options);
-    if (isSuccess(response)) return response;
-    const failure = await failureOf(response, nameOf(request));
-    if (failure.status !== 401) throw failure;
-    this.#credentials.invalidate();
-    const second = await this.#sendFresh(request, options);
-    if (isSuccess(second)) return second;
-    throw await failureOf(second, nameOf(request));
+    for (let isSecond = false; ; isSecond = true) {
+      const response = await this.#sendFresh(request, options);
+      if (isSuccess(response)) return response;
+      const failure = await failureOf(response, nameOf(request));
+      if (failure.status !== 401 || isSecond) throw failure;
+      this.#credentials.invalidate();
+    }
   }
 
-  /** Sends, and sends again when a pooled connection turned out to be closed by the server. */
+  /** Sends again when the server had closed a pooled connection: it has processed nothing. */
   async #sendFresh(request: ApiRequest, options: SendOptions): Promise<IncomingMessage> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#sendOnce(request, options);
       } catch (error) {
-        if (attempt < 3 && isStaleConnection(error)) continue;
+        if (attempt < 3 && error instanceof StaleConnectionError) continue;
         throw this.#failed(request, { error, signal: options.signal });
       }
     }
@@ -141,7 +131,7 @@ export class ApiClient {
       headers: {
         ...credentials,
         ...headers,
-        "user-agent": this.#userAgent,
+        "user-agent": "plexus",
         accept: request.accept ?? "application/json",
         ...(body && {
           "content-type": request.contentType ?? "application/json",
@@ -149,27 +139,33 @@ export class ApiClient {
         }),
       },
     };
-    const answer = new Promise<IncomingMessage>((resolve, reject) => {
+    const response = new Promise<IncomingMessage>((resolve, reject) => {
       const send = url.protocol === "http:" ? httpRequest : httpsRequest;
       const outgoing = send(url, options, resolve);
-      outgoing.on("error", (error) => reject(markStale(error, outgoing.reusedSocket)));
+      outgoing.on("error", (error: NodeJS.ErrnoException) => {
+        const isClosed = error.code === "ECONNRESET" || error.code === "EPIPE";
+        const isStale = outgoing.reusedSocket && isClosed;
+        reject(isStale ? new StaleConnectionError(error.message, { cause: error }) : error);
+      });
       outgoing.end(body);
     });
     // Node reports the abort of a request that waits for a connection only when it gets one.
-    return untilAborted(answer, signal);
+    return untilAborted(response, signal);
   }
 
   /**
-   * The error of a request. Where no answer came in time, the idle connections to the same server are no
-   * better than the one that has just been given up: no later request is to wait on one of them.
+   * The error of a request. After a timeout the idle connections to the same server are closed, too:
+   * they are likely as dead, and later requests would wait on them.
    */
   #failed(
     request: ApiRequest,
     { error, signal }: { error: unknown; signal: AbortSignal },
   ): ApiError {
     if (!signal.aborted) return asApiError(error, nameOf(request));
-    if (isTimeout(signal.reason)) this.#credentials.dropIdleConnections();
-    return asApiError(signal.reason, nameOf(request));
+    const { reason } = signal;
+    const isTimeout = reason instanceof Error && reason.name === "TimeoutError";
+    if (isTimeout) this.#credentials.dropIdleConnections();
+    return asApiError(reason, nameOf(request));
   }
 
   #urlOf(request: ApiRequest): URL {
@@ -182,24 +178,9 @@ export class ApiClient {
   }
 }
 
-function nameOf(request: ApiRequest): string {
-  return `${request.method ?? "GET"} ${request.path}`;
-}
+/** The server closed a pooled connection while it was reused. */
+class StaleConnectionError extends Error {}
 
-/** Whether it is a deadline that ended a request, and not its caller. */
-function isTimeout(reason: unknown): boolean {
-  return reason instanceof Error && reason.name === "TimeoutError";
-}
-
-/** The server closed a pooled connection just as it was used again: nothing has been processed. */
-const staleConnections = new WeakSet<Error>();
-
-function markStale(error: NodeJS.ErrnoException, reused: boolean): Error {
-  if (reused && (error.code === "ECONNRESET" || error.code === "EPIPE"))
-    staleConnections.add(error);
-  return error;
-}
-
-function isStaleConnection(error: unknown): boolean {
-  return error instanceof Error && staleConnections.has(error);
+function nameOf({ method = "GET", path }: ApiRequest): string {
+  return `${method} ${path}`;
 }

@@ -199,7 +199,7 @@ test("a certificate that is half written does not take the place of the one in u
   api.close();
   const late = new ApiClient(await kubeconfigCredentials(kubeconfig));
   await expect(late.json(version)).rejects.toThrow(
-    `kubeconfig ${kubeconfig}: its certificates or its key cannot be used`,
+    `kubeconfig ${kubeconfig}: cannot use its certificates or its key`,
   );
 });
 

@@ -4,15 +4,21 @@ import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import { createSecureContext } from "node:tls";
 import { errorMessage } from "#lib/error-message.ts";
 
-/** Where the API server is and how to be known there. */
+/** The connection pool and the headers for one request. */
+interface Prepared {
+  readonly agent: HttpAgent;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The API server's address and how to authenticate there. */
 export interface Credentials {
   /** Scheme, host, port and, behind a proxy, a path prefix. */
   readonly server: URL;
-  /** The connection pool and headers for one request, from what the files say now. */
-  prepare(): Promise<{ agent: HttpAgent; headers: Readonly<Record<string, string>> }>;
-  /** The server refused a request (401): nothing read before now is to be used again. */
+  /** Reads the files again if need be. */
+  prepare(): Promise<Prepared>;
+  /** The server refused a request (401): everything is read again for the next one. */
   invalidate(): void;
-  /** The server did not answer in time: what else is open to it and idle is not to be used again. */
+  /** The server did not respond in time: its idle connections are not reused. */
   dropIdleConnections(): void;
   close(): void;
 }
@@ -21,28 +27,24 @@ export interface Credentials {
 export interface CredentialMaterial {
   readonly tls: Pick<AgentOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
   readonly headers: Readonly<Record<string, string>>;
-  /** Makes the connection pool, where connections go another way than straight to the server. */
+  /** Makes the connection pool where connections go through a proxy. */
   readonly newAgent?: () => Promise<HttpAgent>;
 }
 
-/** Options of {@link RereadCredentials}. */
 interface RereadOptions {
-  /** Where they come from, for messages. */
+  /** Where the credentials come from, for messages. */
   readonly source: string;
   readonly server: URL;
-  /**
-   * Reads everything anew; called again when what was read is older than `maxAgeMs`. After a refusal by the
-   * server nothing that was kept from before is to be used.
-   */
+  /** Reads everything. After a refusal by the server, nothing cached may be used. */
   readonly read: (state: { readonly refused: boolean }) => Promise<CredentialMaterial>;
-  /** @default 10000 */
+  /** How long the result of `read` is used. @default 10000 */
   readonly maxAgeMs?: number;
 }
 
 /**
- * Credentials whose files change under way: the kubelet replaces a service-account token before it
- * expires, tools renew client certificates. A changed token is in the next request's header; changed
- * TLS material makes a new connection pool, and the old one ends with its last request.
+ * Credentials whose files change: the kubelet replaces a service-account token before it expires,
+ * tools renew client certificates. A new token is used from the next request on. New TLS material
+ * makes a new connection pool; the old one ends with its last request.
  */
 export class RereadCredentials implements Credentials {
   readonly server: URL;
@@ -58,8 +60,8 @@ export class RereadCredentials implements Credentials {
     this.#options = { maxAgeMs: 10_000, ...options };
   }
 
-  /** @throws Error when the credentials cannot be read or used, and none were read before */
-  async prepare(): Promise<{ agent: HttpAgent; headers: Readonly<Record<string, string>> }> {
+  /** @throws Error when the credentials cannot be read or used and there are no earlier ones */
+  async prepare(): Promise<Prepared> {
     if (performance.now() - this.#readAt > this.#options.maxAgeMs) {
       this.#reading ??= this.#read().finally(() => {
         this.#reading = undefined;
@@ -76,7 +78,8 @@ export class RereadCredentials implements Credentials {
   }
 
   dropIdleConnections(): void {
-    if (this.#pool !== undefined) destroyIdle(this.#pool.agent);
+    const idle = Object.values(this.#pool?.agent.freeSockets ?? {}).flat();
+    for (const socket of idle) socket?.destroy();
   }
 
   close(): void {
@@ -89,7 +92,7 @@ export class RereadCredentials implements Credentials {
       await this.#renewPool(material);
       this.#headers = material.headers;
     } catch (error) {
-      // A file that is being replaced: what was read last is the best guess for now.
+      // The file may be half replaced: keep the last credentials.
       if (this.#pool === undefined) throw error;
       return;
     }
@@ -97,42 +100,29 @@ export class RereadCredentials implements Credentials {
     this.#refused = false;
   }
 
-  async #renewPool(material: CredentialMaterial): Promise<void> {
-    const fingerprint = fingerprintOf(material.tls);
+  async #renewPool({ tls, newAgent }: CredentialMaterial): Promise<void> {
+    const fingerprint = fingerprintOf(tls);
     if (this.#pool?.fingerprint === fingerprint) return;
-    const agent = (await material.newAgent?.()) ?? this.#newAgent(material.tls);
+    const agent = (await newAgent?.()) ?? this.#newAgent(tls);
     this.dropIdleConnections();
     this.#pool = { agent, fingerprint };
   }
 
+  /** A bounded pool with TCP keep-alive, to notice dead peers. Certificates are parsed once for all connections. */
   #newAgent(tls: CredentialMaterial["tls"]): HttpAgent {
+    const pool = { keepAlive: true, keepAliveMsecs: 15_000, maxSockets: 32, maxFreeSockets: 4 };
+    if (this.server.protocol === "http:") return new HttpAgent(pool);
     try {
-      return newAgent(this.server, tls);
+      return new HttpsAgent({ ...pool, ...tls, secureContext: createSecureContext(tls) });
     } catch (cause) {
-      const message = `${this.#options.source}: its certificates or its key cannot be used`;
+      const message = `${this.#options.source}: cannot use its certificates or its key`;
       throw new Error(`${message}: ${errorMessage(cause)}`, { cause });
     }
   }
-}
-
-/** Ends the connections of a pool that no request is using. */
-function destroyIdle(agent: HttpAgent): void {
-  for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
 }
 
 function fingerprintOf(tls: CredentialMaterial["tls"]): string {
   const hash = createHash("sha256");
   for (const [key, value] of Object.entries(tls)) hash.update(`${key}\0${String(value)}\0`);
   return hash.digest("hex");
-}
-
-/**
- * A connection pool for one API server: bounded, with TCP keep-alive so that dead peers are noticed. The
- * certificates are parsed once, not for each connection.
- * @throws Error when they cannot be
- */
-function newAgent(server: URL, tls: CredentialMaterial["tls"]): HttpAgent {
-  const pool = { keepAlive: true, keepAliveMsecs: 15_000, maxSockets: 32, maxFreeSockets: 4 };
-  if (server.protocol === "http:") return new HttpAgent(pool);
-  return new HttpsAgent({ ...pool, ...tls, secureContext: createSecureContext(tls) });
 }

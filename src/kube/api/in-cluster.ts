@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type CredentialMaterial, type Credentials, RereadCredentials } from "./credentials.ts";
 
-/** Where a pod finds its API server: the variables that the kubelet sets in every container. */
+/** How a pod finds its API server: variables that the kubelet sets in every container. */
 export interface InClusterOptions {
   /** `KUBERNETES_SERVICE_HOST` */
   readonly host: string;
@@ -12,11 +12,11 @@ export interface InClusterOptions {
   readonly port: string;
   /** @default /var/run/secrets/kubernetes.io/serviceaccount */
   readonly serviceAccountDir?: string;
-  /** How long what was read of the token is used. @default 10000 */
+  /** How long a token is used after it was read. @default 10000 */
   readonly maxAgeMs?: number;
 }
 
-/** The pod's own service account; its token is read again as it rotates. */
+/** The credentials of the pod's service account. This needs no client library, unlike a kubeconfig. */
 export function inClusterCredentials(options: InClusterOptions): Credentials {
   const { maxAgeMs } = options;
   return new RereadCredentials({
@@ -32,7 +32,7 @@ export function inClusterServer({ host, port }: InClusterOptions): URL {
   return new URL(`https://${isIPv6(host) ? `[${host}]` : host}:${port}`);
 }
 
-/** The service account's certificate authority and token as they are now. @throws Error as of node:fs */
+/** Reads the service account's certificate authority and token. @throws Error as of node:fs */
 export async function inClusterMaterial(options: InClusterOptions): Promise<CredentialMaterial> {
   const dir = options.serviceAccountDir ?? "/var/run/secrets/kubernetes.io/serviceaccount";
   const [ca, token] = await Promise.all([

@@ -3,34 +3,37 @@ import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { parseYamlDocuments, placeOf, YamlError } from "#lib/yaml.ts";
 
 /**
- * A kubeconfig as the Kubernetes client library has to get it to read what kubectl reads: the library passes
- * over `tokenFile`, reads a `token-file` that nothing else knows, prefers a certificate's file to its data, and
- * takes no `http` server unless told that TLS need not be verified.
- * @throws Error when the text is no YAML document of a kubeconfig's form; it does not show any of it
+ * Rewrites a kubeconfig so that the Kubernetes client library reads what kubectl reads. The library
+ * ignores `tokenFile`, reads a `token-file` that no other client knows, prefers a certificate's file
+ * to its data, and refuses an `http` server unless TLS need not be verified.
+ * @throws Error when the text is not a kubeconfig in YAML; the message quotes none of it
  */
 export function kubeconfigForLibrary(text: string, dir: string): string {
-  const document = parseDocument(text);
-  if (!isJsonObject(document)) throw new Error("it is not a YAML mapping");
-  const clusters = entries(document, "clusters").map((entry) =>
-    withMember(entry, "cluster", clusterForLibrary),
-  );
-  const users = entries(document, "users").map((entry) =>
-    withMember(entry, "user", (user) => userForLibrary(user, dir)),
-  );
-  return JSON.stringify({ ...document, clusters, users, contexts: entries(document, "contexts") });
-}
-
-function parseDocument(text: string): unknown {
   const documents = documentsOf(text);
   if (documents.length > 1) throw new Error("it has several YAML documents");
-  return documents[0];
+  const [document] = documents;
+  if (!isJsonObject(document)) throw new Error("it is not a YAML mapping");
+  const withMember = (
+    { list, member }: { list: string; member: string },
+    change: (value: JsonObject) => JsonObject,
+  ): JsonObject[] =>
+    entries(document, list).map((entry) => {
+      const value = entry[member];
+      return isJsonObject(value) ? { ...entry, [member]: change(value) } : entry;
+    });
+  return JSON.stringify({
+    ...document,
+    clusters: withMember({ list: "clusters", member: "cluster" }, clusterForLibrary),
+    users: withMember({ list: "users", member: "user" }, (user) => userForLibrary(user, dir)),
+    contexts: entries(document, "contexts"),
+  });
 }
 
 function documentsOf(text: string): unknown[] {
   try {
     return [...parseYamlDocuments(text)];
   } catch (error) {
-    // The error itself, and so as a cause, may quote a word of the file, which has secrets.
+    // The error may quote a secret of the file, so it is not the cause either.
     const reason =
       error instanceof YamlError
         ? `${error.problem.code} ${placeOf(error.problem)}`
@@ -45,15 +48,6 @@ function entries(document: JsonObject, key: string): JsonObject[] {
     throw new Error(`${key} is not a list of mappings`);
   }
   return list;
-}
-
-function withMember(
-  entry: JsonObject,
-  key: string,
-  change: (member: JsonObject) => JsonObject,
-): JsonObject {
-  const member = entry[key];
-  return isJsonObject(member) ? { ...entry, [key]: change(member) } : entry;
 }
 
 function clusterForLibrary(cluster: JsonObject): JsonObject {
@@ -72,7 +66,7 @@ function userForLibrary(user: JsonObject, dir: string): JsonObject {
   return { ...usual, "auth-provider": { name: "tokenFile", config } };
 }
 
-/** Leaves out the files of which the kubeconfig has the content. */
+/** Removes the files whose content the kubeconfig has, too. */
 function withoutFiles(member: JsonObject, keys: readonly string[]): JsonObject {
   const hasData = (key: string): boolean => keys.includes(key) && Boolean(member[`${key}-data`]);
   return Object.fromEntries(Object.entries(member).filter(([key]) => !hasData(key)));

@@ -45,6 +45,6 @@ test("credentials that a program makes cannot be written down", async () => {
   await using api = await FakeApiServer.start();
   const kubeconfig = await api.kubeconfig({ exec: { command: "login" } });
   await expect(portableKubeconfig({ kubeconfig })).rejects.toThrow(
-    "its credentials are no certificate and no token",
+    "only a certificate or a token can be used here",
   );
 });

@@ -1,6 +1,6 @@
 const maxMessageBytes = 1024;
 
-/** The fields of an event that say what happened, and to which object. */
+/** What happened, and to which object. */
 export interface EventContent {
   readonly involvedObject: {
     readonly apiVersion: "v1";
@@ -14,7 +14,7 @@ export interface EventContent {
   readonly message: string;
 }
 
-/** The other fields of an event, but for those that are always the same. */
+/** The other fields that differ between events. */
 interface EventOrigin {
   readonly name: string;
   readonly namespace: string;
@@ -23,7 +23,7 @@ interface EventOrigin {
   readonly firstTimestamp: string;
 }
 
-/** An Event of core/v1, for a POST. */
+/** The Event of core/v1 to POST. */
 export function eventObject(content: EventContent, origin: EventOrigin): object {
   const { involvedObject, type, reason, message } = content;
   const { name, namespace, nodeName, count, firstTimestamp } = origin;
@@ -44,18 +44,18 @@ export function eventObject(content: EventContent, origin: EventOrigin): object 
   };
 }
 
-/** client-go's form: the object's name and a time that no two events share. */
+/** A unique name in client-go's form: the object's name and a time. */
 export function newEventName(objectName: string): string {
   const unique = process.hrtime.bigint() + BigInt(Date.now()) * 1_000_000n;
   return `${objectName.slice(0, 230).replace(/[.-]+$/, "")}.${unique.toString(16)}`;
 }
 
-/** The time as events carry it: whole seconds. */
+/** The current time in the form of events: whole seconds. */
 export function eventTime(): string {
   return new Date().toISOString().replace(/\.\d+Z$/, "Z");
 }
 
-/** A message that the API server takes: at most 1024 bytes. */
+/** Shortens a message to the 1024 bytes that the API server accepts. */
 export function cutMessage(message: string): string {
   const bytes = Buffer.from(message);
   if (bytes.length <= maxMessageBytes) return message;

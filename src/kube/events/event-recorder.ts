@@ -1,8 +1,8 @@
 import type { EventReason, EventRecorder, EventSubject, Logger } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
+import { apiPaths } from "#kube/api/paths.ts";
 import type { EventDropReason } from "#kube/metric-labels.ts";
-import { apiPaths } from "#kube/watch/cluster-source.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -14,7 +14,7 @@ import {
   newEventName,
 } from "./event-object.ts";
 
-/** Events about the node itself: its configuration, not a pod. */
+/** Reasons of events about the node, not a pod. */
 export type NodeEventReason =
   | "PlexusConfActive"
   | "PlexusConfShadowed"
@@ -23,49 +23,62 @@ export type NodeEventReason =
   | "PrimaryNetworkChanged"
   | "InvalidConfiguration";
 
-/** An event that was recorded, so that its repetition is a count and not another object. */
+/** An event of a pod or of this node. */
+interface RecordedEvent<Reason extends string> {
+  readonly type: "Normal" | "Warning";
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+/** An event that was recorded: a repetition raises its count. */
 interface Series {
+  /** Of the Event object; empty before it is created. */
   name: string;
   count: number;
-  firstTimestamp: string;
-  /** In the queue: another occurrence only raises the count. */
+  readonly firstTimestamp: string;
+  /** In the queue: a repetition only raises the count. */
   queued: boolean;
   readonly content: EventContent;
+}
+
+interface RateLimit {
+  readonly burst: number;
+  readonly tokensPerSecond: number;
 }
 
 /** Options of an {@link ApiEventRecorder}. */
 export interface EventRecorderOptions {
   readonly client: ApiClient;
   readonly logger: Logger;
-  /** This node's name, or how the name of a pod's node is found out. */
+  /** This node's name, or how to find the name of a pod's node. */
   readonly nodeName: string | ((pod: EventSubject) => Promise<string | undefined>);
-  /** Events waiting to be sent; more are dropped. @default 512 */
+  /** The limit of the queue; further events are dropped. @default 512 */
   readonly maxQueued?: number;
-  /** Events about one object: burst, then refill. @default 25, one in 30 s */
-  readonly perObject?: { readonly burst: number; readonly tokensPerSecond: number };
-  /** All events of this node. @default 100, 5 a second */
-  readonly global?: { readonly burst: number; readonly tokensPerSecond: number };
-  /** Between two attempts to send one. @default 1000 */
+  /** Of events about one object. @default 25, one in 30 s */
+  readonly perObject?: RateLimit;
+  /** Of all events of this node. @default 100, 5 a second */
+  readonly global?: RateLimit;
+  /** Between two attempts. @default 1000 */
   readonly retryMs?: number;
   readonly onDrop?: (reason: EventDropReason) => void;
 }
 
-/** Events, and objects that they are about, of which something is remembered: each of them takes 1 to 3 KB. */
+/** The limit of remembered events, and of objects with a rate limit; each needs 1 to 3 KB. */
 const maxKnown = 512;
-const attempts = 3;
+const maxAttempts = 3;
 
 /**
- * Sends core/v1 events one after the other in the background. Nothing waits for it and nothing
- * fails because of it: it drops what is too much, and counts what it drops.
+ * Sends core/v1 events one by one in the background. Callers neither wait for it nor fail with it: it
+ * drops and counts events above its limits.
  */
 export class ApiEventRecorder implements EventRecorder {
   readonly #options: Required<Omit<EventRecorderOptions, "onDrop">>;
   readonly #onDrop: (reason: EventDropReason) => void;
   readonly #stop = new AbortController();
   readonly #global: TokenBucket;
-  /** By the object's UID. */
+  /** By UID of the object. */
   readonly #buckets = new LruMap<TokenBucket>(maxKnown);
-  /** By all that an event says. */
+  /** By object, type, reason and message. */
   readonly #series = new LruMap<Series>(maxKnown);
   readonly #queue: Series[] = [];
   #sending: Promise<void> | undefined;
@@ -83,44 +96,33 @@ export class ApiEventRecorder implements EventRecorder {
     this.#global = new TokenBucket(this.#options.global);
   }
 
-  record(
-    pod: EventSubject,
-    event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
-  ): void {
-    const { namespace, name, uid } = pod;
-    this.#enqueue({
-      involvedObject: { apiVersion: "v1", kind: "Pod", namespace, name, uid },
-      ...event,
-    });
+  record({ namespace, name, uid }: EventSubject, event: RecordedEvent<EventReason>): void {
+    const involvedObject = { apiVersion: "v1", kind: "Pod", namespace, name, uid } as const;
+    this.#enqueue({ involvedObject, ...event });
   }
 
-  /** An event of this node, as `kubectl describe node` shows it. */
-  recordOnNode(event: {
-    type: "Normal" | "Warning";
-    reason: NodeEventReason;
-    message: string;
-  }): void {
-    // The kubelet puts the node's name where its UID would be; `kubectl describe` looks for that.
+  /** Records an event of this node, which `kubectl describe node` shows. */
+  recordOnNode(event: RecordedEvent<NodeEventReason>): void {
+    // Like the kubelet, use the node's name as UID: `kubectl describe` searches for that.
     const name = this.#options.nodeName;
     if (typeof name !== "string") return;
-    this.#enqueue({
-      involvedObject: { apiVersion: "v1", kind: "Node", name, uid: name },
-      ...event,
-    });
+    const involvedObject = { apiVersion: "v1", kind: "Node", name, uid: name } as const;
+    this.#enqueue({ involvedObject, ...event });
   }
 
-  /** Lets queued events go out, at most `graceMs` long. */
+  /** Waits at most `graceMs` until queued events are sent. */
   async stop(graceMs: number): Promise<void> {
-    const sending = this.#sending ?? Promise.resolve();
     const timer = setTimeout(() => this.#stop.abort(), graceMs);
-    await sending;
+    await this.#sending;
     clearTimeout(timer);
     this.#stop.abort();
   }
 
   #enqueue(content: EventContent): void {
     if (this.#stop.signal.aborted) return;
-    if (!this.#bucketFor(content).tryTake() || !this.#global.tryTake()) {
+    const { uid } = content.involvedObject;
+    const perObject = this.#buckets.getOrMake(uid, () => new TokenBucket(this.#options.perObject));
+    if (!perObject.tryTake() || !this.#global.tryTake()) {
       this.#onDrop("rate");
       return;
     }
@@ -134,11 +136,6 @@ export class ApiEventRecorder implements EventRecorder {
     series.queued = true;
     this.#queue.push(series);
     this.#sending ??= this.#drain();
-  }
-
-  #bucketFor(content: EventContent): TokenBucket {
-    const { uid } = content.involvedObject;
-    return this.#buckets.getOrMake(uid, () => new TokenBucket(this.#options.perObject));
   }
 
   #seriesFor(content: EventContent): Series {
@@ -157,15 +154,15 @@ export class ApiEventRecorder implements EventRecorder {
       series.queued = false;
       if (this.#stop.signal.aborted || !(await this.#send(series))) this.#onDrop("failed");
     }
-    // In the same turn as the look at the queue: an event of the next turn starts a new loop.
+    // In the same turn as the last look at the queue: a later event starts a new loop.
     this.#sending = undefined;
   }
 
   async #send(series: Series): Promise<boolean> {
-    for (let attempt = 1; attempt <= attempts; attempt++) {
+    for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       const error = await this.#sendOnce(series);
       if (error === undefined) return true;
-      // The event that is counted up has expired on the server: it starts anew.
+      // The Event object has expired on the server: create another one.
       if (error.status === 404 && series.name !== "") {
         series.name = "";
         continue;
@@ -189,24 +186,23 @@ export class ApiEventRecorder implements EventRecorder {
   async #sendOnce(series: Series): Promise<ApiError | undefined> {
     const { involvedObject } = series.content;
     const namespace = involvedObject.namespace ?? "default";
-    const known = series.name !== "";
-    const name = known ? series.name : newEventName(involvedObject.name);
+    const path = apiPaths.events(namespace);
     const common = { timeoutMs: 10_000, signal: this.#stop.signal };
     try {
-      if (known) {
+      if (series.name === "") {
+        const name = newEventName(involvedObject.name);
+        const nodeName = await this.#nodeNameFor(series.content);
+        const body = eventObject(series.content, { ...series, name, namespace, nodeName });
+        await this.#options.client.json({ method: "POST", path, body, ...common });
+        series.name = name;
+      } else {
         await this.#options.client.json({
           method: "PATCH",
-          path: `${apiPaths.events(namespace)}/${name}`,
+          path: `${path}/${series.name}`,
           contentType: "application/merge-patch+json",
           body: { count: series.count, lastTimestamp: eventTime() },
           ...common,
         });
-      } else {
-        const nodeName = await this.#nodeNameFor(series.content);
-        const body = eventObject(series.content, { ...series, name, namespace, nodeName });
-        const path = apiPaths.events(namespace);
-        await this.#options.client.json({ method: "POST", path, body, ...common });
-        series.name = name;
       }
       return undefined;
     } catch (error) {

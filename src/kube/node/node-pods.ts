@@ -1,29 +1,29 @@
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { Pod } from "#engine/ports.ts";
+import { apiPaths } from "#kube/api/paths.ts";
+import type { LiveGetter } from "#kube/live-get.ts";
 import { podOf } from "#kube/objects.ts";
-import { apiPaths } from "#kube/watch/cluster-source.ts";
-import type { LiveGetter } from "#kube/watch/live-get.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
-/** The pods of this node, for what is looked at beside calls. */
+/** The pods of this node, for background checks. */
 export interface NodePods {
-  /** Those that the watch has delivered; none before the first LIST. */
+  /** The pods that the watch has delivered; none before the first LIST. */
   list(): readonly Pod[];
   /**
-   * What the API server says of a pod now; undefined when it is gone or was replaced.
-   * @throws CniError 11 when there is no answer in time, 6 when it cannot be used
+   * Reads a pod from the API server; undefined when it is gone or was replaced.
+   * @throws CniError 11 without an answer in time, 6 when the pod is invalid
    */
   read(pod: Pod): Promise<PodState | undefined>;
-  /** The same of whatever pod has the name, of this node or another. @throws CniError as {@link read} */
+  /** Reads the pod with this name, on any node. @throws CniError as {@link read} */
   find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;
 }
 
-/** {@link NodePods} from the cache of the node's pods, which has their metadata only, and live reads. */
+/** {@link NodePods} from the cache of the node's pods, which has only their metadata, and live reads. */
 export function nodePods(pods: { values(): Iterable<Pod> }, live: LiveGetter): NodePods {
-  const find: NodePods["find"] = async ({ namespace, name }) => {
-    const path = apiPaths.pod(namespace, name);
-    const object = await live.get({ object: `pod ${namespace}/${name}`, path });
+  const find: NodePods["find"] = async (pod) => {
+    const path = apiPaths.pod(pod);
+    const object = await live.get({ object: `pod ${pod.namespace}/${pod.name}`, path });
     return object === undefined ? undefined : podStateOf(object);
   };
   return {
@@ -36,7 +36,7 @@ export function nodePods(pods: { values(): Iterable<Pod> }, live: LiveGetter): N
   };
 }
 
-/** Undefined for the metadata alone, which a call that reads the same pod at the same time may have asked for. */
+/** Undefined for an object that is only metadata. */
 function podStateOf(object: JsonObject): PodState | undefined {
   const { spec, status } = object;
   const metadata = isJsonObject(object.metadata) ? object.metadata : {};

@@ -1,19 +1,20 @@
 import type { ApiClient } from "#kube/api/client.ts";
+import { apiPaths } from "#kube/api/paths.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 
 const timeoutMs = 10_000;
 
 /**
- * Removes every taint with this key from a Node, whatever its effect. Another writer's change in
- * between makes it fail: the taints are one list, of which every writer replaces the whole.
+ * Removes every taint with this key from a Node, whatever its effect. It replaces the whole list, and
+ * fails if another writer changed the list in between.
  * @returns whether there was one
- * @throws ApiError naming the permission that is missing, or what else is wrong
+ * @throws ApiError
  */
 export async function removeTaint(
   client: ApiClient,
   { nodeName, key }: { readonly nodeName: string; readonly key: string },
 ): Promise<boolean> {
-  const path = `/api/v1/nodes/${encodeURIComponent(nodeName)}`;
+  const path = apiPaths.node(nodeName);
   const taints = taintsOf(await client.json({ path, timeoutMs }));
   const kept = taints.filter((taint) => !isJsonObject(taint) || taint.key !== key);
   if (kept.length === taints.length) return false;

@@ -2,16 +2,16 @@ import { expect, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import { apiPaths } from "#kube/api/paths.ts";
 import type { RestartReason } from "#kube/metric-labels.ts";
-import { keyOfObject, podOf } from "#kube/objects.ts";
+import { podOf } from "#kube/objects.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { isList, isWatch } from "#kube/testing/requests.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { apiPaths } from "./cluster-source.ts";
+import type { WatchTimings } from "./list-watch.ts";
 import { WatchCache } from "./watch-cache.ts";
-import type { WatchTimings } from "./watch-timings.ts";
 
 const quick: Partial<WatchTimings> = {
   backoff: { initialMs: 5, maxMs: 20 },
@@ -32,7 +32,6 @@ async function startCache(
     resource: "pods",
     path: apiPaths.pods,
     query: { fieldSelector: "spec.nodeName=node-1" },
-    keyOf: (object) => keyOfObject(object)?.replace("default/", ""),
     decode: (object) => podOf(object).uid,
     client,
     logger,
@@ -73,13 +72,13 @@ test("WatchCache lists, then follows the watch, for objects of its selector only
   await using started = await startCache(api);
   const { cache } = started;
   await cache.whenSynced();
-  expect([cache.synced, cache.size, cache.get("a")]).toEqual([true, 1, "uid-of-a"]);
+  expect([cache.synced, cache.size, cache.get("default/a")]).toEqual([true, 1, "uid-of-a"]);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("b"));
   api.put("pods", podObject("a", { uid: "second" }));
   api.delete("pods", "default/b");
   api.put("pods", podObject("other", { node: "node-2" }));
-  await vi.waitFor(() => expect([cache.size, cache.get("a")]).toEqual([1, "second"]));
+  await vi.waitFor(() => expect([cache.size, cache.get("default/a")]).toEqual([1, "second"]));
 });
 
 test("WatchCache reads objects that are too many for one answer in smaller pages", async () => {
@@ -144,8 +143,8 @@ test.each([
     api.script({ when: isWatch("pods"), answer: 410, body: status });
     api.endWatches("pods", "reset");
   }
-  await vi.waitFor(() => expect(started.cache.get("stale")).toBeUndefined());
-  expect(started.cache.get("a")).toBe("uid-of-a");
+  await vi.waitFor(() => expect(started.cache.get("default/stale")).toBeUndefined());
+  expect(started.cache.get("default/a")).toBe("uid-of-a");
   expect(started.restarts).toContain("expired");
 });
 
@@ -159,7 +158,7 @@ test("WatchCache needs one LIST to go on after the server has restarted without 
   await vi.waitFor(() => expect(started.cache.size).toBe(0));
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("b"));
-  await vi.waitFor(() => expect(started.cache.get("b")).toBe("uid-of-b"));
+  await vi.waitFor(() => expect(started.cache.get("default/b")).toBe("uid-of-b"));
   expect(lists(api)).toHaveLength(2);
 });
 
@@ -181,7 +180,7 @@ test("WatchCache goes on after its connection is reset, without a new LIST", asy
   }
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("late"));
-  await vi.waitFor(() => expect(started.cache.get("late")).toBe("uid-of-late"));
+  await vi.waitFor(() => expect(started.cache.get("default/late")).toBe("uid-of-late"));
   expect(lists(api)).toHaveLength(1);
   expect(started.restarts.every((reason) => reason === "disconnected")).toBe(true);
 });
@@ -224,7 +223,7 @@ test("WatchCache backs off after 5xx, keeps its content meanwhile, and says what
   api.script({ when: isWatch("pods"), answer: 503, times: 3 });
   api.endWatches("pods", "reset");
   await vi.waitFor(() => expect(started.cache.failure?.status).toBe(503));
-  expect(started.cache.get("a")).toBe("uid-of-a");
+  expect(started.cache.get("default/a")).toBe("uid-of-a");
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.bookmark("pods");
   await vi.waitFor(() => expect(started.cache.failure).toBeUndefined());
@@ -252,7 +251,7 @@ test.each([
   await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("a"));
-  await vi.waitFor(() => expect(started.cache.get("a")).toBe("uid-of-a"));
+  await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-a"));
 });
 
 test("WatchCache leaves out objects that it cannot use and keeps the others", async () => {
@@ -272,7 +271,7 @@ test("WatchCache forgets an object that was changed into one that cannot be used
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("a", { uid: "" }));
   await vi.waitFor(() => expect(started.logger.at("warn")).toHaveLength(1));
-  expect(started.cache.get("a")).toBeUndefined();
+  expect(started.cache.get("default/a")).toBeUndefined();
 });
 
 test("WatchCache passes over an object that cannot be used, and says which", async () => {
@@ -282,7 +281,7 @@ test("WatchCache passes over an object that cannot be used, and says which", asy
   await using started = await startCache(api);
   await started.cache.whenSynced();
   expect(started.cache.size).toBe(1);
-  expect(started.logger.at("warn")).toEqual(["API object cannot be used"]);
+  expect(started.logger.at("warn")).toEqual(["API object is invalid"]);
   expect(started.logger.lines[0]?.fields).toEqual({
     resource: "pods",
     error: 'Pod "default/b": metadata.uid: is missing',
@@ -300,7 +299,7 @@ test("WatchCache puts together events that arrive in pieces", async () => {
     api.emit("pods", Buffer.from(byte, "latin1"));
     await pause(1);
   }
-  await vi.waitFor(() => expect(started.cache.get("a")).toBe("uid-of-pièce"));
+  await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-pièce"));
 });
 
 test("WatchCache of an optional resource is empty while its type is unknown, and finds it later", async () => {
@@ -312,7 +311,7 @@ test("WatchCache of an optional resource is empty while its type is unknown, and
   expect(JSON.stringify(started.logger.lines)).toContain("apply its CRD");
   api.absent.clear();
   api.put("pods", podObject("a"));
-  await vi.waitFor(() => expect(started.cache.get("a")).toBe("uid-of-a"));
+  await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-a"));
 });
 
 test("WatchCache.whenSynced() ends with its signal", async () => {

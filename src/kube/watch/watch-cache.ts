@@ -1,35 +1,38 @@
 import { CniError } from "#cni/error.ts";
 import type { Logger } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
-import { ListWatch, type ListWatchTarget, parseWatchEvent } from "#kube/api/list-watch.ts";
 import type { RestartReason } from "#kube/metric-labels.ts";
+import { keyOfObject } from "#kube/objects.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
-import { restartReason } from "./restart-reason.ts";
-import { isVersionUnusable, WatchPosition } from "./watch-position.ts";
-import { defaultWatchTimings, type WatchTimings } from "./watch-timings.ts";
+import {
+  defaultWatchTimings,
+  ListWatch,
+  type ListWatchTarget,
+  parseWatchEvent,
+  type WatchTimings,
+} from "./list-watch.ts";
+import { restartReason, WatchPosition } from "./watch-position.ts";
 
-/** Which resource type is kept, and how. */
+/** Which resource type is cached, and how. */
 interface WatchCacheOptions<T> extends ListWatchTarget {
   /** Plural name, for logs and metrics. */
   readonly resource: string;
-  /** The key of an object; undefined when it has no name. */
-  readonly keyOf: (object: unknown) => string | undefined;
-  /** The part of an object that is used. @throws CniError when it cannot be used */
+  /** The part of an object that is used. @throws CniError when the object is invalid */
   readonly decode: (object: unknown) => T;
-  /** Whether HTTP 404 means "none of them" rather than an error: for custom resources. */
+  /** Whether HTTP 404 means that there are none, for custom resources. */
   readonly mayBeAbsent?: boolean;
   readonly logger: Logger;
   readonly timings?: Partial<WatchTimings>;
-  /** Called with false at once, so that an alert can see a cache that is never listed, and with true after the LIST. */
+  /** Called with false at once, so that alerts see a cache that is never listed, and with true after the LIST. */
   readonly onSynced?: (synced: boolean) => void;
   readonly onRestart?: (reason: RestartReason) => void;
 }
 
 /**
- * All objects of one resource type, kept up to date by LIST and WATCH: the reflector of client-go.
- * Whatever ends a watch, it goes on from the last resource version; when that has expired, from a
- * new LIST, during which the old content stays.
+ * All objects of one resource type, kept up to date by LIST and WATCH: the reflector of client-go. A
+ * watch that ends is resumed from the last resource version. When that has expired, a new LIST
+ * follows; until it is complete, the cache keeps its content.
  */
 export class WatchCache<T> {
   readonly #options: WatchCacheOptions<T>;
@@ -42,7 +45,7 @@ export class WatchCache<T> {
   #objects = new Map<string, T>();
   #synced = false;
   #failure: ApiError | undefined;
-  /** Versions that had expired, one after the other without an event between. */
+  /** Expired versions in a row, without an event in between. */
   #expiries = 0;
 
   constructor(options: WatchCacheOptions<T>) {
@@ -53,11 +56,11 @@ export class WatchCache<T> {
     options.onSynced?.(false);
   }
 
+  /** The object with the key `NAMESPACE/NAME`. */
   get(key: string): T | undefined {
     return this.#objects.get(key);
   }
 
-  /** Every object that is known now. */
   values(): Iterable<T> {
     return this.#objects.values();
   }
@@ -71,7 +74,7 @@ export class WatchCache<T> {
     return this.#synced;
   }
 
-  /** What went wrong last, while it has not gone right again. */
+  /** The last error, until a request succeeds. */
   get failure(): ApiError | undefined {
     return this.#failure;
   }
@@ -88,12 +91,10 @@ export class WatchCache<T> {
       try {
         if (this.#position.watchFrom === undefined) await this.#list();
         await this.#watch();
-      } catch (error) {
+      } catch (thrown) {
         if (signal.aborted) return;
-        await pause(
-          this.#restartDelay(asApiError(error, `watch ${this.#options.resource}`)),
-          signal,
-        );
+        const error = asApiError(thrown, `watch ${this.#options.resource}`);
+        await pause(this.#restartDelay(error), signal);
       }
     }
   }
@@ -117,10 +118,8 @@ export class WatchCache<T> {
     this.#objects = objects;
     this.#position.reached(version);
     this.#setSynced();
-    this.#options.logger.info(
-      { resource: this.#options.resource, objects: objects.size },
-      "API objects listed",
-    );
+    const { resource, logger } = this.#options;
+    logger.info({ resource, objects: objects.size }, "API objects listed");
   }
 
   async #watch(): Promise<void> {
@@ -130,54 +129,44 @@ export class WatchCache<T> {
     for await (const line of lines) {
       this.#apply(line);
       events += 1;
-      this.#setWell();
+      this.#setHealthy();
     }
-    // A server that ends watches at once, without an event, must not be asked in a hot loop.
+    // Backs off from a server that ends watches at once, without an event.
     if (events === 0 && performance.now() - startedAt < 1000) {
       throw new Error("the server closed the watch at once");
     }
-    this.#setWell();
+    this.#setHealthy();
   }
 
-  #setWell(): void {
+  #setHealthy(): void {
     this.#failure = undefined;
     this.#expiries = 0;
     this.#backoff.reset();
   }
 
-  /** Takes one watch event in. @throws ApiError for an ERROR event */
+  /** @throws ApiError for an ERROR event */
   #apply(line: string): void {
     const { type, object, version } = parseWatchEvent(line, this.#options.resource);
+    const key = keyOfObject(object);
     if (type === "ADDED" || type === "MODIFIED") this.#put(this.#objects, object);
-    else if (type === "DELETED") this.#remove(object);
+    else if (type === "DELETED" && key !== undefined) this.#objects.delete(key);
     if (version !== undefined) this.#position.reached(version);
   }
 
-  #put(objects: Map<string, T>, object: unknown): void {
-    const key = this.#options.keyOf(object);
-    const value = this.#decode(object);
-    if (key === undefined) return;
-    if (value === undefined) objects.delete(key);
-    else objects.set(key, value);
-  }
-
-  #remove(object: unknown): void {
-    const key = this.#options.keyOf(object);
-    if (key !== undefined) this.#objects.delete(key);
-  }
-
   /**
-   * One object that cannot be used must not keep the others away. It is not cached, nor is what it was
-   * before: whoever asks for it reads it live, and so learns what is wrong.
+   * Caches an object. An invalid one must not block the others: it is removed from the cache, so that
+   * a call which needs it reads it live and reports what is wrong.
    */
-  #decode(object: unknown): T | undefined {
+  #put(objects: Map<string, T>, object: unknown): void {
+    const key = keyOfObject(object);
     try {
-      return this.#options.decode(object);
+      const value = this.#options.decode(object);
+      if (key !== undefined) objects.set(key, value);
     } catch (error) {
       if (!(error instanceof CniError)) throw error;
       const { resource, logger } = this.#options;
-      logger.warn({ resource, error: error.message }, "API object cannot be used");
-      return undefined;
+      logger.warn({ resource, error: error.message }, "API object is invalid");
+      if (key !== undefined) objects.delete(key);
     }
   }
 
@@ -188,42 +177,36 @@ export class WatchCache<T> {
     this.#firstSync.resolve();
   }
 
-  /** Decides from where to go on after a failure, and when: milliseconds. */
+  /** Decides after a failure where to resume, and in how many milliseconds. */
   #restartDelay(error: ApiError): number {
-    const absent = error.status === 404 && this.#options.mayBeAbsent === true;
-    const reason = absent ? "absent" : restartReason(error);
+    const isAbsent = error.status === 404 && this.#options.mayBeAbsent === true;
+    const reason = isAbsent ? "absent" : restartReason(error);
     this.#options.onRestart?.(reason);
     this.#position.refused(error);
-    if (absent) return this.#becomeAbsent();
-    const versionUnusable = isVersionUnusable(error);
-    this.#failure = versionUnusable ? this.#failure : error;
-    this.#expiries = versionUnusable ? this.#expiries + 1 : 0;
-    // An expired version says nothing against the server: the LIST follows soon, but not in a loop.
+    if (isAbsent) return this.#becomeAbsent();
+    const isExpired = reason === "expired";
+    this.#failure = isExpired ? this.#failure : error;
+    this.#expiries = isExpired ? this.#expiries + 1 : 0;
+    // An expired version is no fault of the server: list soon. If it repeats, back off.
     const wanted =
       this.#expiries === 1 ? Math.random() * this.#timings.backoff.initialMs : this.#backoff.next();
     const delayMs = Math.max(error.retryAfterMs, Math.round(wanted));
-    this.#logRestart(error, { reason, delayMs });
+    const { resource, logger } = this.#options;
+    const fields = { resource, reason, delayMs, error: error.message };
+    if (isExpired || this.#backoff.attempts < 3) logger.info(fields, "API watch interrupted");
+    else logger.warn(fields, "API watch keeps failing");
     return delayMs;
   }
 
-  /** The resource type does not exist: there are none of it, which is a state like any other. */
+  /** The resource type does not exist: there are no objects, which is a normal state. */
   #becomeAbsent(): number {
     this.#objects = new Map();
     this.#position.restart();
     if (!this.#synced) {
-      this.#options.logger.warn(
-        { resource: this.#options.resource },
-        "the API server does not know this resource type: apply its CRD",
-      );
+      const { resource, logger } = this.#options;
+      logger.warn({ resource }, "the API server does not know this resource type: apply its CRD");
     }
     this.#setSynced();
     return this.#timings.absentMs;
-  }
-
-  #logRestart(error: ApiError, fields: { reason: RestartReason; delayMs: number }): void {
-    const all = { resource: this.#options.resource, ...fields, error: error.message };
-    if (fields.reason === "expired" || this.#backoff.attempts < 3) {
-      this.#options.logger.info(all, "API watch interrupted");
-    } else this.#options.logger.warn(all, "API watch keeps failing");
   }
 }

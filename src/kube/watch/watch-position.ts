@@ -1,44 +1,48 @@
 import type { ApiError } from "#kube/api/api-error.ts";
+import type { RestartReason } from "#kube/metric-labels.ts";
 
 /** The resource versions from which the next LIST and the next WATCH of a resource type start. */
 export class WatchPosition {
   #watchFrom: string | undefined;
   #listFrom = "0";
 
-  /** Where the next watch starts; undefined = a LIST first. */
+  /** Where the next watch starts; undefined: after a LIST. */
   get watchFrom(): string | undefined {
     return this.#watchFrom;
   }
 
-  /** What the next LIST must be no older than; "0" lets the server answer from its own cache, "" does not. */
+  /** The oldest version that a LIST may return: "0" is any from the server's cache, "" the newest. */
   get listFrom(): string {
     return this.#listFrom;
   }
 
-  /** Everything up to this version has been taken in. */
+  /** Everything up to this version is known. */
   reached(version: string): void {
     this.#watchFrom = version;
     this.#listFrom = version;
   }
 
-  /** A request was refused. Where the reason is its version, the next one is without it. */
+  /** A request failed. If its version is the reason, the next request is without it. */
   refused(error: ApiError): void {
-    if (isVersionUnusable(error) || error.status === 404) {
+    if (restartReason(error) === "expired" || error.status === 404) {
       if (this.#watchFrom === undefined) this.#listFrom = "";
       this.#watchFrom = undefined;
       return;
     }
-    // 504 to a LIST: the server's own cache is behind the version.
+    // 504 to a LIST: the server's own cache is older than the version.
     if (error.status === 504 && this.#watchFrom === undefined) this.#listFrom = "";
   }
 
-  /** Whatever was known is void. */
+  /** Forgets what is known. */
   restart(): void {
     this.#listFrom = "0";
   }
 }
 
-/** Whether the server no longer keeps the version that was asked for. */
-export function isVersionUnusable(error: ApiError): boolean {
-  return error.status === 410 || error.reason === "Expired";
+/** The reason that an error stands for; never "absent", because only the cache knows which types may be. */
+export function restartReason(error: ApiError): RestartReason {
+  if (error.status === 410 || error.reason === "Expired") return "expired";
+  if (error.status === 429) return "throttled";
+  if (error.refused) return "refused";
+  return error.status === 0 && error.reason === "" ? "disconnected" : "error";
 }

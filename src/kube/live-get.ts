@@ -6,7 +6,7 @@ import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** One object, or page of a list, to be read from the API server itself. */
+/** One object, or one page of a list, to read from the API server. */
 interface LiveGetRequest {
   /** Kind and name for messages: `pod default/web`. */
   readonly object: string;
@@ -15,10 +15,7 @@ interface LiveGetRequest {
   readonly accept?: string;
 }
 
-/**
- * Reads single objects from the API server, for what a cache does not have (yet). Calls that want
- * the same object at the same time share one request.
- */
+/** Reads what is in no cache from the API server. Simultaneous reads of the same object share a request. */
 export class LiveGetter {
   readonly #client: ApiClient;
   readonly #timeoutMs: number;
@@ -30,11 +27,10 @@ export class LiveGetter {
   }
 
   /**
-   * The object, or undefined when the API server answers that there is none.
-   * @throws CniError 11 when there is no answer within the deadline; the signal's reason
+   * The object, or undefined when the API server answers 404.
+   * @throws CniError 11 without an answer within the deadline; the signal's reason
    */
   get(request: LiveGetRequest, signal?: AbortSignal): Promise<JsonObject | undefined> {
-    // Objects as a whole and their metadata are not the same.
     const key = JSON.stringify([request.accept, request.path, request.query]);
     let running = this.#running.get(key);
     if (running === undefined) {
@@ -45,41 +41,32 @@ export class LiveGetter {
   }
 
   async #read(request: LiveGetRequest): Promise<JsonObject | undefined> {
+    const { path, query, accept } = request;
     using limit = deadline(this.#timeoutMs);
+    const { signal } = limit;
     const endsAt = performance.now() + this.#timeoutMs;
     const backoff = new Backoff({ initialMs: 100, maxMs: 1000 });
     for (;;) {
       try {
-        return await this.#readOnce(request, {
-          signal: limit.signal,
-          leftMs: endsAt - performance.now(),
-        });
+        // Half of the time left, so that a second attempt can follow on a half-open connection.
+        const timeoutMs = Math.max(250, Math.ceil((endsAt - performance.now()) / 2));
+        const answer = await this.#client.json(
+          omitUndefined({ path, query, accept, timeoutMs, signal }),
+        );
+        if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
+        return answer;
       } catch (thrown) {
         const error = asApiError(thrown);
         if (error.status === 404) return undefined;
         const delayMs = Math.max(error.retryAfterMs, backoff.next());
-        const outOfTime = performance.now() + delayMs >= endsAt;
-        if (!error.transient || outOfTime) throw this.#timeoutError(request, error);
-        await pause(delayMs, limit.signal);
+        const isLast = performance.now() + delayMs >= endsAt;
+        if (!error.transient || isLast) throw this.#failure(request, error);
+        await pause(delayMs, signal);
       }
     }
   }
 
-  /** One attempt; half of the time left, as a half-dead connection deserves a second one. */
-  async #readOnce(
-    request: LiveGetRequest,
-    { signal, leftMs }: { signal: AbortSignal; leftMs: number },
-  ): Promise<JsonObject> {
-    const { path, query, accept } = request;
-    const timeoutMs = Math.max(250, Math.ceil(leftMs / 2));
-    const answer = await this.#client.json(
-      omitUndefined({ path, query, accept, timeoutMs, signal }),
-    );
-    if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
-    return answer;
-  }
-
-  #timeoutError(request: LiveGetRequest, error: ApiError): CniError {
+  #failure(request: LiveGetRequest, error: ApiError): CniError {
     const advice = error.refused
       ? "check the ClusterRole and the token of Plexus's service account"
       : `check that this node reaches the API server at ${this.#client.server}`;

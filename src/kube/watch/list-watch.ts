@@ -1,26 +1,39 @@
+import { ApiError, apiErrorOf, responseTooLong } from "#kube/api/api-error.ts";
+import type { ApiClient } from "#kube/api/client.ts";
+import type { BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { ApiError, answerTooLong, apiErrorOf } from "./api-error.ts";
-import type { ApiClient } from "./client.ts";
 
 /** Which objects to list and watch. */
 export interface ListWatchTarget {
   readonly client: ApiClient;
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
-  /** Media types of a LIST and of a WATCH, where they are not plain JSON. */
+  /** Media types of a LIST and of a WATCH, if not plain JSON. */
   readonly accept?: { readonly list: string; readonly watch: string };
 }
 
-/** Limits of the requests of a {@link ListWatch}. */
-export interface ListWatchTimings {
+/** Times of a watch. */
+export interface WatchTimings {
+  readonly backoff: BackoffOptions;
   /** For one page of a LIST, and for the headers of a WATCH. */
   readonly requestTimeoutMs: number;
-  /** A watch on which nothing arrives for so long is half dead; bookmarks come every minute. */
+  /** A watch that is silent for this long is half-open; bookmarks come every minute. */
   readonly idleMs: number;
   /** How long the server keeps a watch open: a random time between this and twice this. */
   readonly watchSeconds: number;
+  /** How often to look for a resource type that does not exist yet (a CRD). */
+  readonly absentMs: number;
 }
+
+/** The times of production. */
+export const defaultWatchTimings: WatchTimings = {
+  backoff: { initialMs: 500, maxMs: 30_000 },
+  requestTimeoutMs: 30_000,
+  idleMs: 90_000,
+  watchSeconds: 300,
+  absentMs: 15_000,
+};
 
 /** One page of a LIST. */
 interface ListPage {
@@ -30,33 +43,33 @@ interface ListPage {
   readonly next?: string;
 }
 
-/** A version that the LIST is to be no older than ("" = the newest), or the token of a next page. */
+/** The oldest acceptable version ("": only the newest), or the token of a next page. */
 type ListStart = { readonly resourceVersion: string } | { readonly continue: string };
 
-/** Objects of a page; fewer, by a factor each time, once a page has been too long to be read. */
+/** Objects per page; divided by the factor each time that a page was too long to read. */
 const pageLimit = { initial: 500, factor: 8 };
 
-/** The LIST and WATCH requests for one kind of objects. */
+/** The LIST and WATCH requests for one resource type. */
 export class ListWatch {
   readonly #target: ListWatchTarget;
-  readonly #timings: ListWatchTimings;
+  readonly #timings: WatchTimings;
   #pageLimit = pageLimit.initial;
 
-  constructor(target: ListWatchTarget, timings: ListWatchTimings) {
+  constructor(target: ListWatchTarget, timings: WatchTimings) {
     this.#target = target;
     this.#timings = timings;
   }
 
   /**
-   * Reads one page. One that is too long is asked for again with fewer objects, and from etcd: the
-   * server's cache, which answers for version "0", gives all objects whatever the limit.
+   * Reads one page. Requests a page that is too long again, smaller and from etcd: the server's
+   * cache, which answers for version "0", ignores the limit.
    * @throws ApiError
    */
   async list(from: ListStart, signal: AbortSignal): Promise<ListPage> {
     try {
       return await this.#page(from, signal);
     } catch (error) {
-      const isTooLong = error instanceof ApiError && error.reason === answerTooLong;
+      const isTooLong = error instanceof ApiError && error.reason === responseTooLong;
       if (!isTooLong || this.#pageLimit === 1) throw error;
       this.#pageLimit = Math.ceil(this.#pageLimit / pageLimit.factor);
       return this.list("continue" in from ? from : { resourceVersion: "" }, signal);
@@ -65,21 +78,23 @@ export class ListWatch {
 
   async #page(from: ListStart, signal: AbortSignal): Promise<ListPage> {
     const { client, path, query, accept } = this.#target;
+    // Without NotOlderThan, a version together with a limit means exactly that version.
+    const hasVersion = "resourceVersion" in from && from.resourceVersion !== "";
+    const match = hasVersion ? { resourceVersionMatch: "NotOlderThan" } : {};
     const answer = await client.json(
       omitUndefined({
         path,
-        query: { ...query, limit: this.#pageLimit, ...from, ...atLeast(from) },
+        query: { ...query, limit: this.#pageLimit, ...from, ...match },
         accept: accept?.list,
         timeoutMs: this.#timings.requestTimeoutMs,
         signal,
       }),
     );
     const list = isJsonObject(answer) ? answer : {};
-    const metadata = metadataOf(list);
-    const next = metadata.continue;
+    const { resourceVersion, continue: next } = metadataOf(list);
     return omitUndefined({
       items: Array.isArray(list.items) ? list.items : [],
-      version: String(metadata.resourceVersion ?? ""),
+      version: String(resourceVersion ?? ""),
       next: typeof next === "string" && next !== "" ? next : undefined,
     });
   }
@@ -88,16 +103,12 @@ export class ListWatch {
   watch(resourceVersion: string | undefined, signal: AbortSignal): AsyncIterable<string> {
     const { client, path, query, accept } = this.#target;
     const { watchSeconds, requestTimeoutMs, idleMs } = this.#timings;
+    const timeoutSeconds = Math.ceil(watchSeconds * (1 + Math.random()));
+    const watch = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
     return client.lines(
       omitUndefined({
         path,
-        query: {
-          ...query,
-          watch: true,
-          allowWatchBookmarks: true,
-          resourceVersion,
-          timeoutSeconds: Math.ceil(watchSeconds * (1 + Math.random())),
-        },
+        query: { ...query, ...watch },
         accept: accept?.watch,
         timeoutMs: requestTimeoutMs,
         signal,
@@ -107,26 +118,20 @@ export class ListWatch {
   }
 }
 
-/** Without it a version together with a limit means exactly that version, however old. */
-function atLeast(from: ListStart): { resourceVersionMatch?: "NotOlderThan" } {
-  if (!("resourceVersion" in from) || from.resourceVersion === "") return {};
-  return { resourceVersionMatch: "NotOlderThan" };
-}
-
 /** One line of a watch. */
 interface WatchEvent {
-  /** `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, or what a later server may send. */
+  /** `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, or one of a later server. */
   readonly type: string;
   readonly object: JsonObject;
   /** Where a watch after this event starts. */
   readonly version?: string;
 }
 
-/** @throws ApiError for an ERROR event; Error for what is no event at all */
+/** @throws ApiError for an ERROR event; Error for a line that is not an event */
 export function parseWatchEvent(line: string, resource: string): WatchEvent {
   const event: unknown = JSON.parse(line);
   const { type, object } = isJsonObject(event) ? event : {};
-  if (!isJsonObject(object)) throw new Error("a watch event without an object");
+  if (!isJsonObject(object)) throw new Error("watch event has no object");
   if (type === "ERROR") {
     const status = Number(object.code ?? 500);
     throw apiErrorOf(`watch ${resource}`, { status, body: object });

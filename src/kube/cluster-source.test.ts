@@ -9,7 +9,7 @@ const web = { namespace: "default", name: "web" };
 test("startKube() refuses a name that no node can have, by which it would find no pods", async () => {
   await using api = await FakeApiServer.start();
   await expect(startAdapter(api, { nodeName: "Node_1" })).rejects.toThrow(
-    "the node's name must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got \"Node_1\"",
+    "the node name must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got \"Node_1\"",
   );
 });
 

@@ -1,0 +1,82 @@
+import type { IncomingMessage } from "node:http";
+import { pipeline } from "node:stream";
+import { createGunzip } from "node:zlib";
+import { ApiError, apiErrorOf, responseTooLong } from "./api-error.ts";
+
+/**
+ * The limit of a response after decompression. One object has about 10 MiB at most (1.5 MiB in etcd,
+ * JSON escapes), and parsing needs a multiple of this in memory.
+ */
+const maxResponseBytes = 16 * 1024 * 1024;
+
+/** The limit of a line of a stream: longer than any object that an API server stores. */
+const maxLineBytes = 32 * 1024 * 1024;
+
+/** Whether the status is 2xx. */
+export function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
+  return statusCode >= 200 && statusCode < 300;
+}
+
+/** The error that a response without success describes. `name` is the request's, for the message. */
+export async function failureOf(response: IncomingMessage, name: string): Promise<ApiError> {
+  let body: unknown;
+  try {
+    const text = await textOf(response, name);
+    body = { message: text.slice(0, 200) };
+    body = JSON.parse(text);
+  } catch {
+    // Not a Status object but a proxy's page, or cut off: `body` has what is known.
+  }
+  const retryAfter = response.headers["retry-after"];
+  return apiErrorOf(name, { status: response.statusCode ?? 0, body, retryAfter });
+}
+
+/**
+ * Reads a response's text, compressed or not. Ends the connection when it is too long.
+ * @throws ApiError with the reason {@link responseTooLong}; Error when it is cut off or badly compressed
+ */
+export async function textOf(response: IncomingMessage, name: string): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of decompressed(response)) {
+    bytes += (chunk as Buffer).length;
+    if (bytes > maxResponseBytes) {
+      const message = `${name}: the response is longer than the limit of ${maxResponseBytes} bytes`;
+      throw new ApiError(message, { status: 0, reason: responseTooLong });
+    }
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Decompresses only as far as it is read, so that a small response cannot fill the memory. */
+function decompressed(response: IncomingMessage): AsyncIterable<unknown> {
+  if (response.headers["content-encoding"] !== "gzip") return response;
+  // The reader gets the errors of both streams, and ends both by leaving early.
+  return pipeline(response, createGunzip(), () => undefined);
+}
+
+/**
+ * The lines of a byte stream without line ends. Empty lines are left out, and so is an unterminated
+ * last line, which is a cut-off object.
+ * @throws Error for a line longer than 32 MiB
+ */
+export async function* linesOf(
+  stream: AsyncIterable<unknown>,
+): AsyncGenerator<string, void, undefined> {
+  let pending: Buffer[] = [];
+  let pendingBytes = 0;
+  for await (const piece of stream) {
+    let chunk = piece as Buffer;
+    for (let end = chunk.indexOf(0x0a); end >= 0; end = chunk.indexOf(0x0a)) {
+      const line = Buffer.concat([...pending, chunk.subarray(0, end)]).toString("utf8");
+      pending = [];
+      pendingBytes = 0;
+      chunk = chunk.subarray(end + 1);
+      if (line.trim() !== "") yield line;
+    }
+    if (chunk.length > 0) pending.push(chunk);
+    pendingBytes += chunk.length;
+    if (pendingBytes > maxLineBytes) throw new Error(`a line is longer than ${maxLineBytes} bytes`);
+  }
+}

@@ -1,0 +1,99 @@
+import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
+import { apiPaths } from "#kube/api/paths.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import type { LiveGetter } from "./live-get.ts";
+import { keyOf, metadataOnly, nadOf, podOf } from "./objects.ts";
+
+/** What an {@link ApiClusterSource} needs of a cache. */
+export interface ObjectCache<T> {
+  get(key: string): T | undefined;
+  readonly synced: boolean;
+  readonly failure: Error | undefined;
+}
+
+interface ApiClusterSourceOptions {
+  readonly pods: ObjectCache<Pod>;
+  readonly nads: ObjectCache<NetworkAttachmentDefinition>;
+  readonly live: LiveGetter;
+}
+
+/**
+ * Pods and definitions from the watch caches. What a cache lacks is read live: the kubelet may start
+ * a pod before the watch has delivered it.
+ */
+export class ApiClusterSource implements ClusterSource {
+  readonly #options: ApiClusterSourceOptions;
+
+  constructor(options: ApiClusterSourceOptions) {
+    this.#options = options;
+  }
+
+  /** @throws CniError 11 when the API server does not answer in time */
+  async getPod(
+    identity: PodIdentity,
+    options: { signal?: AbortSignal } = {},
+  ): Promise<Pod | undefined> {
+    const cached = this.#options.pods.get(keyOf(identity));
+    if (cached !== undefined && isThePod(cached, identity)) return cached;
+    const object = await this.#readPod(identity, { ...options, accept: metadataOnly });
+    return object === undefined ? undefined : podOf(object);
+  }
+
+  /** @throws CniError 11 when the API server does not answer in time */
+  getPodObject(
+    identity: PodIdentity,
+    options: { signal?: AbortSignal } = {},
+  ): Promise<JsonObject | undefined> {
+    return this.#readPod(identity, options);
+  }
+
+  async #readPod(
+    identity: PodIdentity,
+    { signal, accept }: { signal?: AbortSignal; accept?: string },
+  ): Promise<JsonObject | undefined> {
+    const request = { object: `pod ${keyOf(identity)}`, path: apiPaths.pod(identity) };
+    const object = await this.#options.live.get(
+      { ...request, ...omitUndefined({ accept }) },
+      signal,
+    );
+    return object !== undefined && isThePod(podOf(object), identity) ? object : undefined;
+  }
+
+  /** @throws CniError 7 when the definition is invalid, 11 when the API server does not answer in time */
+  async getNad(
+    nad: { namespace: string; name: string },
+    options: { signal?: AbortSignal } = {},
+  ): Promise<NetworkAttachmentDefinition | undefined> {
+    const cached = this.#options.nads.get(keyOf(nad));
+    if (cached !== undefined) return cached;
+    const object = await this.#options.live.get(
+      { object: `NetworkAttachmentDefinition ${keyOf(nad)}`, path: apiPaths.nad(nad) },
+      options.signal,
+    );
+    return object === undefined ? undefined : nadOf(object);
+  }
+
+  /**
+   * Why pods cannot be looked up, until the first LIST. Later, an unavailable API server does not
+   * make this node unready: the kubelet starts only pods that its own watch has delivered.
+   */
+  notReadyReason(): string | undefined {
+    const { pods, nads } = this.#options;
+    for (const [objects, cache] of [
+      ["pods of this node", pods],
+      ["NetworkAttachmentDefinitions", nads],
+    ] as const) {
+      if (cache.synced) continue;
+      const reason = cache.failure === undefined ? "" : `: ${cache.failure.message}`;
+      return `the ${objects} have not been listed yet${reason}`;
+    }
+    return undefined;
+  }
+}
+
+/** The mirror of a static pod has a UID that differs from the kubelet's. */
+function isThePod(pod: Pod, identity: PodIdentity): boolean {
+  return identity.uid === undefined || pod.isStatic || pod.uid === identity.uid;
+}
