@@ -1,20 +1,18 @@
-import { expect, test, vi } from "vitest";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { expect, vi } from "vitest";
+import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { isGet, isList, isWatch } from "#kube/testing/requests.ts";
 import { startAdapter } from "#kube/testing/start-adapter.ts";
 
 const web = { namespace: "default", name: "web" };
 
-test("startKube() refuses a name that no node can have, by which it would find no pods", async () => {
-  await using api = await FakeApiServer.start();
+test("startKube() refuses an invalid node name", async ({ api }) => {
   await expect(startAdapter(api, { nodeName: "Node_1" })).rejects.toThrow(
     "the node name must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got \"Node_1\"",
   );
 });
 
-test("getPod() and getNad() answer from the caches, without a request", async () => {
-  await using api = await FakeApiServer.start();
+test("getPod() and getNad() answer from the caches, without a request", async ({ api }) => {
   const annotations = { "k8s.v1.cni.cncf.io/networks": "net-a", "example.com/other": "x" };
   api.put("pods", podObject("web", { annotations }));
   api.put("network-attachment-definitions", nadObject("net-a"));
@@ -36,10 +34,10 @@ test("getPod() and getNad() answer from the caches, without a request", async ()
   expect(api.seen.slice(requests).filter((each) => !each.query.has("watch"))).toEqual([]);
 });
 
-test("getPodObject() reads the whole pod anew, beside a reading of its metadata, and no other of its name [D-10]", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+test("getPodObject() reads the whole pod, even while its metadata is read, and checks the UID [D-10]", async ({
+  api,
+  kube,
+}) => {
   api.objects.set("pods/default/web", podObject("web"));
   const identity = { ...web, uid: "uid-of-web" };
   const [, object] = await Promise.all([
@@ -56,10 +54,11 @@ test("getPodObject() reads the whole pod anew, beside a reading of its metadata,
   ).toBe(true);
 });
 
-test("the pods' LIST and WATCH ask for metadata of this node's pods only", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+test("the pods' LIST and WATCH request the metadata of this node's pods only, the WATCH of single objects", async ({
+  api,
+  kube,
+}) => {
+  expect(kube.synced()).toBe(true);
   const list = api.seen.find(isList("pods"));
   expect(list?.query.get("fieldSelector")).toBe("spec.nodeName=node-1");
   expect(list?.headers.accept).toContain("as=PartialObjectMetadataList;");
@@ -67,33 +66,20 @@ test("the pods' LIST and WATCH ask for metadata of this node's pods only", async
   expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
 });
 
-test("the pods' WATCH asks for single objects, as the server cannot make a list of an event", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
-  expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
-});
-
-test("getPod() reads live what the cache does not have yet", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+test("getPod() reads a pod live that the cache lacks", async ({ api, kube }) => {
   api.objects.set("pods/default/web", podObject("web"));
   expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject({
     uid: "uid-of-web",
   });
 });
 
-test("getPod() is sure that a pod is gone when the API server says 404", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+test("getPod() returns undefined when the API server answers 404", async ({ kube }) => {
   expect(await kube.source.getPod(web, {})).toBeUndefined();
 });
 
-test("getPod() takes a pod of the same name with another UID as gone, having asked", async () => {
-  await using api = await FakeApiServer.start();
+test("getPod() returns undefined for a pod of the same name with another UID, after a live read", async ({
+  api,
+}) => {
   api.put("pods", podObject("web", { uid: "new" }));
   await using kube = await startAdapter(api);
   await kube.whenSynced();
@@ -101,8 +87,7 @@ test("getPod() takes a pod of the same name with another UID as gone, having ask
   expect(api.seen.filter(isGet("web"))).toHaveLength(1);
 });
 
-test("getPod() finds the new pod when only the cache still has the old one", async () => {
-  await using api = await FakeApiServer.start();
+test("getPod() finds the new pod when only the cache still has the old one", async ({ api }) => {
   api.put("pods", podObject("web", { uid: "old" }));
   await using kube = await startAdapter(api);
   await kube.whenSynced();
@@ -110,11 +95,10 @@ test("getPod() finds the new pod when only the cache still has the old one", asy
   expect(await kube.source.getPod({ ...web, uid: "new" }, {})).toMatchObject({ uid: "new" });
 });
 
-test.each([
+test.for([
   { "kubernetes.io/config.source": "file" },
   { "kubernetes.io/config.mirror": "0123456789abcdef" },
-])("getPod() tolerates another UID on a static pod: %j", async (annotations) => {
-  await using api = await FakeApiServer.start();
+])("getPod() accepts another UID on a static pod: %j", async (annotations, { api }) => {
   api.put("pods", podObject("web", { uid: "mirror", annotations }));
   await using kube = await startAdapter(api);
   await kube.whenSynced();
@@ -122,8 +106,7 @@ test.each([
   expect(pod).toMatchObject({ uid: "mirror", isStatic: true });
 });
 
-test("getPod() does not take kubernetes.io/config.source=api for a static pod", async () => {
-  await using api = await FakeApiServer.start();
+test("getPod() does not treat kubernetes.io/config.source=api as a static pod", async ({ api }) => {
   const annotations = { "kubernetes.io/config.source": "api" };
   api.put("pods", podObject("web", { annotations }));
   await using kube = await startAdapter(api);
@@ -131,8 +114,9 @@ test("getPod() does not take kubernetes.io/config.source=api for a static pod", 
   expect(await kube.source.getPod({ ...web, uid: "other" }, {})).toBeUndefined();
 });
 
-test("getPod() throws code 11 with advice when the API server does not answer in time", async () => {
-  await using api = await FakeApiServer.start();
+test("getPod() throws code 11 with advice when the API server does not answer in time", async ({
+  api,
+}) => {
   await using kube = await startAdapter(api, { apiTimeoutMs: 300 });
   await kube.whenSynced();
   api.script({ when: isGet("web"), answer: "hang", times: 100 });
@@ -146,8 +130,7 @@ test("getPod() throws code 11 with advice when the API server does not answer in
   expect(performance.now() - startedAt).toBeLessThan(1500);
 });
 
-test("getPod() tries again within its deadline when a connection is dead", async () => {
-  await using api = await FakeApiServer.start();
+test("getPod() retries within its deadline when a connection is dead", async ({ api }) => {
   api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
   await using kube = await startAdapter(api, { apiTimeoutMs: 3000 });
   await kube.whenSynced();
@@ -157,10 +140,10 @@ test("getPod() tries again within its deadline when a connection is dead", async
   expect(await kube.source.getPod(web, {})).toMatchObject({ name: "web" });
 });
 
-test("getPod() names RBAC and token at once when it is forbidden", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+test("getPod() fails at once with advice about RBAC when it is forbidden", async ({
+  api,
+  kube,
+}) => {
   api.script({ when: isGet("web"), answer: 403, times: 100 });
   await expect(kube.source.getPod(web, {})).rejects.toMatchObject({
     code: 11,
@@ -169,8 +152,9 @@ test("getPod() names RBAC and token at once when it is forbidden", async () => {
   expect(api.seen.filter(isGet("web"))).toHaveLength(1);
 });
 
-test("getPod() ends with the caller's signal, and other callers are not affected", async () => {
-  await using api = await FakeApiServer.start();
+test("getPod() ends with the caller's signal, and other callers are not affected", async ({
+  api,
+}) => {
   api.objects.set("pods/default/web", podObject("web", { node: "x" }));
   await using kube = await startAdapter(api);
   await kube.whenSynced();
@@ -183,10 +167,7 @@ test("getPod() ends with the caller's signal, and other callers are not affected
   await expect(second).resolves.toMatchObject({ name: "web" });
 });
 
-test("getNad() shares one request among simultaneous callers", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+test("getNad() shares one request among simultaneous callers", async ({ api, kube }) => {
   const nads = await Promise.all(
     Array.from({ length: 20 }, () =>
       kube.source.getNad({ namespace: "default", name: "none" }, {}),
@@ -196,8 +177,9 @@ test("getNad() shares one request among simultaneous callers", async () => {
   expect(api.seen.filter(isGet("none"))).toHaveLength(1);
 });
 
-test("getNad() finds one that was created a moment ago, or says that there is none without the CRD", async () => {
-  await using api = await FakeApiServer.start();
+test("getNad() finds a definition that the cache lacks, and none while the CRD is missing", async ({
+  api,
+}) => {
   api.absent.add("network-attachment-definitions");
   await using kube = await startAdapter(api);
   await kube.whenSynced();
@@ -209,37 +191,35 @@ test("getNad() finds one that was created a moment ago, or says that there is no
   });
 });
 
-test("getNad() names what is wrong with a definition that cannot be used", async () => {
-  await using api = await FakeApiServer.start();
-  const { metadata = {} } = nadObject("net-a");
-  api.put("network-attachment-definitions", { metadata, spec: { config: { type: "macvlan" } } });
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
-  await expect(
-    kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
-  ).rejects.toMatchObject({
-    code: 7,
-    message:
-      'NetworkAttachmentDefinition "default/net-a": spec.config: must be a string, got {"type":"macvlan"}',
-  });
-});
+const { metadata = {} } = nadObject("net-a");
+test.for([
+  [
+    "an invalid",
+    { metadata, spec: { config: { type: "macvlan" } } },
+    { code: 7, message: 'spec.config: must be a string, got {"type":"macvlan"}' },
+  ],
+  [
+    "too long a",
+    nadObject("net-a", " ".repeat(131_073)),
+    { code: 100, message: "spec.config has 131073 bytes, more than the limit of 131072" },
+  ],
+] as const)(
+  "getNad() rejects %s definition, which the cache does not keep",
+  async (row, { api }) => {
+    const [, object, { code, message }] = row;
+    api.put("network-attachment-definitions", object);
+    await using kube = await startAdapter(api);
+    await kube.whenSynced();
+    await expect(
+      kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
+    ).rejects.toMatchObject({
+      code,
+      message: `NetworkAttachmentDefinition "default/net-a": ${message}`,
+    });
+  },
+);
 
-test("getNad() refuses a definition that is too long, which the cache does not keep", async () => {
-  await using api = await FakeApiServer.start();
-  api.put("network-attachment-definitions", nadObject("net-a", " ".repeat(131_073)));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
-  await expect(
-    kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
-  ).rejects.toMatchObject({
-    code: 100,
-    message:
-      'NetworkAttachmentDefinition "default/net-a": spec.config has 131073 bytes, more than the limit of 131072',
-  });
-});
-
-test("notReadyReason() says what is missing until both caches are listed", async () => {
-  await using api = await FakeApiServer.start();
+test("notReadyReason() says what is missing until both caches are listed", async ({ api }) => {
   api.script({ when: isList("pods"), answer: 403, times: 25 });
   await using kube = await startAdapter(api);
   await vi.waitFor(() =>
@@ -250,8 +230,9 @@ test("notReadyReason() says what is missing until both caches are listed", async
   expect(kube.source.notReadyReason()).toBeUndefined();
 });
 
-test("notReadyReason() stays silent while the API server is away later on", async () => {
-  await using api = await FakeApiServer.start();
+test("notReadyReason() is undefined when the API server is unavailable after the first LIST", async ({
+  api,
+}) => {
   api.put("pods", podObject("web"));
   await using kube = await startAdapter(api);
   await kube.whenSynced();

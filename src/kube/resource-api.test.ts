@@ -1,30 +1,26 @@
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import type { JsonObject } from "#lib/json.ts";
 import type { KubeAdapter } from "./adapter.ts";
-import { FakeApiServer } from "./testing/fake-api-server.ts";
+import { kubeTest as test } from "./testing/kube-test.ts";
 import { isGet, isList } from "./testing/requests.ts";
-import { startAdapter } from "./testing/start-adapter.ts";
 
 const options = { nodeName: "node-1", signal: new AbortController().signal };
 const unavailable = { name: "ResourceApiUnavailableError" };
-/** What the real one answers for a group that it does not have. */
+/** The answer of the real API server for an unknown group. */
 const noGroup = { answer: 404, body: "404 page not found\n" } as const;
 
 function slice(name: string, spec: JsonObject): JsonObject {
   return { metadata: { name }, spec: { driver: "nic.example", ...spec } };
 }
 
-/** The names of the driver's slices, and the requests that they took. */
+/** The names of the driver's slices. */
 async function listed({ resourceApi }: KubeAdapter): Promise<unknown[]> {
   const slices: JsonObject[] = [];
   for await (const each of resourceApi.listSlices("nic.example", options)) slices.push(each);
   return slices.map(({ metadata }) => (metadata as JsonObject).name);
 }
 
-test("getClaim() reads the one claim; nothing is asked before [D-25] [D-29]", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api, { apiTimeoutMs: 500 });
-  await kube.whenSynced();
+test("getClaim() reads one claim; nothing is read before [D-25] [D-29]", async ({ api, kube }) => {
   expect(api.seen.filter(({ path }) => path.includes("resource.k8s.io"))).toEqual([]);
   const claim = { metadata: { namespace: "default", name: "nic" }, status: {} };
   api.put("resourceclaims", claim);
@@ -36,9 +32,10 @@ test("getClaim() reads the one claim; nothing is asked before [D-25] [D-29]", as
   expect(await kube.resourceApi.getClaim({ ...ref, name: "gone" }, options)).toBeUndefined();
 });
 
-test("listSlices() has the driver's slices of this node and of several, page by page [D-26]", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api, { apiTimeoutMs: 500 });
+test("listSlices() reads the driver's slices of this node and of all nodes, page by page [D-26]", async ({
+  api,
+  kube,
+}) => {
   api.pageSize = 1;
   api.put("resourceslices", slice("a", { nodeName: "node-1" }));
   api.put("resourceslices", slice("b", { nodeName: "node-1" }));
@@ -57,9 +54,10 @@ test("listSlices() has the driver's slices of this node and of several, page by 
   ]);
 });
 
-test("a group that is not there, or forbidden, is told from a claim that is missing [D-29]", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api, { apiTimeoutMs: 500 });
+test("a missing or forbidden group is distinguished from a missing claim [D-29]", async ({
+  api,
+  kube,
+}) => {
   const ref = { namespace: "default", name: "nic" };
   api.script({ when: isGet("nic"), ...noGroup });
   api.script({ when: isGet("v1"), ...noGroup });
@@ -72,9 +70,10 @@ test("a group that is not there, or forbidden, is told from a claim that is miss
   await expect(listed(kube)).rejects.toMatchObject(unavailable);
 });
 
-test("an API server that does not answer is code 11, and no lasting state", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api, { apiTimeoutMs: 500 });
+test("an API server that does not answer is code 11, not ResourceApiUnavailableError", async ({
+  api,
+  kube,
+}) => {
   api.script({ when: isList("resourceslices"), answer: "hang", times: 10 });
   await expect(listed(kube)).rejects.toMatchObject({
     code: 11,

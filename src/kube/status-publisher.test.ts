@@ -1,12 +1,12 @@
-import { expect, test, vi } from "vitest";
+import { expect, vi } from "vitest";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { ApiClient } from "#kube/api/client.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import { isJsonObject } from "#lib/json.ts";
 import type { StatusWriteResult } from "./metric-labels.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
-import { FakeApiServer } from "./testing/fake-api-server.ts";
+import type { FakeApiServer } from "./testing/fake-api-server.ts";
+import { kubeTest as test } from "./testing/kube-test.ts";
 import { podObject } from "./testing/objects.ts";
 import { isGet, isStatusPatch } from "./testing/requests.ts";
 
@@ -19,12 +19,8 @@ const pod: Pod = {
   isStatic: false,
 };
 
-async function start(
-  api: FakeApiServer,
-  options: { waitMs?: number; requestTimeoutMs?: number } = {},
-) {
+function start(client: ApiClient, options: { waitMs?: number; requestTimeoutMs?: number } = {}) {
   const results: StatusWriteResult[] = [];
-  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   const publisher = new ApiStatusPublisher({
     client,
     logger: new FakeLogger(),
@@ -34,12 +30,10 @@ async function start(
     onWrite: (result) => results.push(result),
   });
   return {
-    client,
     publisher,
     results,
     [Symbol.asyncDispose]: async (): Promise<void> => {
       await publisher.stop(50);
-      client.close();
     },
   };
 }
@@ -51,10 +45,12 @@ function annotationsOf(api: FakeApiServer, name = "web"): unknown {
 
 const patches = (api: FakeApiServer) => api.seen.filter(isStatusPatch);
 
-test("publish() sends one merge PATCH of one annotation with the UID, and reads nothing [D-34]", async () => {
-  await using api = await FakeApiServer.start();
+test("publish() sends one merge PATCH of one annotation with the UID, and reads nothing [D-34]", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("web", { annotations: { theirs: "kept" } }));
-  await using started = await start(api);
+  await using started = start(client);
   expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("settled");
   expect(api.seen).toHaveLength(1);
   expect(api.seen[0]).toMatchObject({
@@ -67,19 +63,20 @@ test("publish() sends one merge PATCH of one annotation with the UID, and reads 
   expect(started.results).toEqual(["written"]);
 });
 
-test("publish() removes an annotation whose value is null", async () => {
-  await using api = await FakeApiServer.start();
+test("publish() removes an annotation whose value is null", async ({ api, client }) => {
   api.put("pods", podObject("web", { annotations: { "plexus.dev/annotation-error": "x" } }));
-  await using started = await start(api);
+  await using started = start(client);
   await started.publisher.publish(pod, { "plexus.dev/annotation-error": null });
   expect(annotationsOf(api)).toEqual({});
 });
 
-test("publish() waits no longer than its bound; the write goes on until it succeeds", async () => {
-  await using api = await FakeApiServer.start();
+test("publish() waits no longer than its limit; the write is retried until it succeeds", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang" });
-  await using started = await start(api, { waitMs: 40, requestTimeoutMs: 150 });
+  await using started = start(client, { waitMs: 40, requestTimeoutMs: 150 });
   const startedAt = performance.now();
   expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("pending");
   expect(performance.now() - startedAt).toBeLessThan(140);
@@ -89,59 +86,42 @@ test("publish() waits no longer than its bound; the write goes on until it succe
   expect(started.results).toEqual(["retried", "written"]);
 });
 
-test.each([500, 503, 429, 403, "reset" as const])(
-  "publish() tries again after %s",
-  async (answer) => {
-    await using api = await FakeApiServer.start();
+test.for([500, 503, 429, 403, "reset"] as const)(
+  "publish() retries after %s",
+  async (answer, { api, client }) => {
     api.put("pods", podObject("web"));
     api.script({ when: isStatusPatch, answer, times: 2 });
-    await using started = await start(api);
+    await using started = start(client);
     await started.publisher.publish(pod, { [key]: "[]" });
     expect(annotationsOf(api)).toEqual({ [key]: "[]" });
     expect(started.results).toEqual(["retried", "retried", "written"]);
   },
 );
 
-test("publish() gives up when the pod is gone", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api);
+test.for([
+  ["gives up when the pod is gone", undefined, undefined, ["gone"]],
+  ["never writes on another pod of the same name", "its-successor", undefined, ["gone"]],
+  ["retries after a conflict that is not about the UID", pod.uid, 409, ["retried", "written"]],
+  ["does not retry a value that the API server rejects", pod.uid, 422, ["invalid"]],
+] as const)("publish() %s", async ([, uid, answer, results], { api, client }) => {
+  if (uid !== undefined) api.put("pods", podObject("web", { uid }));
+  if (answer !== undefined) api.script({ when: isStatusPatch, answer });
+  await using started = start(client);
   await started.publisher.publish(pod, { [key]: "[]" });
-  expect(started.results).toEqual(["gone"]);
+  expect(started.results).toEqual(results);
+  // A conflict is clarified by one read.
+  expect(api.seen.filter(isGet("web"))).toHaveLength(uid === undefined ? 0 : 1);
+  const isWritten = started.results.includes("written");
+  expect(annotationsOf(api)).toEqual(uid && (isWritten ? { [key]: "[]" } : {}));
 });
 
-test("publish() never writes on another pod of the same name", async () => {
-  await using api = await FakeApiServer.start();
-  api.put("pods", podObject("web", { uid: "its-successor" }));
-  await using started = await start(api);
-  await started.publisher.publish(pod, { [key]: "[]" });
-  expect(started.results).toEqual(["gone"]);
-  expect(annotationsOf(api)).toEqual({});
-});
-
-test("publish() tries again after a conflict that is not about the UID", async () => {
-  await using api = await FakeApiServer.start();
-  api.put("pods", podObject("web"));
-  api.script({ when: isStatusPatch, answer: 409 });
-  await using started = await start(api);
-  await started.publisher.publish(pod, { [key]: "[]" });
-  expect(started.results).toEqual(["retried", "written"]);
-  expect(api.seen.filter(isGet("web"))).toHaveLength(1);
-});
-
-test("publish() does not repeat what the API server finds invalid", async () => {
-  await using api = await FakeApiServer.start();
-  api.put("pods", podObject("web"));
-  api.script({ when: isStatusPatch, answer: 422 });
-  await using started = await start(api);
-  await started.publisher.publish(pod, { [key]: "much too long" });
-  expect(started.results).toEqual(["invalid"]);
-});
-
-test("publish() of a newer value overtakes an older one that is still being tried", async () => {
-  await using api = await FakeApiServer.start();
+test("publish() of a newer value replaces an older one that is being retried", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503, times: 3 });
-  await using started = await start(api, { waitMs: 5 });
+  await using started = start(client, { waitMs: 5 });
   await started.publisher.publish(pod, { [key]: "old", "plexus.dev/other": "stays" });
   await started.publisher.publish(pod, { [key]: "new" });
   await vi.waitFor(() =>
@@ -149,12 +129,14 @@ test("publish() of a newer value overtakes an older one that is still being trie
   );
 });
 
-test("publish() keeps one request per pod in flight, pods not waiting for each other", async () => {
-  await using api = await FakeApiServer.start();
+test("publish() has one request per pod in flight, and pods do not wait for each other", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("web"));
   api.put("pods", podObject("db"));
   api.script({ when: (r) => isStatusPatch(r) && r.path.includes("web"), answer: "hang" });
-  await using started = await start(api, { waitMs: 300, requestTimeoutMs: 400 });
+  await using started = start(client, { waitMs: 300, requestTimeoutMs: 400 });
   const waiting = [1, 2, 3].map((n) => started.publisher.publish(pod, { [key]: `${n}` }));
   await started.publisher.publish({ ...pod, name: "db", uid: "uid-of-db" }, { [key]: "db" });
   expect(annotationsOf(api, "db")).toEqual({ [key]: "db" });
@@ -163,49 +145,48 @@ test("publish() keeps one request per pod in flight, pods not waiting for each o
   await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
 });
 
-test("writes that hang leave connections for reads, and give way to others when they are given up", async () => {
-  await using api = await FakeApiServer.start();
+test("writes that hang leave connections for reads, and others follow when they are canceled", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("web"));
   const names = Array.from({ length: 40 }, (_, i) => `pod-${i}`);
   for (const name of names) api.put("pods", podObject(name));
   api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, answer: "hang" });
-  await using started = await start(api, { waitMs: 50, requestTimeoutMs: 60_000 });
+  await using started = start(client, { waitMs: 50, requestTimeoutMs: 60_000 });
   const podOf = (name: string): Pod => ({ ...pod, name, uid: `uid-of-${name}` });
   await Promise.all(names.map((name) => started.publisher.publish(podOf(name), { [key]: "[]" })));
   const path = "/api/v1/namespaces/default/pods/web";
-  expect(await started.client.json({ path, timeoutMs: 2000 })).toHaveProperty("spec");
+  expect(await client.json({ path, timeoutMs: 2000 })).toHaveProperty("spec");
   const sent = patches(api).map((request) => request.path);
   expect(sent.length).toBeLessThan(16);
   await started.publisher.withdraw(podOf("pod-0"));
   await vi.waitFor(() => expect(patches(api).length).toBe(sent.length + 1));
 });
 
-test("withdraw() drops what is pending for a pod", async () => {
-  await using api = await FakeApiServer.start();
+test("withdraw() drops what is pending for a pod", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503, times: 1000 });
-  await using started = await start(api, { waitMs: 5 });
+  await using started = start(client, { waitMs: 5 });
   await started.publisher.publish(pod, { [key]: "[]" });
   await started.publisher.withdraw(pod);
   await vi.waitFor(() => expect(started.publisher.pending).toBe(0));
   expect(started.results.at(-1)).toBe("dropped");
 });
 
-test("stop() cuts pauses short so that pending writes are made", async () => {
-  await using api = await FakeApiServer.start();
+test("stop() shortens the pauses of pending writes", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503, headers: { "retry-after": "60" } });
-  await using started = await start(api, { waitMs: 30 });
+  await using started = start(client, { waitMs: 30 });
   await started.publisher.publish(pod, { [key]: "[]" });
   await started.publisher.stop(2000);
   expect(annotationsOf(api)).toEqual({ [key]: "[]" });
 });
 
-test("stop() drops what cannot be written within its grace", async () => {
-  await using api = await FakeApiServer.start();
+test("stop() drops what cannot be written within its grace period", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang", times: 100 });
-  await using started = await start(api, { waitMs: 10, requestTimeoutMs: 60_000 });
+  await using started = start(client, { waitMs: 10, requestTimeoutMs: 60_000 });
   await started.publisher.publish(pod, { [key]: "[]" });
   const startedAt = performance.now();
   await started.publisher.stop(50);

@@ -2,12 +2,11 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { gzipSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { expect, onTestFinished } from "vitest";
+import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { ApiClient } from "./client.ts";
 import { RereadCredentials } from "./credentials.ts";
-import { kubeconfigCredentials } from "./kubeconfig.ts";
 
 const pods = "/api/v1/pods";
 
@@ -26,7 +25,6 @@ async function clientOf(
   });
   const client = new ApiClient(credentials);
   onTestFinished(() => {
-    client.close();
     server.closeAllConnections();
     server.close();
   });
@@ -39,10 +37,11 @@ function sendCompressed(response: ServerResponse, body: Uint8Array): void {
   response.end(body);
 }
 
-test("json() reads no answer of more than 16 MiB, and names what was asked for", async () => {
-  await using api = await FakeApiServer.start();
+test("json() rejects a response of more than 16 MiB, with the request's name", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("a", { annotations: { note: "x".repeat(17_000_000) } }));
-  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   const answer = client.json({ path: "/api/v1/namespaces/default/pods/a", timeoutMs: 30_000 });
   await expect(answer).rejects.toMatchObject({
     message:
@@ -53,7 +52,7 @@ test("json() reads no answer of more than 16 MiB, and names what was asked for",
   client.close();
 });
 
-test("json() asks for compressed answers, reads them, and uses the connection again", async () => {
+test("json() requests compression, decompresses, and reuses the connection", async () => {
   const sockets = new Set<Socket>();
   const client = await clientOf((request, response) => {
     sockets.add(request.socket);
@@ -66,7 +65,7 @@ test("json() asks for compressed answers, reads them, and uses the connection ag
   expect(sockets.size).toBe(1);
 });
 
-test("json() cuts a compressed answer where it would cut it uncompressed", async () => {
+test("json() applies the limit to the decompressed response", async () => {
   const bomb = gzipSync(Buffer.alloc(40_000_000, " "));
   const client = await clientOf((_request, response) => sendCompressed(response, bomb));
   await expect(client.json({ path: pods, timeoutMs: 30_000 })).rejects.toMatchObject({
@@ -77,14 +76,14 @@ test("json() cuts a compressed answer where it would cut it uncompressed", async
 test.each([
   ["is cut off", (body: Buffer) => body.subarray(0, -10)],
   ["is not compressed", () => Buffer.from("{}")],
-])("json() fails when a compressed answer %s", async (_name, change) => {
+])("json() fails when a compressed response %s", async (_name, change) => {
   const body = change(gzipSync(JSON.stringify({ items: ["a".repeat(1000)] })));
   const client = await clientOf((_request, response) => sendCompressed(response, body));
   const answer = client.json({ path: pods, timeoutMs: 5000 });
   await expect(answer).rejects.toMatchObject({ name: "ApiError", status: 0 });
 });
 
-test("a failure that comes compressed keeps its message", async () => {
+test("the error of a compressed response has its message", async () => {
   const body = gzipSync(JSON.stringify({ message: "not you" }));
   const client = await clientOf((_request, response) => {
     response.writeHead(403, { "content-encoding": "gzip" });
@@ -93,7 +92,7 @@ test("a failure that comes compressed keeps its message", async () => {
   await expect(client.json({ path: pods, timeoutMs: 5000 })).rejects.toThrow("HTTP 403: not you");
 });
 
-test("lines() are not asked for compressed: the server would hold them back", async () => {
+test("lines() does not request compression, for which the server would buffer lines", async () => {
   const client = await clientOf((request, response) => {
     response.end(`${JSON.stringify(request.headers["accept-encoding"] ?? "none")}\n`);
   });
@@ -101,7 +100,7 @@ test("lines() are not asked for compressed: the server would hold them back", as
   expect(await Array.fromAsync(lines)).toEqual(['"none"']);
 });
 
-/** A server behind which every connection of before can be made a dead one: nothing comes back on it. */
+/** A server that can stop answering on every connection that is open now. */
 async function withDeadConnections(): Promise<{
   client: ApiClient;
   /** Opens some connections, and leaves them idle in the pool. */
@@ -135,7 +134,7 @@ async function withDeadConnections(): Promise<{
   };
 }
 
-test("a request without an answer takes the idle connections with it: no later one waits on them", async () => {
+test("a request that times out closes the idle connections: no later one waits on them", async () => {
   const { client, open, cutOff } = await withDeadConnections();
   await open(4);
   cutOff();
@@ -144,7 +143,7 @@ test("a request without an answer takes the idle connections with it: no later o
   expect(await client.json({ path: pods, timeoutMs: 5000 })).toEqual({});
 });
 
-test("a watch on which nothing arrives takes the idle connections with it", async () => {
+test("a watch that is silent closes the idle connections", async () => {
   const { client, open, cutOff } = await withDeadConnections();
   await open(3);
   const watch = client.lines({ path: "/watch", timeoutMs: 5000 }, { idleMs: 200 });

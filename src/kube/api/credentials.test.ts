@@ -2,9 +2,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { type SeenClient, tlsServer, writeCertificate } from "#kube/testing/certificates.ts";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { ApiClient } from "./client.ts";
 import { inClusterCredentials } from "./in-cluster.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
@@ -16,8 +16,7 @@ async function scratch(): Promise<{ path: string } & AsyncDisposable> {
 
 const version = { path: "/api/v1/pods", timeoutMs: 2000 };
 
-test("a token file is read again after the server has refused the old token", async () => {
-  await using api = await FakeApiServer.start();
+test("a token file is read again after the server refused the old token", async ({ api }) => {
   await using dir = await scratch();
   const tokenFile = join(dir.path, "token");
   await writeFile(tokenFile, "first\n");
@@ -35,8 +34,7 @@ test("a token file is read again after the server has refused the old token", as
   client.close();
 });
 
-test("a token that is refused after having been read again is an error, not a loop", async () => {
-  await using api = await FakeApiServer.start();
+test("a token that is refused twice is an error, not a loop", async ({ api }) => {
   api.token = "another";
   const client = new ApiClient(
     await kubeconfigCredentials(await api.kubeconfig({ token: "mine" })),
@@ -46,8 +44,7 @@ test("a token that is refused after having been read again is an error, not a lo
   client.close();
 });
 
-test("a kubeconfig's relative paths are relative to its own directory", async () => {
-  await using api = await FakeApiServer.start();
+test("a kubeconfig's relative paths are relative to its own directory", async ({ api }) => {
   const path = await api.kubeconfig({ tokenFile: "the-token" });
   await writeFile(join(path, "../the-token"), "relative");
   const client = new ApiClient(await kubeconfigCredentials(path));
@@ -56,8 +53,7 @@ test("a kubeconfig's relative paths are relative to its own directory", async ()
   client.close();
 });
 
-test("a kubeconfig's server may have a path, as behind a proxy", async () => {
-  await using api = await FakeApiServer.start();
+test("a kubeconfig's server may have a path, as behind a proxy", async ({ api }) => {
   const server = `${api.url}/k8s/clusters/c-1/`;
   const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig({}, { server })));
   await client.json(version).catch(() => undefined);
@@ -65,7 +61,7 @@ test("a kubeconfig's server may have a path, as behind a proxy", async () => {
   client.close();
 });
 
-test.each([
+test.for([
   ["no current context", { "current-context": "" }, /current-context/],
   ["a context that is not there", { "current-context": "x" }, /context x/],
   [
@@ -73,16 +69,22 @@ test.each([
     { clusters: [{ name: "test", cluster: { server: "no" } }] },
     /server/,
   ],
-])("a kubeconfig with %s is refused, its file named", async (_name, change, message) => {
-  await using api = await FakeApiServer.start();
-  const path = await api.kubeconfig();
-  await writeFile(path, JSON.stringify({ ...JSON.parse(await readFile(path, "utf8")), ...change }));
-  await expect(kubeconfigCredentials(path)).rejects.toThrow(message);
-  await expect(kubeconfigCredentials(path)).rejects.toThrow(path);
-});
+] as const)(
+  "a kubeconfig with %s is refused with its path",
+  async ([, change, message], { api }) => {
+    const path = await api.kubeconfig();
+    await writeFile(
+      path,
+      JSON.stringify({ ...JSON.parse(await readFile(path, "utf8")), ...change }),
+    );
+    await expect(kubeconfigCredentials(path)).rejects.toThrow(message);
+    await expect(kubeconfigCredentials(path)).rejects.toThrow(path);
+  },
+);
 
-test("credential plugins and basic authentication are left to the client library", async () => {
-  await using api = await FakeApiServer.start();
+test("credential plugins and basic authentication are left to the client library", async ({
+  api,
+}) => {
   await using dir = await scratch();
   const plugin = join(dir.path, "plugin");
   const credential = { apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential" };
@@ -120,7 +122,7 @@ async function startTlsServer(): Promise<{
   return { dir, port: (server.address() as AddressInfo).port, ca: files.certFile, seen };
 }
 
-/** A kubeconfig in a file of its own. */
+/** Writes a kubeconfig file. */
 async function writeKubeconfig(path: string, cluster: object, user: object): Promise<void> {
   const config = {
     "current-context": "test",
@@ -150,7 +152,7 @@ test("the in-cluster credentials verify the server and send the rotated token", 
   other.close();
 });
 
-test("a client certificate that is renewed in its file, or in the kubeconfig itself, is the one that is shown", async () => {
+test("a client certificate that is renewed in its file or in the kubeconfig is used", async () => {
   const { dir, port, ca, seen } = await startTlsServer();
   const client = { certFile: join(dir, "client.crt"), keyFile: join(dir, "client.key") };
   const cluster = { server: `https://127.0.0.1:${port}`, "certificate-authority": ca };
@@ -179,7 +181,7 @@ test("a client certificate that is renewed in its file, or in the kubeconfig its
   api.close();
 });
 
-test("a certificate that is half written does not take the place of the one in use", async () => {
+test("a half-written certificate does not replace the one in use", async () => {
   const { dir, port, ca, seen } = await startTlsServer();
   const client = { certFile: join(dir, "client.crt"), keyFile: join(dir, "client.key") };
   const kubeconfig = join(dir, "kubeconfig");
@@ -208,7 +210,7 @@ test("an IPv6 service address is put in brackets", () => {
   expect(credentials.server.origin).toBe("https://[fd00::1]");
 });
 
-test("a kubeconfig that cannot be parsed is named, and none of it is shown", async () => {
+test("the error about an invalid kubeconfig has its path and none of its content", async () => {
   await using dir = await scratch();
   const path = join(dir.path, "kubeconfig");
   for (const text of ["users: [{token: secret}", "secret", "users: secret", "users: [secret]"]) {
@@ -219,8 +221,9 @@ test("a kubeconfig that cannot be parsed is named, and none of it is shown", asy
   }
 });
 
-test("a credential plugin is executed again when the server refuses what it gave, and not before", async () => {
-  await using api = await FakeApiServer.start();
+test("a credential plugin is executed again only when the server refuses its token", async ({
+  api,
+}) => {
   await using dir = await scratch();
   const [plugin, runs] = [join(dir.path, "plugin"), join(dir.path, "runs")];
   const apiVersion = "client.authentication.k8s.io/v1";
@@ -239,14 +242,14 @@ test("a credential plugin is executed again when the server refuses what it gave
   client.close();
 });
 
-test("a failed request names itself, the status and the server's message", async () => {
-  await using api = await FakeApiServer.start();
-  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
+test("a failed request names itself, the status and the server's message", async ({
+  api,
+  client,
+}) => {
   api.script({ when: () => true, answer: 502, body: "<html>Bad gateway</html>" });
   await expect(client.json(version)).rejects.toThrow(
     "GET /api/v1/pods: HTTP 502: <html>Bad gateway</html>",
   );
   api.script({ when: () => true, answer: 200, body: "{" });
   await expect(client.json(version)).rejects.toMatchObject({ name: "ApiError", status: 0 });
-  client.close();
 });

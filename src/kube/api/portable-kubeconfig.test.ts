@@ -1,9 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { parse } from "yaml";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { ApiClient } from "./client.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
 import { portableKubeconfig } from "./portable-kubeconfig.ts";
@@ -14,7 +14,7 @@ async function scratch(): Promise<string> {
   return dir;
 }
 
-test("a service account's certificate authority and token are written inline", async () => {
+test("a service account's certificate authority and token are inlined", async () => {
   const serviceAccountDir = await scratch();
   await writeFile(join(serviceAccountDir, "ca.crt"), "the authority");
   await writeFile(join(serviceAccountDir, "token"), "first\n");
@@ -27,8 +27,7 @@ test("a service account's certificate authority and token are written inline", a
   expect(users[0].user).toEqual({ token: "first" });
 });
 
-test("a kubeconfig's files are written inline, so that it works from anywhere", async () => {
-  await using api = await FakeApiServer.start();
+test("a kubeconfig's files are inlined", async ({ api }) => {
   const dir = await scratch();
   await writeFile(join(dir, "token"), "mine");
   api.token = "mine";
@@ -41,8 +40,7 @@ test("a kubeconfig's files are written inline, so that it works from anywhere", 
   client.close();
 });
 
-test("credentials that a program makes cannot be written down", async () => {
-  await using api = await FakeApiServer.start();
+test("credentials of a credential plugin are refused", async ({ api }) => {
   const kubeconfig = await api.kubeconfig({ exec: { command: "login" } });
   await expect(portableKubeconfig({ kubeconfig })).rejects.toThrow(
     "only a certificate or a token can be used here",

@@ -1,10 +1,10 @@
-import { expect, test, vi } from "vitest";
+import { expect, vi } from "vitest";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { ApiClient } from "#kube/api/client.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import type { EventDropReason } from "#kube/metric-labels.ts";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import type { SeenRequest } from "#kube/testing/requests.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { ApiEventRecorder, type EventRecorderOptions } from "./event-recorder.ts";
@@ -16,9 +16,8 @@ const added = {
   message: "Add eth0 [10.1.2.3/24] from default/net-a",
 } as const;
 
-async function start(api: FakeApiServer, options: Partial<EventRecorderOptions> = {}) {
+function start(client: ApiClient, options: Partial<EventRecorderOptions> = {}) {
   const drops: EventDropReason[] = [];
-  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   const recorder = new ApiEventRecorder({
     client,
     logger: new FakeLogger(),
@@ -32,7 +31,6 @@ async function start(api: FakeApiServer, options: Partial<EventRecorderOptions> 
     drops,
     [Symbol.asyncDispose]: async (): Promise<void> => {
       await recorder.stop(50);
-      client.close();
     },
   };
 }
@@ -41,9 +39,8 @@ const stored = (api: FakeApiServer): JsonObject[] =>
   [...api.objects].filter(([key]) => key.startsWith("events/")).map(([, object]) => object);
 const posts = (request: SeenRequest): boolean => request.method === "POST";
 
-test("record() creates a core/v1 event of the pod in its namespace", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api);
+test("record() creates a core/v1 event of the pod in its namespace", async ({ api, client }) => {
+  await using started = start(client);
   started.recorder.record(pod, added);
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
   expect(api.seen[0]?.path).toBe("/api/v1/namespaces/default/events");
@@ -57,9 +54,11 @@ test("record() creates a core/v1 event of the pod in its namespace", async () =>
   });
 });
 
-test("record() counts a repeated event up instead of creating another", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api);
+test("record() raises the count of a repeated event instead of creating another", async ({
+  api,
+  client,
+}) => {
+  await using started = start(client);
   started.recorder.record(pod, added);
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
   started.recorder.record(pod, added);
@@ -69,18 +68,16 @@ test("record() counts a repeated event up instead of creating another", async ()
   expect(api.seen.map((each) => each.method)).toEqual(["POST", "PATCH", "POST"]);
 });
 
-test("record() joins repetitions that are still waiting to be sent", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api);
+test("record() merges repetitions that are still queued", async ({ api, client }) => {
+  await using started = start(client);
   for (let i = 0; i < 5; i++) started.recorder.record(pod, added);
   await vi.waitFor(() => expect(stored(api)[0]).toMatchObject({ count: 5 }));
   expect(stored(api)).toHaveLength(1);
   expect(api.seen.length).toBeLessThanOrEqual(2);
 });
 
-test("record() starts a new event when the one it counts has expired", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api);
+test("record() creates a new event when the repeated one has expired", async ({ api, client }) => {
+  await using started = start(client);
   started.recorder.record(pod, added);
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
   api.objects.clear();
@@ -88,39 +85,41 @@ test("record() starts a new event when the one it counts has expired", async () 
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
 });
 
-test("record() tries again after 429 and 5xx, and never throws", async () => {
-  await using api = await FakeApiServer.start();
+test("record() retries after 429 and 5xx, and never throws", async ({ api, client }) => {
   api.script({ when: posts, answer: 429 });
   api.script({ when: posts, answer: 500 });
-  await using started = await start(api);
+  await using started = start(client);
   started.recorder.record(pod, added);
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
   expect(started.drops).toEqual([]);
 });
 
-test("record() drops what is refused, and goes on with the next event", async () => {
-  await using api = await FakeApiServer.start();
+test("record() drops an event that is refused and sends the next one", async ({ api, client }) => {
   api.script({ when: posts, answer: 403 });
-  await using started = await start(api);
+  await using started = start(client);
   started.recorder.record(pod, added);
   started.recorder.record(pod, { ...added, message: "next" });
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
   expect(started.drops).toEqual(["failed"]);
 });
 
-test("record() limits the events of one pod, without taking others' share [S-304]", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api, { perObject: { burst: 2, tokensPerSecond: 0 } });
+test("record() limits the events of one pod, not those of others [S-304]", async ({
+  api,
+  client,
+}) => {
+  await using started = start(client, { perObject: { burst: 2, tokensPerSecond: 0 } });
   for (let i = 0; i < 5; i++) started.recorder.record(pod, { ...added, message: `m${i}` });
   started.recorder.record({ ...pod, uid: "u2", name: "db" }, added);
   await vi.waitFor(() => expect(stored(api)).toHaveLength(3));
   expect(started.drops).toEqual(["rate", "rate", "rate"]);
 });
 
-test("record() limits all events of the node, and how many may wait", async () => {
-  await using api = await FakeApiServer.start();
+test("record() limits all events of the node and the length of the queue", async ({
+  api,
+  client,
+}) => {
   const global = { burst: 6, tokensPerSecond: 0 };
-  await using started = await start(api, { global, maxQueued: 2 });
+  await using started = start(client, { global, maxQueued: 2 });
   for (let i = 0; i < 8; i++) started.recorder.record({ ...pod, uid: `u${i}` }, added);
   await vi.waitFor(() => expect(stored(api)).toHaveLength(3));
   const count = (reason: EventDropReason): number =>
@@ -128,9 +127,11 @@ test("record() limits all events of the node, and how many may wait", async () =
   expect([count("queue"), count("rate")]).toEqual([3, 2]);
 });
 
-test("record() cuts a message to what the API server takes, at a character's end", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api);
+test("record() shortens a message to the API server's limit, at a character's end", async ({
+  api,
+  client,
+}) => {
+  await using started = start(client);
   started.recorder.record(pod, { ...added, message: "é".repeat(2000) });
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
   const message = String(stored(api)[0]?.message);
@@ -138,9 +139,11 @@ test("record() cuts a message to what the API server takes, at a character's end
   expect(message).toMatch(/^é+…$/);
 });
 
-test("recordOnNode() records an event about the node in namespace default", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api);
+test("recordOnNode() records an event about the node in namespace default", async ({
+  api,
+  client,
+}) => {
+  await using started = start(client);
   started.recorder.recordOnNode({ type: "Warning", reason: "PlexusConfShadowed", message: "m" });
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
   expect(stored(api)[0]).toMatchObject({
@@ -149,14 +152,13 @@ test("recordOnNode() records an event about the node in namespace default", asyn
   });
 });
 
-test("stop() lets queued events go out, but not for longer than its grace", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await start(api);
+test("stop() sends queued events, no longer than its grace period", async ({ api, client }) => {
+  await using started = start(client);
   started.recorder.record(pod, added);
   await started.recorder.stop(1000);
   expect(stored(api)).toHaveLength(1);
 
-  await using stuck = await start(api);
+  await using stuck = start(client);
   api.script({ when: posts, answer: "hang", times: 10 });
   stuck.recorder.record(pod, { ...added, message: "never answered" });
   const startedAt = performance.now();

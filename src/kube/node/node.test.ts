@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { expect } from "vitest";
+import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { startAdapter } from "#kube/testing/start-adapter.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -14,9 +14,10 @@ const answer = (method: string, status: number, body: object) => ({
   body,
 });
 
-test("removeTaint() replaces the list of taints that it has read, and no other", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
+test("removeTaint() replaces the list of taints that it has read, and no other", async ({
+  api,
+  kube,
+}) => {
   const taints = [{ key, effect: "NoSchedule" }, other, { key, effect: "NoExecute" }];
   api.script(answer("GET", 200, { spec: { taints } }));
   api.script(answer("PATCH", 200, {}));
@@ -29,20 +30,19 @@ test("removeTaint() replaces the list of taints that it has read, and no other",
   ]);
 });
 
-test.each([{ spec: { taints: [other] } }, { spec: {} }])(
-  "removeTaint() writes nothing where there is no such taint: %j",
-  async (node) => {
-    await using api = await FakeApiServer.start();
-    await using kube = await startAdapter(api);
+test.for([{ spec: { taints: [other] } }, { spec: {} }])(
+  "removeTaint() writes nothing without such a taint: %j",
+  async (node, { api, kube }) => {
     api.script(answer("GET", 200, node));
     expect(await kube.removeTaint(key)).toBe(false);
     expect(api.seen.filter(({ method }) => method === "PATCH")).toEqual([]);
   },
 );
 
-test("removeTaint() fails when somebody else has changed the taints, or it may not", async () => {
-  await using api = await FakeApiServer.start();
-  await using kube = await startAdapter(api);
+test("removeTaint() fails when another writer changed the taints, or when it is forbidden", async ({
+  api,
+  kube,
+}) => {
   api.script(answer("GET", 200, { spec: { taints: [{ key }] } }));
   api.script(answer("PATCH", 422, { message: "the server rejected our request" }));
   await expect(kube.removeTaint(key)).rejects.toThrow("rejected");
@@ -50,8 +50,7 @@ test("removeTaint() fails when somebody else has changed the taints, or it may n
   await expect(kube.removeTaint(key)).rejects.toThrow("forbidden");
 });
 
-test("nodePods has the node's pods, and reads what the watch leaves out", async () => {
-  await using api = await FakeApiServer.start();
+test("nodePods lists the node's pods and reads their spec and status live", async ({ api }) => {
   const annotations = { [networksAnnotation]: "red", "k8s.v1.cni.cncf.io/network-status": "[]" };
   const web = podObject("web", { annotations });
   const status = {

@@ -1,11 +1,11 @@
-import { expect, test, vi } from "vitest";
+import { expect, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { ApiClient } from "#kube/api/client.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { RestartReason } from "#kube/metric-labels.ts";
 import { podOf } from "#kube/objects.ts";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { isList, isWatch } from "#kube/testing/requests.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
@@ -20,14 +20,13 @@ const quick: Partial<WatchTimings> = {
   absentMs: 20,
 };
 
-async function startCache(
-  api: FakeApiServer,
+function startCache(
+  client: ApiClient,
   options: { timings?: Partial<WatchTimings>; mayBeAbsent?: boolean } = {},
 ) {
   const restarts: RestartReason[] = [];
   const synced: boolean[] = [];
   const logger = new FakeLogger();
-  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
   const cache = new WatchCache<string>({
     resource: "pods",
     path: apiPaths.pods,
@@ -49,7 +48,6 @@ async function startCache(
     [Symbol.asyncDispose]: async (): Promise<void> => {
       cache.stop();
       await running;
-      client.close();
     },
   };
 }
@@ -57,22 +55,17 @@ async function startCache(
 const watches = (api: FakeApiServer) => api.seen.filter(isWatch("pods"));
 const lists = (api: FakeApiServer) => api.seen.filter(isList("pods"));
 
-test("WatchCache says that nothing is listed yet, before it has an answer, and then once that it is", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await startCache(api);
-  expect(started.synced).toEqual([false]);
-  await started.cache.whenSynced();
-  expect(started.synced).toEqual([false, true]);
-});
-
-test("WatchCache lists, then follows the watch, for objects of its selector only", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache lists, then follows the watch, for objects of its selector only, and reports when it is listed", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("elsewhere", { node: "node-2" }));
-  await using started = await startCache(api);
+  await using started = startCache(client);
   const { cache } = started;
   await cache.whenSynced();
   expect([cache.synced, cache.size, cache.get("default/a")]).toEqual([true, 1, "uid-of-a"]);
+  expect(started.synced).toEqual([false, true]);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("b"));
   api.put("pods", podObject("a", { uid: "second" }));
@@ -81,12 +74,11 @@ test("WatchCache lists, then follows the watch, for objects of its selector only
   await vi.waitFor(() => expect([cache.size, cache.get("default/a")]).toEqual([1, "second"]));
 });
 
-test("WatchCache reads objects that are too many for one answer in smaller pages", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache requests smaller pages when a response is too long", async ({ api, client }) => {
   for (let i = 0; i < 17; i++) {
     api.put("pods", podObject(`p${i}`, { annotations: { note: "x".repeat(1_000_000) } }));
   }
-  await using started = await startCache(api, { timings: { requestTimeoutMs: 30_000 } });
+  await using started = startCache(client, { timings: { requestTimeoutMs: 30_000 } });
   await started.cache.whenSynced();
   expect(started.cache.size).toBe(17);
   expect(started.restarts).toEqual([]);
@@ -100,20 +92,21 @@ test("WatchCache reads objects that are too many for one answer in smaller pages
   ]);
 });
 
-test("WatchCache reads a LIST of several pages", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache reads a LIST of several pages", async ({ api, client }) => {
   for (let i = 0; i < 7; i++) api.put("pods", podObject(`p${i}`));
   api.pageSize = 3;
-  await using started = await startCache(api);
+  await using started = startCache(client);
   await started.cache.whenSynced();
   expect(started.cache.size).toBe(7);
   expect(lists(api)).toHaveLength(3);
 });
 
-test("WatchCache asks for bookmarks and resumes from the last version after a server's timeout", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache requests bookmarks, and resumes from the last version after a server's timeout", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("a"));
-  await using _started = await startCache(api);
+  await using _started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   expect(watches(api)[0]?.query.get("allowWatchBookmarks")).toBe("true");
   expect(Number(watches(api)[0]?.query.get("timeoutSeconds"))).toBeGreaterThan(0);
@@ -126,14 +119,13 @@ test("WatchCache asks for bookmarks and resumes from the last version after a se
   expect(lists(api)).toHaveLength(1);
 });
 
-test.each([
+test.for([
   ["an ERROR event", "event"],
   ["HTTP 410", "status"],
-])("WatchCache lists anew after 410 Gone by %s", async (_name, how) => {
-  await using api = await FakeApiServer.start();
+])("WatchCache lists again after 410 Gone by %s", async ([, how], { api, client }) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("stale"));
-  await using started = await startCache(api);
+  await using started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.delete("pods", "default/stale", { silently: true });
   const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
@@ -148,10 +140,12 @@ test.each([
   expect(started.restarts).toContain("expired");
 });
 
-test("WatchCache needs one LIST to go on after the server has restarted without its history", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache needs one LIST after the server restarted without its history", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("a"));
-  await using started = await startCache(api);
+  await using started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.delete("pods", "default/a", { silently: true });
   api.restart();
@@ -162,17 +156,21 @@ test("WatchCache needs one LIST to go on after the server has restarted without 
   expect(lists(api)).toHaveLength(2);
 });
 
-test("WatchCache lists without a version when even the LIST's version has expired", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache lists without a version when the LIST's version has expired, too", async ({
+  api,
+  client,
+}) => {
   api.script({ when: isList("pods"), answer: 410 });
-  await using started = await startCache(api);
+  await using started = startCache(client);
   await started.cache.whenSynced();
   expect(lists(api).map((each) => each.query.get("resourceVersion"))).toEqual(["0", ""]);
 });
 
-test("WatchCache goes on after its connection is reset, without a new LIST", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await startCache(api);
+test("WatchCache resumes after its connection is reset, without a new LIST", async ({
+  api,
+  client,
+}) => {
+  await using started = startCache(client);
   for (let i = 0; i < 3; i++) {
     await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
     api.endWatches("pods", "reset");
@@ -185,38 +183,37 @@ test("WatchCache goes on after its connection is reset, without a new LIST", asy
   expect(started.restarts.every((reason) => reason === "disconnected")).toBe(true);
 });
 
-test("WatchCache notices a half-dead connection by its silence", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await startCache(api, { timings: { idleMs: 60 } });
+test("WatchCache detects a half-open connection by its silence", async ({ api, client }) => {
+  await using started = startCache(client, { timings: { idleMs: 60 } });
   await vi.waitFor(() => expect(watches(api).length).toBeGreaterThan(1));
   expect(started.restarts).toContain("disconnected");
   expect(JSON.stringify(started.logger.lines)).toContain("nothing received for 60 ms");
 });
 
-test("WatchCache gives up a LIST and a WATCH that never answer", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache times out a LIST and a WATCH without a response", async ({ api, client }) => {
   api.script({ when: isList("pods"), answer: "hang" });
   api.script({ when: isWatch("pods"), answer: "hang" });
-  await using started = await startCache(api, { timings: { requestTimeoutMs: 50 } });
+  await using started = startCache(client, { timings: { requestTimeoutMs: 50 } });
   await started.cache.whenSynced();
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   expect(started.restarts).toEqual(["disconnected", "disconnected"]);
 });
 
-test("WatchCache waits as long as Retry-After says after 429", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache waits for Retry-After after 429", async ({ api, client }) => {
   api.script({ when: isList("pods"), answer: 429, headers: { "retry-after": "0.15" } });
   const startedAt = performance.now();
-  await using started = await startCache(api);
+  await using started = startCache(client);
   await started.cache.whenSynced();
   expect(performance.now() - startedAt).toBeGreaterThan(140);
   expect(started.restarts).toEqual(["throttled"]);
 });
 
-test("WatchCache backs off after 5xx, keeps its content meanwhile, and says what is wrong", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache backs off after 5xx, keeps its content, and reports the failure", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("a"));
-  await using started = await startCache(api, {
+  await using started = startCache(client, {
     timings: { backoff: { initialMs: 50, maxMs: 50 } },
   });
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
@@ -229,10 +226,9 @@ test("WatchCache backs off after 5xx, keeps its content meanwhile, and says what
   await vi.waitFor(() => expect(started.cache.failure).toBeUndefined());
 });
 
-test("WatchCache does not ask in a hot loop when the server ends every watch at once", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache backs off when the server ends every watch at once", async ({ api, client }) => {
   api.script({ when: isWatch("pods"), answer: 200, body: "", times: 1000 });
-  await using started = await startCache(api, {
+  await using started = startCache(client, {
     timings: { backoff: { initialMs: 40, maxMs: 40 } },
   });
   await started.cache.whenSynced();
@@ -240,12 +236,11 @@ test("WatchCache does not ask in a hot loop when the server ends every watch at 
   expect(watches(api).length).toBeLessThan(12);
 });
 
-test.each([
-  ["no JSON", "this is no event\n"],
-  ["no object", '{"type":"ADDED"}\n'],
-])("WatchCache resumes after a watch event that is %s", async (_name, line) => {
-  await using api = await FakeApiServer.start();
-  await using started = await startCache(api);
+test.for([
+  ["that is not JSON", "this is no event\n"],
+  ["without an object", '{"type":"ADDED"}\n'],
+] as const)("WatchCache resumes after a watch event %s", async ([, line], { api, client }) => {
+  await using started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.emit("pods", line);
   await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
@@ -254,19 +249,9 @@ test.each([
   await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-a"));
 });
 
-test("WatchCache leaves out objects that it cannot use and keeps the others", async () => {
-  await using api = await FakeApiServer.start();
-  api.objects.set("pods/default/broken", { metadata: {}, spec: { nodeName: "node-1" } });
+test("WatchCache removes an object that became invalid", async ({ api, client }) => {
   api.put("pods", podObject("a"));
-  await using started = await startCache(api);
-  await started.cache.whenSynced();
-  expect(started.cache.size).toBe(1);
-});
-
-test("WatchCache forgets an object that was changed into one that cannot be used", async () => {
-  await using api = await FakeApiServer.start();
-  api.put("pods", podObject("a"));
-  await using started = await startCache(api);
+  await using started = startCache(client);
   await started.cache.whenSynced();
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("a", { uid: "" }));
@@ -274,23 +259,22 @@ test("WatchCache forgets an object that was changed into one that cannot be used
   expect(started.cache.get("default/a")).toBeUndefined();
 });
 
-test("WatchCache passes over an object that cannot be used, and says which", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache skips invalid objects and logs which", async ({ api, client }) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("b", { uid: "" }));
-  await using started = await startCache(api);
+  api.objects.set("pods/default/nameless", { metadata: {}, spec: { nodeName: "node-1" } });
+  await using started = startCache(client);
   await started.cache.whenSynced();
   expect(started.cache.size).toBe(1);
-  expect(started.logger.at("warn")).toEqual(["API object is invalid"]);
+  expect(started.logger.at("warn")).toEqual(["API object is invalid", "API object is invalid"]);
   expect(started.logger.lines[0]?.fields).toEqual({
     resource: "pods",
     error: 'Pod "default/b": metadata.uid: is missing',
   });
 });
 
-test("WatchCache puts together events that arrive in pieces", async () => {
-  await using api = await FakeApiServer.start();
-  await using started = await startCache(api);
+test("WatchCache assembles events that arrive in pieces", async ({ api, client }) => {
+  await using started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   const line = `${JSON.stringify({ type: "ADDED", object: podObject("a", { uid: "uid-of-pièce" }) })}\n`;
   for (const byte of Buffer.from(line)
@@ -302,10 +286,12 @@ test("WatchCache puts together events that arrive in pieces", async () => {
   await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-pièce"));
 });
 
-test("WatchCache of an optional resource is empty while its type is unknown, and finds it later", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache of an optional resource is empty while its type is unknown, and lists it later", async ({
+  api,
+  client,
+}) => {
   api.absent.add("pods");
-  await using started = await startCache(api, { mayBeAbsent: true });
+  await using started = startCache(client, { mayBeAbsent: true });
   await started.cache.whenSynced();
   expect(started.cache.size).toBe(0);
   expect(JSON.stringify(started.logger.lines)).toContain("apply its CRD");
@@ -314,10 +300,9 @@ test("WatchCache of an optional resource is empty while its type is unknown, and
   await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-a"));
 });
 
-test("WatchCache.whenSynced() ends with its signal", async () => {
-  await using api = await FakeApiServer.start();
+test("WatchCache.whenSynced() rejects with its signal", async ({ api, client }) => {
   api.script({ when: isList("pods"), answer: 403, times: 1000 });
-  await using started = await startCache(api);
+  await using started = startCache(client);
   await expect(started.cache.whenSynced(AbortSignal.timeout(30))).rejects.toThrow();
   expect(started.cache.synced).toBe(false);
   expect(started.restarts).toContain("refused");
