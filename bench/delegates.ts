@@ -1,4 +1,4 @@
-import type { JsonObject } from "./api-server/store.ts";
+import type { JsonObject } from "#lib/json.ts";
 
 /** The CNI version of every configuration here. */
 export const cniVersion = "1.0.0";
@@ -12,7 +12,7 @@ export interface Delegates {
   readonly plugins: readonly Plugin[];
 }
 
-function hostLocal(net: number): object {
+function hostLocal(net: number): JsonObject {
   return { type: "host-local", ranges: [[{ subnet: `10.${net}.0.0/16` }]] };
 }
 
@@ -40,12 +40,18 @@ export function networkName(delegates: Delegates, nth: number): string {
 /** A network as a configuration list. */
 export function network(delegates: Delegates, nth: number): JsonObject {
   const name = networkName(delegates, nth);
-  return { cniVersion, name, plugins: [delegates.plugins[nth]] };
+  return { cniVersion, name, plugins: [pluginOf(delegates, nth)] };
 }
 
 /** A network as the configuration of its one plugin: what the plugin itself reads. */
 export function singleConf(delegates: Delegates, nth: number): JsonObject {
-  return { cniVersion, name: networkName(delegates, nth), ...delegates.plugins[nth] };
+  return { cniVersion, name: networkName(delegates, nth), ...pluginOf(delegates, nth) };
+}
+
+function pluginOf({ name, plugins }: Delegates, nth: number): Plugin {
+  const plugin = plugins[nth];
+  if (plugin === undefined) throw new Error(`${name} has no plugin ${nth}`);
+  return plugin;
 }
 
 /** The value of a pod's networks annotation: all but the default network. */

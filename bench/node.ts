@@ -3,7 +3,7 @@ import type { Effort } from "./cases.ts";
 import type { Contender, ContenderId } from "./contenders.ts";
 import { memoryOf } from "./measure/accounting.ts";
 import type { Multus } from "./peers/multus.ts";
-import { startMultusDaemon } from "./peers/multus-daemon.ts";
+import { startThickMultus } from "./peers/multus-daemon.ts";
 import { type Place, startDaemon } from "./place.ts";
 import type { ProcessMemory } from "./results.ts";
 
@@ -31,7 +31,7 @@ export class Daemons {
   ): Promise<Daemons> {
     const running = new Map<ContenderId, Daemon>();
     running.set("plexus", await startDaemon(place));
-    if (multus !== undefined) running.set("multus-thick", await startMultusDaemon(place, multus));
+    if (multus !== undefined) running.set("multus-thick", await startThickMultus(place, multus));
     for (const { id, cpu } of contenders) {
       const pid = running.get(id)?.pid;
       if (pid !== undefined) cpu?.add(pid);

@@ -1,4 +1,4 @@
-import type { JsonObject } from "./api-server/store.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { annotationOf, type Delegates, network, networkName } from "./delegates.ts";
 
 /** The node whose pods are attached. */
@@ -25,6 +25,8 @@ export function pods(delegates: Delegates, count: number): JsonObject[] {
 function pod(name: string, annotations: JsonObject): JsonObject {
   const creationTimestamp = "2026-01-01T00:00:00Z";
   return {
+    apiVersion: "v1",
+    kind: "Pod",
     metadata: {
       name,
       namespace,
@@ -90,6 +92,8 @@ export function otherNads(count: number): JsonObject[] {
 
 function nad(name: string, config: JsonObject): JsonObject {
   return {
+    apiVersion: "k8s.cni.cncf.io/v1",
+    kind: "NetworkAttachmentDefinition",
     metadata: { name, namespace, uid: podUid(name), creationTimestamp: "2026-01-01T00:00:00Z" },
     spec: { config: JSON.stringify(config) },
   };

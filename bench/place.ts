@@ -63,7 +63,7 @@ export async function preparePlace(): Promise<Place> {
     standalone: distPath("plexus-standalone"),
     socket: join(dir, "run/plexus.sock"),
     state: join(dir, "state"),
-    api: await ApiServer.start(join(dir, "api")),
+    api: await ApiServer.start(join(dir, "api"), ["plexus", "plexus-standalone", "multus"]),
     thick,
     cpuGroups: process.env.PLEXUS_BENCH_CGROUPS ?? "plexus-bench",
   };
@@ -76,11 +76,7 @@ export function startDaemon(place: Place): Promise<Daemon> {
     stateDir: place.state,
     logFile: join(place.dir, "plexusd.log"),
     nodeFlags: smallMemory.flags,
-    enter: (...command) => ["env", ...variables(smallMemory.env), ...command],
+    env: { PATH: process.env.PATH ?? "", ...smallMemory.env },
     flags: ["--kubeconfig", place.api.kubeconfig("plexus"), "--node", nodeName],
   });
-}
-
-function variables(env: Readonly<Record<string, string>>): string[] {
-  return Object.entries(env).map(([name, value]) => `${name}=${value}`);
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
+import type { JsonObject } from "#lib/json.ts";
 import type { ApiServer } from "./api-server/client.ts";
-import type { JsonObject } from "./api-server/store.ts";
 import type { Contender } from "./contenders.ts";
 import type { Delegates } from "./delegates.ts";
 import { namespace, podName, pods } from "./objects.ts";

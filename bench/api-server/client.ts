@@ -1,77 +1,51 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { execa } from "execa";
-import type { Counts, Order } from "./main.ts";
-import type { Collection, JsonObject } from "./store.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { Collection, Counts, Order, Ready } from "./main.ts";
 
 /** The process of the API server, as its parent sees it. */
 export class ApiServer implements Disposable {
-  readonly port: number;
-  /** PEM file of the certificate, which is its own authority. */
-  readonly certificate: string;
-  readonly #dir: string;
+  readonly #kubeconfigs: Ready["kubeconfigs"];
   readonly #process: ChildProcess;
   readonly #answers = new Map<number, (answer: unknown) => void>();
   #orders = 0;
 
-  private constructor(dir: string, { process, port }: { process: ChildProcess; port: number }) {
-    this.#dir = dir;
-    this.certificate = join(dir, "api.crt");
+  private constructor(process: ChildProcess, { kubeconfigs }: Ready) {
+    this.#kubeconfigs = kubeconfigs;
     this.#process = process;
-    this.port = port;
     process.on("message", ({ id, answer }: { id: number; answer: unknown }) => {
       this.#answers.get(id)?.(answer);
       this.#answers.delete(id);
     });
   }
 
-  /** Makes a certificate in the directory and starts the server on the loopback interface. */
-  static async start(dir: string): Promise<ApiServer> {
+  /** Starts the server with its files in the directory; requests are counted by token. */
+  static async start(dir: string, tokens: readonly string[]): Promise<ApiServer> {
     mkdirSync(dir, { recursive: true });
-    const [certificate, key] = [join(dir, "api.crt"), join(dir, "api.key")];
-    await execa("openssl", [
-      ...["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"],
-      ...["-days", "2", "-subj", "/CN=plexus-bench", "-addext", "subjectAltName=IP:127.0.0.1"],
-      ...["-keyout", key, "-out", certificate],
-    ]);
-    const server = fork(join(import.meta.dirname, "main.ts"), [certificate, key]);
-    const [{ port }] = (await once(server, "message")) as [{ port: number }];
-    return new ApiServer(dir, { process: server, port });
+    const server = fork(join(import.meta.dirname, "main.ts"), [dir, ...tokens]);
+    const [ready] = (await once(server, "message")) as [Ready];
+    return new ApiServer(server, ready);
   }
 
-  /** A kubeconfig whose token is that name; requests are counted by it. */
-  kubeconfig(name: string): string {
-    const path = join(this.#dir, `${name}.kubeconfig`);
-    const cluster = {
-      server: `https://127.0.0.1:${this.port}`,
-      "certificate-authority": this.certificate,
-    };
-    const config = {
-      apiVersion: "v1",
-      kind: "Config",
-      "current-context": name,
-      clusters: [{ name, cluster }],
-      users: [{ name, user: { token: name } }],
-      contexts: [{ name, context: { cluster: name, user: name } }],
-    };
-    writeFileSync(path, JSON.stringify(config));
+  /** The path of the kubeconfig with that token. @throws Error when the server was not started with it */
+  kubeconfig(token: string): string {
+    const path = this.#kubeconfigs[token];
+    if (path === undefined) throw new Error(`the API server has no token ${token}`);
     return path;
   }
 
-  /** Writes what the kubelet puts into a container: a token and the authority. */
-  serviceAccount(dir: string, name: string): void {
-    mkdirSync(dir, { recursive: true });
-    writeFileSync(join(dir, "token"), name);
-    writeFileSync(join(dir, "ca.crt"), readFileSync(this.certificate));
+  /** Writes what the kubelet puts into a container, and returns the variables that go with it. */
+  serviceAccount(dir: string, token: string): Promise<Record<string, string>> {
+    return this.#order({ kind: "serviceAccount", dir, token });
   }
 
   replace(collection: Collection, objects: JsonObject[]): Promise<null> {
     return this.#order({ kind: "replace", collection, objects });
   }
 
-  /** How many requests each contender has made so far. */
+  /** How many requests were made so far with each token. */
   counts(): Promise<Counts> {
     return this.#order({ kind: "counts" });
   }

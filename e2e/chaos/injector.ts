@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { FakeApiServer, Outage } from "#kube/testing/fake-api-server.ts";
+import { isRunning, processes, signal } from "../support/processes.ts";
+import { poll } from "../support/wait.ts";
 import type { Contender, Sandbox } from "./contenders/contender.ts";
 import type { Fault } from "./fault.ts";
 import { breakDisk, repairDisk } from "./lab/disk.ts";
 import { type GateAction, type Gates, gateOf, type Reached } from "./lab/gates.ts";
-import type { KubeApi } from "./lab/kube-api.ts";
 import type { Place } from "./lab/place.ts";
-import { isAlive, poll, processes, signal } from "./lab/processes.ts";
 import type { RunningCall } from "./lab/runtime-call.ts";
 import { ipamType } from "./lab/topology.ts";
 
@@ -13,7 +14,7 @@ import { ipamType } from "./lab/topology.ts";
 export interface Parts {
   readonly place: Place;
   readonly gates: Gates;
-  readonly api: KubeApi;
+  readonly api: FakeApiServer;
   readonly contender: Contender;
 }
 
@@ -114,7 +115,7 @@ export class Injector {
     const waiting = contender.daemon?.pid ?? call.pid;
     signal(waiting, "SIGSTOP");
     gates.release(this.#gate);
-    await poll(() => !isAlive(reached.pid), { timeoutMs: 2000 });
+    await poll(() => !isRunning(reached.pid), { timeoutMs: 2000 });
     await this.#act(call, reached);
     const { target, action } = this.fault;
     const staysStopped = target === "plexusd" || (action === "stop" && waiting === call.pid);
@@ -129,7 +130,7 @@ export class Injector {
     if (target === "plexusd" && action === "stop") contender.daemon?.signal(name);
     else if (target === "plexusd" || target === "standalone") await contender.daemon?.kill();
     else if (target === "disk") await breakDisk(place, action);
-    else if (target === "api") await api.fail(action);
+    else if (target === "api") await api.fail(action as Outage);
     else if (target === "plugin") gates.move();
     else if (target === "delegate") signal(reached?.parent ?? 0, name);
     else if (target === "shim" && call !== undefined) {

@@ -1,10 +1,10 @@
 import { join } from "node:path";
+import { startApiServer } from "../support/api-server.ts";
 import { differences } from "../support/host-state.ts";
 import { contenders } from "./contenders/all.ts";
 import { type Parts, repair } from "./injector.ts";
 import { Gates } from "./lab/gates.ts";
 import { type HostState, readHostState } from "./lab/host-state.ts";
-import { KubeApi } from "./lab/kube-api.ts";
 import { preparePlace } from "./lab/place.ts";
 import { confList, networks } from "./lab/topology.ts";
 import { carryOut } from "./run.ts";
@@ -25,7 +25,7 @@ export interface NodeOptions {
 /** Makes the namespaces that this process is alone in a node. @throws Error when pods cannot be attached there */
 export async function prepareNode({ contender: name, ...builds }: NodeOptions): Promise<Node> {
   const place = await preparePlace(builds.fixtures);
-  const api = await KubeApi.start(join(place.root, "etc"));
+  const api = await startApiServer(join(place.root, "etc"));
   for (const network of networks) {
     if (network.nad === undefined) continue;
     api.put("network-attachment-definitions", {
@@ -35,7 +35,7 @@ export async function prepareNode({ contender: name, ...builds }: NodeOptions): 
       spec: { config: JSON.stringify(confList(network)) },
     });
   }
-  const contender = contenders.find((c) => c.name === name)?.make({ place, api, ...builds });
+  const contender = await contenders.find((c) => c.name === name)?.make({ place, api, ...builds });
   if (contender === undefined) throw new Error(`there is no contender ${name}`);
   const parts: Parts = { place, api, contender, gates: new Gates(place) };
   await repair(parts);

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import { differences } from "../support/host-state.ts";
+import { processes } from "../support/processes.ts";
+import { poll } from "../support/wait.ts";
 import type { CallOptions, Sandbox } from "./contenders/contender.ts";
 import type { Fault, Operation } from "./fault.ts";
 import { Injector, type Parts, repair } from "./injector.ts";
 import { type HostState, readHostState, readPods, withPods } from "./lab/host-state.ts";
-import { processes } from "./lab/processes.ts";
 import { type CallOutcome, problemOf, startCall } from "./lab/runtime-call.ts";
 import { networks } from "./lab/topology.ts";
 import type { Scenario } from "./scenario.ts";
@@ -159,22 +160,22 @@ export class Run {
       ({ target, action }) => target === "plexusd" && action === "stop",
     );
     if (wasStopped) await sleep(resumedMs);
-    const now = performance.now();
-    const [deadline, quiet] = [now + settleMs, now + (contender.emptiesNetns ? quietMs : settleMs)];
-    for (;;) {
+    const quiet = performance.now() + (contender.emptiesNetns ? quietMs : settleMs);
+    let found: string[] = [];
+    const isSettled = async (): Promise<boolean> => {
       const known = [contender.daemon?.pid ?? 0];
-      const found = differences(expected, await readHostState(place, known));
+      found = differences(expected, await readHostState(place, known));
       const isOver = processes().every(({ pid }) => known.includes(pid));
-      if (found.length === 0 || (isOver && performance.now() > quiet)) return found;
-      if (performance.now() > deadline) return found;
-      await sleep(20);
-    }
+      return found.length === 0 || (isOver && performance.now() > quiet);
+    };
+    await poll(isSettled, { timeoutMs: settleMs });
+    return found;
   }
 
   async cleanUp(): Promise<void> {
     await this.removeNetns();
     await this.#node.gates.restoreAll();
-    this.#node.api.delete("pods", { namespace: "default", name: this.#sandbox.podName });
+    this.#node.api.delete("pods", `default/${this.#sandbox.podName}`);
   }
 
   #options(fault: Fault | undefined): CallOptions {

@@ -3,9 +3,9 @@ import { execa } from "execa";
 import type { Operation } from "../chaos/fault.ts";
 import type { Parts } from "../chaos/injector.ts";
 import { type GateAction, gateOf } from "../chaos/lab/gates.ts";
-import { signal } from "../chaos/lab/processes.ts";
 import { problemOf, startCall } from "../chaos/lab/runtime-call.ts";
 import { Random } from "../chaos/random.ts";
+import { signal } from "../support/processes.ts";
 
 const callLimitMs = 30_000;
 const delLimit = 10;
@@ -59,7 +59,7 @@ export async function cycle(node: Parts, seed: string, number: number): Promise<
     said = await call("DEL");
   }
   await execa("ip", ["netns", "del", podName]);
-  node.api.delete("pods", metadata);
+  node.api.delete("pods", `default/${podName}`);
   if (said !== "ok") throw new Error(`cycle ${number}: DEL never succeeded: ${said}`);
 }
 

@@ -8,8 +8,8 @@ import { type Parts, repair } from "../chaos/injector.ts";
 import { makeBuilds } from "../chaos/lab/builds.ts";
 import { Gates } from "../chaos/lab/gates.ts";
 import { readHostState } from "../chaos/lab/host-state.ts";
-import { KubeApi } from "../chaos/lab/kube-api.ts";
 import { namespaceFlags, preparePlace } from "../chaos/lab/place.ts";
+import { startApiServer } from "../support/api-server.ts";
 import { differences } from "../support/host-state.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { cycle, soakNetworks } from "./cycle.ts";
@@ -44,7 +44,7 @@ async function reExecute(): Promise<number> {
 
 async function prepare(fixtures: string): Promise<Parts> {
   const place = await preparePlace(fixtures);
-  const api = await KubeApi.start(join(place.root, "etc"));
+  const api = await startApiServer(join(place.root, "etc"));
   soakNetworks.forEach(({ nad }, n) => {
     const ipam = { type: "host-local", ranges: [[{ subnet: `10.${80 + n}.0.0/16` }]] };
     const plugin = { type: "macvlan", master: "up0", mode: "bridge", ipam };
@@ -57,7 +57,7 @@ async function prepare(fixtures: string): Promise<Parts> {
   });
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.79.0.0/16" }]] };
   const defaultNetwork = { cniVersion: "1.0.0", name: "soak", plugins: [{ type: "ptp", ipam }] };
-  const contender = plexus(
+  const contender = await plexus(
     { place, api, previousShim: "" },
     { http: metrics, defaultNetwork, delegateTimeoutMs: 3000, hurried: false },
   );
@@ -98,7 +98,7 @@ async function run(node: Parts, total: number): Promise<Sample[]> {
 
 /** For half a second the API answers with errors, not at all, or is not there, in turns. */
 async function failApi(node: Parts, number: number): Promise<void> {
-  const ways = ["500", "hang", "gone"];
+  const ways = ["500", "hang", "gone"] as const;
   await node.api.fail(ways[Math.floor(number / apiFaultEvery) % ways.length] ?? "500");
   await sleep(500);
   await node.api.recover();

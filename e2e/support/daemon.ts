@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync, statSync } from "node:fs";
-import { childrenOf } from "./processes.ts";
+import { childrenOf, signal } from "./processes.ts";
 import { type Probe, type WaitOptions, waitUntil } from "./wait.ts";
 
 /** What a daemon is started with. */
@@ -19,6 +19,8 @@ export interface DaemonOptions {
    * @default false
    */
   readonly inPidNamespace?: boolean;
+  /** Its whole environment. @default this process's */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** A program that runs in the background. */
@@ -49,6 +51,7 @@ export class Daemon {
     const child = spawn(file, args, {
       stdio: ["ignore", log, log],
       detached: options.inPidNamespace ?? false,
+      ...(options.env === undefined ? {} : { env: { ...options.env } }),
     });
     closeSync(log);
     return new Daemon(child, { ...options, logStart });
@@ -79,12 +82,12 @@ export class Daemon {
    * Sends a signal and waits until the program has ended. Does nothing when it has ended already.
    * @throws Error with the end of the log when it does not end
    */
-  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+  async stop(name: NodeJS.Signals = "SIGTERM"): Promise<void> {
     if (!this.running) return;
     this.#process.ref();
     const pids = this.#inPidNamespace ? await childrenOf(this.pid) : [this.pid];
-    for (const pid of pids) process.kill(pid, signal);
-    await this.#expect(`${this.name} has ended after ${signal}`, () => !this.running);
+    for (const pid of pids) process.kill(pid, name);
+    await this.#expect(`${this.name} has ended after ${name}`, () => !this.running);
     await this.#ended;
   }
 
@@ -100,5 +103,35 @@ export class Daemon {
   #lastLines(): string {
     const lines = this.log.trimEnd().split("\n").slice(-20);
     return [`end of ${this.logFile}:`, ...lines].join("\n");
+  }
+}
+
+/** A daemon that faults kill, stop and start again. */
+export class RestartableDaemon {
+  readonly #start: () => Promise<Daemon>;
+  #current: Daemon | undefined;
+
+  /** @param start starts the daemon and waits until it serves */
+  constructor(start: () => Promise<Daemon>) {
+    this.#start = start;
+  }
+
+  /** undefined while it does not run. */
+  get pid(): number | undefined {
+    return this.#current?.running === true ? this.#current.pid : undefined;
+  }
+
+  /** Starts it unless it runs. @throws Error with its log when it does not serve */
+  async start(): Promise<void> {
+    if (this.pid === undefined) this.#current = await this.#start();
+  }
+
+  signal(name: NodeJS.Signals): void {
+    signal(this.pid ?? 0, name);
+  }
+
+  /** Kills it and waits until it has ended. */
+  async kill(): Promise<void> {
+    await this.#current?.stop("SIGKILL");
   }
 }

@@ -27,6 +27,8 @@ export interface PlexusdOptions extends PlexusdPaths {
   readonly flags?: readonly string[];
   /** Makes the command run elsewhere, e.g. in the namespaces of a lab. */
   readonly enter?: (...command: string[]) => [string, ...string[]];
+  /** Its whole environment. @default this process's */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** The flags of a plexusd that serves shims from manifests, without HTTP. */
@@ -46,11 +48,12 @@ export async function startPlexusd(options: PlexusdOptions): Promise<Daemon> {
     logFile,
     nodeFlags = [],
     flags = [],
+    env,
     enter = (file: string, ...args: string[]) => [file, ...args],
   } = options;
   const program = [nodeBinary(), ...nodeFlags, distPath("plexusd.js")] as [string, ...string[]];
   const command = enter(...program, ...plexusdFlags(options), ...flags) as [string, ...string[]];
-  const daemon = Daemon.start({ name: "plexusd", command, logFile });
+  const daemon = Daemon.start({ name: "plexusd", command, logFile, ...(env && { env }) });
   await daemon.waitUntil("plexusd serves", () => daemon.log.includes("plexusd serves"));
   return daemon;
 }

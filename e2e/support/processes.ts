@@ -1,24 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { waitUntil } from "./wait.ts";
 
+/** A process of this PID namespace. */
+export interface Process {
+  readonly pid: number;
+  /** As in /proc/PID/stat: `R`, `S`, `T`, … */
+  readonly state: string;
+  readonly command: string;
+}
+
+/** Every process but zombies, process 1 and this one. */
+export function processes(): Process[] {
+  return readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => pid > 1 && pid !== process.pid)
+    .flatMap((pid) => readProcess(pid) ?? [])
+    .filter(isNoZombie);
+}
+
 /** Whether a process exists and is no zombie. */
 export function isRunning(pid: number): boolean {
+  const found = readProcess(pid);
+  return found !== undefined && isNoZombie(found);
+}
+
+/** Sends a signal to a process that may have ended. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  if (pid <= 1) return;
   try {
-    return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+    process.kill(pid, name);
   } catch {
-    return false;
+    // It has ended.
   }
 }
 
-/** Waits until a process has ended, whoever its parent is. */
+function readProcess(pid: number): Process | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const state = stat.charAt(stat.lastIndexOf(")") + 2);
+    const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").trim();
+    return { pid, state, command };
+  } catch {
+    return undefined;
+  }
+}
+
+function isNoZombie({ state }: Process): boolean {
+  return state !== "Z" && state !== "X";
+}
+
+/** Waits until a process has ended, whatever its parent is. */
 export async function waitForExit(pid: number): Promise<void> {
   await waitUntil(`process ${pid} has ended`, () => !isRunning(pid));
 }
 
-/** The children that a process has. None, if it is gone itself. */
+/** The children of a process; none when it has ended. */
 export async function childrenOf(pid: number): Promise<number[]> {
   try {
     const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");

@@ -2,7 +2,9 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** How long and how often {@link waitUntil} asks. */
+const defaultTimeoutMs = 60_000;
+
+/** How long and how often {@link waitUntil} and {@link poll} ask. */
 export interface WaitOptions {
   /** Longer than anything takes that does not hang, on the busiest machine. @default 60000 */
   readonly timeoutMs?: number;
@@ -10,11 +12,11 @@ export interface WaitOptions {
   readonly intervalMs?: number;
 }
 
-/** Answers with something other than undefined and false once the awaited state is there. */
+/** Returns something other than undefined and false once the awaited state is there. */
 export type Probe<T> = () => Promise<T | undefined | false> | T | undefined | false;
 
 /**
- * Asks `probe` until it gives a value other than undefined and false, and returns that value. A probe that
+ * Asks `probe` until it returns a value other than undefined and false, and returns that value. A probe that
  * throws has not succeeded yet.
  * @param state the awaited state, as it stands in the error: "the API server is ready"
  * @throws Error when the time is up, with the last probe's error as its cause
@@ -22,21 +24,38 @@ export type Probe<T> = () => Promise<T | undefined | false> | T | undefined | fa
 export async function waitUntil<T>(
   state: string,
   probe: Probe<T>,
-  { timeoutMs = 60_000, intervalMs = 20 }: WaitOptions = {},
+  options: WaitOptions = {},
 ): Promise<T> {
-  const deadline = Date.now() + timeoutMs;
-  for (;;) {
-    let cause: unknown;
+  let cause: unknown;
+  const value = await poll(async () => {
+    cause = undefined;
     try {
-      const value = await probe();
-      if (value !== undefined && value !== false) return value;
+      return await probe();
     } catch (error) {
       cause = error;
+      return undefined;
     }
-    if (Date.now() >= deadline) {
-      const last = cause instanceof Error ? `: ${cause.message}` : "";
-      throw new Error(`waited ${timeoutMs} ms in vain until ${state}${last}`, { cause });
-    }
+  }, options);
+  if (value !== undefined) return value;
+  const last = cause instanceof Error ? `: ${cause.message}` : "";
+  const { timeoutMs = defaultTimeoutMs } = options;
+  throw new Error(`waited ${timeoutMs} ms in vain until ${state}${last}`, { cause });
+}
+
+/** The same, but returns undefined when the time is up or `ended` says that no value will come. */
+export async function poll<T>(
+  probe: Probe<T>,
+  {
+    timeoutMs = defaultTimeoutMs,
+    intervalMs = 20,
+    ended,
+  }: WaitOptions & { readonly ended?: () => boolean } = {},
+): Promise<T | undefined> {
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    const value = await probe();
+    if (value !== undefined && value !== false) return value;
+    if (performance.now() >= deadline || ended?.() === true) return undefined;
     await sleep(intervalMs);
   }
 }

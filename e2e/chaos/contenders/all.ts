@@ -8,7 +8,7 @@ export const contenders: readonly {
   readonly name: string;
   isGiven(): boolean;
   canHave(fault: Fault): boolean;
-  make(parts: ContenderParts): Contender;
+  make(parts: ContenderParts): Promise<Contender>;
 }[] = [
   { name: "Plexus", isGiven: () => true, canHave: () => true, make: plexus },
   {

@@ -1,6 +1,6 @@
+import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import type { RestartableDaemon } from "../../support/daemon.ts";
 import type { Operation } from "../fault.ts";
-import type { Daemon } from "../lab/daemon.ts";
-import type { KubeApi } from "../lab/kube-api.ts";
 import type { Place } from "../lab/place.ts";
 import type { Command } from "../lab/runtime-call.ts";
 
@@ -23,7 +23,7 @@ export interface CallOptions {
 /** What a contender is built from. */
 export interface ContenderParts {
   readonly place: Place;
-  readonly api: KubeApi;
+  readonly api: FakeApiServer;
   /** Plexus's shim of another release. */
   readonly previousShim: string;
 }
@@ -34,7 +34,7 @@ export interface Contender {
   /** Whether its DEL is held to leave nothing in the network namespace; if not, what is there goes with it unseen. */
   readonly emptiesNetns: boolean;
   /** Its daemon, where it has one. */
-  readonly daemon?: Daemon;
+  readonly daemon?: RestartableDaemon;
   /** Whether the executable has handed the call to its engine; undefined when that cannot be seen. */
   hasRequested?(sandbox: Sandbox): boolean;
   command(operation: Operation, sandbox: Sandbox, options: CallOptions): Command;

@@ -1,7 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { RestartableDaemon } from "../../support/daemon.ts";
+import { startMultusDaemon } from "../../support/multus-daemon.ts";
 import type { Fault } from "../fault.ts";
-import { Daemon } from "../lab/daemon.ts";
 import { confList, networks } from "../lab/topology.ts";
 import {
   type CallOptions,
@@ -22,6 +23,9 @@ export const multusPaths = {
 /** Where client-go looks for a container's token; /run is the worker's own file system. */
 const serviceAccount = "/run/secrets/kubernetes.io/serviceaccount";
 
+/** The server takes any token, but Multus's daemon wants one. */
+const token = "chaos";
+
 /** What has no counterpart in Multus cannot happen to it; thin Multus has no daemon either. */
 export function thinCanHave(fault: Fault): boolean {
   return fault.target !== "plexusd" && thickCanHave(fault);
@@ -33,8 +37,8 @@ export function thickCanHave({ target, action }: Fault): boolean {
 }
 
 /** Multus as one executable per call. */
-export function multusThin(parts: ContenderParts): Contender {
-  const { kubeconfig, cniDir } = files(parts);
+export async function multusThin(parts: ContenderParts): Promise<Contender> {
+  const { kubeconfig, cniDir } = await files(parts);
   const conf = {
     cniVersion: "1.0.0",
     name: "multus-cni-network",
@@ -62,36 +66,21 @@ export function multusThin(parts: ContenderParts): Contender {
  * forgets the address ranges of a file's list before its DEL, in every run
  * (k8snetworkplumbingwg/multus-cni#1449).
  */
-export function multusThick(parts: ContenderParts): Contender {
+export async function multusThick(parts: ContenderParts): Promise<Contender> {
   const { root } = parts.place;
-  const { cniDir, primary } = files(parts);
-  const [socketDir, confDir] = [join(root, "run/multus"), join(root, "etc/net.d")];
-  mkdirSync(confDir);
-  const daemonConfig = join(root, "etc/daemon.json");
-  writeFileSync(
-    daemonConfig,
-    JSON.stringify({
-      cniVersion: "1.0.0",
-      socketDir,
-      cniConfigDir: confDir,
-      multusAutoconfigDir: join(primary, ".."),
-      multusConfigFile: "auto",
-      cniDir,
-      retryDeleteOnError: true,
-      logToStderr: true,
-      logLevel: "verbose",
+  const { cniDir, primary } = await files(parts);
+  const socketDir = join(root, "run/multus");
+  const variables = parts.api.serviceAccount(serviceAccount, token);
+  const daemon = new RestartableDaemon(() =>
+    startMultusDaemon({
+      program: multusPaths.daemon ?? "",
+      dir: join(root, "etc/multus"),
+      primaryDir: join(primary, ".."),
+      config: { socketDir, cniDir, retryDeleteOnError: true, logLevel: "verbose" },
+      nodeName: "chaos",
+      env: { TMPDIR: join(root, "tmp"), ...variables },
     }),
   );
-  const daemon = new Daemon({
-    command: [multusPaths.daemon ?? "", "--config", daemonConfig],
-    env: {
-      PATH: process.env.PATH ?? "",
-      MULTUS_NODE_NAME: "chaos",
-      TMPDIR: join(root, "tmp"),
-      ...parts.api.serviceAccount(serviceAccount),
-    },
-    ready: { file: join(confDir, "00-multus.conf") },
-  });
   const conf = (options: CallOptions): object => ({
     cniVersion: "1.0.0",
     name: "multus-cni-network",
@@ -114,17 +103,16 @@ export function multusThick(parts: ContenderParts): Contender {
   };
 }
 
-function files({ place, api }: ContenderParts): {
+async function files({ place, api }: ContenderParts): Promise<{
   readonly kubeconfig: string;
   /** On the disk that faults fill up, as Plexus's records are. */
   readonly cniDir: string;
   /** The default network's configuration. */
   readonly primary: string;
-} {
-  const kubeconfig = join(place.root, "etc/kubeconfig");
+}> {
+  const kubeconfig = await api.kubeconfig({ token });
   const primary = join(place.root, "etc/primary/10-default.conflist");
   mkdirSync(join(primary, ".."));
-  writeFileSync(kubeconfig, JSON.stringify(api.kubeconfig()));
   writeFileSync(primary, JSON.stringify(confList(networks[0])));
   return { kubeconfig, primary, cniDir: join(place.disk, "multus") };
 }

@@ -1,8 +1,8 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { distPath, nodeBinary } from "../../support/paths.ts";
-import { smallMemory } from "../../support/plexusd.ts";
-import { Daemon } from "../lab/daemon.ts";
+import { RestartableDaemon } from "../../support/daemon.ts";
+import { distPath } from "../../support/paths.ts";
+import { shimEnvironment, smallMemory, startPlexusd } from "../../support/plexusd.ts";
 import { confList, networks } from "../lab/topology.ts";
 import {
   type Contender,
@@ -33,18 +33,18 @@ export interface PlexusOptions {
 }
 
 /** Plexus, daemon and shim of this build. */
-export function plexus(
+export async function plexus(
   { place, api, previousShim }: ContenderParts,
   options: PlexusOptions = {},
-): Contender {
+): Promise<Contender> {
   const {
     http = "off",
     defaultNetwork = confList(networks[0]),
     delegateTimeoutMs = 2000,
   } = options;
-  const [config, kubeconfig, socket] = ["etc/config.yaml", "etc/kubeconfig", "run/plexus.sock"].map(
-    (name) => join(place.root, name),
-  ) as [string, string, string];
+  const config = join(place.root, "etc/config.yaml");
+  const socket = join(place.root, "run/plexus.sock");
+  const kubeconfig = await api.kubeconfig({ token: "chaos" });
   const timeouts = {
     delegateTimeoutMs,
     apiTimeoutMs: 500,
@@ -52,15 +52,19 @@ export function plexus(
     missingPluginGraceMs: 1000,
   };
   writeFileSync(config, JSON.stringify({ ...timeouts, primary: { settleMs: 0 } }));
-  writeFileSync(kubeconfig, JSON.stringify(api.kubeconfig()));
-  const files = ["--config", config, "--kubeconfig", kubeconfig, "--socket", socket];
-  const rest = ["--state-dir", place.stateDir, "--cni-conf-dir", join(place.root, "etc")];
-  const flags = [...files, ...rest, "--http", http, "--node", "chaos"];
-  const daemon = new Daemon({
-    command: [nodeBinary(), ...smallMemory.flags, distPath("plexusd.js"), ...flags],
-    env: { ...smallMemory.env, PATH: process.env.PATH ?? "", TMPDIR: join(place.root, "tmp") },
-    ready: { log: "plexusd serves" },
-  });
+  const paths = { socket, stateDir: place.stateDir };
+  const files = ["--config", config, "--kubeconfig", kubeconfig];
+  const rest = ["--cni-conf-dir", join(place.root, "etc"), "--http", http, "--node", "chaos"];
+  const variables = { PATH: process.env.PATH ?? "", TMPDIR: join(place.root, "tmp") };
+  const daemon = new RestartableDaemon(() =>
+    startPlexusd({
+      ...paths,
+      logFile: join(place.root, "etc/plexusd.log"),
+      nodeFlags: smallMemory.flags,
+      flags: [...files, ...rest],
+      env: { ...smallMemory.env, ...variables },
+    }),
+  );
   const conf = {
     cniVersion: "1.0.0",
     name: "plexus",
@@ -80,12 +84,11 @@ export function plexus(
       env: {
         ...runtimeEnvironment(operation, sandbox, call.cniPath),
         ...(options.hurried === false ? {} : waits),
-        TMPDIR: join(place.root, "tmp"),
+        ...variables,
+        ...shimEnvironment(paths),
         NODE_NAME: "chaos",
         PLEXUS_CONFIG: config,
-        PLEXUS_SOCKET: socket,
-        PLEXUS_STATE_DIR: place.stateDir,
-        PLEXUS_STANDALONE: call.standalone ? distPath("plexus-standalone") : "",
+        ...(call.standalone && { PLEXUS_STANDALONE: distPath("plexus-standalone") }),
       },
     }),
   };

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import * as host from "../../support/host-state.ts";
+import { processes } from "../../support/processes.ts";
 import type { Place } from "./place.ts";
-import { processes } from "./processes.ts";
 
 /** Everything that a run could leave: what the kernel keeps, files, locks and processes. */
 export type HostState = host.HostState<

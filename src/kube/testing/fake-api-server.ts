@@ -1,61 +1,99 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import * as http from "node:http";
+import * as https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { asViewed, listType, typeOf } from "./api-types.ts";
+import { writeCertificate } from "./certificates.ts";
 import { exactVersion, isSelected, limitOf } from "./list-query.ts";
 import { mergePatch, metadataOf, namesOf } from "./merge-patch.ts";
+import { parseBody } from "./request-body.ts";
 import type { SeenRequest } from "./requests.ts";
 import { play, type Script, send, sendStatus, statusObject } from "./responses.ts";
 
 interface OpenWatch {
   readonly collection: string;
-  readonly query: URLSearchParams;
-  readonly response: ServerResponse;
+  readonly request: SeenRequest;
+  readonly response: http.ServerResponse;
+}
+
+/** How every request fails: an error is the answer, none comes, or the server does not listen. */
+export type Outage = "500" | "hang" | "gone";
+
+/** What a fake API server is started with. */
+export interface FakeApiServerOptions {
+  /** Serves HTTPS, with a certificate that is made in this directory; kubeconfigs are there too. @default HTTP */
+  readonly tlsDir?: string;
 }
 
 /**
- * An API server that does what the adapter asks of one: LIST in pages, WATCH with bookmarks, GET,
- * merge PATCH with a UID precondition, POST. Failures are scripted.
+ * An API server that does what Plexus and Multus ask of one: LIST in pages, WATCH with bookmarks, GET, merge PATCH
+ * with a UID precondition, PUT of a status, POST. Failures are scripted, or everything fails until {@link recover}.
  */
 export class FakeApiServer implements AsyncDisposable {
   readonly seen: SeenRequest[] = [];
+  /** Called with every request; replace it where `seen` would grow for too long. */
+  onRequest = (request: SeenRequest): unknown => this.seen.push(request);
   /** Objects by `<collection>/<namespace>/<name>`; collections are `pods`, `network-attachment-definitions`, `events`. */
   readonly objects = new Map<string, JsonObject>();
   /** Objects per page of a LIST, if its limit is not smaller. */
   pageSize = Number.POSITIVE_INFINITY;
   /** Collections that answer 404: their CRD is not there. */
   readonly absent = new Set<string>();
+  /** Collections whose created objects are not kept. */
+  readonly forgotten = new Set<string>();
   /** When set, only requests with this bearer token are let in. */
   token: string | undefined;
-  readonly #server: Server;
+  readonly #server: http.Server;
+  readonly #certificate: string | undefined;
+  readonly #scratch: string;
   readonly #sockets = new Set<Socket>();
   readonly #watches = new Set<OpenWatch>();
   readonly #scripts: Script[] = [];
   #version = 100;
   /** Watches from before this version are refused. */
   #oldest = 0;
-  #scratch = "";
+  #port = 0;
+  #outage: Script | undefined;
 
-  private constructor() {
-    this.#server = createServer((request, response) => void this.#serve(request, response));
+  private constructor({ tlsDir }: FakeApiServerOptions) {
+    const serve: http.RequestListener = (request, response) => {
+      this.#serve(request, response).catch(() => response.destroy());
+    };
+    this.#scratch = tlsDir ?? mkdtempSync(join(tmpdir(), "plexus-kube-"));
+    if (tlsDir === undefined) this.#server = http.createServer(serve);
+    else {
+      const [certFile, keyFile] = [join(tlsDir, "api.crt"), join(tlsDir, "api.key")];
+      writeCertificate("kubernetes", { certFile, keyFile });
+      this.#certificate = readFileSync(certFile, "utf8");
+      this.#server = https.createServer(
+        { cert: this.#certificate, key: readFileSync(keyFile) },
+        serve,
+      );
+    }
+    // The real one closes idle connections after minutes, not after Node's five seconds.
+    this.#server.keepAliveTimeout = 120_000;
     this.#server.on("connection", (socket) => {
       this.#sockets.add(socket);
       socket.on("close", () => this.#sockets.delete(socket));
     });
   }
 
-  static async start(): Promise<FakeApiServer> {
-    const fake = new FakeApiServer();
-    await new Promise<void>((resolve) => fake.#server.listen(0, "127.0.0.1", resolve));
-    fake.#scratch = await mkdtemp(join(tmpdir(), "plexus-kube-"));
+  static async start(options: FakeApiServerOptions = {}): Promise<FakeApiServer> {
+    const fake = new FakeApiServer(options);
+    await fake.#listen();
     return fake;
   }
 
+  get port(): number {
+    return this.#port;
+  }
+
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `${this.#certificate === undefined ? "http" : "https"}://127.0.0.1:${this.#port}`;
   }
 
   /** How many watches of a collection are open. */
@@ -63,18 +101,50 @@ export class FakeApiServer implements AsyncDisposable {
     return [...this.#watches].filter((watch) => watch.collection === collection).length;
   }
 
-  /** A kubeconfig file for this server; `user` holds the user's keys. */
+  /** Writes a kubeconfig file for this server; `user` holds the user's keys. */
   async kubeconfig(user: JsonObject = {}, cluster: JsonObject = {}): Promise<string> {
-    const path = join(this.#scratch, "kubeconfig");
-    const named = { name: "test", cluster: { server: this.url, ...cluster } };
+    const path = join(
+      this.#scratch,
+      `kubeconfig${user.token === undefined ? "" : `-${user.token}`}`,
+    );
+    const ca = this.#certificate && Buffer.from(this.#certificate).toString("base64");
+    const own = omitUndefined({ server: this.url, "certificate-authority-data": ca });
+    const named = { name: "test", cluster: { ...own, ...cluster } };
     const config = {
+      apiVersion: "v1",
+      kind: "Config",
       "current-context": "test",
       clusters: [named],
       users: [{ name: "test", user }],
       contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
     };
-    await writeFile(path, JSON.stringify(config));
+    writeFileSync(path, JSON.stringify(config));
     return path;
+  }
+
+  /** Writes the files that the kubelet puts into a container, and returns the variables that go with them. */
+  serviceAccount(dir: string, token: string): Record<string, string> {
+    mkdirSync(dir, { recursive: true });
+    writeFileSync(join(dir, "token"), token);
+    writeFileSync(join(dir, "ca.crt"), this.#certificate ?? "");
+    return { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: `${this.#port}` };
+  }
+
+  /** Fails from now on, until {@link recover}. */
+  async fail(how: Outage): Promise<void> {
+    this.#outage = { when: () => true, times: Infinity, answer: how === "500" ? 500 : "hang" };
+    if (how !== "gone") return;
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+    await closed;
+  }
+
+  /** Works again, on the same port. Requests that hang are never answered: their connections are reset. */
+  async recover(): Promise<void> {
+    if (this.#outage?.answer === "hang")
+      for (const socket of this.#sockets) socket.resetAndDestroy();
+    this.#outage = undefined;
+    if (!this.#server.listening) await this.#listen();
   }
 
   /** Does something else with the next requests that match. */
@@ -111,7 +181,8 @@ export class FakeApiServer implements AsyncDisposable {
   }
 
   bookmark(collection: string): void {
-    const object = { metadata: { resourceVersion: `${this.#version}` } };
+    const metadata = { resourceVersion: `${this.#version}` };
+    const object = { ...typeOf(collection), metadata };
     this.emit(collection, `${JSON.stringify({ type: "BOOKMARK", object })}\n`);
   }
 
@@ -134,32 +205,37 @@ export class FakeApiServer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     await new Promise((resolve) => this.#server.close(resolve));
-    await rm(this.#scratch, { recursive: true, force: true });
+    rmSync(this.#scratch, { recursive: true, force: true });
   }
 
-  async #serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #listen(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, "127.0.0.1", resolve));
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  async #serve(incoming: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     const url = new URL(incoming.url ?? "/", "http://fake");
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    const text = Buffer.concat(chunks).toString();
     const request: SeenRequest = {
       method: incoming.method ?? "",
       path: url.pathname,
       query: url.searchParams,
       headers: incoming.headers,
-      body: text === "" ? undefined : JSON.parse(text),
+      body: parseBody(Buffer.concat(chunks)),
     };
-    this.seen.push(request);
+    this.onRequest(request);
     if (this.token !== undefined && incoming.headers.authorization !== `Bearer ${this.token}`) {
       sendStatus(response, 401, "Unauthorized");
       return;
     }
-    const script = this.#scripts.find((each) => (each.times ?? 1) > 0 && each.when(request));
+    const scripts = [this.#outage ?? [], this.#scripts].flat();
+    const script = scripts.find((each) => (each.times ?? 1) > 0 && each.when(request));
     if (script !== undefined) play(script, response);
     else this.#answer(request, response);
   }
 
-  #answer(request: SeenRequest, response: ServerResponse): void {
+  #answer(request: SeenRequest, response: http.ServerResponse): void {
     const parts = request.path
       .split("/")
       .filter((part) => part !== "")
@@ -175,21 +251,24 @@ export class FakeApiServer implements AsyncDisposable {
     else if (request.method === "POST") this.#create(request, to);
     else if (name === undefined) this.#list(request, to);
     else if (object === undefined) sendStatus(response, 404, "NotFound");
-    else if (request.method === "PATCH") this.#patch(request, { ...to, object });
-    else send(response, 200, { body: object });
+    else if (request.method === "PATCH" || request.method === "PUT")
+      this.#patch(request, { ...to, object });
+    else send(response, 200, { body: asViewed(object, request) });
   }
 
-  #list(request: SeenRequest, to: { collection: string; response: ServerResponse }): void {
+  #list(request: SeenRequest, to: { collection: string; response: http.ServerResponse }): void {
     const all = this.#selected(to.collection, request.query);
     const from = Number(request.query.get("continue") ?? 0);
     const items = all.slice(from, from + Math.min(this.pageSize, limitOf(request.query)));
     const next = from + items.length < all.length ? `${from + items.length}` : undefined;
     const version = exactVersion(request.query) ?? `${this.#version}`;
     const metadata = omitUndefined({ resourceVersion: version, continue: next });
-    send(to.response, 200, { body: { kind: "List", metadata, items } });
+    const type = listType(to.collection, request);
+    const body = { ...type, metadata, items: items.map((object) => asViewed(object, request)) };
+    send(to.response, 200, { body });
   }
 
-  #watch(request: SeenRequest, to: { collection: string; response: ServerResponse }): void {
+  #watch(request: SeenRequest, to: { collection: string; response: http.ServerResponse }): void {
     to.response.writeHead(200, { "content-type": "application/json" });
     to.response.flushHeaders();
     if (Number(request.query.get("resourceVersion")) < this.#oldest) {
@@ -197,25 +276,38 @@ export class FakeApiServer implements AsyncDisposable {
       to.response.end(`${JSON.stringify({ type: "ERROR", object })}\n`);
       return;
     }
-    const watch = { collection: to.collection, query: request.query, response: to.response };
+    const watch = { collection: to.collection, request, response: to.response };
     // As the real one does: an event that cannot be made a list ends the watch, without a word.
     if (request.headers.accept?.includes("as=PartialObjectMetadataList")) {
       to.response.end();
       return;
     }
+    if (request.query.get("sendInitialEvents") === "true") this.#sendAll(watch);
     this.#watches.add(watch);
     to.response.on("close", () => this.#watches.delete(watch));
   }
 
-  #create(request: SeenRequest, to: { collection: string; response: ServerResponse }): void {
+  /** A streamed list: every object, and then a bookmark that says so. */
+  #sendAll({ collection, request, response }: OpenWatch): void {
+    const events = this.#selected(collection, request.query).map((object) => ({
+      type: "ADDED",
+      object: asViewed(object, request),
+    }));
+    const annotations = { "k8s.io/initial-events-end": "true" };
+    const metadata = { resourceVersion: `${this.#version}`, annotations };
+    const end = { type: "BOOKMARK", object: { ...typeOf(collection), metadata } };
+    for (const event of [...events, end]) response.write(`${JSON.stringify(event)}\n`);
+  }
+
+  #create(request: SeenRequest, to: { collection: string; response: http.ServerResponse }): void {
     const object = request.body as JsonObject;
-    this.put(to.collection, object);
+    if (!this.forgotten.has(to.collection)) this.put(to.collection, object);
     send(to.response, 201, { body: object });
   }
 
   #patch(
     request: SeenRequest,
-    to: { collection: string; object: JsonObject; response: ServerResponse },
+    to: { collection: string; object: JsonObject; response: http.ServerResponse },
   ): void {
     const patch = request.body as JsonObject;
     const { uid } = metadataOf(patch);
@@ -235,9 +327,9 @@ export class FakeApiServer implements AsyncDisposable {
   }
 
   #broadcast(collection: string, type: string, object: JsonObject): void {
-    for (const watch of this.#watches) {
-      if (watch.collection !== collection || !isSelected(object, watch.query)) continue;
-      watch.response.write(`${JSON.stringify({ type, object })}\n`);
+    for (const { collection: watched, request, response } of this.#watches) {
+      if (watched !== collection || !isSelected(object, request.query)) continue;
+      response.write(`${JSON.stringify({ type, object: asViewed(object, request) })}\n`);
     }
   }
 
