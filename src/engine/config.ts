@@ -66,21 +66,11 @@ export function engineConfigFromKeys(values: NetworkKeyValues): Partial<EngineCo
   });
 }
 
-/** What was read last, and from which text: a runtime hands over the same conf with every call. */
-let lastRead: { readonly text: string; readonly config: Partial<EngineConfig> } | undefined;
-
 /** In Go, and so in Multus, null and "" are the same as an absent key. */
 function parseConf(conf: JsonObject): Partial<EngineConfig> {
   const isGiven = ([key, value]: [string, Json]): boolean =>
     key in networkKeys && value !== null && value !== "";
-  const given = Object.fromEntries(Object.entries(conf).filter(isGiven));
-  const text = JSON.stringify(given);
-  if (lastRead?.text !== text) lastRead = { text, config: readKeys(given) };
-  return lastRead.config;
-}
-
-function readKeys(given: JsonObject): Partial<EngineConfig> {
-  const parsed = confSchema.safeParse(given);
+  const parsed = confSchema.safeParse(Object.fromEntries(Object.entries(conf).filter(isGiven)));
   if (parsed.success) return engineConfigFromKeys(parsed.data);
   const problems = parsed.error.issues.map((i) => `${i.path.join(".")}: ${i.message}`);
   throw new CniError(

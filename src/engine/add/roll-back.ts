@@ -1,7 +1,6 @@
 import type { CallContext } from "#engine/call/deps.ts";
 import { detachAll } from "#engine/del/detach.ts";
-import { failingSince } from "#engine/del/teardown-progress.ts";
-import { reportLeftover } from "#engine/leftovers/report-leftover.ts";
+import { emitLeftover, failedTeardown } from "#engine/del/failed-teardown.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { AddRecord } from "./add-record.ts";
 
@@ -21,10 +20,8 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<voi
   try {
     if (failures.length === 0) return await ctx.deps.records.finish(sandbox);
     const lastError = failures.map(({ error }) => error.message).join("; ");
-    reportLeftover(ctx, sandbox, lastError);
-    const failedAt = ctx.deps.now();
-    const since = failingSince(ctx.deps, sandbox);
-    const teardown = { firstFailedAt: failedAt, since, failedAt, attempts: 1, lastError };
+    emitLeftover(ctx, sandbox, lastError);
+    const teardown = failedTeardown(ctx.deps, sandbox, lastError);
     await record.update({ only: failures.map(({ item }) => item), teardown });
   } catch (error) {
     ctx.logger.error({ err: error }, "cannot update the attachment record after a rollback");

@@ -2,8 +2,8 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type { ChainToDetach } from "./chain-to-detach.ts";
-import { FailedAddRules, isRefusal, reportForgotten } from "./failed-add.ts";
+import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
+import { FailedAddRules, forgottenText, isRefusal } from "./failed-add.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import {
   insistsOnInterface,
@@ -15,20 +15,20 @@ import {
 /**
  * Detaches one attachment: runs the DELs of its chain up to the first that fails.
  *
- * - A plugin that fails is executed again without a namespace where the namespace has gone meanwhile, or where
- *   only the interface has and the plugin is known to insist on it: {@link insistsOnInterface}. That there is no
- *   such interface alone says nothing, as a device with a user-space driver never has one. A plugin that was
- *   killed because it took too long is not executed again.
- * - A failure of a plugin whose whole state went with the interface is ignored: {@link leavesNothingOutside}.
- * - A plugin that is missing does not keep the others from their DEL, and its IPAM plugin is executed in
- *   its place, so that the address is released. The same goes for a plugin that fails because its
- *   IPAM plugin is missing. When the interface is gone after that, the attachment is detached, unless the
- *   plugin is waited for: it may have rules or addresses on the host that only itself can remove.
- * - A plugin that ended the ADD with an error of its own has attached nothing, as far as anybody can tell: its DEL may fail
- *   when it refuses its configuration with the same error, or when DELs have failed for `failedAddGraceMs`. The attachment
- *   is then forgotten with an event if its interface is gone, after a DEL of the IPAM plugin. The plugins of its
- *   chain that come after it never ran, so their failures do not count.
- * - After a plugin that succeeds without a namespace before it comes to its IPAM plugin (`host-device`), that is
+ * - A plugin that fails is executed again without a namespace if the namespace is gone by now. The same goes for
+ *   a plugin that is known to need the interface, if only that is gone: {@link insistsOnInterface}. For others a
+ *   missing interface proves nothing, because a device with a user-space driver never has one. A plugin that was
+ *   killed at its timeout is not executed again.
+ * - A failure is ignored if all state of the plugin was in the interface: {@link leavesNothingOutside}.
+ * - If a plugin is missing, its IPAM plugin is executed instead, which releases the address, and then the other
+ *   plugins. The attachment is detached if the interface is gone and the grace period is over: rules or
+ *   addresses on the host may need the plugin. The same goes for a plugin that fails because its IPAM plugin is
+ *   missing.
+ * - A plugin that ended the ADD with an error has attached nothing that we know of. Its DEL may fail with the
+ *   same refusal of its configuration, or after `failedAddGraceMs`. The attachment is then forgotten with an event
+ *   if its interface is gone, after a DEL of the IPAM plugin. Plugins behind it in the chain never ran, so their
+ *   failures do not count.
+ * - After a plugin that succeeds without a namespace but keeps its address (`host-device`), its IPAM plugin is
  *   executed.
  * @throws CniError when something is left, HostGoneError when the shim has gone
  */
@@ -45,9 +45,8 @@ interface FailedDel {
 class ChainTeardown {
   readonly #ctx: CallContext;
   readonly #chain: ChainToDetach;
-  /** "" once it is known that the namespace is gone. */
+  /** "" once the namespace is known to be gone. */
   #netns: string;
-  /** Plugins whose executable is missing. */
   readonly #missing: FailedDel[] = [];
   readonly #failedAdd: FailedAddRules;
   /** The plugin that failed in the ADD, and now in its DEL. */
@@ -63,13 +62,7 @@ class ChainTeardown {
   async run(): Promise<void> {
     for (const call of this.#chain.calls) await this.#del(call);
     await this.#forget();
-    const [first] = this.#missing;
-    if (first === undefined) return;
-    if (!(await this.#interfaceIsGone())) throw this.#stillThere(first);
-    if (this.#awaitsPlugins()) throw this.#mayComeBack(first);
-    for (const { call } of this.#missing) {
-      this.#reportMissing(call, `plugin ${JSON.stringify(call.type)} is missing`);
-    }
+    await this.#acceptMissing();
   }
 
   async #del(call: DelegateCall): Promise<void> {
@@ -78,10 +71,7 @@ class ChainTeardown {
     if (first.outcome === "missing") return this.#releaseAddress(call, first);
     const isRepeated = !succeeded(first) && (await this.#needsNoNamespace(call, first));
     const outcome = isRepeated ? await this.#execute(call, "") : first;
-    if (!succeeded(outcome)) {
-      if (leavesNothingOutside(call) && (await this.#interfaceIsGone())) return;
-      return this.#fail(call, outcome);
-    }
+    if (!succeeded(outcome)) return this.#acceptFailure({ call, outcome });
     if (isRepeated || this.#netns === "") await this.#releaseLeftAddress(call);
   }
 
@@ -95,32 +85,32 @@ class ChainTeardown {
     return isGone;
   }
 
-  /** Executes the IPAM plugin of one that succeeded without a namespace. If that is missing, it may come back. */
+  /** Executes the IPAM plugin of a plugin that succeeded without a namespace. */
   async #releaseLeftAddress(call: DelegateCall): Promise<void> {
     const ipam = ipamCallAfter(call);
     if (ipam === undefined) return;
     const outcome = await this.#execute(ipam, "");
-    if (succeeded(outcome)) return;
-    if (outcome.outcome !== "missing") throw this.#failure({ call: ipam, outcome });
-    this.#missing.push({ call: ipam, outcome });
+    if (outcome.outcome === "missing") this.#missing.push({ call: ipam, outcome });
+    else if (!succeeded(outcome)) throw this.#failure({ call: ipam, outcome });
   }
 
-  /** Passes over a failure that can only come from the missing IPAM plugin. @throws DelegateError otherwise */
-  async #fail(call: DelegateCall, outcome: DelegateOutcome): Promise<void> {
+  /** Accepts a failure that proves nothing is left, or that only the missing IPAM plugin can cause. @throws CniError otherwise */
+  async #acceptFailure(del: FailedDel): Promise<void> {
+    const { call, outcome } = del;
+    if (leavesNothingOutside(call) && (await this.#interfaceIsGone())) return;
     if (this.#failedAdd.mayForget(call, outcome)) {
-      this.#forgotten = { call, outcome };
+      this.#forgotten = del;
       return;
     }
     const ipam = outcome.outcome === "exited" ? ipamCall(call) : undefined;
     if (ipam === undefined || !(await this.#isMissing(ipam)) || !(await this.#interfaceIsGone())) {
-      throw this.#failure({ call, outcome });
+      throw this.#failure(del);
     }
-    if (this.#awaitsPlugins()) throw this.#mayComeBack({ call, outcome });
-    const names = [ipam.type, call.type].map((type) => JSON.stringify(type));
-    this.#reportMissing(ipam, `IPAM plugin ${names[0]} of plugin ${names[1]} is missing`);
+    this.#requireGraceIsOver(del);
+    this.#warnMissing(ipam, `IPAM plugin ${quoted(ipam)} of plugin ${quoted(call)} is missing`);
   }
 
-  /** Executes the IPAM plugin of a missing plugin. If that is missing too, nobody can release anything. */
+  /** Executes the IPAM plugin of a missing plugin. If that is missing too, the address stays allocated. */
   async #releaseAddress(call: DelegateCall, outcome: DelegateOutcome): Promise<void> {
     this.#missing.push({ call, outcome });
     const ipam = ipamCall(call);
@@ -130,9 +120,34 @@ class ChainTeardown {
     throw this.#failure({ call: ipam, outcome: released });
   }
 
-  #awaitsPlugins(): boolean {
+  /** Counts the attachment as detached although plugins are missing. @throws CniError while something may be there */
+  async #acceptMissing(): Promise<void> {
+    const [first] = this.#missing;
+    if (first === undefined) return;
+    if (!(await this.#interfaceIsGone())) {
+      const { ifName } = this.#chain;
+      throw this.#failure(
+        first,
+        `, and interface ${ifName} may still exist: install the plugin again`,
+      );
+    }
+    this.#requireGraceIsOver(first);
+    for (const { call } of this.#missing) {
+      this.#warnMissing(call, `plugin ${quoted(call)} is missing`);
+    }
+  }
+
+  /** @throws CniError during the grace period of a missing plugin */
+  #requireGraceIsOver(missing: FailedDel): void {
     const { failingMs } = this.#chain;
-    return failingMs !== undefined && failingMs < this.#ctx.config.missingPluginGraceMs;
+    const { missingPluginGraceMs } = this.#ctx.config;
+    const awaitsPlugins = failingMs !== undefined && failingMs < missingPluginGraceMs;
+    if (!awaitsPlugins) return;
+    const graceSeconds = Math.ceil(missingPluginGraceMs / 1000);
+    throw this.#failure(
+      missing,
+      `; a missing plugin may come back: it counts as lost ${graceSeconds} s after the first DEL that failed`,
+    );
   }
 
   /** Counts the attachment of a plugin that never succeeded as detached. @throws CniError while something may be there */
@@ -141,13 +156,15 @@ class ChainTeardown {
     if (forgotten === undefined) return;
     if (!(await this.#interfaceIsGone())) throw this.#failure(forgotten);
     const notReleased = await this.#releaseForgotten(forgotten);
-    reportForgotten(this.#ctx, this.#chain, { ...forgotten, notReleased });
+    const text = forgottenText(this.#chain.failedAdd, { ...forgotten, notReleased });
+    const plugin = forgotten.call.type;
+    warnDetached(this.#ctx, this.#chain, { plugin, reason: "AttachmentForgotten", text });
   }
 
   /**
-   * Executes the IPAM plugin of a plugin that is forgotten, as an address may be allocated.
-   * @returns its failure, where the grace period is over
-   * @throws CniError when it fails otherwise than for its configuration before that
+   * Executes the IPAM plugin of a plugin that is forgotten, because an address may be allocated.
+   * @returns its failure, if the grace period is over
+   * @throws CniError before that, unless it refuses its configuration
    */
   async #releaseForgotten({ call }: FailedDel): Promise<CniError | undefined> {
     const ipam = ipamCall(call);
@@ -175,45 +192,30 @@ class ChainTeardown {
     const parts = this.#failedAdd.graceIsOver && this.#failedAdd.isOf(call) ? 2 : 1;
     const timeoutMs = Math.min(call.timeoutMs, Math.floor(budget.remainingMs / parts));
     if (timeoutMs < 1) {
-      const plugin = JSON.stringify(call.type);
       throw new CniError(
         CniErrorCode.TryAgainLater,
-        `plugin ${plugin} was not executed: the time that its network may take to be detached is used up`,
+        `plugin ${quoted(call)} was not executed: the time for detaching its network is used up`,
       );
     }
     const env = { ...call.env, CNI_NETNS: netns };
     return this.#ctx.delegateRunner(network)({ ...call, env, timeoutMs });
   }
 
-  #failure({ call, outcome }: FailedDel): CniError {
-    return delegateFailure(outcome, { call, network: this.#chain.network });
+  #failure({ call, outcome }: FailedDel, addition = ""): CniError {
+    const error = delegateFailure(outcome, { call, network: this.#chain.network });
+    return addition === "" ? error : error.withMessage(`${error.message}${addition}`);
   }
 
-  #stillThere(missing: FailedDel): CniError {
-    const error = this.#failure(missing);
-    return error.withMessage(
-      `${error.message}, and interface ${this.#chain.ifName} may still be there: install the plugin again`,
-    );
+  #warnMissing({ type: plugin, searchPath }: DelegateCall, problem: string): void {
+    const text =
+      `${problem} in [${searchPath.join(" ")}]: ` +
+      "the attachment counts as detached, because its interface is gone";
+    warnDetached(this.#ctx, this.#chain, { plugin, reason: "PluginMissing", text });
   }
+}
 
-  #mayComeBack(missing: FailedDel): CniError {
-    const error = this.#failure(missing);
-    const graceSeconds = Math.ceil(this.#ctx.config.missingPluginGraceMs / 1000);
-    return error.withMessage(
-      `${error.message}; a missing plugin may come back: it counts as lost ${graceSeconds} s after the first DEL that failed`,
-    );
-  }
-
-  #reportMissing({ searchPath, type }: DelegateCall, reason: string): void {
-    const { network, ifName, pod } = this.#chain;
-    const fields = { network, ifName, plugin: type, searchPath };
-    const conclusion = "the attachment counts as detached, as its interface is gone";
-    this.#ctx.logger.warn(fields, `${reason}: ${conclusion}`);
-    if (pod === undefined) return;
-    const where = `${reason} in [${searchPath.join(" ")}]`;
-    const message = `network ${network} (${ifName}): ${where}; ${conclusion}`;
-    this.#ctx.deps.events.record(pod, { type: "Warning", reason: "PluginMissing", message });
-  }
+function quoted({ type }: DelegateCall): string {
+  return JSON.stringify(type);
 }
 
 function succeeded(outcome: DelegateOutcome): boolean {

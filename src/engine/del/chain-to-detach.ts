@@ -1,5 +1,6 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { EventSubject } from "#engine/ports.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import type { EventReason, EventSubject } from "#engine/ports.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
@@ -13,13 +14,25 @@ export interface ChainToDetach {
   /** The DELs of its chain, last plugin first; their CNI_NETNS is replaced. */
   readonly calls: readonly DelegateCall[];
   readonly budget: TimeBudget;
-  /** How its ADD failed, where a plugin said so itself. */
+  /** The error of a plugin that ended its ADD. */
   readonly failedAdd?: FailedAdd | undefined;
   /**
-   * For how long its DELs have failed, in milliseconds; grace periods go by that. Absent: a missing plugin is not waited
-   * for, and no grace period is over.
+   * How long its DELs have failed, in milliseconds, for grace periods. Absent: there is no grace period for a missing
+   * plugin, and no other grace period has ended.
    */
   readonly failingMs?: number | undefined;
-  /** Gets the events; absent for a sandbox that is no pod. */
+  /** Gets the events; absent for a sandbox that is not a pod. */
   readonly pod?: EventSubject | undefined;
+}
+
+/** Logs that an attachment counts as detached although a plugin failed, and emits an event for the pod. */
+export function warnDetached(
+  { logger, deps }: CallContext,
+  { network, ifName, pod }: Pick<ChainToDetach, "network" | "ifName" | "pod">,
+  cause: { readonly plugin: string; readonly reason: EventReason; readonly text: string },
+): void {
+  const { plugin, reason, text } = cause;
+  const message = `network ${network} (${ifName}): ${text}`;
+  logger.warn({ network, ifName, plugin }, message);
+  if (pod !== undefined) deps.events.record(pod, { type: "Warning", reason, message });
 }

@@ -9,12 +9,12 @@ import { delegateSearchPath } from "#engine/plan/search-path.ts";
 import { withRelease } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 
-/** What the shim takes from its own call. */
+/** Variables that the shim copies from its call. */
 const callVariables = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS"];
 
 /**
- * The DELs that a sandbox without a record gets from the default network, without what only its call can say: the
- * shim adds its variables; `runtimeConfig` and `prevResult` are missing, as CNI allows in a DEL.
+ * The DELs of the default network for a sandbox without a record. The shim adds the variables of its call.
+ * `runtimeConfig` and `prevResult` are missing, which CNI allows in a DEL.
  * @param conf the conf with which the container runtime calls Plexus
  * @returns undefined when no default network is configured
  * @throws CniError when it cannot be resolved

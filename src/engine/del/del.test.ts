@@ -193,7 +193,7 @@ test("del() without a record and without a default network that can be found suc
   const lab = new EngineLab({ conf: { clusterNetwork: "gone" } });
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual([]);
-  expect(lab.logger.at("warn")).toEqual(["no record, and no default network that could get a DEL"]);
+  expect(lab.logger.at("warn")).toEqual(["no record, and no default network to detach from"]);
 });
 
 test.each([

@@ -6,37 +6,35 @@ import {
   attachmentsToDetach,
   type RecordedAttachment,
 } from "#engine/record/record.ts";
+import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
-import { failingFor, TeardownProgress } from "./teardown-progress.ts";
+import { failingFor } from "./failed-teardown.ts";
+import { netnsOfRecord } from "./netns.ts";
+import { TeardownProgress } from "./teardown-progress.ts";
 
 /** How a record is detached. */
-export interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "budget"> {
+interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "budget"> {
   /**
-   * The sandbox's lock is not held by the shim of this call, so another process may change the record
-   * meanwhile: what it wrote stays. @default false
+   * The sandbox is not the call's. Its shim has not locked it, so another process may change the record, whose
+   * version is then kept. There will be other attempts, so each gives its time to another attachment first.
+   * @default false
    */
-  readonly withoutLock?: boolean;
-  /**
-   * The time may be too short for all attachments, and there will be further attempts: each attempt gives its time to another
-   * attachment first. @default false
-   */
-  readonly inTurn?: boolean;
+  readonly isOfOthers?: boolean;
 }
 
 /**
- * Detaches the attachments of a record that may have been attached, and finishes the record. What is
- * detached is taken out of the record at once; when something fails, the record says so.
+ * Detaches the attachments of a record that may have been attached, and finishes the record. Each is removed
+ * from the record once it is detached. When something fails, the record says so.
  * @throws CniError when something could not be detached, 102 for several networks
  */
 export async function detachRecord(
   ctx: CallContext,
   record: AttachmentRecord,
-  options: DetachRecordOptions,
+  { isOfOthers = false, ...sandbox }: DetachRecordOptions,
 ): Promise<void> {
-  const { withoutLock = false, inTurn = false, ...sandbox } = options;
-  const first = inTurn ? (record.teardown?.attempts ?? 0) : undefined;
+  const first = isOfOthers ? (record.teardown?.attempts ?? 0) : undefined;
   const owed = attachmentsToDetach(record, ctx.deps.bootId());
-  const progress = new TeardownProgress(ctx, { record, owed, withoutLock });
+  const progress = new TeardownProgress(ctx, { record, owed, mayChange: isOfOthers });
   const onDetached = (attachment: RecordedAttachment): void => progress.detached(attachment);
   const failingMs = failingFor(ctx.deps, record);
   const toDetach = { ...record, ...sandbox, first, failingMs, onDetached };
@@ -45,6 +43,16 @@ export async function detachRecord(
   const error = notDetached(failures.map((failure) => failure.error));
   await progress.fail(error);
   throw error;
+}
+
+/** Detaches the record of a sandbox that is not the call's. @throws CniError as {@link detachRecord} */
+export async function detachRecordOfOthers(
+  ctx: CallContext,
+  record: AttachmentRecord,
+  options: { readonly path: readonly string[]; readonly budget: TimeBudget },
+): Promise<void> {
+  const netns = await netnsOfRecord(ctx, record);
+  await detachRecord(ctx, record, { ...options, netns, isOfOthers: true });
 }
 
 /** The error of a DEL for which networks could not be detached. */

@@ -7,6 +7,7 @@ import { extendedPath } from "#engine/plan/search-path.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachChain } from "./chain-teardown.ts";
+import type { ChainToDetach } from "./chain-to-detach.ts";
 
 /** A sandbox of which attachments are to be detached. */
 export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | "pod"> {
@@ -20,20 +21,20 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
   /**
-   * The attachment with this number, counted in the order of detaching and from the start again after the last, comes first and
-   * may take all of the time; the next ones share nothing but what it leaves. So none waits for ever behind slow ones where
-   * the time is too short for all. @default each gets an equal share
+   * Rotates the order of detaching, so that the attachment with this number comes first. It may use all of the time,
+   * and the next one what is left. Over several attempts each gets its time, even if the time is too short for all.
+   * @default each gets an equal share
    */
   readonly first?: number | undefined;
-  /** For how long its DELs have failed, in milliseconds; absent as in {@link detachChain}. */
-  readonly failingMs?: number;
+  /** See {@link ChainToDetach.failingMs}. */
+  readonly failingMs?: ChainToDetach["failingMs"];
   /** Called after each attachment that was detached. */
   readonly onDetached?: (attachment: RecordedAttachment) => void;
 }
 
 /**
- * Detaches attachments, last first, each whatever became of the others (multi-network specification
- * v1.1 §7.2). One that hangs takes no more than its share of the time, or, with `first`, of the attempts.
+ * Detaches attachments, last first, even if others fail (multi-network specification v1.1 §7.2). One that hangs
+ * uses no more than its share of the time, or, with `first`, of the attempts.
  * @returns those that could not be detached
  * @throws HostGoneError when the shim has gone: the record then still names the attachments
  */
@@ -62,7 +63,7 @@ function startingAt<T>(items: readonly T[], number: number): readonly T[] {
   return [...items.slice(first), ...items.slice(0, first)];
 }
 
-/** The time that everything a call detaches may take together; it starts now. */
+/** The time for everything that a call detaches; it starts now. */
 export function delBudget(ctx: CallContext): TimeBudget {
   return new TimeBudget(ctx.deps.clock, ctx.config.delBudgetMs);
 }

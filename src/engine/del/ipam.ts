@@ -3,10 +3,10 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 
 /**
- * Plugins that succeed in a DEL without a namespace before they come to their IPAM plugin. A plugin is in this list only
- * when it is known to: `ipam` is the plugin's own business, and a vendor's need not name an executable
- * (`azure-cns`), or one that understands what is written there (`usePodCidr`). The other plugins of the
- * reference release are held to their IPAM by e2e/netns/plugins/address-release.test.ts and e2e/sriov/links.test.ts.
+ * Plugins whose DEL without a namespace succeeds before it reaches the IPAM plugin. Only add plugins that are known to
+ * behave so: a vendor's `ipam` need not name an executable (`azure-cns`), or one that understands the configuration
+ * (`usePodCidr`). e2e/netns/plugins/address-release.test.ts and e2e/sriov/links.test.ts check the other plugins of the
+ * reference release.
  */
 const leavingAddresses = new Set(["host-device"]);
 
@@ -20,15 +20,15 @@ export function ipamCall(call: DelegateCall): DelegateCall | undefined {
 }
 
 /**
- * The call that releases the address which a plugin may have left although its DEL without a namespace succeeded;
- * see {@link mayLeaveAddress}. Where the address was released, this repeats a DEL, which every plugin has to
- * accept (CNI 1.1.0 §2 "DEL"). Every ADD asks for each of its plugins: only what such a plugin reads is parsed.
+ * The call that releases the address of a plugin whose DEL without a namespace keeps it; see {@link mayLeaveAddress}.
+ * If the address is released already, the plugin must accept the repeated DEL (CNI 1.1.0 §2 "DEL"). Every ADD calls
+ * this for each plugin, so only the configurations of such plugins are parsed.
  */
 export function ipamCallAfter(call: DelegateCall): DelegateCall | undefined {
   return leavingAddresses.has(call.type) ? ipamCall(call) : undefined;
 }
 
-/** Whether a DEL of this plugin without a namespace leaves its address to others. */
+/** Whether a DEL of this plugin without a namespace keeps its address allocated. */
 export function mayLeaveAddress(plugin: { readonly type: string; readonly raw: unknown }): boolean {
   return leavingAddresses.has(plugin.type) && ipamType(plugin.raw) !== undefined;
 }

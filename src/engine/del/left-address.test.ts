@@ -68,7 +68,7 @@ test("del() waits for an IPAM plugin that is missing to come back", async () => 
   expect((await lab.del(gone)).json.msg).toMatch(/host-local.*may come back/);
   lab.advance(60_000);
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-  expect(lab.logger.at("warn").at(-1)).toMatch(/^plugin "host-local" is missing/);
+  expect(lab.logger.at("warn").at(-1)).toMatch(/plugin "host-local" is missing/);
 });
 
 test("the teardown plan has the IPAM plugin's DEL after such a plugin's, whatever becomes of the namespace", async () => {

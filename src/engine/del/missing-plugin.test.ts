@@ -43,7 +43,7 @@ test("del() gives the other plugins of the chain their DEL when one is missing",
   expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "tunning DEL eth0", "ptp DEL eth0"]);
   expect(lab.records.keys).toEqual([]);
   expect(lab.logger.at("warn")).toEqual([
-    'plugin "tunning" is missing: the attachment counts as detached, as its interface is gone',
+    'network default-net (eth0): plugin "tunning" is missing in [/opt/cni/bin]: the attachment counts as detached, because its interface is gone',
   ]);
 });
 
@@ -118,7 +118,7 @@ test("del() of a plugin that fails for its missing IPAM plugin is done when the 
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "bridge DEL eth0"]);
   expect(lab.logger.at("warn")).toEqual([
-    'IPAM plugin "host-local" of plugin "bridge" is missing: the attachment counts as detached, as its interface is gone',
+    'network default-net (eth0): IPAM plugin "host-local" of plugin "bridge" is missing in [/opt/cni/bin]: the attachment counts as detached, because its interface is gone',
   ]);
 });
 

@@ -5,42 +5,40 @@ import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts
 import { linkExists } from "#netlink/links.ts";
 
 /**
- * Plugins that fail in a DEL when the namespace has no interface of that name, and succeed without a namespace: nothing
- * of theirs is then left outside of it but the address, see {@link mayLeaveAddress}. A plugin is in this list only when
- * it is known to be so. Others do without a namespace what they then can, and forget the rest: `sriov` drops its notes
- * and leaves the VF as it is.
+ * Plugins whose DEL fails when the interface is gone, but succeeds without a namespace and then leaves nothing on
+ * the host except the address, see {@link mayLeaveAddress}. Only add plugins that are known to behave so. Others
+ * skip what needs the namespace and forget it: `sriov` drops its state and does not reset the VF.
  */
 const insistingOnInterface = new Set(["host-device", "vrf"]);
 
-/** Whether a DEL of this plugin that fails because the interface is gone is to be repeated without a namespace. */
+/** Whether a DEL of this plugin is repeated without a namespace when it fails because the interface is gone. */
 export function insistsOnInterface({ type }: { readonly type: string }): boolean {
   return insistingOnInterface.has(type);
 }
 
 /**
- * Plugins whose whole state is in the pod's namespace and goes with the interface, but whose DEL fails without either:
- * `sbr` adds rules and routes, and opens CNI_NETNS as a lock file.
+ * Plugins whose state is all in the pod's namespace and disappears with the interface, but whose DEL fails without
+ * either: `sbr` adds rules and routes, and opens CNI_NETNS as a lock file.
  */
 const onlyInNamespace = new Set(["sbr"]);
 
-/** Whether a DEL of this plugin has nothing to do once the interface is gone, so that its failure is ignored then. */
+/** Whether a failed DEL of this plugin is ignored once the interface is gone. */
 export function leavesNothingOutside({ type }: { readonly type: string }): boolean {
   return onlyInNamespace.has(type);
 }
 
 /**
- * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or a path at which there is
- * no namespace of the sandbox any more. With a stale path `host-device` fails for ever and `sbr`
- * creates a file there. One that cannot be opened at the moment may still be the sandbox's.
+ * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's namespace is gone. With
+ * a stale path `host-device` always fails, and `sbr` creates a file there. A namespace that cannot be opened at
+ * the moment may still be the sandbox's.
  */
 export function netnsForDel({ netnsState }: CallContext, netns: string): string {
   return netnsState === "ok" || netnsState === "unknown" ? netns : "";
 }
 
 /**
- * The CNI_NETNS for detaching a recorded sandbox that is not the call's own: "" when its namespace is
- * gone or may be another's by now. That holds for the path of a process, whose number is given again,
- * and for every path after a restart of the machine.
+ * The CNI_NETNS for detaching a sandbox that is not the call's: "" when its namespace is gone, or its path may now
+ * be that of another one. A process ID is used again, and after a reboot every path is.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
   const { netns, ifName } = record;
@@ -48,7 +46,7 @@ export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord):
   return (await namespaceIsGone(ctx, { netns, ifName })) ? "" : netns;
 }
 
-/** Whether there is certainly no namespace at the path any more. */
+/** Whether there is certainly no namespace at the path anymore. */
 export async function namespaceIsGone(
   ctx: CallContext,
   { netns, ifName }: { readonly netns: string; readonly ifName: string },
@@ -66,7 +64,7 @@ export async function interfaceIsGone(
   return found === "no namespace" || found === "no interface";
 }
 
-/** Looks for an interface; what cannot be found out for another reason is logged. */
+/** Looks for an interface; logs other failures. */
 async function lookUp(
   ctx: CallContext,
   netns: string,
@@ -79,7 +77,7 @@ async function lookUp(
     if (error instanceof NetnsError) return "no namespace";
     if (error instanceof HostGoneError) throw error;
     const fields = { err: error, netns, ifName };
-    ctx.logger.warn(fields, "the interface cannot be looked up, so it counts as still there");
+    ctx.logger.warn(fields, "cannot look up the interface, which therefore counts as present");
     return "unknown";
   }
 }

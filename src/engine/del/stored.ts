@@ -1,6 +1,6 @@
 import { asCniError, type CniError } from "#cni/error.ts";
 
-/** What the state directory has under a key. */
+/** A record or plan, as loaded. */
 export type Stored<T> =
   | { readonly state: "usable"; readonly value: T }
   | { readonly state: "absent" }
@@ -12,7 +12,7 @@ export interface Unusable {
   readonly error: CniError;
 }
 
-/** Loads a record or plan; a failure is part of the answer, as DEL must go on without it. */
+/** Loads a record or plan. A failure is returned, because DEL has to work without it. */
 export async function loadStored<T>(load: () => Promise<T | undefined>): Promise<Stored<T>> {
   try {
     const value = await load();

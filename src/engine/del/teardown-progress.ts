@@ -1,54 +1,38 @@
 import { isDeepStrictEqual } from "node:util";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
-import { reportLeftover } from "#engine/leftovers/report-leftover.ts";
-import type { AttachmentRecord, BootTime, RecordedAttachment } from "#engine/record/record.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import type {
+  AttachmentRecord,
+  FailedTeardown,
+  RecordedAttachment,
+} from "#engine/record/record.ts";
 import {
   type DetachableAttachment,
   detachables,
   recordWithPlan,
 } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
+import { emitLeftover, failedTeardown } from "./failed-teardown.ts";
 
 /** The longest error that a record keeps. */
 const lastErrorMax = 1024;
 
-/** What a record says while its further attachments are being detached. */
-const interrupted = "the last DEL did not come to its end";
-
-/** The first failure of a teardown, in the record's form: an earlier one of this boot, else now. */
-export function failingSince(
-  { clock, bootId }: Pick<EngineDeps, "clock" | "bootId">,
-  { teardown }: Pick<AttachmentRecord, "teardown">,
-): BootTime {
-  const now = { bootId: bootId(), clockMs: Math.floor(clock()) };
-  const since = teardown?.since;
-  return since !== undefined && now.bootId !== "" && since.bootId === now.bootId ? since : now;
-}
-
-/** For how long the DELs of a record have failed, in milliseconds. */
-export function failingFor(
-  deps: Pick<EngineDeps, "clock" | "bootId">,
-  record: AttachmentRecord,
-): number {
-  const { clockMs } = failingSince(deps, record);
-  return deps.clock() - clockMs;
-}
+/** The error in the record while its other attachments are being detached. */
+const interrupted = "the last DEL was interrupted";
 
 /**
- * Keeps the record and the plan of a sandbox up to date while its attachments are detached, so that
- * nothing is detached twice, and a teardown that failed or was interrupted can be seen and repeated.
+ * Keeps the record and the plan of a sandbox up to date while its attachments are detached: nothing is
+ * detached twice, and a teardown that failed or was interrupted can be seen and retried.
  */
 export class TeardownProgress {
   readonly #ctx: CallContext;
-  readonly #withoutLock: boolean;
-  readonly #attempts: number;
-  readonly #firstFailedAt: string;
-  readonly #since: BootTime;
+  readonly #mayChange: boolean;
+  readonly #failure: FailedTeardown;
   #record: AttachmentRecord;
   #remaining: readonly RecordedAttachment[];
-  #owed: readonly DetachableAttachment[] | undefined;
-  /** The writes that are under way, or about to begin. */
+  /** {@link #remaining} with its DELs, worked out when the record is first written. */
+  #detachables: readonly DetachableAttachment[] | undefined;
+  /** Writes in progress, or about to start. */
   #writing: Promise<void> = Promise.resolve();
 
   constructor(
@@ -57,37 +41,34 @@ export class TeardownProgress {
       readonly record: AttachmentRecord;
       /** Those of its attachments that have to be detached. */
       readonly owed: readonly RecordedAttachment[];
-      /** Another process may change the record. */
-      readonly withoutLock: boolean;
+      /** Whether another process may change the record. */
+      readonly mayChange: boolean;
     },
   ) {
     this.#ctx = ctx;
     this.#record = options.record;
     this.#remaining = options.owed;
-    this.#withoutLock = options.withoutLock;
-    const { teardown } = options.record;
-    this.#firstFailedAt = teardown?.firstFailedAt ?? ctx.deps.now();
-    this.#since = failingSince(ctx.deps, options.record);
-    this.#attempts = (teardown?.attempts ?? 0) + 1;
+    this.#mayChange = options.mayChange;
+    this.#failure = failedTeardown(ctx.deps, options.record, interrupted);
   }
 
   /**
-   * Takes an attachment out of the record, while the next one is being detached: a DEL that is repeated does
-   * no harm. After the last one the record is finished.
+   * Removes an attachment from the record while the next one is being detached: repeating its DEL would do no
+   * harm. After the last one the record is finished instead.
    */
   detached(attachment: RecordedAttachment): void {
     this.#remaining = this.#remaining.filter((each) => each !== attachment);
     if (this.#remaining.length > 0) this.#writing = this.#writing.then(() => this.#writeSoon());
   }
 
-  /** Records why the attachments that remain could not be detached, and emits an event. */
+  /** Records why the remaining attachments could not be detached, and emits an event. */
   async fail(error: CniError): Promise<void> {
     await this.#writing;
     await this.#write(error.message.slice(0, lastErrorMax));
-    reportLeftover(this.#ctx, this.#record, error.message);
+    emitLeftover(this.#ctx, this.#record, error.message);
   }
 
-  /** Forgets the record: everything is detached. @throws CniError 11 when another process changed it */
+  /** Removes the record: everything is detached. @throws CniError 11 when another process changed it */
   async finish(): Promise<void> {
     await this.#writing;
     await this.#checkUnchanged();
@@ -99,37 +80,31 @@ export class TeardownProgress {
     if (this.#remaining.length > 0) await this.#write(interrupted);
   }
 
-  /** Never rejects: what was detached already is then detached again. */
+  /** Never rejects: without the write, attachments are detached again. */
   async #write(lastError: string): Promise<void> {
     const { deps, logger } = this.#ctx;
-    const teardown = {
-      firstFailedAt: this.#firstFailedAt,
-      since: this.#since,
-      failedAt: deps.now(),
-      attempts: this.#attempts,
-      lastError,
-    };
+    const teardown = { ...this.#failure, failedAt: deps.now(), lastError };
     try {
       await this.#checkUnchanged();
-      const { record, plan } = recordWithPlan({ ...this.#record, teardown }, this.#detachables());
+      const { record, plan } = recordWithPlan({ ...this.#record, teardown }, this.#owed());
       await deps.records.update(record, plan);
       this.#record = record;
     } catch (error) {
-      logger.warn({ err: error }, "the progress of the teardown could not be recorded");
+      logger.warn({ err: error }, "cannot record the progress of the teardown");
     }
   }
 
-  /** What remains. The DELs are worked out when the record is first written. */
-  #detachables(): readonly DetachableAttachment[] {
+  #owed(): readonly DetachableAttachment[] {
     const attachments = this.#remaining;
-    const { config } = this.#ctx;
-    this.#owed ??= detachables({ ...this.#record, attachments }, config.delegateTimeoutMs);
-    this.#owed = this.#owed.filter(({ attachment }) => attachments.includes(attachment));
-    return this.#owed;
+    const { delegateTimeoutMs } = this.#ctx.config;
+    const before =
+      this.#detachables ?? detachables({ ...this.#record, attachments }, delegateTimeoutMs);
+    this.#detachables = before.filter(({ attachment }) => attachments.includes(attachment));
+    return this.#detachables;
   }
 
   async #checkUnchanged(): Promise<void> {
-    if (!this.#withoutLock) return;
+    if (!this.#mayChange) return;
     const stored = await this.#ctx.deps.records.load(this.#record);
     if (isDeepStrictEqual(stored, this.#record)) return;
     throw new CniError(

@@ -6,26 +6,26 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors, combineErrors } from "#engine/call/failures.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { loadStored } from "#engine/del/stored.ts";
-import { addMultusSandboxes } from "#engine/leftovers/multus-sandboxes.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import { addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
 import { detachStale, markStale, type StaleSandboxes } from "./stale.ts";
 
-/** How long all plugins together may collect while every other operation on the node waits, and one of them at most. */
+/** Time limits for all plugins together, while every other operation on the node waits, and for one of them. */
 const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
 
-/** What a collection found and did. */
+/** The outcome of the plugins' collection. */
 interface Collection {
   /** Marked as leftovers, and still to be detached. */
   readonly stale: StaleSandboxes;
   readonly errors: readonly CniError[];
 }
 
-/** What the state directory holds, and which of it the runtime still uses. */
+/** The records, and which of them belong to containers that the runtime listed. */
 interface Inventory {
   readonly records: readonly AttachmentRecord[];
   readonly damaged: readonly DamagedRecord[];
@@ -33,8 +33,8 @@ interface Inventory {
 }
 
 /**
- * GC: the plugins collect alone. The DELs of stale sandboxes, which may hang, run beside other operations: the
- * shim shares its lock of the node with the first of them.
+ * GC (CNI 1.1.0 §4 "GC"): the plugins collect while no other operation runs. The DELs of stale sandboxes, which
+ * may hang, run concurrently with other operations: the shim shares its lock of the node with the first of them.
  * @throws CniError when a plugin or a DEL failed, 102 for several of them
  */
 export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLocks): Promise<void> {
@@ -55,26 +55,24 @@ async function collectAlone(
 }
 
 /**
- * The part of GC that shuts out every other operation (CNI 1.1.0 §4 "GC"), and is bounded for that reason. The runtime
- * knows only (containerID, its own interface), so an attachment is valid when its container is. Every other record is
- * marked as stale; then each network that was ever recorded, and the default network, collects with its own complete
- * list. Errors do not stop it.
+ * The exclusive part of GC, which has a time limit for that reason. The runtime knows only (containerID, its own
+ * interface), so an attachment is valid when its container is. Other records are marked as stale. Then each
+ * recorded network, and the default network, collects with its complete list of valid attachments. Errors do not
+ * stop it.
  *
- * The default network's list holds the runtime's attachments as well: a pod that was attached
- * before Plexus was installed has no record and must not be collected. Without a list from the
- * runtime (a null or empty one says that nothing is valid) those pods are unknown: then no record
- * is stale and default networks are passed over. Where a valid container's record is unusable,
- * its teardown plan names its attachments; without that no list is complete and no plugin is called.
+ * The default network's list also contains the runtime's attachments: a pod that was attached before Plexus was
+ * installed has no record and must not be collected. If the runtime sends no list, those pods are unknown, so no
+ * record is stale and default networks are skipped. (A null or empty list means that nothing is valid.) If a valid
+ * container's record is unusable, its teardown plan names its attachments. Without a plan no list is complete and
+ * no plugin is called.
  */
 async function collect(ctx: CallContext, request: GcRequest): Promise<Collection> {
   const { validAttachments } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
-  const inventory = {
-    ...(await ctx.deps.records.list()),
-    isValid: ({ containerId }: RecordKey) =>
-      fromRuntime === undefined || containers.has(containerId),
-  };
+  const isValid = ({ containerId }: Pick<RecordKey, "containerId">): boolean =>
+    fromRuntime === undefined || containers.has(containerId);
+  const inventory = { ...(await ctx.deps.records.list()), isValid };
   const stale = staleOf(inventory);
   await markStale(ctx, stale);
   const networks = new NetworksToCollect();
@@ -82,11 +80,7 @@ async function collect(ctx: CallContext, request: GcRequest): Promise<Collection
     ...(await addRecorded(ctx, networks, inventory)),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
-  await addMultusSandboxes(
-    ctx,
-    networks,
-    (containerId) => fromRuntime === undefined || containers.has(containerId),
-  );
+  await addMultusSandboxes(ctx, networks, (containerId) => isValid({ containerId }));
   const gcErrors = await collectNetworks(ctx, networks.complete(fromRuntime));
   return { stale, errors: [...addErrors, ...gcErrors] };
 }
@@ -110,12 +104,12 @@ async function addRecorded(
   ];
 }
 
-/** A network is collected with its newest configuration, which is the one that is added last. */
+/** A network collects with the configuration that is added last: the newest. */
 function oldestFirst(records: readonly AttachmentRecord[]): AttachmentRecord[] {
   return records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
 }
 
-/** @throws CniError when there is no usable plan either; then no list can be complete */
+/** @throws CniError when there is no usable plan: then no list can be complete */
 async function addByPlan(
   ctx: CallContext,
   networks: NetworksToCollect,
@@ -155,12 +149,12 @@ async function collectNetworks(
   return errors;
 }
 
-/** One plugin that hangs leaves time for the others. What has no time left is not executed, which is an error. */
+/** Limits each plugin, and all together: one that hangs leaves time for others. Without time it is an error. */
 function withinBudget(run: RunDelegate, budget: TimeBudget): RunDelegate {
   return async (call) => {
     const timeoutMs = Math.min(call.timeoutMs, pluginMaxMs, Math.floor(budget.remainingMs));
     if (timeoutMs >= 1) return run({ ...call, timeoutMs });
-    const message = "not executed: garbage collection has used up its time";
+    const message = "not executed: the time for garbage collection is used up";
     return { outcome: "failed", code: 0, stdout: "", stderr: "", message, elapsedUs: 0 };
   };
 }

@@ -13,14 +13,14 @@ interface NetworkToCollect {
   readonly isDefault: boolean;
 }
 
-/** A network with every attachment that it may still have. */
+/** A network with its complete list of valid attachments. */
 export interface CompleteNetwork extends NetworkToCollect {
   readonly valid: readonly ValidAttachment[];
 }
 
 /**
- * Networks with every attachment that they may still have, by CNI network name, under which plugins keep
- * their state. Of one network, the configuration that is added last is used.
+ * The networks for GC with their valid attachments, by CNI network name, as plugins keep their state. The
+ * configuration that is added last is used.
  */
 export class NetworksToCollect {
   readonly #networks = new Map<string, NetworkToCollect>();
@@ -33,7 +33,7 @@ export class NetworksToCollect {
     this.#networks.set(name, { ...network, isDefault });
   }
 
-  /** Adds the networks of a record, and its attachments to those that must stay. @throws CniError 7 */
+  /** Adds the networks of a record and, if it is valid, its attachments. @throws CniError 7 */
   addRecord(record: AttachmentRecord, isValid: boolean): void {
     for (const attachment of record.attachments) {
       const { displayName, searchPath, isDefault, ifName } = attachment;
@@ -42,7 +42,7 @@ export class NetworksToCollect {
     }
   }
 
-  /** Adds the attachments of a teardown plan to those that must stay. */
+  /** Adds the attachments of a teardown plan. */
   addPlan(containerId: string, plan: TeardownPlan): void {
     for (const { call } of plan.steps) {
       const { name, ifName } = plannedNetwork(call);
@@ -50,20 +50,17 @@ export class NetworksToCollect {
     }
   }
 
-  /** Adds an attachment that somebody else made to those that must stay. */
+  /** Adds an attachment without a record. */
   addAttachment(network: string, attachment: ValidAttachment): void {
     this.#keep(network, attachment.containerID, attachment.ifname);
   }
 
-  /** An attachment that must stay is unknown, so no network may be collected. */
+  /** Prevents every collection: a valid attachment is unknown. */
   markIncomplete(): void {
     this.#isComplete = false;
   }
 
-  /**
-   * The networks that can be collected, with their complete lists; networks that pods may have as
-   * their default network only if the runtime listed its containers.
-   */
+  /** The networks that can collect; default networks only if the runtime listed its containers. */
   complete(fromRuntime: readonly ValidAttachment[] | undefined): CompleteNetwork[] {
     if (!this.#isComplete) return [];
     return [...this.#networks.values()]

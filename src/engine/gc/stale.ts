@@ -3,15 +3,14 @@ import type { GcRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { detachRecord } from "#engine/del/detach-record.ts";
-import { netnsOfRecord } from "#engine/del/netns.ts";
+import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
 import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { updateRecord } from "#engine/record/update-record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
-/** How long GC detaches stale sandboxes. The runtime waits for it, and the leftovers' retries do the rest. */
+/** Time limit for detaching stale sandboxes, for which the runtime waits. Retries of leftovers do the rest. */
 const budgetMs = 5000;
 
 /** The sandboxes that the container runtime did not list. */
@@ -20,31 +19,27 @@ export interface StaleSandboxes {
   readonly damaged: readonly DamagedRecord[];
 }
 
-/** What stale sandboxes are detached with. */
 interface DetachStaleOptions {
   readonly request: GcRequest;
   readonly locks: SandboxLocks;
 }
 
-/**
- * Marks the records as leftovers, so that they are detached whatever becomes of this call. One that cannot be marked is
- * stale for the next GC, too.
- */
+/** Marks records as leftovers, so that they are detached even if this call fails. The next GC retries a failed mark. */
 export async function markStale(ctx: CallContext, { records }: StaleSandboxes): Promise<void> {
   const reason = "the container runtime's garbage collection did not list its sandbox";
   for (const record of records.filter(({ teardown }) => teardown === undefined)) {
     try {
       await updateRecord(ctx, { ...record, teardown: begunTeardown(ctx.deps.now(), reason) });
     } catch (error) {
-      ctx.logger.warn({ err: error }, "a stale sandbox could not be marked as a leftover");
+      ctx.logger.warn({ err: error }, "cannot mark a stale sandbox as a leftover");
     }
   }
 }
 
 /**
- * Detaches stale sandboxes for a few seconds, beside other operations: those that were never tried first, then those whose
- * last failure is longest ago.
- * @returns the errors; one of them is about all that were not reached
+ * Detaches stale sandboxes for a few seconds, concurrently with other operations. Never retried ones come first, then
+ * the order is by the last failure.
+ * @returns the errors; one of them names the number of sandboxes that were not reached
  * @throws HostGoneError when the shim has gone
  */
 export async function detachStale(
@@ -77,7 +72,7 @@ function outOfTime(count: number): CniError {
   );
 }
 
-/** One whose container has a call in flight is left to that, as is one that was detached or attached anew meanwhile. */
+/** Skips a sandbox with a call in flight, or one that was detached or replaced meanwhile. */
 async function detachListed(
   ctx: CallContext,
   listed: AttachmentRecord,
@@ -87,9 +82,7 @@ async function detachListed(
   if (sandbox === undefined) return;
   const record = await ctx.deps.records.load(listed);
   if (record === undefined || record.createdAt !== listed.createdAt) return;
-  const netns = await netnsOfRecord(ctx, record);
-  const { path } = request;
-  await detachRecord(ctx, record, { netns, path, budget, withoutLock: true, inTurn: true });
+  await detachRecordOfOthers(ctx, record, { path: request.path, budget });
 }
 
 async function detachDamaged(

@@ -1,13 +1,10 @@
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
 
-/** After a first failure a teardown is repeated after this time, after each further one twice as late. */
+/** Backoff after the first failure; it doubles with each further one. */
 const firstBackoffMs = 30_000;
 const maxBackoffMs = 600_000;
 
-/**
- * Why a record by itself looks like a leftover: the attachments of a sandbox that no longer exists, which
- * the container runtime will not have deleted. Undefined when it does not.
- */
+/** Why a record by itself looks like a leftover, which the container runtime will not delete; undefined when it does not. */
 export function leftoverReason(
   record: AttachmentRecord,
   currentBootId: string,
@@ -23,8 +20,8 @@ export function leftoverReason(
 }
 
 /**
- * How long a teardown is left alone after so many failures, in milliseconds. One that has begun gets the time of the
- * first failure: a shim may still be replaying its plan.
+ * The backoff after this number of failures, in milliseconds. It is the same for a teardown that has only begun: a
+ * shim may still be replaying its plan.
  */
 export function leftoverBackoffMs(attempts: number): number {
   return Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.max(0, attempts - 1));

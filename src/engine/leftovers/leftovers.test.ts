@@ -358,7 +358,7 @@ test("a leftover that cannot be read is none of the call", async () => {
   lab.advance(31_000);
   lab.records.failLoad = { record: new Error("EMFILE") };
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
-  expect(lab.logger.at("warn")).toContain("a leftover could not be detached");
+  expect(lab.logger.at("warn")).toContain("cannot detach a leftover sandbox");
   expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
 });
 

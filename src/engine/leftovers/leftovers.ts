@@ -1,8 +1,9 @@
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { detachRecord } from "#engine/del/detach-record.ts";
-import { namespaceIsGone, netnsOfRecord } from "#engine/del/netns.ts";
+import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
+import { namespaceIsGone } from "#engine/del/netns.ts";
+import { withdrawStatus } from "#engine/network-status/pending-status.ts";
 import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -12,41 +13,41 @@ import { leftoverBackoffMs } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
 import { UnknownSandboxes } from "./unknown-sandboxes.ts";
 
-/** A call that has taken longer already leaves leftovers to others. */
+/** A call that has taken longer than this retries no leftover. */
 const maxCallMs = 20_000;
-/** After its start, plexusd leaves the sandboxes from before a restart of the machine to the runtime for so long. */
+/** Grace period after start-up in which the runtime can delete sandboxes from before a reboot itself. */
 const graceMs = 600_000;
-/** How long the list of leftovers is used before the records are read again. */
+/** How long the list of leftovers is used before the records are listed again. */
 const listMs = 10_000;
 
-/** How a teardown is repeated. */
+/** How a teardown is retried. */
 export interface RetryOptions {
   /** CNI_PATH of the call, searched after the recorded directories. */
   readonly path: readonly string[];
-  /** What all of it may take. */
+  /** Time limit for one leftover. */
   readonly budgetMs: number;
-  /** The call's pod, whose leftovers come first, due or not: they can keep it from starting. */
+  /** The call's pod. Its leftovers come first, due or not, because they can prevent it from starting. */
   readonly pod?: PodIdentity | undefined;
 }
 
 /** A leftover that was tried. */
 export interface LeftoverOutcome {
   readonly record: AttachmentRecord;
-  /** Why it is still there; undefined when it is detached. */
+  /** Why it remains; undefined when it is detached. */
   readonly remainsBecause: string | undefined;
 }
 
 /**
- * Repeats the teardown of sandboxes that the container runtime will not have deleted, by the hands of
- * other calls: the engine itself cannot execute anything. A record is such a leftover when
+ * Retries the teardown of sandboxes that the container runtime will not delete anymore, during other calls: the
+ * engine cannot execute plugins by itself. A record is such a leftover when
  *
  * - its DEL has begun and not succeeded, or the runtime's GC did not list it; or
- * - the runtime's own list, where there is one, has been without its sandbox for some minutes; or
- * - it is from before a restart of the machine, and the runtime had its time to delete it; or
- * - its pod no longer exists, and neither does its namespace. While that exists the sandbox may
- *   be in use, and the runtime still has to delete it.
+ * - the runtime's own list of sandboxes has not contained it for some minutes; or
+ * - it is from before a reboot, and the grace period for the runtime is over; or
+ * - neither its pod nor its namespace exists. While the namespace exists the sandbox may be in use, and the
+ *   runtime will delete it.
  *
- * Each is repeated with exponential back-off.
+ * Retries use exponential backoff.
  */
 export class Leftovers {
   readonly #deps: EngineDeps;
@@ -54,7 +55,7 @@ export class Leftovers {
   readonly #missingPods: MissingPods;
   readonly #unknownSandboxes: UnknownSandboxes;
   readonly #startedAt: number;
-  /** By record: when it may be tried again, on the monotonic clock. */
+  /** By record: when it is due again, on the monotonic clock. */
   readonly #notBefore = new Map<string, number>();
   #listed: { readonly at: number; readonly leftovers: readonly AttachmentRecord[] } | undefined;
 
@@ -67,7 +68,7 @@ export class Leftovers {
   }
 
   /**
-   * How many records are leftovers at the moment; one whose first DEL is in flight is none yet.
+   * The number of leftovers, without records whose first DEL is in flight.
    * @throws Error when the records cannot be listed
    */
   async count(): Promise<number> {
@@ -77,8 +78,7 @@ export class Leftovers {
   }
 
   /**
-   * Repeats the teardown of one leftover whose time has come, in what time a call has to spare. A
-   * failure is logged and recorded, and is none of the call.
+   * Retries the teardown of one leftover that is due. A failure is logged and recorded, and does not fail the call.
    * @returns whether there was one
    * @throws HostGoneError when the shim has gone
    */
@@ -92,7 +92,6 @@ export class Leftovers {
     const ofPod = leftovers.filter(isOfPod);
     for (const listed of new Set([...ofPod, ...leftovers])) {
       using sandbox = this.#locks.tryAcquire(listed.containerId);
-      // A call for the same container is in flight: the record is left to that.
       if (sandbox === undefined || !(isOfPod(listed) || this.#isDue(listed))) continue;
       if ((await this.#retry(sandboxContext(ctx, listed), listed, options)) !== undefined) {
         return true;
@@ -102,7 +101,7 @@ export class Leftovers {
   }
 
   /**
-   * Repeats the teardown of every leftover once, whether its time has come or not.
+   * Retries the teardown of every leftover once, due or not.
    * @throws Error when the records cannot be listed
    * @throws HostGoneError when the shim has gone
    */
@@ -119,7 +118,7 @@ export class Leftovers {
     return outcomes;
   }
 
-  /** @returns undefined when the record is no leftover any more, or was tried by somebody else */
+  /** @returns undefined when the record is not a leftover anymore, or another process has retried it */
   async #retry(
     ctx: CallContext,
     listed: AttachmentRecord,
@@ -133,39 +132,27 @@ export class Leftovers {
       const isTriedSince = record?.teardown?.attempts !== listed.teardown?.attempts;
       if (record === undefined || isTriedSince || !this.#isLeftover(record)) return undefined;
       if (!this.#isLeftoverByItself(record) && !(await namespaceIsGone(ctx, record))) {
-        const remainsBecause = "its network namespace exists, so that it may still be in use";
+        const remainsBecause = "its network namespace exists, so it may still be in use";
         return { record, remainsBecause };
       }
-      await this.#detach(ctx, record, options);
+      const budget = new TimeBudget(this.#deps.clock, options.budgetMs);
+      await detachRecordOfOthers(ctx, record, { path: options.path, budget });
+      ctx.logger.info({}, "detached a leftover sandbox");
+      await withdrawStatus(this.#deps, record.pod);
       return { record, remainsBecause: undefined };
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
-      ctx.logger.warn({ err: error }, "a leftover could not be detached");
+      ctx.logger.warn({ err: error }, "cannot detach a leftover sandbox");
       return { record: listed, remainsBecause: errorMessage(error) };
     }
   }
 
-  async #detach(
-    ctx: CallContext,
-    record: AttachmentRecord,
-    { path, budgetMs }: RetryOptions,
-  ): Promise<void> {
-    const netns = await netnsOfRecord(ctx, record);
-    const budget = new TimeBudget(this.#deps.clock, budgetMs);
-    await detachRecord(ctx, record, { netns, path, budget, withoutLock: true, inTurn: true });
-    ctx.logger.info({}, "the attachments that a sandbox had left behind are detached");
-    const { pod } = record;
-    if (pod !== undefined && !(await this.#deps.records.hasPod(pod))) {
-      await this.#deps.publisher.withdraw(pod);
-    }
-  }
-
-  /** The leftovers, or none when the records cannot be listed, which is logged. */
+  /** The leftovers; none when the records cannot be listed. */
   async #listedOrNone(ctx: CallContext): Promise<readonly AttachmentRecord[]> {
     try {
       return await this.#recentList();
     } catch (error) {
-      ctx.logger.warn({ err: error }, "the records cannot be searched for leftovers");
+      ctx.logger.warn({ err: error }, "cannot list the records to find leftovers");
       return [];
     }
   }
@@ -176,7 +163,7 @@ export class Leftovers {
     return this.#list();
   }
 
-  /** Those that were never tried first, then those whose last failure is longest ago. */
+  /** Never retried ones first, then by the time of the last failure. */
   async #list(): Promise<readonly AttachmentRecord[]> {
     const { records } = await this.#deps.records.list();
     void this.#missingPods.lookUp(records);
@@ -204,14 +191,14 @@ export class Leftovers {
     return graceIsOver && isOfEarlierBoot(record, this.#deps.bootId());
   }
 
-  /** By what the record says, and by this process's memory, as a failure may not have been recorded. */
+  /** By the record and by this process's memory, because a failure may not have been recorded. */
   #isDue(record: AttachmentRecord): boolean {
     const notBefore = this.#notBefore.get(recordFileName(record)) ?? 0;
     if (this.#deps.clock() < notBefore) return false;
     const { teardown } = record;
     if (teardown === undefined) return true;
     const sinceMs = Date.parse(this.#deps.now()) - Date.parse(teardown.failedAt);
-    // A negative age: the machine's clock was set back.
+    // Negative when the machine's clock was set back.
     return sinceMs < 0 || sinceMs >= leftoverBackoffMs(teardown.attempts);
   }
 }
@@ -220,7 +207,7 @@ function failedAt({ teardown }: AttachmentRecord): string {
   return teardown?.failedAt ?? "";
 }
 
-/** The context of a call with a logger that names another sandbox than the call's. */
+/** The context of a call with a logger for another sandbox. */
 function sandboxContext(ctx: CallContext, record: AttachmentRecord): CallContext {
   return { ...ctx, logger: ctx.deps.logger.child(sandboxFields(record)) };
 }

@@ -2,13 +2,13 @@ import type { EngineDeps } from "#engine/call/deps.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
-/** How long a pod must have been absent before its sandbox counts as one that nobody will delete. */
+/** How long a pod must be absent before its sandbox is a leftover. */
 const absentForMs = 600_000;
 
 /** Which recorded pods no longer exist, and since when. A pod's UID never returns. */
 export class MissingPods {
   readonly #deps: Pick<EngineDeps, "source" | "clock">;
-  /** By record; when the pod was first found to be absent. */
+  /** By record: when the pod was first found to be absent. */
   #absentSince = new Map<string, number>();
   #isLooking = false;
 
@@ -23,8 +23,8 @@ export class MissingPods {
   }
 
   /**
-   * Looks the pods of these records up, which are all that there are. To be called again and again, not
-   * awaited by a call, as the source may have to ask the API. Never rejects.
+   * Looks up the pods of all records. Call it repeatedly and do not await it in a call: the source may have to
+   * ask the API. Never rejects.
    */
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
     if (this.#isLooking) return;
@@ -40,7 +40,7 @@ export class MissingPods {
     this.#isLooking = false;
   }
 
-  /** A source that is not ready, or cannot say, knows of no absence. */
+  /** A pod is not absent when the source is not ready or fails. */
   async #isAbsent({ pod }: AttachmentRecord): Promise<boolean> {
     const { source } = this.#deps;
     if (source === undefined || pod === undefined) return false;

@@ -4,20 +4,20 @@ import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
 /**
- * How long a sandbox must have been missing from the container runtime's list: longer than the kubelet
- * waits for one to be made, as a runtime may list it only when it is complete.
+ * How long a sandbox must be missing from the container runtime's list: longer than the kubelet waits for its
+ * creation, because a runtime may list it only when it is complete.
  */
 const unknownForMs = 300_000;
 
-/** When lists did not have a sandbox, on the monotonic clock. */
+/** When lists did not contain a sandbox, on the monotonic clock. */
 interface Absence {
   readonly first: number;
   readonly last: number;
 }
 
 /**
- * Which recorded sandboxes the container runtime does not know. It has them on its list until it has
- * deleted them, so nobody will ask for their DEL any more, whether their namespace exists or not.
+ * The recorded sandboxes that the container runtime does not know. It lists a sandbox until it has deleted it, so
+ * it will not call DEL for these anymore, even if their namespace exists.
  */
 export class UnknownSandboxes {
   readonly #deps: Pick<EngineDeps, "runtimeSandboxes" | "clock" | "logger">;
@@ -30,13 +30,13 @@ export class UnknownSandboxes {
     this.#deps = deps;
   }
 
-  /** Whether the runtime has certainly been without the record's sandbox for long enough. */
+  /** Whether the record's sandbox has been missing from the lists long enough. */
   has(record: AttachmentRecord): boolean {
     const absence = this.#absences.get(recordFileName(record));
     return absence !== undefined && absence.last - absence.first >= unknownForMs;
   }
 
-  /** Compares these records, which are all that there are, with the newest list. Never rejects. */
+  /** Compares all records with the newest list. Never rejects. */
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
     const list = await this.#newList();
     if (list === undefined) return;
@@ -51,8 +51,8 @@ export class UnknownSandboxes {
   }
 
   /**
-   * The container IDs of a list that was not seen before. An empty one says nothing: plexusd's own pod
-   * has a sandbox, so that the list is of another runtime, or of one that has lost its state.
+   * The container IDs of a list that was not seen before. An empty one is ignored: plexusd's own pod has a sandbox, so
+   * the list is from another runtime, or from one that has lost its state.
    */
   async #newList(): Promise<ReadonlySet<string> | undefined> {
     const { runtimeSandboxes, logger } = this.#deps;
@@ -65,7 +65,7 @@ export class UnknownSandboxes {
     } catch (error) {
       const problem = errorMessage(error);
       if (problem !== this.#lastProblem) {
-        logger.warn({ err: error }, "the container runtime's list of sandboxes cannot be used");
+        logger.warn({ err: error }, "cannot use the container runtime's list of sandboxes");
       }
       this.#lastProblem = problem;
       return undefined;
@@ -73,7 +73,7 @@ export class UnknownSandboxes {
   }
 }
 
-/** Only the kubelet's sandboxes are on the list: other callers of CNI name no pod. */
+/** The list contains only the kubelet's sandboxes; other callers of CNI name no pod. */
 function isPods(record: AttachmentRecord): boolean {
   return record.pod !== undefined;
 }

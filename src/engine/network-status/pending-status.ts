@@ -4,16 +4,16 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /*
- * A status annotation that could not be written while its ADD lasted is in the record until it is.
- * plexus-standalone ends with its call, and a daemon may be stopped before the API server is back.
+ * A network-status that an ADD could not publish in time stays in the record until it is published:
+ * plexus-standalone ends with its call, and a daemon may be stopped before the API server is available again.
  */
 
 /** Annotations by name, as {@link AttachmentRecord.pendingStatus} keeps them. */
 export type PendingStatus = NonNullable<AttachmentRecord["pendingStatus"]>;
 
 /**
- * The records whose status is still to be published, from a random one on: a status that can never be written
- * does not keep the same others waiting each time.
+ * The records with a pending status, rotated at random: one that can never be published does not always delay
+ * the same others.
  */
 export async function recordsWithPendingStatus(
   deps: Pick<EngineDeps, "records">,
@@ -25,11 +25,10 @@ export async function recordsWithPendingStatus(
 }
 
 /**
- * Publishes what the record of a sandbox interface still has to be published, and notes that it is
- * done. Of a pod that has been given another sandbox since, the old status is dropped. The caller holds
- * the sandbox's lock.
+ * Publishes the pending status of a record, and removes it from the record. If the pod has a newer sandbox, the
+ * status is dropped. The caller holds the sandbox's lock.
  * @param signal ends the wait for the API
- * @returns `pending` when the API has not taken it
+ * @returns `pending` when the API has not accepted it
  * @throws CniError when the record cannot be read or written
  */
 export async function publishPendingStatus(
@@ -49,7 +48,18 @@ export async function publishPendingStatus(
   return "settled";
 }
 
-/** Another process may have served a call for the sandbox while the status was written: its record counts. */
+/**
+ * Drops the status of a pod whose sandbox is detached, unless another sandbox of the pod is recorded: after a
+ * reboot, the runtime deletes the old sandbox last. Never rejects.
+ */
+export async function withdrawStatus(
+  { records, publisher }: Pick<EngineDeps, "records" | "publisher">,
+  pod: { readonly namespace: string; readonly name: string } | undefined,
+): Promise<void> {
+  if (pod !== undefined && !(await records.hasPod(pod))) await publisher.withdraw(pod);
+}
+
+/** Keeps the record of another process that served a call for the sandbox meanwhile. */
 async function forgetPendingStatus(
   { records }: Pick<EngineDeps, "records">,
   published: AttachmentRecord,
@@ -61,7 +71,7 @@ async function forgetPendingStatus(
   await records.update(withoutStatus, plan);
 }
 
-/** Whether the pod has a later sandbox, whose status counts. */
+/** Whether the pod has a newer sandbox. */
 async function isReplaced(
   { records }: Pick<EngineDeps, "records">,
   { pod, createdAt }: AttachmentRecord,

@@ -13,9 +13,9 @@ import { readinessFileProblem } from "#engine/plan/readiness.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
 
 /**
- * STATUS: ready when an ADD attaches a pod that requests no networks. The same code as in ADD decides: whether the
- * pod has to be looked up, which networks every pod gets, and whether their plugins exist. The default
- * network's plugins that have a STATUS (CNI ≥ 1.1.0) have to agree.
+ * STATUS: ready when an ADD would attach a pod that requests no networks. The code of ADD decides whether the pod has
+ * to be looked up, which networks every pod gets, and whether their plugins exist. The default network's plugins are
+ * asked, too, if they have a STATUS (CNI ≥ 1.1.0).
  * @throws CniError 50, or the plugin's 50 or 51
  */
 export async function status(ctx: CallContext, request: StatusRequest): Promise<void> {
@@ -32,7 +32,7 @@ export async function status(ctx: CallContext, request: StatusRequest): Promise<
   }
 }
 
-/** Why pods cannot be looked up. An ADD asks nothing about a pod that the runtime describes. */
+/** Why pods cannot be looked up; irrelevant if the runtime describes them. */
 function podsProblem(ctx: CallContext, { conf }: StatusRequest): string | undefined {
   return runtimeDescribesPods(conf) ? undefined : ctx.deps.source?.notReadyReason();
 }

@@ -8,27 +8,49 @@ import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { requestedNetworksForDel } from "#engine/plan/requested-networks.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
-import type { Pod } from "#engine/ports.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError, type Pod } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import type { ForeignSandbox } from "./foreign-sandbox.ts";
+import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
-/** A sandbox of which nothing is left but what is in its namespace, and what its pod asks for. */
-export interface LostSandbox {
+/**
+ * Detaches a sandbox whose record and plan are lost by the current annotation of its pod and the current
+ * definitions, with a warning and an event.
+ * @returns whether these name further networks
+ * @throws CniError as {@link recordAndDetach}
+ */
+export async function detachByAnnotation(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+  options: { readonly wasDamaged: boolean },
+): Promise<boolean> {
+  const lost = await attachmentsByAnnotation(ctx, sandbox, options);
+  if (lost === undefined) return false;
+  const { pod, attachments } = lost;
+  const networks = attachments.map(({ displayName, ifName }) => `${displayName} (${ifName})`);
+  const message =
+    "record and teardown plan are lost: detaching the sandbox by the pod's current annotation and the current " +
+    `definitions, from ${networks.join(", ")}`;
+  ctx.logger.warn({}, message);
+  ctx.deps.events.record(pod, { type: "Warning", reason: "DetachedByAnnotation", message });
+  await recordAndDetach(ctx, sandbox, attachments);
+  return true;
+}
+
+/** A pod and the attachments that its sandbox may have. */
+interface LostSandbox {
   readonly pod: Pod;
   readonly attachments: readonly RecordedAttachment[];
 }
 
 /**
- * The attachments that a sandbox has by today's annotation and definitions, which may have been others when
- * it was attached: the last resort where record and plan are lost. Only where something says that
- * there are any: the files were damaged, or the namespace has an interface besides the default
- * network's. The DEL that follows a failed ADD finds neither.
- * @returns undefined when there is nothing to go by
+ * The attachments of a sandbox by the current annotation and definitions, which may have changed since the ADD. Used
+ * only if the record files were damaged, or the namespace has an interface besides the default network's. The DEL
+ * after a failed ADD finds neither.
+ * @returns undefined when there are no further networks
  */
-export async function attachmentsByAnnotation(
+async function attachmentsByAnnotation(
   ctx: CallContext,
-  sandbox: ForeignSandbox,
+  sandbox: UnrecordedSandbox,
   { wasDamaged }: { readonly wasDamaged: boolean },
 ): Promise<LostSandbox | undefined> {
   const identity = podIdentity(sandbox.cniArgs);
@@ -45,15 +67,15 @@ export async function attachmentsByAnnotation(
     return attachments.some(({ isDefault }) => !isDefault) ? { pod, attachments } : undefined;
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
-    ctx.logger.warn({ err: error }, "the networks of the pod cannot be looked up");
+    ctx.logger.warn({ err: error }, "cannot look up the networks of the pod");
     return undefined;
   }
 }
 
-/** The interfaces of the sandbox besides loopback and the default network's; none where that cannot be found out. */
+/** The interfaces of the sandbox besides loopback and the default network's; none when they cannot be listed. */
 async function furtherInterfaces(
   ctx: CallContext,
-  { netns, ifName }: ForeignSandbox,
+  { netns, ifName }: UnrecordedSandbox,
 ): Promise<Set<string>> {
   if (netns === "") return new Set();
   try {
@@ -67,7 +89,7 @@ async function furtherInterfaces(
 
 async function attachmentsOf(
   ctx: CallContext,
-  sandbox: ForeignSandbox,
+  sandbox: UnrecordedSandbox,
   pod: Pod,
 ): Promise<RecordedAttachment[]> {
   const { namespace: podNamespace } = pod;

@@ -116,7 +116,7 @@ test("a file that is damaged is an error in the log; the default network gets it
   lab.multusFiles.sandboxes.set(sandbox.containerId, "[{");
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
-  expect(lab.logger.at("error")).toEqual([expect.stringContaining("cannot be used")]);
+  expect(lab.logger.at("error")).toEqual([expect.stringContaining("cannot use")]);
 });
 
 test("a file that cannot be read at the moment fails the DEL, which is repeated", async () => {

@@ -1,6 +1,6 @@
 import { mergeCniArgs } from "#cni/args.ts";
 import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
-import { CniError } from "#cni/error.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -8,16 +8,48 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type CachedAdd, parseCachedAdd } from "#npwg/multus/cached-add.ts";
 import { type MultusNetwork, parseMultusNetworks } from "#npwg/multus/networks-file.ts";
-import type { ForeignSandbox } from "./foreign-sandbox.ts";
+import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
- * The attachments of a sandbox that Multus attached, by the files that it keeps for its own DEL; undefined
- * when it has none of this container.
+ * Detaches a sandbox that Multus attached, by Multus's files. The shim removes these once there is a record.
+ * @returns whether there were usable files
+ * @throws CniError 5 when they cannot be read, and as {@link recordAndDetach}
+ */
+export async function detachByMultusFiles(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+): Promise<boolean> {
+  const attachments = await usableAttachments(ctx, sandbox);
+  if (attachments === undefined) return false;
+  ctx.logger.info({ networks: attachments.length }, "detaching a sandbox that Multus attached");
+  await recordAndDetach(ctx, sandbox, attachments);
+  return true;
+}
+
+/** Damaged files are ignored, because a retry would fail again. */
+async function usableAttachments(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+): Promise<RecordedAttachment[] | undefined> {
+  try {
+    return await multusAttachments(ctx, sandbox);
+  } catch (error) {
+    if (!(error instanceof CniError) || error.code === CniErrorCode.IoFailure) throw error;
+    const message =
+      "cannot use Multus's file of the sandbox: its other networks may keep addresses allocated";
+    ctx.logger.error({ err: error }, message);
+    return undefined;
+  }
+}
+
+/**
+ * The attachments of a sandbox that Multus attached, from the files for Multus's DEL; undefined when there are
+ * none for this container.
  * @throws CniError 5 when they cannot be read, 6 or 7 when they cannot be used
  */
-export async function multusAttachments(
+async function multusAttachments(
   ctx: CallContext,
-  sandbox: ForeignSandbox,
+  sandbox: UnrecordedSandbox,
 ): Promise<RecordedAttachment[] | undefined> {
   const { containerId, cniVersion } = sandbox;
   const text = await ctx.deps.multusFiles.networks(containerId);
@@ -33,7 +65,7 @@ export async function multusAttachments(
 
 async function attachment(
   ctx: CallContext,
-  sandbox: ForeignSandbox,
+  sandbox: UnrecordedSandbox,
   { network, index }: { readonly network: MultusNetwork; readonly index: number },
 ): Promise<RecordedAttachment> {
   const ifName = network.ifName ?? (index === 0 ? sandbox.ifName : `net${index}`);
@@ -52,10 +84,10 @@ async function attachment(
   });
 }
 
-/** Without the cached result the DEL goes on without a prevResult, as libcni's does. */
+/** What libcni cached of an attachment. Without it the DEL gets no prevResult, as libcni's. */
 async function cachedAdd(
   ctx: CallContext,
-  { containerId }: ForeignSandbox,
+  { containerId }: UnrecordedSandbox,
   attached: { readonly network: string; readonly ifName: string },
 ): Promise<CachedAdd | undefined> {
   const key = { ...attached, containerId };
@@ -64,12 +96,12 @@ async function cachedAdd(
     return text === undefined ? undefined : parseCachedAdd(text, key);
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
-    ctx.logger.warn({ err: error, ...attached }, "a result that Multus cached cannot be used");
+    ctx.logger.warn({ err: error, ...attached }, "cannot use a result that Multus cached");
     return undefined;
   }
 }
 
-/** Multus's own note of a list may lack what only its plugins know; libcni's cache has it as it was. */
+/** Multus's file may lack parts of a list that libcni's cache contains. */
 function completeConf(
   ctx: CallContext,
   { list, isComplete, displayName }: MultusNetwork,
@@ -82,7 +114,7 @@ function completeConf(
     return { ...complete, cniVersion: complete.cniVersion || list.cniVersion };
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
-    ctx.logger.warn({ err: error }, "a configuration that Multus cached cannot be used");
+    ctx.logger.warn({ err: error }, "cannot use a configuration that Multus cached");
     return list;
   }
 }

@@ -79,7 +79,7 @@ test("del() by the teardown plan whose shim goes keeps both files", async () => 
 });
 
 test.each([["both"], ["record and no plan"], ["plan and no record"]])(
-  "del() puts damaged files aside (%s), logs it, and without a pod calls the default network only",
+  "del() renames damaged files (%s), logs it, and without a pod calls the default network only",
   async (state) => {
     const lab = await attached();
     lab.records.damage(
@@ -93,7 +93,7 @@ test.each([["both"], ["record and no plan"], ["plan and no record"]])(
     expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
     expect(lab.records.quarantined).toEqual(["c1@eth0"]);
     const logged = lab.logger.lines.find((line) => line.level === "error")!;
-    expect(logged.message).toMatch(/put aside.*may keep addresses/);
+    expect(logged.message).toMatch(/were renamed.*may keep addresses/);
     expect((logged.fields.err as AggregateError).errors).not.toHaveLength(0);
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   },

@@ -18,25 +18,29 @@ import {
 import { delegateSearchPath, extendedPath } from "#engine/plan/search-path.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { plannedNetwork, stepsToReplay, type TeardownPlan } from "#engine/record/teardown-plan.ts";
-import type { ForeignSandbox } from "./foreign-sandbox.ts";
-import { detachByAnnotation, takeOverFromMultus } from "./take-over.ts";
+import { detachByAnnotation } from "./annotation.ts";
+import { detachByMultusFiles } from "./multus.ts";
+import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
- * Detaches a sandbox whose record is absent or unusable: by its teardown plan, which is complete. Without a
- * plan, by the files of Multus, which may have attached it; else, where something says that there are
- * further networks, by its pod's annotation. Otherwise, and for a sandbox that was detached before, only the
- * default network gets a DEL, with its present configuration and what the runtime hands over. A pod that was attached before Plexus was installed has
- * neither record nor plan, and its address must not leak; plugins answer a DEL for an attachment that they
- * do not know with success (CNI 1.1.0 §4 "DEL"). As our list has the primary network's name, libcni gives us
- * the result that it has cached of such a pod.
+ * Detaches a sandbox whose record is absent or unusable, by the first of these that exists:
  *
- * Damaged files are put aside, as otherwise the sandbox could never be deleted. Files that cannot
- * be read now may be readable later: that is an error.
+ * 1. its teardown plan, which is complete;
+ * 2. the files of Multus, which may have attached it;
+ * 3. its pod's annotation, if something indicates further networks;
+ * 4. the current default network, with what the runtime passes.
+ *
+ * The last is for a pod that was attached before Plexus was installed: its address must not leak. Our list has the
+ * primary network's name, so libcni passes the cached result of such a pod. It is also all that a sandbox gets that
+ * was detached before: plugins accept a DEL of an unknown attachment (CNI 1.1.0 §4 "DEL").
+ *
+ * Damaged files are renamed, because otherwise the sandbox could never be deleted. Files that cannot be read now
+ * are an error, because they may be readable later.
  * @throws CniError when something could not be detached; the call can be repeated
  */
 export async function detachUnrecorded(
   ctx: CallContext,
-  sandbox: ForeignSandbox,
+  sandbox: UnrecordedSandbox,
   record: Exclude<Stored<AttachmentRecord>, { state: "usable" }>,
 ): Promise<void> {
   const plan = await loadStored(() => ctx.deps.records.loadPlan(sandbox));
@@ -50,9 +54,9 @@ export async function detachUnrecorded(
   const unusable = [record, plan].filter((each) => each.state === "unusable");
   const wasDamaged = unusable.length > 0;
   if (wasDamaged) await putAside(ctx, sandbox, unusable);
-  // A tombstone says that everything was detached; what a plugin left in the namespace proves nothing.
+  // With a tombstone everything was detached, even if a plugin left an interface in the namespace.
   const isLost = wasDamaged || !(await ctx.deps.records.hasTombstone(sandbox));
-  if (isLost && (await takeOverFromMultus(ctx, sandbox))) return;
+  if (isLost && (await detachByMultusFiles(ctx, sandbox))) return;
   if (isLost && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return;
   await delDefaultNetwork(ctx, sandbox);
 }
@@ -68,7 +72,7 @@ async function putAside(
   if (unreadable !== undefined) throw unreadable;
   await ctx.deps.records.quarantine(key);
   const message =
-    "record and teardown plan are unusable and were put aside: networks that cannot be found otherwise " +
+    "record and teardown plan are unusable and were renamed: networks that cannot be found otherwise " +
     "may keep addresses allocated";
   ctx.logger.error({ err: new AggregateError(errors, message) }, message);
 }
@@ -76,7 +80,7 @@ async function putAside(
 /** Executes the DELs of a plan; the attachments get equal shares of the time. */
 async function replay(
   ctx: CallContext,
-  sandbox: ForeignSandbox,
+  sandbox: UnrecordedSandbox,
   plan: TeardownPlan,
 ): Promise<void> {
   const steps = stepsToReplay(plan, ctx.deps.bootId());
@@ -90,10 +94,10 @@ async function replay(
   if (errors.length > 0) throw notDetached(errors);
 }
 
-/** Detaches the attachment that planned calls are about. */
+/** Executes the DELs of one attachment of a plan. */
 async function detachCalls(
   ctx: CallContext,
-  { netns }: ForeignSandbox,
+  { netns }: UnrecordedSandbox,
   { calls, budget }: Pick<ChainToDetach, "calls" | "budget">,
 ): Promise<void> {
   const [first] = calls;
@@ -106,13 +110,13 @@ async function detachCalls(
   }
 }
 
-/** The call with further directories to search. */
+/** Adds directories to the search path of a call. */
 function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
   const searchPath = extendedPath(call.searchPath, path);
   return { ...call, searchPath, env: { ...call.env, CNI_PATH: searchPath.join(":") } };
 }
 
-async function delDefaultNetwork(ctx: CallContext, sandbox: ForeignSandbox): Promise<void> {
+async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): Promise<void> {
   const network = await configuredDefaultNetwork(ctx, sandbox);
   if (network === undefined) return;
   const attachment = {
@@ -129,13 +133,12 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: ForeignSandbox): Pro
 }
 
 /**
- * A default network that is not configured cannot have attached anything that we could release.
- * One that cannot be determined now, because the API is not available, may have, unless the sandbox
- * was detached before: that is an error, so that the call is repeated.
+ * The default network; undefined when none is configured, or the sandbox was detached before.
+ * @throws CniError when it cannot be determined now, because the API is unavailable: the runtime then retries
  */
 async function configuredDefaultNetwork(
   ctx: CallContext,
-  key: ForeignSandbox,
+  key: UnrecordedSandbox,
 ): Promise<ResolvedNetwork | undefined> {
   const { runtimeConfig = {} } = key;
   try {
@@ -143,7 +146,7 @@ async function configuredDefaultNetwork(
   } catch (error) {
     const isUnknown = !(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater;
     if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
-    ctx.logger.warn({ err: error }, "no record, and no default network that could get a DEL");
+    ctx.logger.warn({ err: error }, "no record, and no default network to detach from");
     return undefined;
   }
 }

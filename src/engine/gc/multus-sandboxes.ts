@@ -1,12 +1,11 @@
 import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type { NetworksToCollect } from "#engine/gc/networks.ts";
 import { parseMultusNetworks } from "#npwg/multus/networks-file.ts";
+import type { NetworksToCollect } from "./networks.ts";
 
 /**
- * Adds the attachments of running sandboxes that Multus attached to those that must stay: they have no record
- * until they are detached, but may be in networks of which there are records. Of the default network the
- * runtime's own list has them.
+ * Adds the attachments of running sandboxes that Multus attached to the valid ones. They have no record until they
+ * are detached, but may be in recorded networks. For the default network, the runtime's list contains them.
  */
 export async function addMultusSandboxes(
   ctx: CallContext,
@@ -24,7 +23,7 @@ export async function addMultusSandboxes(
       const fields = { err: asCniError(error), containerId };
       ctx.logger.warn(
         fields,
-        "Multus's file of a running sandbox is unusable: nothing is collected",
+        "cannot use Multus's file of a running sandbox: nothing is collected",
       );
     }
   }

@@ -12,29 +12,28 @@ import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** A sandbox to detach that has no record. */
-export interface ForeignSandbox extends RecordKey {
+/** A sandbox without a record. */
+export interface UnrecordedSandbox extends RecordKey {
   /** CNI_NETNS for the delegates; "" when the namespace is gone. */
   readonly netns: string;
   /** CNI_PATH of the call. */
   readonly path: readonly string[];
   readonly cniArgs: CniArgs;
-  /** The version of the network configuration that the runtime passed. */
+  /** The version of the runtime's network configuration. */
   readonly cniVersion: string;
-  /** What the runtime has kept of the ADD. */
+  /** The result of the ADD, as the runtime kept it. */
   readonly prevResult?: JsonObject;
-  /** Values of the runtime for capabilities. */
+  /** The runtime's values for capabilities. */
   readonly runtimeConfig?: JsonObject;
 }
 
 /**
- * Makes the record that the sandbox should have, and detaches it. What cannot be detached now stays
- * recorded, and is tried again as any other sandbox's.
+ * Creates the missing record, and detaches it. What cannot be detached now stays recorded and is retried.
  * @throws CniError when something could not be detached, 102 for several networks
  */
 export async function recordAndDetach(
   ctx: CallContext,
-  sandbox: ForeignSandbox,
+  sandbox: UnrecordedSandbox,
   attachments: readonly RecordedAttachment[],
 ): Promise<void> {
   const record = newRecord(ctx, sandbox, attachments);
@@ -42,19 +41,19 @@ export async function recordAndDetach(
   await detachRecord(ctx, record, { netns: sandbox.netns, path: sandbox.path });
 }
 
-/** On a full disk the sandbox is detached without a record: its files are still there for another try. */
+/** On a full disk the sandbox is detached without a record: its files are kept for a retry. */
 async function create(ctx: CallContext, record: AttachmentRecord): Promise<void> {
   try {
     await ctx.deps.records.create(record, teardownPlan(record, ctx.config.delegateTimeoutMs));
   } catch (error) {
-    ctx.logger.warn({ err: error }, "the sandbox is detached without a record of it");
+    ctx.logger.warn({ err: error }, "cannot create a record; detaching the sandbox without one");
   }
 }
 
-/** Its boot is not known: everything in it may have run. The shim has marked no record of its DEL, as there was none. */
+/** The boot ID is unknown, so every attachment is detached. The teardown has begun, as the shim would have marked it. */
 function newRecord(
   ctx: CallContext,
-  sandbox: ForeignSandbox,
+  sandbox: UnrecordedSandbox,
   attachments: readonly RecordedAttachment[],
 ): AttachmentRecord {
   const { containerId, ifName, netns, cniVersion } = sandbox;
