@@ -4,12 +4,12 @@ import { CniError, CniErrorCode } from "./error.ts";
 /** CNI_ARGS as key-value pairs, in order. */
 export type CniArgs = readonly (readonly [string, string])[];
 
-/** Makes Go plugins pass over keys that they do not know; without it they fail. */
+/** Makes Go plugins ignore keys that they do not know; without it they fail. */
 const ignoreUnknown = "IgnoreUnknown";
 
 /**
- * Reads `K=V;K2=V2` (CNI 1.1.0 §2 "CNI_ARGS"). A value may hold `=`, and a `;` may be at the end.
- * @throws CniError 4 when a part is no pair: it may be what names the pod
+ * Reads `K=V;K2=V2` (CNI 1.1.0 §2 "CNI_ARGS"). A value may contain `=`; a trailing `;` is allowed.
+ * @throws CniError 4 when a part is not a pair, because that part may name the pod
  */
 export function parseCniArgs(text: string): [string, string][] {
   return partsOf(text).map((part) => {
@@ -22,7 +22,7 @@ export function parseCniArgs(text: string): [string, string][] {
   });
 }
 
-/** The same for a DEL, which must go through whatever it brings: parts that are no pairs are left out. */
+/** Reads the CNI_ARGS of a DEL, which must not fail: parts that are not pairs are left out. */
 export function parseCniArgsOfDel(text: string): [string, string][] {
   return partsOf(text).flatMap((part) => {
     const pair = pairOf(part);
@@ -41,7 +41,7 @@ function pairOf(part: string): [string, string] | undefined {
 
 /**
  * Writes CNI_ARGS.
- * @throws CniError 4 when a key or value would end its pair early and so bring in another one.
+ * @throws CniError 4 when a key or value would end its pair early and inject another
  */
 export function formatCniArgs(pairs: CniArgs): string {
   return pairs.map(formatPair).join(";");
@@ -64,8 +64,8 @@ function formatPair([key, value]: readonly [string, string]): string {
 }
 
 /**
- * The CNI_ARGS of a delegate: the pairs of every source, each key once and where it came first;
- * later pairs win. IgnoreUnknown is always on.
+ * The CNI_ARGS of a delegate: the pairs of all sources. Later values win, at the place where the
+ * key came first. IgnoreUnknown is always set.
  */
 export function mergeCniArgs(...sources: readonly CniArgs[]): [string, string][] {
   const merged = new Map(sources.flat());

@@ -4,18 +4,14 @@ import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 
-/** How a document is read, and how its error is given. */
 interface DocumentOptions extends ReadingRules {
-  /** What the message begins with, e.g. `cannot decode result`. */
+  /** The beginning of error messages, e.g. `cannot decode result`. */
   readonly subject: string;
-  /** The code of a document that is not what it must be. */
+  /** The CNI code of errors. */
   readonly code: number;
 }
 
-/**
- * Reads an object, field by field, with `read`.
- * @throws CniError of the code, naming every field that is wrong
- */
+/** Reads an object, field by field. @throws CniError of the code, naming every wrong field */
 export function readDocument<T>(
   value: unknown,
   options: DocumentOptions,
@@ -30,8 +26,8 @@ export function readDocument<T>(
 }
 
 /**
- * The object in a JSON text, or the value itself when it is no text.
- * @throws CniError 6 that begins with the subject, also when it is no object
+ * The object in a JSON text, or the value itself when it is not a text.
+ * @throws CniError 6 that begins with the subject
  */
 export function readJsonObject(value: unknown, subject: string): JsonObject {
   const parsed = typeof value === "string" ? parseJson(value, subject) : value;
@@ -44,7 +40,7 @@ export function readJsonObject(value: unknown, subject: string): JsonObject {
 
 /**
  * The value of a JSON text.
- * @throws CniError 6, or of the given code, that begins with the subject and names line and column
+ * @throws CniError of the code that begins with the subject and names line and column
  */
 export function parseJson(
   text: string,

@@ -19,13 +19,13 @@ export const CniErrorCode = {
   TryAgainLater: 11,
   PluginNotAvailable: 50,
   LimitedConnectivity: 51,
-  /** The pod's request cannot be met as written: its annotation, or what it names, must change. */
+  /** The pod's request cannot be met: its annotation, or an object it names, must change. */
   InvalidRequest: 100,
   /** The pod may not use the network it names. */
   AccessDenied: 101,
-  /** Detaching left something behind; the record stays so that it can be tried again. */
+  /** Detaching was incomplete; the record stays for the next attempt. */
   TeardownIncomplete: 102,
-  /** The sandbox interface is attached already; the runtime must DEL before it ADDs again. */
+  /** The sandbox interface is already attached; the runtime must DEL it before the next ADD. */
   AlreadyAttached: 103,
   Internal: 999,
 } as const;
@@ -92,7 +92,6 @@ interface CniErrorJson {
   readonly details?: string;
 }
 
-/** What a {@link CniError} carries beside its code and message. */
 export interface CniErrorOptions {
   readonly details?: string | undefined;
   /** Undefined for the error of a plugin, which has none. @default that of the code */
@@ -100,10 +99,7 @@ export interface CniErrorOptions {
   readonly cause?: unknown;
 }
 
-/**
- * An error for a container runtime: a CNI code, one line that a node operator can act
- * on, and the cause.
- */
+/** An error for a container runtime: a CNI code, one line for a node operator, and the cause. */
 export class CniError extends Error {
   override readonly name: string = "CniError";
   readonly code: number;
@@ -142,13 +138,16 @@ function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | und
   return reasons.find((reason) => reasonCodes[reason] === what);
 }
 
-/** Passes a {@link CniError} through; anything else becomes code 999 with the chain of causes in one line. */
+/**
+ * Returns a {@link CniError} unchanged; any other error becomes code 999 with its causes in one
+ * line.
+ */
 export function asCniError(error: unknown): CniError {
   if (error instanceof CniError) return error;
   return new CniError(CniErrorCode.Internal, flattenCauses(error), { cause: error });
 }
 
-/** The messages of an error and its causes, outermost first, in one line; repeats are left out. */
+/** The messages of an error and its causes in one line, outermost first, without repetitions. */
 export function flattenCauses(error: unknown): string {
   const parts: string[] = [];
   for (let e: unknown = error, depth = 0; e !== undefined && depth < 8; depth++) {

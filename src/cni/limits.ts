@@ -35,7 +35,7 @@ export const limits = {
   },
   cniArgs: { max: 32 * kibibyte, unit: "bytes", description: "`CNI_ARGS` of a call" },
   stdin: {
-    // A pod has up to 256 KiB of annotations, and Go's JSON can escape them to six times that size.
+    // A pod has up to 256 KiB of annotations, which Go's JSON can make six times as long.
     max: 2 * mebibyte,
     unit: "bytes",
     description:
@@ -61,7 +61,7 @@ export function checkLimit(limit: Limit, value: number, field: string): void {
   );
 }
 
-/** The same for a text, by its length in UTF-8. @throws CniError 100 */
+/** Checks the length of a text in UTF-8. @throws CniError 100 */
 export function checkTextLimit(limit: Limit, text: string, field: string): void {
   checkLimit(limit, Buffer.byteLength(text), field);
 }

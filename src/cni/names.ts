@@ -3,16 +3,20 @@ import { CniError, CniErrorCode } from "./error.ts";
 /** The characters of container IDs, network names and plugin types: CNI 1.0.0 §1 and §2. */
 const plainName = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
 
-/** What Go's unicode.IsSpace holds for white space: JavaScript's \s, and U+0085; U+FEFF is harmless to add. */
+/**
+ * The white space of Go's unicode.IsSpace: JavaScript's \s and U+0085. U+FEFF is harmless to add.
+ */
 const forbiddenInIfName = /[/:\s\u0085]/u;
 
 /** The kernel's IFNAMSIZ, which counts the terminating zero. */
 const ifNameMaxBytes = 15;
 
-/** The longest container ID: it is part of file names, of which the kernel bounds the length; the shim has the same. */
+/** The longest container ID, because it is part of file names. The shim has the same limit. */
 const containerIdMax = 200;
 
-/** @throws CniError 3 when empty, 4 when it is too long or has other characters than the specification allows. */
+/**
+ * @throws CniError 3 when empty, 4 when too long or with characters that the specification forbids
+ */
 export function validateContainerId(containerId: string): void {
   if (containerId === "") {
     throw new CniError(CniErrorCode.UnknownContainer, "missing containerID");
@@ -32,7 +36,7 @@ export function validateContainerId(containerId: string): void {
   }
 }
 
-/** @throws CniError 7 when empty or when it holds other characters than the specification allows. */
+/** @throws CniError 7 when empty or with characters that the specification forbids */
 export function validateNetworkName(name: string): void {
   if (name === "") {
     throw new CniError(CniErrorCode.InvalidNetworkConfig, "missing network name:");
@@ -46,17 +50,17 @@ export function validateNetworkName(name: string): void {
   }
 }
 
-/** Whether the specification allows the text as a network's name. */
+/** Whether the text is a valid network name. */
 export function isNetworkName(name: string): boolean {
   return plainName.test(name);
 }
 
-/** Whether the text is a plain file name, as a plugin's `type` becomes one: CNI 1.0.0 §1. */
+/** Whether the text is a plain file name, as a plugin's `type` must be: CNI 1.0.0 §1. */
 export function isPluginType(type: string): boolean {
   return plainName.test(type);
 }
 
-/** @throws CniError 4 when Linux would not take it as an interface's name. */
+/** @throws CniError 4 when Linux would reject it as an interface name */
 export function validateIfName(ifName: string): void {
   const problem = ifNameProblem(ifName);
   if (problem === undefined) return;

@@ -1,11 +1,11 @@
-/** One attachment in use: CNI 1.1.0 §2 "GC", keys as the specification spells them. */
+/** An attachment in use: CNI 1.1.0 §2 "GC", with the specification's keys. */
 export interface ValidAttachment {
   readonly containerID: string;
   readonly ifname: string;
 }
 
 /**
- * The keys of GC's list of attachments in use: the specification's, and that of its 1.1.0 tag.
- * libcni writes both and reads the first.
+ * The keys of GC's list: the specification's, and that of its 1.1.0 tag. libcni writes both and
+ * reads the first.
  */
 export const validAttachmentsKeys = ["cni.dev/valid-attachments", "cni.dev/attachments"] as const;

@@ -1,6 +1,6 @@
 import { CniError, CniErrorCode } from "./error.ts";
 
-/** Every version of the CNI specification that Plexus speaks, oldest first. */
+/** The supported versions of the CNI specification, oldest first. */
 export const supportedVersions = [
   "0.1.0",
   "0.2.0",
@@ -18,9 +18,8 @@ export const currentVersion = "1.1.0";
 type VersionParts = readonly [number, number, number];
 
 /**
- * Splits a version; "" is 0.1.0, as the specification's first version had no such field, and
- * missing parts are 0.
- * @throws CniError 6 unless it is one to three numbers with dots between.
+ * Splits a version. "" is 0.1.0, which had no version field; missing parts are 0.
+ * @throws CniError 6 unless it is one to three numbers separated by dots
  */
 export function parseVersion(version: string): VersionParts {
   if (version === "") return [0, 1, 0];
@@ -46,15 +45,12 @@ export function isAtLeast(version: string, minimum: string): boolean {
   return compareVersions(version, minimum) >= 0;
 }
 
-/** Whether results and confs of this very version are understood; "" is 0.1.0. */
+/** Whether this exact version is supported; "" is 0.1.0. */
 function isSupportedVersion(version: string): boolean {
   return version === "" || supportedVersions.some((supported) => supported === version);
 }
 
-/**
- * Refuses a conf that no result could be read for, in the words that Go plugins use.
- * @throws CniError 1
- */
+/** @throws CniError 1 with the message of Go's plugins when the version is not supported */
 export function requireSupportedVersion(version: string): void {
   if (isSupportedVersion(version)) return;
   const list = supportedVersions.map((supported) => JSON.stringify(supported)).join(" ");
@@ -64,19 +60,19 @@ export function requireSupportedVersion(version: string): void {
 }
 
 /**
- * Chooses the version of a list that offers several: the highest that is supported among
- * `cniVersion` and `cniVersions`, else `cniVersion` as it stands (CNI 1.1.0 §1 "cniVersions").
- * @throws CniError 6 when one of them is not a version.
+ * Chooses the version of a list: the highest supported one of `cniVersion` and `cniVersions`, or
+ * `cniVersion` itself if none is supported (CNI 1.1.0 §1 "cniVersions").
+ * @throws CniError 6 when one of them is not a version
  */
 export function negotiateVersion(cniVersion: string, cniVersions: readonly string[]): string {
   const sorted = [cniVersion, ...cniVersions].toSorted(compareVersions);
   return sorted.findLast(isSupportedVersion) ?? cniVersion;
 }
 
-/** The three shapes that results have had: until 0.2.0, until 0.4.0, and since 1.0.0. */
+/** The three result formats: until 0.2.0, until 0.4.0, and since 1.0.0. */
 export type ResultFamily = "0.2" | "0.4" | "1";
 
-/** The shape of results of a version; undefined when the version is unknown. */
+/** The result format of a version; undefined when the version is unknown. */
 export function resultFamily(cniVersion: string): ResultFamily | undefined {
   if (!isSupportedVersion(cniVersion)) return undefined;
   if (cniVersion === "" || cniVersion === "0.1.0" || cniVersion === "0.2.0") return "0.2";

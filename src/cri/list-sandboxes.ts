@@ -2,10 +2,10 @@ import { openUnaryClient } from "#grpc/open-client.ts";
 import type { UnaryCallOptions } from "#grpc/unary-method.ts";
 import { listPodSandbox } from "./runtime-service.ts";
 
-/** As much as the kubelet accepts of a runtime. */
+/** The kubelet's limit for a runtime's answer. */
 const maxResponseBytes = 16 * 1024 * 1024;
 
-/** A sandbox as the container runtime lists it. */
+/** A sandbox of the container runtime. */
 export interface ListedSandbox {
   /** CNI's container ID. */
   readonly id: string;
@@ -14,8 +14,8 @@ export interface ListedSandbox {
 }
 
 /**
- * The sandboxes of the container runtime at this socket, those that are stopped and not removed included.
- * @throws GrpcError when it does not answer, or is none; MessageError when the answer is not readable
+ * Lists the sandboxes of the container runtime at a socket, including stopped ones.
+ * @throws GrpcError when the call fails, MessageError when the answer is invalid
  */
 export async function listSandboxes(
   socketPath: string,

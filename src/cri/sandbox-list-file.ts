@@ -5,7 +5,7 @@ import { readFields } from "#lib/field-reader.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 
-/** Where the list is for a plexusd that serves at this socket: in the same directory. */
+/** The path of the list: beside plexusd's socket. */
 export function sandboxListPath(socketPath: string): string {
   return join(dirname(socketPath), "sandboxes.json");
 }
@@ -17,8 +17,8 @@ export async function writeSandboxList(path: string, list: SandboxList): Promise
 }
 
 /**
- * The container runtime's list as `plexusctl sandboxes` leaves it in a file. plexusd reads that and never
- * asks the runtime itself: whoever can talk to the runtime's socket is root on the node.
+ * The container runtime's list, as `plexusctl sandboxes` writes it to a file. plexusd never asks
+ * the runtime itself, because access to the runtime's socket is root access to the node.
  */
 export class SandboxListFile implements RuntimeSandboxes {
   readonly #path: string;

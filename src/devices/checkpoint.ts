@@ -2,16 +2,17 @@ import { type FieldReader, readFields } from "#lib/field-reader.ts";
 import type { ContainerNames } from "./container-names.ts";
 import { type DeviceEntry, type DeviceIds, orderedDevices } from "./ordered-devices.ts";
 
-/** An allocation as the kubelet's device manager keeps it. */
+/** An allocation in the kubelet's checkpoint. */
 interface CheckpointEntry extends DeviceEntry {
   readonly podUid: string;
   readonly containerName: string;
 }
 
 /**
- * The devices of a pod by the kubelet's checkpoint (`device-plugins/kubelet_internal_checkpoint`). Entries are
- * in no order: containers are put into that of the specification, which leaves init containers out that
- * have ended, or by name where it is not known. Its checksum is beyond what JSON numbers can be here.
+ * The devices of a pod in the kubelet's checkpoint (`device-plugins/kubelet_internal_checkpoint`).
+ * Its entries are unordered: containers are sorted as in the pod's specification, without init
+ * containers that have ended, or by name if that is unknown. The checksum is not verified, because
+ * it exceeds JavaScript's integers.
  * @throws DocumentError, SyntaxError
  */
 export function devicesFromCheckpoint(

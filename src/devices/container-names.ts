@@ -4,12 +4,12 @@ import type { JsonObject } from "#lib/json.ts";
 
 /** The names of a pod's containers, in the order of its specification. */
 export interface ContainerNames {
-  /** Init containers that go on running: `restartPolicy: Always`. The kubelet lists them before the others. */
+  /** Init containers with `restartPolicy: Always`. The kubelet lists them first. */
   readonly sidecars: readonly string[];
   readonly main: readonly string[];
 }
 
-/** Reads them from a Pod as the API has it. @throws DocumentError */
+/** Reads the names from a Pod of the API. @throws DocumentError */
 export function containerNames(pod: JsonObject): ContainerNames {
   return readFields(pod, { subject: "Pod" }, (fields) => {
     const spec = fields.object("spec");

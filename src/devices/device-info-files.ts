@@ -6,7 +6,7 @@ import { ifPresent } from "#lib/files/is-absent.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { cniDeviceInfoDir, ownerOfCniDeviceInfo } from "#npwg/device-info.ts";
 
-/** As device plugins and their libraries have it: pods mount such files, whoever they run as. */
+/** Device plugins use the same modes: pods of any user mount such files. */
 const fileMode = 0o644;
 const directoryMode = 0o755;
 
@@ -30,9 +30,9 @@ export class HostDeviceInfoFiles implements DeviceInfoFiles {
 }
 
 /**
- * Removes the files of containers that have no attachment any more: those that were detached by their
- * teardown plan, without an engine. Files of others stay. `attachedContainers` is asked when the files
- * have been listed: a file is written after its record.
+ * Removes the files of containers without attachments, which were detached by their teardown plan
+ * without an engine. Other files stay. `attachedContainers` is called after the files are listed,
+ * because a file is written after its record.
  * @throws Error as of node:fs
  */
 export async function sweepDeviceInfo(

@@ -9,10 +9,10 @@ import { isAbsent } from "#lib/files/is-absent.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { getPodResources, listPodResources, type PodResources } from "./pod-resources.ts";
 
-/** As long as a message of the kubelet can be. */
+/** The longest message of the kubelet. */
 const maxResponseBytes = 16 * 1024 * 1024;
 
-/** What may pass: a rate limit (100 a second on a kubelet), a kubelet that restarts or is busy. */
+/** Transient failures: a rate limit (100 per second), a kubelet that restarts or is busy. */
 const transientStatus: readonly number[] = [
   GrpcStatus.ResourceExhausted,
   GrpcStatus.Unavailable,
@@ -20,30 +20,32 @@ const transientStatus: readonly number[] = [
   GrpcStatus.Cancelled,
 ];
 
-/** There is no socket: the kubelet has never run, or keeps its files elsewhere. */
+/** There is no socket: the kubelet never ran, or its directory is elsewhere. */
 export class NoKubeletSocketError extends Error {
   override readonly name = "NoKubeletSocketError";
 }
 
-/** How the kubelet is asked. */
 export interface KubeletClientOptions {
   readonly socketPath: string;
-  /** What all attempts for one answer may take together. @default 10000 */
+  /** The time limit of all attempts for one answer. @default 10000 */
   readonly timeoutMs?: number;
 }
 
-/** One connection to a kubelet, and what is known of it. */
+/** A connection to a kubelet. */
 interface Connection {
-  /** Which file the socket is: another kubelet makes another one, though maybe with the same inode number. */
+  /**
+   * Identifies the socket file. A restarted kubelet makes a new one, possibly with the same inode
+   * number.
+   */
   readonly socket: string;
   readonly client: UnaryClient;
-  /** Whether it serves `Get`; until it has said so it is taken to. */
+  /** Whether it serves `Get`; true until a call fails. */
   hasGet: boolean;
 }
 
 /**
- * The kubelet's pod-resources API. A call that may succeed a little later is repeated; which method a
- * kubelet has is remembered until another one has made the socket.
+ * The kubelet's pod-resources API. Transient failures are retried. The supported method is
+ * remembered until the socket is replaced.
  */
 export class KubeletClient {
   readonly #socketPath: string;
@@ -57,8 +59,8 @@ export class KubeletClient {
   }
 
   /**
-   * What the kubelet has under the pod's name, by the cheapest method that it serves: one pod, or with older
-   * ones all pods of the node. There may be several, as a pod that has ended may have had the name before.
+   * The kubelet's entries for a pod's name, from `Get` or, with older kubelets, from the list of
+   * all pods. A pod that has ended may have the same name, so there may be several.
    * @throws NoKubeletSocketError, GrpcError, MessageError
    */
   async find(
@@ -69,7 +71,10 @@ export class KubeletClient {
     return found === "no such method" ? this.findInList(pod, signal) : found;
   }
 
-  /** The same by `List`, which callers at the same time share. @throws as {@link find} */
+  /**
+   * Like {@link find}, but always by `List`, which concurrent callers share.
+   * @throws as {@link find}
+   */
   async findInList(
     pod: { readonly namespace: string; readonly name: string },
     signal?: AbortSignal,
@@ -78,7 +83,7 @@ export class KubeletClient {
     return all.filter(({ namespace, name }) => namespace === pod.namespace && name === pod.name);
   }
 
-  /** Ends the connection; the next call makes a new one. */
+  /** Closes the connection; the next call opens a new one. */
   close(): void {
     this.#connection?.client[Symbol.dispose]();
     this.#connection = undefined;
@@ -107,7 +112,7 @@ export class KubeletClient {
     return (await this.#call(listPodResources, {})).podResources;
   }
 
-  /** Repeats the call as long as it fails for what may pass, and there is time. */
+  /** Retries a call after transient failures until the time is over. */
   async #call<Request, Response>(
     method: UnaryMethod<Request, Response>,
     request: Partial<Request>,
@@ -119,7 +124,7 @@ export class KubeletClient {
       const leftMs = endsAt - performance.now();
       try {
         const { client } = await this.#connect();
-        // Half of what is left: one that hangs deserves a second attempt.
+        // Half of the remaining time, so that a second attempt is possible after a hanging one.
         const timeoutMs = Math.max(50, Math.ceil(leftMs / 2));
         return await client.call(method, request, { timeoutMs, ...omitUndefined({ signal }) });
       } catch (error) {
@@ -135,7 +140,7 @@ export class KubeletClient {
     const socket = await this.#socket();
     if (this.#connection?.socket === socket) return this.#connection;
     const client = await openUnaryClient(this.#socketPath, { maxResponseBytes });
-    // Another call may have connected meanwhile, and be using that connection.
+    // Another call may have reconnected in the meantime.
     if (this.#connection?.socket === socket) {
       client[Symbol.dispose]();
       return this.#connection;
@@ -160,12 +165,14 @@ function isTransient(error: unknown): boolean {
   return error instanceof GrpcError && transientStatus.includes(error.status);
 }
 
-/** The kubelet's words for a switched-off `Get` (until 1.35), and gRPC's for one that it does not have. */
+/**
+ * The kubelet's message for a disabled `Get` (until 1.35), and gRPC's status for an unknown method.
+ */
 function isWithoutGet({ status, details }: GrpcError): boolean {
   return status === GrpcStatus.Unimplemented || /Get method disabled/.test(details);
 }
 
-/** It has no status of its own for that. */
+/** The kubelet has no status for that. */
 function isUnknownPod({ status, details }: GrpcError): boolean {
   return (
     status === GrpcStatus.NotFound ||

@@ -16,18 +16,17 @@ import type { PodResources } from "./pod-resources.ts";
 
 const apiName = "the kubelet's pod-resources API";
 
-/** Where the kubelet is. */
 export interface KubeletDevicesOptions {
   /** The kubelet's directory. */
   readonly kubeletDir: string;
   readonly logger: Logger;
-  /** What the kubelet may take for an answer. @default 10000 */
+  /** The time limit of an answer. @default 10000 */
   readonly timeoutMs?: number;
 }
 
 /**
- * What the kubelet allocated to a pod of the resources of its device plugins. It had to be allocated before
- * the sandbox was made, so that what is not there now never comes.
+ * The devices that the kubelet allocated to a pod from device plugins. It allocates them before it
+ * creates the sandbox, so a missing device never appears later.
  */
 export class KubeletDevices implements DeviceSource {
   readonly #client: KubeletClient;
@@ -42,9 +41,9 @@ export class KubeletDevices implements DeviceSource {
     this.#logger = logger;
   }
 
-  /** @throws CniError 11 when the kubelet does not say in time */
+  /** @throws CniError 11 when the kubelet does not answer in time */
   async devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
-    // The API server and the kubelet at once: neither needs the other's answer.
+    // Both are asked at once, because neither needs the other's answer.
     const containers = this.#containersOf(lookup);
     try {
       return withSource(await this.#fromKubelet(lookup, containers), apiName);
@@ -58,7 +57,7 @@ export class KubeletDevices implements DeviceSource {
     }
   }
 
-  /** Ends the connection to the kubelet. */
+  /** Closes the connection to the kubelet. */
   close(): void {
     this.#client.close();
   }
@@ -95,7 +94,7 @@ export class KubeletDevices implements DeviceSource {
     }
   }
 
-  /** Undefined when the API cannot say now: the devices are known without it. */
+  /** Undefined when the API is unavailable: the devices are known without it. */
   async #containersOf({ pod, podObject }: DeviceLookup): Promise<ContainerNames | undefined> {
     try {
       const object = await podObject();
@@ -118,8 +117,8 @@ export class KubeletDevices implements DeviceSource {
 }
 
 /**
- * Whether these are the pod's containers. A predecessor of the same name would have others, if it was
- * not made from the same template; the kubelet gives no UID. Before 1.29 it left out sidecars.
+ * Whether these are the pod's containers. The kubelet gives no UID, but a predecessor of the same
+ * name has other containers unless its template is the same. Before 1.29 sidecars are missing.
  */
 function hasContainers({ containers }: PodResources, { sidecars, main }: ContainerNames): boolean {
   const listed = new Set(containers.map(({ name }) => name));

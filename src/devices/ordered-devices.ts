@@ -1,16 +1,15 @@
-/** The devices of a pod by resource, each list in the order in which networks get them. */
+/** The devices of a pod by resource, in the order in which networks get them. */
 export type DeviceIds = ReadonlyMap<string, readonly string[]>;
 
-/** Some devices of a container: the kubelet has an entry for each device, or for each NUMA node of one. */
+/** Devices of a container: one entry for each device, or for each NUMA node of a device. */
 export interface DeviceEntry {
   readonly resourceName: string;
   readonly deviceIds: readonly string[];
 }
 
 /**
- * The devices of a pod whose containers, in their order, have these entries: container by container,
- * sorted bytewise within one, each once. The kubelet has them in another order each time, and those with
- * several NUMA nodes more than once.
+ * The distinct devices of a pod, container by container and sorted bytewise within one. The
+ * kubelet's order varies, and it repeats devices with several NUMA nodes.
  */
 export function orderedDevices(containers: readonly (readonly DeviceEntry[])[]): DeviceIds {
   const ordered = new Map<string, Set<string>>();

@@ -2,7 +2,7 @@ import { message, part, parts, text, texts } from "#grpc/message.ts";
 import { unaryMethod } from "#grpc/unary-method.ts";
 
 /*
- * What is used of the kubelet's pod-resources API, v1 (k8s.io/kubelet, pkg/apis/podresources/v1/
+ * The used part of the kubelet's pod-resources API, v1 (k8s.io/kubelet, pkg/apis/podresources/v1/
  * api.proto), served at `pod-resources/kubelet.sock`.
  */
 
@@ -16,16 +16,16 @@ const podResources = message({
   containers: parts(3, containerResources),
 });
 
-/** What one pod was allocated. It has no UID: a pod is known by namespace and name alone. */
+/** The devices of one pod, known by namespace and name but not by UID. */
 export type PodResources = ReturnType<typeof podResources.decode>;
 
-/** The pods of the whole node. */
+/** All pods of the node. */
 export const listPodResources = unaryMethod("/v1.PodResourcesLister/List", {
   request: message({}),
   response: message({ podResources: parts(1, podResources) }),
 });
 
-/** One pod; on since Kubernetes 1.34. */
+/** One pod; enabled by default since Kubernetes 1.34. */
 export const getPodResources = unaryMethod("/v1.PodResourcesLister/Get", {
   request: message({ podName: text(1), podNamespace: text(2) }),
   response: message({ podResources: part(1, podResources) }),

@@ -1,4 +1,4 @@
-/** The status codes of gRPC that anything here branches on (grpc.io, "Status codes"). */
+/** The gRPC status codes that Plexus uses (grpc.io, "Status codes"). */
 export const GrpcStatus = {
   Cancelled: 1,
   Unknown: 2,
@@ -10,12 +10,12 @@ export const GrpcStatus = {
   Unavailable: 14,
 } as const;
 
-/** A call that failed: the server said so, could not be reached, or did not answer in time. */
+/** A call that failed: the server returned an error, was unreachable, or took too long. */
 export class GrpcError extends Error {
   override readonly name = "GrpcError";
   /** One of gRPC's status codes. */
   readonly status: number;
-  /** What the server or the library says, in its own words. */
+  /** The message of the server or the library. */
   readonly details: string;
 
   constructor(method: string, failure: { status: number; statusName: string; details: string }) {

@@ -54,7 +54,7 @@ test("decode() reads what encode() writes", () => {
   );
 });
 
-test("decode() passes over fields that it does not know, of every wire type", () => {
+test("decode() skips unknown fields of every wire type", () => {
   expect(
     decode(`${"3801"}${"39"}0102030405060708${"3d"}01020304${"3a"}03616263${"0a"}0178`),
   ).toEqual({

@@ -1,24 +1,24 @@
 import { MessageError, readFields, writeField } from "./wire.ts";
 
 /**
- * One field of a message: its number, and how its value is read and written. Where it occurs again, a
- * repeated field grows, and of any other one the last occurrence counts.
+ * A field of a message: its number, and how to read and write its value. Repeated fields collect
+ * all occurrences; of other fields the last one counts.
  */
 export interface Field<T> {
   readonly number: number;
-  /** The value where the field is absent, a new one each time. */
+  /** A new value for an absent field. */
   absent(): T;
-  /** The value after an occurrence on the wire; `before`, which may be changed, is the one until then. */
+  /** Reads an occurrence; `before` is the value so far, which may be changed. */
   read(wire: bigint | Uint8Array, before: T): T;
-  /** What goes on the wire, one item for each occurrence. */
+  /** The occurrences to write. */
   write(value: T): readonly (bigint | Uint8Array)[];
 }
 
-/** How the messages of a type are read and written. */
+/** Reads and writes the messages of a type. */
 export interface MessageType<T> {
-  /** Fields that the type does not have are passed over. @throws MessageError */
+  /** Unknown fields are skipped. @throws MessageError */
   decode(bytes: Uint8Array): T;
-  /** Fields that are left out are absent. */
+  /** Missing fields are not written. */
   encode(value: Partial<T>): Uint8Array;
 }
 
@@ -80,7 +80,7 @@ export function texts(number: number): Field<string[]> {
   };
 }
 
-/** `int32`, `uint32` or an enumeration, of values that are not negative. */
+/** `int32`, `uint32` or an enumeration, without negative values. */
 export function integer(number: number): Field<number> {
   return {
     number,
@@ -90,7 +90,7 @@ export function integer(number: number): Field<number> {
   };
 }
 
-/** A message within a message; undefined where it is absent. */
+/** A message in a message; undefined when absent. */
 export function part<T>(number: number, type: MessageType<T>): Field<T | undefined> {
   return {
     number,
@@ -124,7 +124,7 @@ export function textMap(number: number): Field<Map<string, string>> {
   };
 }
 
-/** A list that was made for this message grows in place: a copy for each item takes quadratic time. */
+/** Changes the list in place: a copy for each item would take quadratic time. */
 function push<T>(list: T[], item: T): T[] {
   list.push(item);
   return list;

@@ -1,8 +1,8 @@
 import type { UnaryClient } from "./unary-method.ts";
 
 /**
- * A client of the server at a Unix socket; dispose it when it is not needed any more. The gRPC library
- * is loaded by the first one: it takes about 17 MB and 100 ms, which no process without need has to pay.
+ * Opens a client of the server at a Unix socket, to be disposed after use. The gRPC library takes
+ * about 17 MB and 100 ms, so it is loaded with the first client.
  */
 export async function openUnaryClient(
   socketPath: string,

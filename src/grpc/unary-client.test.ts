@@ -55,7 +55,7 @@ test("call() rejects when the server has no such method", async () => {
   expect(failure.status).toBe(GrpcStatus.Unimplemented);
 });
 
-test("call() rejects when nobody listens, naming the socket", async () => {
+test("call() without a server rejects and names the socket", async () => {
   const server = await ScriptedServer.create();
   const oracle = await client(server.socketPath);
   const failure = await failureOf(oracle.call(ask, {}, { timeoutMs: 5000 }));

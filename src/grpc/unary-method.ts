@@ -8,7 +8,7 @@ export interface UnaryMethod<Request, Response> {
   readonly response: MessageType<Response>;
 }
 
-/** Declares a method; the types of its messages follow. */
+/** Declares a method and infers the types of its messages. */
 export function unaryMethod<Request, Response>(
   path: string,
   messages: Omit<UnaryMethod<Request, Response>, "path">,
@@ -16,19 +16,18 @@ export function unaryMethod<Request, Response>(
   return { path, ...messages };
 }
 
-/** How one call is made. */
+/** Options of a call. */
 export interface UnaryCallOptions {
-  /** How long it may take. */
   readonly timeoutMs: number;
-  /** Ends it early. */
+  /** Cancels the call. */
   readonly signal?: AbortSignal;
 }
 
 /** A client of one server. */
 export interface UnaryClient extends Disposable {
   /**
-   * Makes one call, once.
-   * @throws GrpcError when it fails; MessageError when the response is not the method's
+   * Makes one call without retries.
+   * @throws GrpcError when it fails; MessageError when the response is invalid
    */
   call<Request, Response>(
     method: UnaryMethod<Request, Response>,

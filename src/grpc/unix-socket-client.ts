@@ -11,10 +11,10 @@ import { GrpcError, GrpcStatus } from "./grpc-error.ts";
 import type { UnaryCallOptions, UnaryClient, UnaryMethod } from "./unary-method.ts";
 import { MessageError } from "./wire.ts";
 
-// Failures are returned: the library would write them to stderr besides.
+// The library must not write failures to stderr: callers get them.
 setLogVerbosity(logVerbosity.NONE);
 
-/** Imported by `openUnaryClient` alone, when it is needed. */
+/** Imported by `openUnaryClient` only, on demand. */
 export class UnixSocketClient implements UnaryClient {
   readonly #client: Client;
 
@@ -23,7 +23,7 @@ export class UnixSocketClient implements UnaryClient {
       "grpc.max_receive_message_length": maxResponseBytes,
       "grpc.enable_http_proxy": 0,
       "grpc.service_config_disable_resolution": 1,
-      // Whether a call is repeated is its caller's decision.
+      // Retries are up to the caller.
       "grpc.enable_retries": 0,
     });
   }

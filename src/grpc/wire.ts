@@ -1,15 +1,15 @@
 /*
- * The wire format of protocol buffers (protobuf.dev/programming-guides/encoding), as far as proto3
- * needs it.
+ * The proto3 part of the wire format of protocol buffers
+ * (protobuf.dev/programming-guides/encoding).
  */
 
-/** One field as it is on the wire: its number, and a varint's value or the bytes of everything else. */
+/** A field on the wire: its number, and the value of a varint or the bytes of any other type. */
 export interface WireField {
   readonly number: number;
   readonly value: bigint | Uint8Array;
 }
 
-/** A message that is not one, or not the one that was expected. */
+/** An invalid message. */
 export class MessageError extends Error {
   override readonly name = "MessageError";
 }
@@ -18,7 +18,7 @@ const wireTypes = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
 const maxFieldNumber = 2 ** 29 - 1;
 const maxVarintBytes = 10;
 
-/** The fields of a message, in their order, known ones or not. @throws MessageError */
+/** The fields of a message in order, including unknown ones. @throws MessageError */
 export function* readFields(message: Uint8Array): Generator<WireField> {
   const reader = new WireReader(message);
   while (!reader.isAtEnd) {
@@ -58,7 +58,7 @@ class WireReader {
     }
   }
 
-  /** A number that is a tag or a length: small, and there are many. */
+  /** A tag or length. These are mostly small, and frequent. */
   length(): number {
     const byte = this.#bytes[this.#offset];
     if (byte === undefined || byte >= 0x80) return Number(this.varint());
@@ -89,7 +89,7 @@ class WireReader {
   }
 }
 
-/** A field with its tag, ready for a message. */
+/** Encodes a field with its tag. */
 export function writeField(number: number, value: bigint | Uint8Array): Uint8Array {
   const isVarint = typeof value === "bigint";
   const wireType = isVarint ? wireTypes.varint : wireTypes.bytes;

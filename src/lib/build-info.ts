@@ -1,4 +1,4 @@
-/** What this build is; the bundler puts the values in. */
+/** Set by the bundler. */
 interface BuildInfo {
   readonly version: string;
   readonly commit: string;
@@ -9,7 +9,7 @@ declare global {
   var PLEXUS_COMMIT: string | undefined;
 }
 
-/** Version and commit of this build; `dev` when it runs from the sources. */
+/** Version and commit of this build; `dev` when run from source. */
 export function buildInfo(): BuildInfo {
   return {
     version: globalThis.PLEXUS_VERSION ?? "dev",

@@ -1,8 +1,8 @@
 const label = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/;
 
 /**
- * Why a text is no DNS-1123 label, which Kubernetes namespaces are named by; undefined when it is
- * one. As Kubernetes checks them: `apimachinery/pkg/util/validation`.
+ * Why a text is not a DNS-1123 label, the form of Kubernetes namespaces; undefined when it is one.
+ * Checked as in `apimachinery/pkg/util/validation`.
  */
 export function dnsLabelProblem(text: string): string | undefined {
   if (text === "") return "must not be empty";
@@ -11,8 +11,8 @@ export function dnsLabelProblem(text: string): string | undefined {
 }
 
 /**
- * Why a text is no DNS-1123 subdomain, labels joined by dots, which pods, nodes and custom
- * resources are named by; undefined when it is one. Kubernetes limits only its whole length.
+ * Why a text is not a DNS-1123 subdomain (labels separated by dots), the form of names of pods,
+ * nodes and custom resources; undefined when it is one. Kubernetes limits only its total length.
  */
 export function dnsSubdomainProblem(text: string): string | undefined {
   if (text === "") return "must not be empty";

@@ -1,17 +1,17 @@
 import { quoteValue } from "./json.ts";
 
-/** One thing that is wrong with a document. */
+/** A problem of a document. */
 export interface FieldProblem {
-  /** Where, e.g. `plugins[0].type`; "" is the document itself. */
+  /** The field, e.g. `plugins[0].type`; "" for the document. */
   readonly path: string;
-  /** What is wrong there, and the value that is. */
+  /** The problem, with the wrong value. */
   readonly reason: string;
 }
 
-/** More problems than this are only counted in the message. */
+/** The most problems in a message; the rest are counted. */
 const maxShown = 10;
 
-/** A document that cannot be used, with everything that is wrong with it. */
+/** An invalid document, with all its problems. */
 export class DocumentError extends Error {
   override readonly name = "DocumentError";
   readonly problems: readonly FieldProblem[];
@@ -23,11 +23,10 @@ export class DocumentError extends Error {
   }
 }
 
-/** Collects what is wrong with a document. */
+/** Collects the problems of a document. */
 export class Problems {
   readonly #found: FieldProblem[] = [];
 
-  /** Everything that was added, in order. */
   get found(): readonly FieldProblem[] {
     return this.#found;
   }
@@ -42,14 +41,14 @@ export class Problems {
   }
 }
 
-/** The first texts, joined, and how many more there are. */
+/** Joins the first texts, and counts the rest. */
 export function summarize(texts: readonly string[], maxTexts: number): string {
   const rest = texts.length - maxTexts;
   const shown = texts.slice(0, maxTexts).join("; ");
   return rest > 0 ? `${shown}; and ${rest} more` : shown;
 }
 
-/** A reason with the value that it is about, where there is one. */
+/** Appends the wrong value to a reason, unless it is undefined. */
 export function withValue(reason: string, value: unknown): string {
   return value === undefined ? reason : `${reason}, got ${quoteValue(value)}`;
 }

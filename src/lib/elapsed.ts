@@ -1,6 +1,6 @@
 /**
- * Milliseconds between a time of the machine's clock, such as a file's, and now. Where the clock was set back since, the
- * time lies in the future: it counts as being as long ago, so that nothing waits for it to come.
+ * Milliseconds between now and a time of the machine's clock, such as a file's. The absolute value:
+ * after the clock was set back, nothing waits for a future time.
  */
 export function elapsedMs(then: number, now: number = Date.now()): number {
   return Math.abs(now - then);

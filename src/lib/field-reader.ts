@@ -1,16 +1,14 @@
 import { DocumentError, Problems, withValue } from "./document-error.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
 
-/** How the members of an object are read. */
 export interface ReadingRules {
-  /** Find keys whatever their case, the last spelling winning, as Go's encoding/json does. */
+  /** Ignore the case of keys, like Go's encoding/json; the last spelling wins. */
   readonly foldCase?: boolean;
 }
 
-/** Why a text will not do, in words such as `must not be empty`; undefined when it will. */
+/** Why a text is invalid, e.g. `must not be empty`; undefined when it is valid. */
 type StringCheck = (text: string) => string | undefined;
 
-/** Where a {@link FieldReader} is in its document, and how it reads. */
 interface FieldReaderOptions extends ReadingRules {
   /** "" for the document itself. */
   readonly path: string;
@@ -18,12 +16,11 @@ interface FieldReaderOptions extends ReadingRules {
 }
 
 /**
- * Reads the members of a JSON object that has a specification. Every method notes what is wrong
- * with the path of the field and goes on, so that one reading finds everything. This is how all
- * documents of the specifications are validated; our own configuration has zod schemas.
+ * Reads the fields of a JSON object by the rules of Go's encoding/json, for documents that have a
+ * specification. Every method collects problems with the field's path and continues, so that one
+ * reading finds all of them. Plexus's own formats use zod.
  */
 export class FieldReader {
-  /** The object as it is. */
   readonly raw: JsonObject;
   readonly #members: ReadonlyMap<string, unknown>;
   readonly #options: FieldReaderOptions;
@@ -38,12 +35,12 @@ export class FieldReader {
     return this.#options.foldCase === true ? key.toLowerCase() : key;
   }
 
-  /** Notes a problem with a member. */
+  /** Adds a problem of a field. */
   problem(key: string, reason: string): void {
     this.#options.problems.add(this.#pathOf(key), reason);
   }
 
-  /** Notes that a member is not what it must be. */
+  /** Adds the problem that a field has another value than wanted. */
   mismatch(key: string, wanted: string): void {
     this.problem(key, withValue(`must be ${wanted}`, this.value(key)));
   }
@@ -52,12 +49,12 @@ export class FieldReader {
     return this.#options.path === "" ? key : `${this.#options.path}.${key}`;
   }
 
-  /** The member as it is; undefined for null as well, which is the same as absent, as in Go. */
+  /** The field's value. null means absent, as in Go. */
   value(key: string): unknown {
     return this.#members.get(this.#fold(key)) ?? undefined;
   }
 
-  /** Whether the member is there, even as null. */
+  /** Whether the field exists, even as null. */
   has(key: string): boolean {
     return this.#members.has(this.#fold(key));
   }
@@ -69,14 +66,14 @@ export class FieldReader {
     return undefined;
   }
 
-  /** A string that must be there and not be empty; "" after noting a problem. */
+  /** A required string that is not empty; "" after a problem. */
   required(key: string): string {
     const value = this.string(key);
     if (value === "" || this.value(key) === undefined) this.problem(key, "is missing");
     return value ?? "";
   }
 
-  /** A string that passes a check; undefined after noting a problem. */
+  /** A string that passes a check; undefined after a problem. */
   checked(key: string, problem: StringCheck): string | undefined {
     const value = this.string(key);
     const reason = value === undefined ? undefined : problem(value);
@@ -85,13 +82,13 @@ export class FieldReader {
     return undefined;
   }
 
-  /** The same, of a string that must be there. */
+  /** A required string that passes a check; "" after a problem. */
   requiredChecked(key: string, problem: StringCheck): string {
     if (this.value(key) === undefined) this.problem(key, "is missing");
     return this.checked(key, problem) ?? "";
   }
 
-  /** A whole number within a range, both ends included. @default from 0 */
+  /** An integer from `min` to `max`. */
   integer(key: string, range: { min?: number; max?: number } = {}): number | undefined {
     const { min = 0, max = Number.MAX_SAFE_INTEGER } = range;
     const value = this.value(key);
@@ -102,7 +99,10 @@ export class FieldReader {
     return undefined;
   }
 
-  /** Elements that are no strings, or that will not do as `problem` says, are a problem and left out. */
+  /**
+   * The strings of an array; other elements, and those that fail the check, are problems and left
+   * out.
+   */
   strings(key: string, problem: StringCheck = () => undefined): string[] {
     return this.elements(key).filter((value, index): value is string => {
       const reason = typeof value === "string" ? problem(value) : "must be a string";
@@ -111,7 +111,7 @@ export class FieldReader {
     });
   }
 
-  /** The members of an object whose values are all strings; others are a problem, and left out. */
+  /** An object of strings; other values are problems and left out. */
   stringMap(key: string): Record<string, string> {
     const entries = Object.entries(this.object(key)?.raw ?? {});
     const strings = entries.filter((entry): entry is [string, string] => {
@@ -128,14 +128,14 @@ export class FieldReader {
     return value === undefined ? undefined : this.#child(key, value);
   }
 
-  /** A reader for each element; those that are no objects are a problem, and left out. */
+  /** A reader for each object of an array; other elements are problems and left out. */
   objects(key: string): FieldReader[] {
     return this.elements(key).flatMap(
       (value, index) => this.#child(`${key}[${index}]`, value) ?? [],
     );
   }
 
-  /** The elements of an array as they are; none when it is absent, or no array. */
+  /** The elements of an array; none when it is absent or not an array. */
   elements(key: string): readonly unknown[] {
     const value = this.value(key);
     if (value === undefined) return [];
@@ -144,7 +144,7 @@ export class FieldReader {
     return [];
   }
 
-  /** Notes every member that is not among the given ones. */
+  /** Adds a problem for every other key. */
   refuseOthers(keys: readonly string[]): void {
     for (const key of Object.keys(this.raw)) {
       if (!keys.includes(key)) this.problem(key, "is no key of this object");
@@ -167,8 +167,8 @@ function integerName(min: number, max: number): string {
 }
 
 /**
- * Reads an object, field by field, with `read`.
- * @throws DocumentError that begins with the subject and names every field that is wrong
+ * Reads an object, field by field.
+ * @throws DocumentError that begins with the subject and names every wrong field
  */
 export function readFields<T>(
   value: unknown,

@@ -6,14 +6,14 @@ export interface JsonObject {
   [key: string]: Json;
 }
 
-/** Whether a value is a JSON object: not null, not an array. */
+/** Whether a value is an object: not null and not an array. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**
- * A value in one line for error messages, as JSON: a text of which more than `max` characters would
- * be shown is cut, anything else as large is only named by its type.
+ * A value as JSON on one line, for messages. Texts are cut after `max` characters; other long
+ * values are only named by type.
  */
 export function quoteValue(value: unknown, max = 80): string {
   if (typeof value === "string") return quoteText(value, max);
@@ -22,7 +22,10 @@ export function quoteValue(value: unknown, max = 80): string {
   return Array.isArray(value) ? "an array" : "an object";
 }
 
-/** An escaped character counts as long as it is shown: half a surrogate pair, or a control character, as six. */
+/**
+ * Escaped characters count with their displayed length: up to six for a control character or half a
+ * surrogate pair.
+ */
 function quoteText(text: string, max: number): string {
   const whole = text.length > max ? undefined : JSON.stringify(text);
   if (whole !== undefined && whole.length <= max + 2) return whole;

@@ -1,4 +1,4 @@
-/** A map of at most so many entries, made as they are needed: the one used least recently is forgotten. */
+/** A map with a maximum size that drops the least recently used entry. */
 export class LruMap<V> {
   readonly #max: number;
   /** Least recently used first. */
@@ -13,26 +13,26 @@ export class LruMap<V> {
     return this.#entries.size;
   }
 
-  /** The value of a key, which counts as used; made by `make` when there is none. */
+  /** The value of a key, which counts as a use; created by `make` if absent. */
   getOrMake(key: string, make: () => V): V {
     const value = this.#entries.has(key) ? (this.#entries.get(key) as V) : make();
     this.set(key, value);
     return value;
   }
 
-  /** The value of a key, if there is one; it does not count as used. */
+  /** The value of a key, without counting as a use. */
   peek(key: string): V | undefined {
     return this.#entries.get(key);
   }
 
-  /** Sets the value of a key, which counts as used. */
+  /** Sets the value of a key, which counts as a use. */
   set(key: string, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
     if (this.#entries.size > this.#max) this.#forgetOldest();
   }
 
-  /** All of them, the least recently used first; none counts as used. */
+  /** All entries, least recently used first, without counting as a use. */
   entries(): Iterable<readonly [string, V]> {
     return this.#entries.entries();
   }

@@ -1,4 +1,4 @@
-/** An object type whose members that may be undefined are optional instead, and never undefined. */
+/** Makes members that may be undefined optional instead. */
 type WithoutUndefined<T extends object> = {
   [K in keyof (DefinedMembers<T> & OptionalMembers<T>)]: (DefinedMembers<T> &
     OptionalMembers<T>)[K];

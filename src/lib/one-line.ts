@@ -1,15 +1,15 @@
-/** The most characters of another program's message that are looked at, and passed on. @internal */
+/** The longest part of another program's message that is processed. @internal */
 export const messageMax = 4096;
 
-/** A text in one line: line ends, with the white space around them, become single blanks. */
+/** Joins the lines of a text by single spaces. */
 export function joinLines(text: string): string {
   const lines = text.split(/[\r\n]/).map((line) => line.trim());
   return lines.filter((line) => line !== "").join(" ");
 }
 
 /**
- * The message of another program in one line, cut to {@link messageMax} characters before anything
- * else is done with it: a delegate may print megabytes, such as its pod's own arguments.
+ * Another program's message on one line. Cut to {@link messageMax} characters first, because a
+ * delegate may print megabytes.
  */
 export function oneLine(message: string): string {
   if (message.length <= messageMax) return joinLines(message);

@@ -1,16 +1,16 @@
 import { type Document, LineCounter, parseAllDocuments } from "yaml";
 
 /**
- * Options for every text that is parsed. The library's own messages quote the text, for each error anew: a
- * file of some kilobytes with many errors would take seconds. Its warnings, which quote it too, would go to stderr.
+ * Options for parsing. By default, the library quotes the text in every error, which takes seconds
+ * for some kilobytes with many errors, and prints warnings that quote it.
  */
 export const yamlOptions = { prettyErrors: false, logLevel: "error" } as const;
 
-/** What is wrong in a YAML text, and where. */
+/** A problem of a YAML text. */
 export interface YamlProblem {
-  /** May quote the word that is wrong. */
+  /** May quote the wrong word. */
   readonly message: string;
-  /** The kind of problem, which quotes nothing: `UNEXPECTED_TOKEN`. */
+  /** The kind of problem, without quotes: `UNEXPECTED_TOKEN`. */
   readonly code: string;
   /** From 1. */
   readonly line: number;
@@ -18,7 +18,7 @@ export interface YamlProblem {
   readonly column: number;
 }
 
-/** A text that is no YAML. */
+/** Text that is not YAML. */
 export class YamlError extends Error {
   override readonly name = "YamlError";
   readonly problem: YamlProblem;
@@ -34,7 +34,7 @@ export function placeOf({ line, column }: Pick<YamlProblem, "line" | "column">):
   return `at line ${line}, column ${column}`;
 }
 
-/** The problems of a document that was parsed with {@link yamlOptions} and these lines. */
+/** The problems of a document parsed with {@link yamlOptions} and these lines. */
 export function yamlProblems(
   { errors }: Pick<Document, "errors">,
   lines: LineCounter,
@@ -46,9 +46,9 @@ export function yamlProblems(
 }
 
 /**
- * The documents of a YAML or JSON text, as values.
- * @throws YamlError with the first problem and its place; Error for aliases that have no anchor, or multiply a
- *   document without end. Either is one line, and may quote a word of the text.
+ * The values of the documents in a YAML or JSON text.
+ * @throws YamlError with the first problem and its place; Error for unknown aliases, or aliases
+ * that expand without limit. Both have one line and may quote a word of the text.
  */
 export function* parseYamlDocuments(text: string): Generator<unknown> {
   const lines = new LineCounter();

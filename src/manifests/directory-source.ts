@@ -9,25 +9,24 @@ import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { type ManifestObjects, parseManifestFile } from "./documents.ts";
 
 interface LoadedFile {
-  /** Modification time and size: another one means another content. */
+  /** Changes with the content: modification time, size and inode. */
   readonly version: string;
   readonly objects: ManifestObjects;
-  /** Why the newest content cannot be used; `objects` are then the last good ones. */
+  /** Why the newest content is unusable; `objects` are then the last good ones. */
   readonly problem?: string;
 }
 
 /**
- * Pods and definitions from a directory of `*.yaml`, `*.yml` and `*.json` files. Watched; what is
- * asked for and not known is looked for once more, so that a file counts from the moment it is
- * there. A file that turns bad keeps its last good content, is logged once, and makes the source
- * not ready until it is mended.
+ * Pods and definitions from a watched directory of `*.yaml`, `*.yml` and `*.json` files. An unknown
+ * object triggers a new scan, so a file counts as soon as it exists. A file that becomes invalid
+ * keeps its last good content, is logged once, and makes the source not ready until it is fixed.
  */
 export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   readonly #dir: string;
   readonly #logger: Logger;
   readonly #files = new Map<string, LoadedFile>();
   #watcher: FSWatcher | undefined;
-  /** Of the directory that is watched. */
+  /** Identifies the watched directory. */
   #inode: number | undefined;
   #isClosed = false;
   #dirty = true;
@@ -61,7 +60,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     return identity.uid === undefined || identity.uid === pod.uid ? pod : undefined;
   }
 
-  /** Manifests have what a pod is known by, and no more of it is kept. */
+  /** Manifests contain only a pod's metadata, and no more is kept. */
   async getPodObject(): Promise<undefined> {
     return undefined;
   }
@@ -105,7 +104,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
       .find((object) => object.namespace === ref.namespace && object.name === ref.name);
   }
 
-  /** Only one scan at a time; those who come meanwhile wait for a scan that began after they asked. */
+  /** One scan at a time: later callers wait for a scan that starts after their call. */
   async #reload(): Promise<void> {
     await this.#loading?.catch(() => undefined);
     this.#loading ??= this.#scan().finally(() => {
@@ -131,14 +130,14 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     }
   }
 
-  /** Watches the directory that is at the path now. Without a watch every question reads it anew. */
+  /** Watches the directory at the path. Without a watch, every lookup scans it again. */
   async #watch(): Promise<void> {
     const { ino } = await stat(this.#dir);
     if (this.#isClosed || (this.#watcher !== undefined && ino === this.#inode)) return;
     this.#unwatch();
     try {
       this.#watcher = watch(this.#dir, { persistent: false }, (_event, name) => {
-        // Our own `.status` is in the same directory.
+        // Plexus writes `.status` in the same directory.
         if (name?.startsWith(".") !== true) this.#dirty = true;
       });
       this.#watcher.on("error", () => this.#unwatch());
@@ -190,7 +189,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     }
   }
 
-  /** The last good content with what is wrong now, which is logged when it is new. */
+  /** The last good content with the new error, which is logged when it changes. */
   #withProblem(file: {
     version: string;
     before: LoadedFile | undefined;

@@ -8,13 +8,13 @@ import { parseYamlDocuments } from "#lib/yaml.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import { describeObject, readObjectMeta } from "#npwg/object-meta.ts";
 
-/** What one manifest file holds. */
+/** The objects of one manifest file. */
 export interface ManifestObjects {
   readonly pods: Pod[];
   readonly nads: NetworkAttachmentDefinition[];
 }
 
-/** A file that cannot be used; the message names file, document and key. @internal */
+/** An unusable file; the message names file, document and key. @internal */
 export class ManifestError extends Error {
   override readonly name = "ManifestError";
 }
@@ -71,7 +71,7 @@ function parseList(value: unknown): readonly unknown[] {
   });
 }
 
-/** Of a pod only the metadata is used; a pod without UID is any pod of its name. */
+/** A pod without UID stands for any pod of its name. */
 function parsePod(value: unknown): Pod {
   return readFields(value, { subject: describeObject("Pod", value) }, (fields) => {
     if (fields.value("apiVersion") !== "v1") fields.mismatch("apiVersion", '"v1"');
@@ -81,7 +81,7 @@ function parsePod(value: unknown): Pod {
   });
 }
 
-/** @throws ManifestError that says where the object is that cannot be used */
+/** @throws ManifestError that names the place of the invalid object */
 function check<T>(where: string, read: () => T): T {
   try {
     return read();

@@ -48,13 +48,13 @@ export class StatusFiles implements StatusPublisher {
     }
   }
 
-  /** Only the pod's readers want it whole: after a crash of the machine the pod is another one. */
+  /** Not synced: after a crash of the machine the pod is a new one. */
   async #write(path: string, value: string): Promise<void> {
     await mkdir(dirname(path), { recursive: true });
     await swapIn(path, value, { mode: 0o644 });
   }
 
-  /** Undefined for what is no pod's name: on DEL it is taken from CNI_ARGS as they are. */
+  /** Undefined for an invalid pod name: DEL takes it unchecked from CNI_ARGS. */
   #path(pod: { namespace: string; name: string }): string | undefined {
     const problem = dnsLabelProblem(pod.namespace) ?? dnsSubdomainProblem(pod.name);
     return problem === undefined ? join(this.#dir, pod.namespace, `${pod.name}.json`) : undefined;

@@ -14,25 +14,25 @@ import {
 import { errnoName, NetlinkError } from "./netlink-error.ts";
 
 /**
- * Sends rtnetlink messages in one datagram in the namespace at `netns`, and returns the answers up to
- * the acknowledgement, or the end of the dump, of the last one: {@link DelegateHost.netlink}.
+ * Sends rtnetlink messages in one datagram, in the namespace at `netns`. Returns the answers up to
+ * the last acknowledgement or the end of the dump: {@link DelegateHost.netlink}.
  */
 export type NetlinkTransport = (netns: string, messages: Uint8Array) => Promise<Uint8Array>;
 
-/** One attribute of a message, undecoded: what is not understood can still be sent back as it came. */
+/** An undecoded attribute: unknown ones can be sent back unchanged. */
 export interface Attribute {
   readonly type: number;
   readonly data: Uint8Array;
 }
 
-/** One request: its rtnetlink type, flags beside NLM_F_REQUEST, and payload. */
+/** A request: rtnetlink type, flags in addition to NLM_F_REQUEST, and payload. */
 export interface Request {
   readonly type: number;
   readonly flags: number;
   readonly data: Uint8Array;
 }
 
-/** How often a dump is repeated that the kernel says was interrupted by a change. */
+/** How often to repeat a dump that a change interrupted. */
 const maxDumpAttempts = 5;
 
 /** Fixed header and attributes of a payload. */
@@ -52,7 +52,7 @@ export function decodeAttributes(data: Buffer, headerLength: number): Attribute[
   return attributes;
 }
 
-/** Requests as one datagram; the sequence numbers count from 1. */
+/** Encodes requests as one datagram, with sequence numbers from 1. */
 function encodeRequests(requests: readonly Request[]): Uint8Array {
   const messages = requests.flatMap(({ type, flags, data }, index) =>
     pad(formatMessage({ type, flags: flags | Flags.REQUEST, seq: index + 1, port: 0, data })),
@@ -62,7 +62,7 @@ function encodeRequests(requests: readonly Request[]): Uint8Array {
 
 /**
  * The payloads of a dump. Equivalent to: `ip link`, `ip address`, `ip route show table all`.
- * @throws NetlinkError when the kernel refuses
+ * @throws NetlinkError when the kernel rejects the request
  */
 export async function dump(
   transport: NetlinkTransport,
@@ -92,8 +92,7 @@ function checkDumpEnd(last: NetlinkMessage | undefined): void {
 }
 
 /**
- * What became of each of some requests that ask for acknowledgement: the symbol of its errno, undefined when it was
- * carried out.
+ * The outcome of each request: the symbol of its errno, or undefined for success.
  * @throws NetlinkError when an acknowledgement is missing
  */
 export async function execute(

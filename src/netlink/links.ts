@@ -27,7 +27,7 @@ export interface Link {
   readonly name: string;
   /** IFF_* bits. */
   readonly flags: number;
-  /** In lower-case colon form; absent where there is none. */
+  /** In lower-case colon form; absent when there is none. */
   readonly mac?: string;
   readonly mtu: number;
 }
@@ -56,7 +56,7 @@ export async function listLinks(transport: NetlinkTransport, netns: string): Pro
 
 /**
  * Whether a namespace has an interface of that name. Equivalent to: `ip link show dev NAME`.
- * @throws NetlinkError when the kernel does not say
+ * @throws NetlinkError for any error except ENODEV
  */
 export async function linkExists(
   transport: NetlinkTransport,
@@ -100,7 +100,7 @@ function formatMac(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(":");
 }
 
-/** Where an address has a peer, `local` is the interface's own and `address` the peer's. */
+/** With a peer, `local` is the interface's own address and `address` the peer's. */
 function decodeAddress(data: Buffer): InterfaceAddress | undefined {
   const header = parseAddress(data.subarray(0, __LENGTH_Address));
   const family = familyOf(header.family);

@@ -1,9 +1,9 @@
 import { constants } from "node:os";
 
-/** A netlink request that the kernel refused or answered in a way that cannot be read. */
+/** A netlink request that the kernel rejected, or whose answer is invalid. */
 export class NetlinkError extends Error {
   override readonly name = "NetlinkError";
-  /** The symbol of the kernel's errno, e.g. `ENETUNREACH`; undefined where the kernel named none. */
+  /** The symbol of the kernel's errno, e.g. `ENETUNREACH`, if there is one. */
   readonly errno: string | undefined;
 
   constructor(message: string, options: { errno?: string; cause?: unknown } = {}) {
@@ -12,7 +12,7 @@ export class NetlinkError extends Error {
   }
 }
 
-/** The symbol of a positive errno, e.g. `ESRCH`; `errno 512` where there is none. */
+/** The symbol of a positive errno, e.g. `ESRCH`, or `errno 512` for an unknown one. */
 export function errnoName(errno: number): string {
   const found = Object.entries(constants.errno).find(([, value]) => value === errno);
   return found?.[0] ?? `errno ${errno}`;

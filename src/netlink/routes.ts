@@ -21,14 +21,14 @@ import {
   type Request,
 } from "./codec.ts";
 
-/** One way that a route goes. */
+/** A next hop. */
 export interface Hop {
   readonly ifIndex: number;
-  /** Absent when the destination is on the link. */
+  /** Absent when the destination is on-link. */
   readonly gateway?: string;
-  /** The gateway counts as on the link whatever the other routes say: `onlink`. */
+  /** Treat the gateway as on-link, whatever other routes say: `onlink`. */
   readonly onlink: boolean;
-  /** A multipath route's hop as the kernel sent it: struct rtnexthop, attributes, padding. */
+  /** The hop of a multipath route as the kernel sent it: struct rtnexthop, attributes, padding. */
   readonly wire?: Uint8Array;
 }
 
@@ -38,7 +38,7 @@ export interface KernelRoute {
   readonly dst: { readonly address: string; readonly prefix: number };
   readonly metric: number;
   readonly hops: readonly Hop[];
-  /** As the kernel sent it, so that it can be removed and restored to the letter. */
+  /** As the kernel sent it, to remove and restore it exactly. */
   readonly wire: { readonly header: Route; readonly attributes: readonly Attribute[] };
 }
 
@@ -54,10 +54,12 @@ const rta = {
   nhId: 30,
 } as const;
 
-/** RTNH_F_ONLINK: the one flag of a route that the kernel also takes in a request; others tell its state. */
+/**
+ * RTNH_F_ONLINK: the only route flag that the kernel accepts in a request; the others are state.
+ */
 const onlinkFlag = 4;
 
-/** The metric that the kernel gives to a route that asks for none. */
+/** The metric of a route without one. */
 export const kernelMetric: Readonly<Record<IpFamily, number>> = { 4: 0, 6: 1024 };
 
 /**
@@ -75,7 +77,7 @@ export async function listRoutes(
   return answers.flatMap((data) => decodeRoute(data) ?? []);
 }
 
-/** Whether everything that no other route matches goes this way: `0.0.0.0/0` or `::/0`. */
+/** Whether it is a default route: `0.0.0.0/0` or `::/0`. */
 export function isDefault(route: KernelRoute): boolean {
   return route.dst.prefix === 0;
 }
@@ -113,7 +115,9 @@ function decodeHops(header: Route, attributes: readonly Attribute[]): Hop[] {
   return [{ ...hop, ...gatewayOf(attributes) }];
 }
 
-/** Several times struct rtnexthop (length, flags, weight less one, interface) with attributes after it. */
+/**
+ * A list of struct rtnexthop (length, flags, weight minus one, interface), each with attributes.
+ */
 function decodeMultipath(bytes: Buffer): Hop[] {
   const hops: Hop[] = [];
   for (let rest = bytes; rest.length >= 8; ) {
@@ -131,7 +135,7 @@ function decodeMultipath(bytes: Buffer): Hop[] {
   return hops;
 }
 
-/** The gateway, which for an IPv4 route may be of IPv6 (RTA_VIA: family, then address). */
+/** The gateway; an IPv4 route may have an IPv6 one (RTA_VIA: family, then address). */
 function gatewayOf(attributes: readonly Attribute[]): { gateway?: string } {
   const via = find(attributes, rta.via)?.subarray(2);
   const bytes = find(attributes, rta.gateway) ?? via;
@@ -147,7 +151,10 @@ export interface NewDefaultRoute {
   readonly onlink: boolean;
 }
 
-/** The route as the kernel would have it. Equivalent to: `default via GATEWAY dev IFNAME metric METRIC [onlink]`. */
+/**
+ * The route in the kernel's form. Equivalent to: `default via GATEWAY dev IFNAME metric METRIC
+ * [onlink]`.
+ */
 export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
   const { family, ifIndex, gateway, metric, onlink } = route;
   return {
@@ -172,7 +179,7 @@ export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
   };
 }
 
-/** A multipath route with some of its hops only, which keep what the kernel sent of them. */
+/** A multipath route with only some of its hops, which are sent back unchanged. */
 export function withHops(route: KernelRoute, hops: readonly Hop[]): KernelRoute {
   const replaced: readonly number[] = [rta.oif, rta.gateway, rta.via, rta.nhId, rta.multipath];
   const kept = route.wire.attributes.filter(({ type }) => !replaced.includes(type));
@@ -182,8 +189,8 @@ export function withHops(route: KernelRoute, hops: readonly Hop[]): KernelRoute 
 }
 
 /**
- * A request to add a route. Equivalent to: `ip route add`, with `append` `ip route append`, which takes
- * the route although there is one like it.
+ * A request to add a route. Equivalent to: `ip route add`, or with `append` `ip route append`,
+ * which succeeds even if an equal route exists.
  */
 export function addRoute(route: KernelRoute, options: { append?: boolean } = {}): Request {
   const flags = FlagsNew.CREATE | (options.append === true ? FlagsNew.APPEND : FlagsNew.EXCL);
@@ -196,8 +203,8 @@ export function deleteRoute(route: KernelRoute): Request {
 }
 
 /**
- * A route as a request carries it. What the kernel only tells and does not take is left out: its flags but
- * `onlink`, its cache's state, and the hops of a route by nexthop object, which the object's number stands for.
+ * The payload of a route request. State that the kernel reports but does not accept is left out:
+ * flags except `onlink`, the cache's state, and the hops that a nexthop object stands for.
  */
 function routePayload(route: KernelRoute): Uint8Array {
   const { header, attributes } = route.wire;
@@ -212,7 +219,7 @@ function routePayload(route: KernelRoute): Uint8Array {
   return encodePayload(formatRoute({ ...header, flags }), kept);
 }
 
-/** The hops with no flag but `onlink`; every other byte as it came. */
+/** The hops without flags except `onlink`; other bytes are unchanged. */
 function withoutState(multipath: Attribute): Attribute {
   const data = Buffer.from(multipath.data);
   for (let at = 0; at + 8 <= data.length; ) {

@@ -4,9 +4,9 @@ import { type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 const pciAddress = /^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$/i;
 
 /**
- * The network with a device in every plugin's configuration, as Multus has it: `deviceID`, which wins over
- * one in the definition, and for a PCI device `pciBusID` besides. Any other ID there would keep `host-device`
- * from finding the link that its configuration names.
+ * Adds a device to every plugin's configuration, as Multus does: `deviceID`, which overrides that
+ * of the definition, and for PCI devices also `pciBusID`. With any other ID there, `host-device`
+ * would not find the link that its configuration names.
  */
 export function withDevice(list: NetConfList, deviceId: string): NetConfList {
   const pciBusID = pciAddress.test(deviceId) ? { pciBusID: deviceId } : {};

@@ -1,7 +1,7 @@
 /**
- * A hardware address of one of the given lengths in bytes, in lower-case colon form; undefined when
- * it is none. Accepts the forms that Go's `net.ParseMAC` does: pairs of digits between colons or
- * between hyphens, and groups of four between dots.
+ * A hardware address of one of the given lengths in bytes, in lower-case colon form; undefined for
+ * any other text. Accepts the forms of Go's `net.ParseMAC`: pairs of digits separated by colons or
+ * hyphens, and groups of four separated by dots.
  */
 export function parseHardwareAddress(
   text: string,

@@ -1,13 +1,13 @@
 import { CniError } from "#cni/error.ts";
 import { validateIfName } from "#cni/names.ts";
 
-/** The kernel's own names in /proc/sys/net/ipv4/conf, which it refuses to interfaces. */
+/** Names that the kernel reserves in /proc/sys/net/ipv4/conf. */
 const sysctlNames = ["all", "default"];
 
 /**
  * Why a pod cannot have an interface of this name (multi-network specification v1.1 §4.1.2.1.5);
- * undefined when it can. Besides what CNI refuses: control characters, `%`, by which the kernel makes
- * a name from a pattern, and the two names that its sysctls use.
+ * undefined when it can. In addition to CNI's rules it forbids control characters, `%`, which the
+ * kernel expands, and the two reserved names.
  */
 export function ifNameProblem(name: string): string | undefined {
   try {

@@ -1,12 +1,12 @@
 import { CniError } from "#cni/error.ts";
 
-/** Whose network a pod wants to use, and what the node's configuration says about that. */
+/** The network that a pod wants to use, and the node's isolation settings. */
 export interface NamespaceAccess {
   readonly podNamespace: string;
   readonly nadNamespace: string;
   /** The definition's name, for the message. */
   readonly name: string;
-  /** Whether pods may only use networks of their own namespace and of global ones. */
+  /** Whether pods may use only networks in their namespace and in global namespaces. */
   readonly namespaceIsolation: boolean;
   /**
    * Namespaces whose networks every pod may use.
@@ -15,15 +15,14 @@ export interface NamespaceAccess {
   readonly globalNamespaces?: readonly string[] | undefined;
 }
 
-/** What Multus takes as global when the configuration says nothing. */
+/** Multus' default global namespaces. */
 const defaultGlobalNamespaces: readonly string[] = ["default"];
 
 /**
- * Refuses a network that the pod may not use (multi-network specification v1.1 §7.4). To be asked of
- * every network that a pod's annotations name, the default-network annotation included: Multus
- * forgets that one, which lets a pod pass the isolation by.
- *
- * @throws CniError 101
+ * Checks that the pod may use a network (multi-network specification v1.1 §7.4). Must be called for
+ * every network that the annotations name, including the default-network annotation, which Multus
+ * forgets.
+ * @throws CniError 101 when it may not
  */
 export function checkNamespaceAccess(access: NamespaceAccess): void {
   const { podNamespace, nadNamespace, name, namespaceIsolation } = access;

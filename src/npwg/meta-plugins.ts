@@ -3,9 +3,9 @@ import { CniError } from "#cni/error.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 
 /**
- * Types of plugins that delegate to networks of their own choosing. As a delegate each of them would
- * attach the default network once more, or call its caller without end. Recognized by type: names of
- * configuration files say nothing (Multus looks at those, and wraps itself).
+ * Types of plugins that delegate to other networks. As a delegate, such a plugin would attach the
+ * default network again or call its caller endlessly. Recognized by type: Multus looks at file
+ * names, and wraps itself.
  */
 const metaPluginTypes: ReadonlySet<string> = new Set([
   "plexus",
@@ -18,20 +18,18 @@ const metaPluginTypes: ReadonlySet<string> = new Set([
   "knitter",
 ]);
 
-/** Where a plugin's configuration names a plugin that it executes itself: any has `ipam`, flannel's `delegate`. */
+/** Keys that name a plugin to execute: `ipam` for any plugin, `delegate` for flannel. */
 const delegatingKeys = ["ipam", "delegate"];
 
-/** Whether a plugin of this type is a delegating meta-plugin. */
 export function isMetaPluginType(type: string): boolean {
   return metaPluginTypes.has(type);
 }
 
 /**
- * Refuses a network of whose plugins one is Plexus itself or another meta-plugin, or would execute
- * one: it would call Plexus for the sandbox that the call in progress has locked. `display` names
- * the network in the message.
- *
- * @throws CniError 7
+ * Checks that no plugin of a network is or executes Plexus or another meta-plugin, which would call
+ * Plexus for the sandbox that the current call has locked. `display` names the network in the
+ * message.
+ * @throws CniError 7 when one does
  */
 export function checkNotMetaPlugin(list: NetConfList, display: string): void {
   for (const [index, { type, raw }] of list.plugins.entries()) {
@@ -47,7 +45,7 @@ export function checkNotMetaPlugin(list: NetConfList, display: string): void {
   }
 }
 
-/** The members of this name, in any case: Go's plugins read keys so. */
+/** The values of a key in any case, as Go's plugins read it. */
 function membersOf(value: Json, name: string): Json[] {
   if (!isJsonObject(value)) return [];
   return Object.entries(value).flatMap(([key, member]) =>

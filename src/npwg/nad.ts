@@ -7,28 +7,27 @@ import { quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { describeObject, type ObjectMeta, readObjectMeta } from "./object-meta.ts";
 
-/** What is used of a NetworkAttachmentDefinition (multi-network specification v1.1 §3.2). */
+/** The used part of a NetworkAttachmentDefinition (multi-network specification v1.1 §3.2). */
 export interface NetworkAttachmentDefinition extends ObjectMeta {
-  /** `spec.config`: a CNI conf or conflist as JSON text; absent or empty = look on disk by name. */
+  /** `spec.config`: a CNI conf or conflist in JSON; absent or empty to look on disk by name. */
   readonly config?: string;
 }
 
 const nadApiVersion = "k8s.cni.cncf.io/v1";
 const nadKind = "NetworkAttachmentDefinition";
 
-/** Where an object comes from. */
 export interface NadOptions {
   /**
-   * A manifest, written by hand: its namespace may be left out, its apiVersion may not, and an
-   * unknown key is a mistake. The API server has seen to all of that, and leaves `apiVersion` and
-   * `kind` out of the items of lists.
+   * Whether the object is a manifest. Its namespace is optional, its apiVersion required, and
+   * unknown keys are errors. The API server checks objects itself, and omits `apiVersion` and
+   * `kind` in lists.
    */
   readonly isManifest: boolean;
 }
 
 /**
  * Reads a Kubernetes object as a NetworkAttachmentDefinition.
- * @throws CniError 7 naming every field that is wrong.
+ * @throws CniError 7 naming every wrong field
  */
 export function parseNad(object: unknown, options: NadOptions): NetworkAttachmentDefinition {
   const subject = describeObject(nadKind, object);
@@ -54,8 +53,8 @@ function checkManifest(fields: FieldReader): void {
 }
 
 /**
- * The networks of definitions, as long as these are in a cache: a long configuration takes milliseconds
- * to parse, which a pod that names it 32 times must not cost all others on every try.
+ * The parsed networks of cached definitions. Parsing a long configuration takes milliseconds, and a
+ * pod may name it 32 times in every attempt.
  */
 const parsedConfs = new WeakMap<NetworkAttachmentDefinition, NetConfList>();
 
@@ -72,12 +71,11 @@ function parseConf(
 }
 
 /**
- * The network that a definition describes (§3.4.1): its `spec.config`; else the one that
- * `loadByName` finds on disk under the object's name; else the request fails. An empty config counts as
- * absent, as the API writes it. A config without `name` gets the object's (§3.4.2).
- *
- * @throws CniError naming the definition; 7 for what its config holds, 100 when that is too long,
- *   `loadByName`'s code for the rest.
+ * The network of a definition (§3.4.1): its `spec.config`, or else what `loadByName` finds on disk
+ * under the object's name. The API writes an absent config as an empty one. A config without `name`
+ * gets the object's name (§3.4.2).
+ * @throws CniError naming the definition: 7 for an invalid config, 100 for a long one, otherwise
+ * `loadByName`'s code
  */
 export async function nadConf(
   nad: NetworkAttachmentDefinition,

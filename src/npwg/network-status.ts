@@ -5,8 +5,8 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /**
- * One element of the network-status annotation (multi-network specification v1.1 §5.3). `mtu`,
- * `device-info` and `gateway` are Multus' additions, which its clients read.
+ * An element of the network-status annotation (multi-network specification v1.1 §5.3). `mtu`,
+ * `device-info` and `gateway` are Multus' additions, which clients read.
  */
 export interface NetworkStatus {
   /** `namespace/name` of the definition, or the CNI name of the network. */
@@ -16,18 +16,20 @@ export interface NetworkStatus {
   readonly ips?: readonly string[];
   readonly mac?: string;
   readonly mtu?: number;
-  /** Required by §5.3.5, so written even when false, where Multus leaves it out; Go clients read both alike. */
+  /**
+   * Written even when false, as §5.3.5 requires; Multus omits it then. Go clients read both alike.
+   */
   readonly default: boolean;
-  /** Always there, `{}` when there is nothing to say, as Multus writes it. */
+  /** Always present, `{}` when empty, as in Multus. */
   readonly dns: NetworkStatusDns;
   readonly "device-info"?: JsonObject;
   /** Gateways of the attachment's default routes. */
   readonly gateway?: readonly string[];
-  /** The same, when the pod asked for the default route by this attachment (§5.3.6.4). */
+  /** The gateways, when the pod requested the default route from this attachment (§5.3.6.4). */
   readonly "default-route"?: readonly string[];
 }
 
-/** DNS settings that came of the attachment (§5.3.6); `options` is Multus' addition. */
+/** DNS settings of the attachment (§5.3.6); `options` is Multus' addition. */
 interface NetworkStatusDns {
   readonly nameservers?: readonly string[];
   readonly domain?: string;
@@ -35,16 +37,16 @@ interface NetworkStatusDns {
   readonly options?: readonly string[];
 }
 
-/** What came of an attachment. */
+/** The outcome of an attachment. */
 export interface AttachmentOutcome {
   readonly displayName: string;
-  /** Whether it is the cluster default network's. */
+  /** Whether it is the cluster default network. */
   readonly isDefault: boolean;
   /** CNI_IFNAME of its ADD. */
   readonly ifName: string;
-  /** Its final result, with the routes as they are in the pod; undefined when the plugins gave none. */
+  /** The result with the routes as they are in the pod; undefined when plugins printed none. */
   readonly result: Result | undefined;
-  /** The version in which the plugins gave the result. @default the result's own */
+  /** The version in which plugins printed the result. @default the result's own */
   readonly resultVersion?: string;
   /** The pod's `default-route` request; absent when the attachment has none. */
   readonly defaultRoute?: readonly string[] | undefined;
@@ -52,11 +54,10 @@ export interface AttachmentOutcome {
 }
 
 /**
- * The status of one attachment. The first element is the one that the specification asks for, made
- * of the first interface that has a sandbox (§5.1.1); as in Multus each further sandbox interface
- * has an element of its own. Where Multus writes none, because no interface has a sandbox or the plugins gave
- * no result, there still is the minimal element that §5.1.1 wants. One of the elements is `default`, as §5.3.5
- * allows no more: see {@link mainInterface}.
+ * The status elements of one attachment. The first describes the first interface with a sandbox
+ * (§5.1.1); as in Multus, each further sandbox interface has an element. Without a sandbox
+ * interface or result there is the minimal element of §5.1.1, where Multus writes none. Exactly one
+ * element is `default` (§5.3.5): see {@link mainInterface}.
  */
 export function buildNetworkStatus(outcome: AttachmentOutcome): NetworkStatus[] {
   const { result } = outcome;
@@ -74,9 +75,9 @@ export function buildNetworkStatus(outcome: AttachmentOutcome): NetworkStatus[] 
 }
 
 /**
- * The interface that is the network's own where there are several: NPWG's client library takes that of the first
- * address with a gateway, else the first with a sandbox. OVN-Kubernetes' primary user-defined networks have
- * their gateway on `ovn-udn1`, after the infrastructure's `eth0`.
+ * The main interface of several: like NPWG's client library, that of the first address with a
+ * gateway, or else the first with a sandbox. In OVN-Kubernetes' primary user-defined networks the
+ * gateway is on `ovn-udn1`, after the infrastructure's `eth0`.
  */
 function mainInterface({ ips }: Result, sandboxed: readonly number[]): number | undefined {
   const withGateway = ips.find((ip) => ip.gateway !== undefined && ip.interface !== undefined);
@@ -84,7 +85,7 @@ function mainInterface({ ips }: Result, sandboxed: readonly number[]): number | 
   return index !== undefined && sandboxed.includes(index) ? index : sandboxed[0];
 }
 
-/** Multus' form of the annotation: the elements each indented by four spaces, in one line with the brackets. */
+/** Multus' format: each element indented by four spaces, on one line with the brackets. */
 export function formatNetworkStatus(list: readonly NetworkStatus[]): string {
   return `[${list.map((status) => JSON.stringify(status, null, 4)).join(",")}]`;
 }
@@ -95,9 +96,9 @@ interface Attached {
 }
 
 /**
- * Without a sandbox interface the addresses are those that name no interface (§5.3.3.1 rule 2). All of
- * them, not the first alone as its wording has it: a dual-stack pod has one of each family. Results
- * before 0.3.0 know no interfaces; then it is the one of the call (§5.3.2.1).
+ * Without a sandbox interface: the addresses that name no interface (§5.3.3.1 rule 2). All of them
+ * and not only the first, because a dual-stack pod has one of each family. Results before 0.3.0
+ * have no interfaces; the call's interface counts (§5.3.2.1).
  */
 function withoutInterface(outcome: AttachmentOutcome, result: Result): Attached {
   const ips = result.ips
@@ -108,8 +109,8 @@ function withoutInterface(outcome: AttachmentOutcome, result: Result): Attached 
 }
 
 /**
- * The addresses of an interface (§5.3.3.1 rule 1). Those that name no interface belong to none, except
- * where it is the result's only one in the sandbox: they cannot be another's.
+ * The addresses of an interface (§5.3.3.1 rule 1). An address without interface belongs to the only
+ * sandbox interface of the result, or to none.
  */
 function ipsOf(result: Result, index: number, isOnly: boolean): string[] {
   return result.ips
@@ -136,9 +137,9 @@ function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkSt
 }
 
 /**
- * The gateways of the default routes of the main table, each once. A route without one uses the
- * gateway of an address of its family (CNI 1.1.0 §5 "ADD Success", `routes`); where there is none
- * either, it is on-link and has nothing to show, where Multus writes `<nil>`.
+ * The distinct gateways of default routes in the main table. A route without gateway uses that of
+ * an address of its family (CNI 1.1.0 §5 "ADD Success", `routes`). A route that is on-link shows
+ * nothing; Multus writes `<nil>`.
  */
 function defaultGateways(result: Result): string[] {
   const gateways = result.routes
@@ -167,7 +168,7 @@ function formatDns(result: Result | undefined): NetworkStatusDns {
   });
 }
 
-/** Multus leaves out lists that are empty. */
+/** Multus omits empty lists. */
 function nonEmpty(list: readonly string[] | undefined): readonly string[] | undefined {
   return list?.length === 0 ? undefined : list;
 }

@@ -2,17 +2,17 @@ import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import type { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, quoteValue } from "#lib/json.ts";
 
-/** What is used of a Kubernetes object's `metadata`. */
+/** The used part of a Kubernetes object's `metadata`. */
 export interface ObjectMeta {
   readonly namespace: string;
   readonly name: string;
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** The namespace of an object in a manifest that names none, as kubectl has it. */
+/** kubectl's default namespace for manifests. */
 const manifestNamespace = "default";
 
-/** Reads the `metadata` of a namespaced object; only in a manifest may the namespace be left out. */
+/** Reads the `metadata` of a namespaced object. The namespace is optional in a manifest only. */
 export function readObjectMeta(object: FieldReader, options: { isManifest: boolean }): ObjectMeta {
   const metadata = object.object("metadata");
   if (object.value("metadata") === undefined) object.problem("metadata", "is missing");
@@ -26,7 +26,7 @@ export function readObjectMeta(object: FieldReader, options: { isManifest: boole
   };
 }
 
-/** Kind, namespace and name of an object for messages, as far as it says them. */
+/** Kind, namespace and name for messages, as far as known. */
 export function describeObject(kind: string, object: unknown): string {
   const metadata = isJsonObject(object) && isJsonObject(object.metadata) ? object.metadata : {};
   const { namespace, name } = metadata;
@@ -35,8 +35,8 @@ export function describeObject(kind: string, object: unknown): string {
 }
 
 /**
- * Whether annotations are those of a static pod, as the kubelet or its mirror in the API has them: the
- * mirror's UID differs from the one that the kubelet and its runtime know.
+ * Whether the annotations are a static pod's, from the kubelet or its mirror pod. The mirror's UID
+ * differs from the UID that the kubelet and the runtime know.
  */
 export function isStaticPod(annotations: Readonly<Record<string, string>>): boolean {
   const source = annotations["kubernetes.io/config.source"];

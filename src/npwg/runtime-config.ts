@@ -8,8 +8,8 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Bandwidth, NetworkSelection } from "#npwg/selection/network-selection.ts";
 
 /**
- * The capability arguments that an element asks for, in the shapes of CNI's CONVENTIONS.md
- * (multi-network specification v1.1 §4.1.2.1.3 to 8; `infinibandGUID` and `deviceID` as Multus).
+ * The capability arguments of an element, in the format of CNI's CONVENTIONS.md (multi-network
+ * specification v1.1 §4.1.2.1.3 to 8; `infinibandGUID` and `deviceID` as in Multus).
  */
 export function requestedCapabilities(selection: NetworkSelection): JsonObject {
   const { ips, mac, portMappings, bandwidth, infinibandGuid, deviceId } = selection;
@@ -24,14 +24,14 @@ export function requestedCapabilities(selection: NetworkSelection): JsonObject {
 }
 
 /**
- * IPAM plugins that read `IP` in CNI_ARGS as one address and fail on a list. All others get the list, as from Multus:
- * `static` and `whereabouts` read it, and `whereabouts` reads nothing else.
+ * IPAM plugins that expect a single address in `IP` of CNI_ARGS. All others get the list, as from
+ * Multus: `static` and `whereabouts` read it, and `whereabouts` reads nothing else.
  */
 const singleAddressIpam: ReadonlySet<string> = new Set(["host-local", "calico-ipam", "spiderpool"]);
 
 /**
- * The CNI_ARGS that an element asks for, which Multus passes besides the capabilities and some plugins read
- * instead of them. Several addresses are one list with commas, which {@link singleAddressIpam} does not get.
+ * The CNI_ARGS of an element. Multus passes them in addition to the capabilities, and some plugins
+ * read only them. Several addresses are separated by commas, except for {@link singleAddressIpam}.
  */
 export function requestedCniArgs(
   { ips = [], mac }: NetworkSelection,
@@ -54,16 +54,16 @@ function withBursts(bandwidth: Bandwidth): JsonObject {
   });
 }
 
-/** 64 KiB, the largest packet that segmentation offload hands to a queue; with less, none of them passes. */
+/** 64 KiB, the largest packet of segmentation offload; a smaller burst would drop all of them. */
 const minBurstBits = 64 * 1024 * 8;
 
-/** The largest burst that fits the kernel's token bucket whatever the plugin; kubelet's own default. */
+/** The largest burst that fits the kernel's token bucket; also the kubelet's default. */
 const maxBurstBits = 2 ** 31 - 1;
 
 /**
- * The burst for a rate that comes without one, which the reference bandwidth plugin refuses
- * (§4.1.2.1.8.2 leaves the value to us): a tenth of a second at the full rate, within bounds. The runtimes' own
- * default, 2³¹ bits and more, lets the first 256 MB pass unlimited.
+ * The burst for a rate without one, which the reference bandwidth plugin rejects (§4.1.2.1.8.2
+ * leaves the value open): a tenth of a second at full rate, within limits. The runtimes' default of
+ * 2³¹ bits and more does not limit the first 256 MB.
  */
 function defaultBurst(rate: number | undefined): number | undefined {
   if (rate === undefined) return undefined;
@@ -71,28 +71,27 @@ function defaultBurst(rate: number | undefined): number | undefined {
 }
 
 /**
- * Capabilities that some plugin of the network must declare when they are asked for, else the request would be
- * passed over in silence. The specification asks it of the first four; `deviceID` is left out, as
- * plugins also take it from their own configuration.
+ * Capabilities that a plugin of the network must declare when a pod requests them, because the
+ * request would otherwise have no effect. The specification requires it for the first four.
+ * `deviceID` is not among them: plugins also read it from their configuration.
  */
 const mandatoryCapabilities = ["ips", "mac", "portMappings", "bandwidth", "infinibandGUID"];
 
-/** Capabilities that have a key of {@link requestedCniArgs}, too. */
+/** Capabilities that {@link requestedCniArgs} also passes. */
 const cniArgsCapabilities = ["ips", "mac"];
 
-/** What happens to a request that no plugin takes, by the keys of the configuration. */
+/** What to do with a request that no plugin supports, by configuration key. */
 export interface RequestRules {
-  /** Of `mac` and `ips`, which have a place in CNI_ARGS. */
+  /** For `mac` and `ips`, which CNI_ARGS also carry. */
   readonly undeclaredRequests: "fail" | "cniArgs";
-  /** Of all others. */
+  /** For all others. */
   readonly ignoredRequests: "fail" | "warn";
 }
 
 /**
- * Refuses a request that no plugin of the network would serve (§4.1.2.1.3.2, .4.2, .7.2, .8.2).
- *
+ * Checks that the plugins of a network support the requests (§4.1.2.1.3.2, .4.2, .7.2, .8.2).
  * @param display names the network in the message
- * @throws CniError 100 naming every such key, unless the rules accept it
+ * @throws CniError 100 naming every unsupported key, unless the rules accept it
  */
 export function checkCapabilities(
   list: NetConfList,
@@ -114,7 +113,7 @@ export function checkCapabilities(
   );
 }
 
-/** The requested capabilities that reach no plugin of the network in any way. */
+/** The requested capabilities that reach no plugin in any way. */
 export function unservedCapabilities(list: NetConfList, requested: JsonObject): string[] {
   return mandatoryCapabilities.filter(
     (key) => isUndeclared(list, requested, key) && !cniArgsCapabilities.includes(key),
@@ -126,10 +125,9 @@ function isUndeclared(list: NetConfList, requested: JsonObject, key: string): bo
 }
 
 /**
- * The network with the annotation's `cni-args` in every plugin's `args.cni`, where they win over
- * those of the NetworkAttachmentDefinition key by key (§4.1.2.1.6.2).
- *
- * @throws CniError 7 when a plugin's own `args` or `args.cni` is no object.
+ * Adds the annotation's `cni-args` to every plugin's `args.cni`, where each key overrides that of
+ * the definition (§4.1.2.1.6.2).
+ * @throws CniError 7 when a plugin's `args` or `args.cni` is not an object
  */
 export function withCniArgs(list: NetConfList, cniArgs: JsonObject | undefined): NetConfList {
   if (cniArgs === undefined) return list;

@@ -6,7 +6,7 @@ import { parseHardwareAddress } from "./hardware-address.ts";
 import { requestedCapabilities, unservedCapabilities } from "./runtime-config.ts";
 import type { NetworkSelection } from "./selection/network-selection.ts";
 
-/** An attachment that was made, and with which network. */
+/** A completed attachment. */
 interface MadeAttachment {
   /** CNI_IFNAME of its ADD. */
   readonly ifName: string;
@@ -14,25 +14,25 @@ interface MadeAttachment {
   readonly result: Result;
 }
 
-/** A request that was not honoured. */
+/** An ignored request of the pod. */
 export interface IgnoredRequest {
-  /** The key of the annotation, or the capability that stands for it. */
+  /** The key of the annotation, or its capability. */
   readonly key: string;
   readonly asked: string;
-  /** What the result has instead; absent where no plugin has the capability. */
+  /** The value in the result; absent when no plugin has the capability. */
   readonly got?: string;
 }
 
-/** In an element of network-status, ours: its {@link IgnoredRequest}s. Go's decoder ignores members it does not know. */
+/** Plexus's key of {@link IgnoredRequest}s in network-status. Go's decoder ignores unknown keys. */
 export const ignoredRequestsKey = "plexus.dev/ignored-requests";
 
-/** The longest value that is shown of a request or of a result. */
+/** The longest value in a message. */
 const valueMax = 200;
 
 /**
- * Compares what a pod asks for with what the plugins say that they did: a plugin may declare a
- * capability and ignore its value, or not read CNI_ARGS. What the result does not show is not compared,
- * as some plugins leave out hardware addresses.
+ * Compares a pod's requests with the result: a plugin may declare a capability and ignore its
+ * value, or not read CNI_ARGS. What the result does not contain is not compared, because some
+ * plugins omit hardware addresses.
  */
 export function ignoredRequests(
   selection: NetworkSelection,
@@ -47,7 +47,7 @@ export function ignoredRequests(
   ].map(clipped);
 }
 
-/** The requests that a network ignored, as one sentence for people. */
+/** The ignored requests of a network, as a sentence. */
 export function ignoredText(ignored: readonly IgnoredRequest[], list: NetConfList): string {
   const sentences = ignored.map(({ key, asked, got }) =>
     got === undefined
@@ -57,7 +57,7 @@ export function ignoredText(ignored: readonly IgnoredRequest[], list: NetConfLis
   return sentences.join("; ");
 }
 
-/** The same without plugins, for one network among others: `ignored mac (asked A, got B)`. */
+/** The short form, without plugins: `ignored mac (asked A, got B)`. */
 export function ignoredWords(ignored: readonly IgnoredRequest[]): string {
   const words = ignored.map(
     ({ key, asked, got = "nothing" }) => `${key} (asked ${asked}, got ${got})`,
@@ -73,7 +73,7 @@ function clip(text: string): string {
   return text.length > valueMax ? `${text.slice(0, valueMax)}…` : text;
 }
 
-/** What no plugin was given at all; the configuration lets such pods start. */
+/** Requests that no plugin got; only with a setting that lets such pods start. */
 function unserved(selection: NetworkSelection, { list }: MadeAttachment): IgnoredRequest[] {
   const { portMappings, bandwidth, infinibandGuid: infinibandGUID } = selection;
   const asked: Readonly<Record<string, unknown>> = { portMappings, bandwidth, infinibandGUID };
@@ -83,7 +83,7 @@ function unserved(selection: NetworkSelection, { list }: MadeAttachment): Ignore
   });
 }
 
-/** Every address counts, whatever its prefix length: `host-local` gives it that of its range. */
+/** Prefix lengths are not compared: `host-local` uses that of its range. */
 function ignoredIps({ ips = [] }: NetworkSelection, { result }: MadeAttachment): IgnoredRequest[] {
   const given = result.ips.map(({ address }) => address);
   const present = new Set(given.map((address) => parseCidr(address).address));
@@ -93,8 +93,8 @@ function ignoredIps({ ips = [] }: NetworkSelection, { result }: MadeAttachment):
 }
 
 /**
- * Any interface of the pod may have the MAC: a primary network of OVN-Kubernetes is a second interface of the
- * result. Where the one that was asked for shows none, the plugin says nothing about it.
+ * Any pod interface may have the MAC: OVN-Kubernetes puts a primary network on a second interface.
+ * If the requested interface shows none, nothing is compared.
  */
 function ignoredMac({ mac }: NetworkSelection, made: MadeAttachment): IgnoredRequest[] {
   const links = sandboxInterfaces(made);
@@ -116,7 +116,7 @@ function ignoredIfName({ ifName }: NetworkSelection, made: MadeAttachment): Igno
 
 const pciAddress = /^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/;
 
-/** Only where both sides are PCI addresses: devices have other identifiers as well. */
+/** Compared only between PCI addresses; devices also have other identifiers. */
 function ignoredDevice({ deviceId }: NetworkSelection, made: MadeAttachment): IgnoredRequest[] {
   const asked = deviceId?.toLowerCase() ?? "";
   const got = sandboxInterfaces(made).flatMap(({ pciID }) => pciID?.toLowerCase() || []);
@@ -128,7 +128,7 @@ function sandboxInterfaces({ result }: MadeAttachment): ResultInterface[] {
   return result.interfaces.filter(({ sandbox }) => (sandbox ?? "") !== "");
 }
 
-/** The plugins that declare the capability; all of the network when none does. */
+/** The plugins that declare the capability, or all when none does. */
 function pluginNames({ plugins }: NetConfList, key: string): string {
   const declaring = plugins.filter(({ capabilities }) => capabilities[key] === true);
   const named = (declaring.length === 0 ? plugins : declaring).map(({ type }) => type);

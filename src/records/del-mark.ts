@@ -1,11 +1,10 @@
 import { lstatSync } from "node:fs";
 
-/** The bit of a record's mode that says that a DEL of its sandbox has begun; the shim sets it (shim/planfile.c). */
+/** The mode bit of a record whose DEL has begun; the shim sets it (shim/planfile.c). */
 const begun = 0o100;
 
 /**
- * When the first DEL of a sandbox began that has not succeeded, as ISO 8601; undefined when there was none, or
- * there is no record at the path.
+ * When the first DEL of the record's sandbox began, in ISO 8601; undefined without DEL or record.
  */
 export function delBegunAt(path: string): string | undefined {
   const status = lstatSync(path, { throwIfNoEntry: false });

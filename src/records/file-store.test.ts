@@ -414,7 +414,7 @@ test("create() over an existing file is as durable as the first", async () => {
   expect(synced.toSorted()).toEqual(everything);
 });
 
-test("create() that does not become durable says so with code 5, and harms nobody who does not ask", async () => {
+test("create() that does not become durable rejects with code 5, which callers may ignore", async () => {
   const store = await FileRecordStore.open(dir);
   vi.spyOn(fs, "fsync").mockImplementation((_, callback) => callback(new Error("EIO")));
   syncBuiltinESMExports();
@@ -466,7 +466,7 @@ test("after an update that a power loss has cut short at any byte, what was dura
   expect((await store.list()).damaged).toEqual([]);
 });
 
-test("an update of which only a part reached the disk is passed over, whatever is in its place", async () => {
+test("an update is ignored when only a part of it reached the disk", async () => {
   const store = await FileRecordStore.open(dir);
   await store.create(recordOf("c1"), plan);
   const { length } = await readFile(fileOf());
@@ -585,7 +585,7 @@ test("update() of what another process has replaced is refused", async () => {
   expect(await store.load(key)).toEqual(recordOf("c1", "eth0", "other"));
 });
 
-test("flush() passes over an update whose record was finished meanwhile", async () => {
+test("flush() skips an update whose record was finished in the meantime", async () => {
   const store = await FileRecordStore.open(dir);
   await store.create(recordOf("c1"), plan);
   await store.update(recordOf("c1", "eth0", "second"), plan);

@@ -31,14 +31,13 @@ import {
 import { sweepStateDirectory } from "./sweep.ts";
 
 /**
- * Records with their teardown plans as files of one directory: `<containerID>@<ifName>.record`, to which
- * updates are appended, and in the end a tombstone (`.detached`). The key can be read back from the name, as
- * `@` cannot occur in a container ID.
+ * Stores records with their teardown plans as `<containerID>@<ifName>.record` in one directory.
+ * Updates are appended; finishing a record leaves a tombstone (`.detached`). The key follows from
+ * the name, because a container ID contains no `@`.
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;
   readonly #open: OpenFiles;
-  /** Tombstones that are being emptied. */
   readonly #emptying = new Set<Promise<unknown>>();
   readonly #pods = new PodIndex(async () => (await this.list()).records);
 
@@ -47,7 +46,7 @@ export class FileRecordStore implements RecordStore {
     this.#open = new OpenFiles(dir);
   }
 
-  /** Opens the state directory, and creates it (mode 0700) where it does not exist. */
+  /** Opens the state directory; creates it with mode 0700 if it does not exist. */
   static async open(dir: string): Promise<FileRecordStore> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     return new FileRecordStore(dir);
@@ -75,7 +74,7 @@ export class FileRecordStore implements RecordStore {
     });
     this.#pods.add(record);
     const durable = this.#attempt("write", () => synced);
-    // Whoever does not wait for it need not handle its failure.
+    // Callers that do not await it need not handle its failure.
     durable.catch(() => undefined);
     return { durable };
   }
@@ -97,7 +96,7 @@ export class FileRecordStore implements RecordStore {
     const tombstone = this.#path(tombstoneFileName(key));
     this.#open.release(record);
     await this.#attempt("remove", async () => {
-      // As long as a plan is there, whoever finds it tears down again what is left.
+      // While the plan exists, any process that finds it detaches the rest.
       if (renameIfPresent(record, tombstone)) this.#emptyLater(tombstone);
       else makeEmpty(tombstone);
     });
@@ -138,7 +137,7 @@ export class FileRecordStore implements RecordStore {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
     for (const key of sandboxInterfaces(await readdir(this.#dir))) {
-      // A node has hundreds of them: calls come in between.
+      // A node has hundreds of records: let calls run in between.
       await nextTurn();
       try {
         const record = await this.load(key);
@@ -151,8 +150,8 @@ export class FileRecordStore implements RecordStore {
   }
 
   /**
-   * The blocks of the content are freed behind the call: a disk that discards them takes milliseconds for it, and
-   * to start the thread that waits for that takes longer than the answer.
+   * Frees the content's blocks after the call. A disk that discards them takes milliseconds, and
+   * even starting a thread for it takes longer than the answer.
    */
   #emptyLater(path: string): void {
     const { promise, resolve } = Promise.withResolvers<void>();

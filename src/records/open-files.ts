@@ -12,9 +12,12 @@ import { syncDirectory, syncFile } from "#lib/files/sync.ts";
 import { findNewestPlan } from "#protocol/plan.ts";
 import { putFile, writeAt } from "./state-file.ts";
 
-/** How long after an update it may still be lost in a power loss. */
+/** The time after which an update is synced; until then a power loss may lose it. */
 const delayMs = 500;
-/** A file is written anew, with its newest content alone, before it passes this or so many times that content. */
+/**
+ * A file is rewritten with only its newest content before it exceeds both this length and this
+ * multiple of that content.
+ */
 const lengthMax = 256 * 1024;
 const contentsMax = 8;
 
@@ -22,18 +25,18 @@ const contentsMax = 8;
 interface OpenFile {
   readonly fd: number;
   readonly inode: number;
-  /** Where the next update goes. */
+  /** The offset of the next update. */
   end: number;
-  /** Whether the last update is not durable yet. */
+  /** Whether an update is not yet synced. */
   isDirty: boolean;
-  /** A sync that is under way, during which the file must not be closed. Never rejects. */
+  /** The current sync, during which the file must stay open. Never rejects. */
   syncing: Promise<unknown>;
 }
 
 /**
- * The files of records, to which updates are appended. They stay open until their last update is durable, half
- * a second later: a commit of the file system's journal delays whatever else a call writes. What a power
- * loss leaves of an update that was not durable does not count, and what was durable before it stays.
+ * The files of records, to which updates are appended. They stay open until their last update is
+ * synced, half a second later, because a journal commit delays all other writes of a call. After a
+ * power loss an unsynced update is ignored, and what was synced before it is intact.
  */
 export class OpenFiles {
   readonly #dir: string;
@@ -46,8 +49,8 @@ export class OpenFiles {
   }
 
   /**
-   * Puts a new file in the place of what is there. Every process sees it when this returns; `synced` resolves
-   * when it is durable.
+   * Atomically replaces a file, visible to all processes on return; `synced` resolves when it is
+   * durable.
    */
   put(path: string, content: Uint8Array): { readonly synced: Promise<void> } {
     this.release(path);
@@ -61,8 +64,8 @@ export class OpenFiles {
   }
 
   /**
-   * Appends newer content. Every process sees it when this resolves.
-   * @throws Error when that fails, or when the file was removed or replaced by another process
+   * Appends newer content, visible to all processes when it resolves.
+   * @throws Error when that fails, or another process removed or replaced the file
    */
   async append(path: string, content: Uint8Array): Promise<void> {
     const file = this.#files.get(path) ?? this.#open(path);
@@ -85,7 +88,7 @@ export class OpenFiles {
     throw new Error("the sandbox was detached meanwhile");
   }
 
-  /** Closes a file that is removed or replaced; what is not durable of it need not become so. */
+  /** Closes a file that is removed or replaced, without syncing it. */
   release(path: string): void {
     const file = this.#files.get(path);
     if (file === undefined) return;
@@ -93,7 +96,7 @@ export class OpenFiles {
     close(file);
   }
 
-  /** Makes every update durable, as far as that is possible. Never rejects. */
+  /** Syncs all updates as far as possible. Never rejects. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -101,7 +104,7 @@ export class OpenFiles {
     return this.#lastSync;
   }
 
-  /** Opens a file after what counts in it: what an update that was cut short left behind is cut off. */
+  /** Opens a file and cuts off an incomplete update at its end. */
   #open(path: string): OpenFile {
     const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
@@ -121,7 +124,7 @@ export class OpenFiles {
     this.#timer ??= setTimeout(() => void this.flush(), delayMs).unref();
   }
 
-  /** An update that is made meanwhile opens its file again, and is made durable the next time. */
+  /** An update during the sync opens its file again, and is synced next time. */
   async #sync(): Promise<void> {
     const files = [...this.#files.values()];
     this.#files.clear();

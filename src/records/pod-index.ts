@@ -1,12 +1,12 @@
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
-/** The pod of each recorded sandbox interface; the records are listed when one is first asked for. */
+/** The pod of each recorded sandbox interface. Lists the records on first use. */
 export class PodIndex {
   readonly #list: () => Promise<readonly AttachmentRecord[]>;
   readonly #pods = new Map<string, string>();
   #listed: Promise<void> | undefined;
-  /** What was added or removed during the list, which may have read its file before or after. */
+  /** Added or removed during the list, which may have read the file before or after. */
   #changed: Set<string> | undefined;
 
   constructor(list: () => Promise<readonly AttachmentRecord[]>) {
@@ -29,7 +29,7 @@ export class PodIndex {
     return [...this.#pods.values()].includes(wanted);
   }
 
-  /** Before the list nothing is kept: it will have the change. */
+  /** Before the list nothing is stored, because the list will contain the change. */
   #set(key: RecordKey, pod: AttachmentRecord["pod"]): void {
     if (this.#listed === undefined) return;
     const name = recordFileName(key);

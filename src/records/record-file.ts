@@ -8,14 +8,13 @@ import { ProtocolError } from "#protocol/frame.ts";
 import { decodePlan, decodeRecord, encodePlan } from "#protocol/plan.ts";
 import { readRecord, recordSchemaVersion } from "./record-schema.ts";
 
-/** Where a record or plan was read. */
 interface RecordPlace {
   readonly path: string;
-  /** The sandbox that it must belong to. */
+  /** The expected sandbox. */
   readonly key: RecordKey;
 }
 
-/** A record and its plan as bytes of their file, in which the newest counts (shim/protocol.h). */
+/** Encodes a record and its plan as an update of their file (shim/protocol.h). */
 export function formatRecord(record: AttachmentRecord, plan: TeardownPlan): Buffer {
   const { containerId, ifName } = record;
   const { bootId, attempted, steps } = plan;
@@ -27,17 +26,17 @@ export function formatRecord(record: AttachmentRecord, plan: TeardownPlan): Buff
   );
 }
 
-/** The plan of the default network's DEL: it names no sandbox, and all of it is to be executed. */
+/** The plan of the default network's DEL: without a sandbox, and to be executed completely. */
 export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
   const head = { containerId: "", ifName: "", bootId: "", attempted: 1 };
   return encodePlan({ ...head, calls: calls.map((call) => ({ group: 0, ...call })) });
 }
 
 /**
- * The newest record in its file's bytes. One with an update that was cut short may be older than what was
- * done since: its boot is then not known, so that everything in it has to be detached.
- * @throws CniError 6 naming the file when there is none that is whole, or it has another schema, or
- *   belongs to another sandbox
+ * The newest record of a file. If an incomplete update follows, its progress may be out of date:
+ * the boot is then unknown, so that everything is detached.
+ * @throws CniError 6 naming the file when it has no whole record, or one of another schema or
+ * sandbox
  */
 export function parseRecord(bytes: Buffer, place: RecordPlace): AttachmentRecord {
   return usable("attachment record", place, () => {
@@ -49,8 +48,8 @@ export function parseRecord(bytes: Buffer, place: RecordPlace): AttachmentRecord
 }
 
 /**
- * The newest teardown plan in the bytes of a record's file.
- * @throws CniError 6 naming the file when there is none that is whole, or it belongs to another sandbox
+ * The newest teardown plan of a record's file.
+ * @throws CniError 6 naming the file when it has no whole plan, or one of another sandbox
  */
 export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
   return usable("teardown plan", place, () => {
@@ -65,7 +64,7 @@ function checkOwner({ containerId, ifName }: RecordKey, key: RecordKey): void {
   throw new ProtocolError(`it belongs to interface ${ifName} of container ${containerId}`);
 }
 
-/** Runs a step that finds out whether a file can be used. @throws CniError 6 naming it when it cannot */
+/** @throws CniError 6 naming the file when the step finds invalid content */
 function usable<T>(description: string, { path }: RecordPlace, step: () => T): T {
   try {
     return step();

@@ -7,8 +7,8 @@ import { sandboxLockName } from "#lib/files/state-files.ts";
 const longestCallMs = 600_000;
 
 /**
- * Whether a shim may hold the sandbox, as another process may be serving a call for it. A lock that is older than
- * any call can be was left by a shim that was killed.
+ * Whether another process may be serving a call for the sandbox. A lock that is older than any call
+ * was left by a killed shim.
  */
 export async function isSandboxInUse(stateDir: string, containerId: string): Promise<boolean> {
   const lock = join(stateDir, sandboxLockName(containerId));

@@ -1,7 +1,7 @@
 import type { RecordKey } from "#engine/record/record.ts";
 import { parseStateFileName } from "#lib/files/state-files.ts";
 
-/** The sandbox interfaces that have a record among these files, sorted by file name. */
+/** The sandbox interfaces with a record among these files, sorted by file name. */
 export function sandboxInterfaces(names: readonly string[]): RecordKey[] {
   return names.toSorted().flatMap((name) => {
     const file = parseStateFileName(name);

@@ -14,14 +14,14 @@ import { isAbsent } from "#lib/files/is-absent.ts";
 import { temporaryName } from "#lib/files/temporary-name.ts";
 
 /*
- * The state directory's files are a few KB in the page cache, for which a system call takes microseconds
- * and the way through the thread pool many times that. Only what waits for the disk is asynchronous.
+ * The files are a few KB in the page cache: a system call takes microseconds, the thread pool many
+ * times that. Only syncs are asynchronous.
  */
 
 /** The content of a file; undefined when it does not exist. @throws CniError 5 naming the file */
 export function readIfPresent(path: string, description: string): Buffer | undefined {
   try {
-    // An error that is thrown costs more than a look before.
+    // A thrown error costs more than this check.
     return isPresent(path) ? readFileSync(path) : undefined;
   } catch (error) {
     if (isAbsent(error)) return undefined;
@@ -31,12 +31,12 @@ export function readIfPresent(path: string, description: string): Buffer | undef
   }
 }
 
-/** Whether there is a file, whatever its kind. */
+/** Whether a file of any kind exists. */
 export function isPresent(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
-/** Whether the file has that content and is as {@link putFile} makes it: the shim trusts no other one. */
+/** Whether the file has that content, and the type and mode that the shim requires. */
 export function isPrivateFile(path: string, content: Buffer): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o600 || found.nlink !== 1)
@@ -44,7 +44,10 @@ export function isPrivateFile(path: string, content: Buffer): boolean {
   return content.equals(readFileSync(path));
 }
 
-/** Writes all of the bytes at a place of an open file. @throws Error as of node:fs, with a part of it written */
+/**
+ * Writes all bytes at an offset of an open file.
+ * @throws Error as of node:fs, possibly after a part
+ */
 export function writeAt(fd: number, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) {
     done += writeSync(fd, bytes, done, bytes.length - done, position + done);
@@ -52,9 +55,8 @@ export function writeAt(fd: number, bytes: Uint8Array, position: number): void {
 }
 
 /**
- * Puts a new file (mode 0600) in the place of what is there, with all of its content at once for every
- * other process. Nothing is left of it when this fails.
- * @returns its descriptor, which is the caller's
+ * Atomically replaces a file (mode 0600). Leaves no temporary file after an error.
+ * @returns its descriptor, which the caller must close
  */
 export function putFile(path: string, content: Uint8Array): number {
   const temporary = join(dirname(path), temporaryName(basename(path)));
@@ -71,21 +73,20 @@ export function putFile(path: string, content: Uint8Array): number {
 }
 
 /**
- * Makes a file empty, and creates it (mode 0600) where it does not exist. A symbolic link is an error
- * (ELOOP): plexusd writes to the state directory, and plexus-standalone, which runs on the host itself,
- * must not be led out of it.
+ * Empties a file, or creates it (mode 0600). A symbolic link is an error (ELOOP): it could lead
+ * plexus-standalone, which runs on the host, out of the state directory that plexusd can write to.
  */
 export function makeEmpty(path: string): void {
   const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
   closeSync(openSync(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0o600));
 }
 
-/** Removes a file, which need not exist. */
+/** Removes a file if it exists. */
 export function removeIfPresent(path: string): void {
   if (isPresent(path)) ignoringAbsent(() => unlinkSync(path));
 }
 
-/** Renames a file, which need not exist. @returns whether it did */
+/** Renames a file if it exists. @returns whether it did */
 export function renameIfPresent(path: string, newPath: string): boolean {
   if (!isPresent(path)) return false;
   return ignoringAbsent(() => renameSync(path, newPath));

@@ -78,7 +78,7 @@ test("of more tombstones than the limit the oldest are removed", async () => {
   expect(await readdir(dir)).toEqual(["c@eth0.detached", "d@eth0.detached", "e@eth0.detached"]);
 });
 
-test("a sandbox's lock is removed when it is old, nobody holds it and nothing is recorded", async () => {
+test("an old lock is removed unless it is held or its sandbox has a record", async () => {
   await put(20 * minuteMs, "old.lock", "recorded.lock", "recorded@eth0.record", "held.lock");
   await put(minuteMs, "young.lock");
   const holder = spawn("flock", [join(dir, "held.lock"), "-c", "echo locked; read _"]);

@@ -4,18 +4,19 @@ import { elapsedMs } from "#lib/elapsed.ts";
 import { parseStateFileName, type StateFile } from "#lib/files/state-files.ts";
 import { makeEmpty, removeIfPresent } from "./state-file.ts";
 
-/** The age from which a temporary or lock file no longer belongs to the process that made it. */
+/** The age from which a temporary or lock file is abandoned. */
 const abandonedAfterMs = 600_000;
-/** How long a repeated DEL can be answered without an engine. */
+/** How long the shim can answer a repeated DEL without an engine. */
 const tombstoneLifetimeMs = 6 * 3_600_000;
 
-/** Options of {@link sweepStateDirectory}. */
 interface SweepOptions {
-  /** The most that are kept, so that a node with many short-lived pods keeps its inodes. @default 4096 */
+  /**
+   * The most tombstones to keep: a node with many short-lived pods must not run out of inodes.
+   * @default 4096
+   */
   readonly tombstonesMax?: number;
 }
 
-/** A swept file. */
 interface FoundFile {
   readonly path: string;
   readonly file: StateFile;
@@ -25,9 +26,9 @@ interface FoundFile {
 }
 
 /**
- * Removes from a state directory what no process has a use for: tombstones that are old or too many,
- * temporary files that a crash left, and locks of sandboxes that have no record and that nobody holds.
- * A tombstone whose content a crash left is emptied. Records and what was put aside stay. A file that cannot be removed is left for the next time.
+ * Cleans up a state directory: old or excess tombstones, abandoned temporary files, and unused
+ * locks of sandboxes without a record. Empties tombstones whose content a crash left. Records and
+ * damaged records stay. A file that cannot be removed is left for the next time.
  */
 export async function sweepStateDirectory(
   dir: string,
@@ -79,9 +80,9 @@ async function abandonedLocks(files: readonly FoundFile[]): Promise<FoundFile[]>
 }
 
 /**
- * The inodes of all locked files, of any file system; undefined when the kernel does not say. It
- * shows a container only the locks of its own processes, but every open-file-description lock, which
- * each operation on a sandbox has, too (shim/lock.c).
+ * The inodes of all locked files on any file system; undefined when the kernel does not provide
+ * them. A container sees only its own processes' locks, but all open-file-description locks, which
+ * every operation on a sandbox holds (shim/lock.c).
  */
 async function lockedInodes(): Promise<ReadonlySet<number> | undefined> {
   const text = await readFile("/proc/locks", "utf8").catch(() => undefined);

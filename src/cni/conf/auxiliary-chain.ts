@@ -3,9 +3,9 @@ import { type NetConfList, parseNetConfList } from "./conf.ts";
 import { type LoadOptions, withExtension, withPluginsBeside } from "./conf-file.ts";
 
 /**
- * The network whose plugins are the `*.conf` files of `<dir>/<name>`, in the order of their names: Multus'
- * auxiliary CNI chain. Undefined when there are none. Files that cannot be used make it undefined, too, with a
- * warning: as in Multus, no pod fails for them.
+ * Multus' auxiliary CNI chain: a network of the `*.conf` files in `<dir>/<name>`, sorted by name.
+ * Undefined when there are none, or, with a warning, when one is unusable: as in Multus, no pod
+ * fails because of them.
  */
 export async function loadAuxiliaryChain(
   options: LoadOptions & {

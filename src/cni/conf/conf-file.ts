@@ -14,20 +14,19 @@ import { type PluginConf, parsePluginConf } from "./plugin-conf.ts";
 
 /** A directory of network configurations. @internal */
 export interface ConfReader {
-  /** File names, sorted bytewise; an absent directory is an empty one. */
+  /** File names, sorted bytewise; none for an absent directory. */
   list(dir: string): Promise<string[]>;
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
 }
 
-/** What loading needs. */
 export interface LoadOptions extends Pick<ConfOptions, "unlimited"> {
   readonly files: ConfReader;
-  /** Takes warnings, one line each: files that cannot be used, and keys that are ignored. */
+  /** Takes warnings about unusable files and ignored keys, one line each. */
   onWarning(message: string): void;
 }
 
-/** A file that cannot be used, and the name of its network, as far as it can be read. */
+/** An unusable file, and the name of its network if that can be read. */
 export interface BrokenFile {
   readonly path: string;
   readonly name: string | undefined;
@@ -44,12 +43,15 @@ export async function tryReadNetwork(
     return await readNetwork(path, options);
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
-    options.onWarning(`network configuration passed over: ${error.message}`);
+    options.onWarning(`network configuration skipped: ${error.message}`);
     return { path, name: await claimedName(path, options), error };
   }
 }
 
-/** The network of a file, of either form as its extension says. @throws CniError 5, 6, 7, 100 */
+/**
+ * Reads the network of a file; the extension says which form it has.
+ * @throws CniError 5, 6, 7, 100
+ */
 export async function readNetwork(path: string, options: LoadOptions): Promise<NetConfList> {
   const { onWarning, unlimited = false } = options;
   const list = parseNetConfList(await readText(path, options), {
@@ -67,7 +69,7 @@ export async function readNetwork(path: string, options: LoadOptions): Promise<N
   return list;
 }
 
-/** The files' extensions say which form they have: CNI 1.1.0's library, `.conf` and `.json` one plugin. */
+/** As in CNI 1.1.0's library, `.conf` and `.json` hold one plugin. */
 function formOf(path: string): Pick<ConfOptions, "form"> {
   if (path.endsWith(".conflist")) return { form: "list" };
   return /\.(conf|json)$/.test(path) ? { form: "plugin" } : {};
@@ -85,7 +87,7 @@ async function readText(
   return text;
 }
 
-/** The name in a file that is otherwise broken. */
+/** The network name in an otherwise broken file. */
 async function claimedName(path: string, options: LoadOptions): Promise<string | undefined> {
   try {
     const value = parseJsonText(await readText(path, options));
@@ -96,9 +98,9 @@ async function claimedName(path: string, options: LoadOptions): Promise<string |
 }
 
 /**
- * Appends the plugins of `<dir>/<network name>/*.conf` (CNI 1.1.0 §1 "loadOnlyInlinedPlugins").
- * The name was checked when it was read, so that it cannot lead out of the directory.
- * @throws CniError when one of them is broken, or no plugin is left at all; 100 when there are too many
+ * Appends the plugins of `<dir>/<network name>/*.conf` (CNI 1.1.0 §1 "loadOnlyInlinedPlugins"). The
+ * name is already validated, so it cannot lead out of the directory.
+ * @throws CniError when a file is broken or no plugin is left; 100 when there are too many
  */
 export async function withPluginsBeside(
   path: string,
@@ -126,7 +128,7 @@ export async function withPluginsBeside(
   );
 }
 
-/** Names by what is after the last dot, which must match exactly. */
+/** The names with one of these extensions. */
 export function withExtension(names: readonly string[], extensions: readonly string[]): string[] {
   return names.filter((name) => {
     const dot = name.lastIndexOf(".");

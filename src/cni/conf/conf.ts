@@ -24,24 +24,25 @@ export interface NetConfList {
 
 /** How to read a configuration. */
 export interface ConfOptions {
-  /** What error messages call it: a file, a NetworkAttachmentDefinition. */
+  /** How error messages name it: a file, a NetworkAttachmentDefinition. */
   readonly source: string;
-  /** The name of a configuration that has none. */
+  /** The name to use when the configuration has none. */
   readonly name?: string;
-  /** Accept a list without plugins, as others are to be appended. @default false */
+  /** Accept a list without plugins, because the caller appends some. @default false */
   readonly allowNoPlugins?: boolean;
-  /** Which of the two forms is wanted, where it is known. @default either */
+  /** The form that is expected. @default either */
   readonly form?: "list" | "plugin";
   /**
-   * It is for a DEL: whatever is beyond a limit today may have been attached, and must be detached.
+   * Whether the configuration is for a DEL. Limits do not apply then: it may have been attached
+   * under other limits, and must be detached.
    * @default false
    */
   readonly unlimited?: boolean;
 }
 
 /**
- * Reads a configuration list, or a single plugin's configuration, which becomes a list of one.
- * @throws CniError 6 when it is not JSON, 7 naming every field that is wrong, 100 when it is too long.
+ * Reads a configuration list, or a single plugin's configuration as a list of one.
+ * @throws CniError 6 when it is not JSON, 7 naming every wrong field, 100 when it is too long
  */
 export function parseNetConfList(value: unknown, options: ConfOptions): NetConfList {
   const subject = `invalid network configuration in ${options.source}`;
@@ -74,15 +75,12 @@ function readList(fields: FieldReader, options: ConfOptions): NetConfList {
   };
 }
 
-/**
- * Refuses more plugins than the limit; what is no list of them is left to others.
- * @throws CniError 100
- */
+/** @throws CniError 100 when there are more plugins than the limit */
 export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
 }
 
-/** The list with more plugins at its end: CNI 1.1.0 §1 "loadOnlyInlinedPlugins". */
+/** Appends plugins to a list: CNI 1.1.0 §1 "loadOnlyInlinedPlugins". */
 export function withSideLoaded(list: NetConfList, plugins: readonly PluginConf[]): NetConfList {
   const all = [...list.plugins, ...plugins];
   return { ...list, plugins: all, raw: { ...list.raw, plugins: all.map((plugin) => plugin.raw) } };
@@ -97,7 +95,7 @@ export function enabledCapabilities(list: NetConfList): Set<string> {
   );
 }
 
-/** The list with further keys in each plugin's configuration, where they win over those that are there. */
+/** Adds keys to each plugin's configuration; they override existing ones. */
 export function withPluginKeys(
   list: NetConfList,
   keysOf: (plugin: PluginConf, index: number) => JsonObject,
@@ -109,7 +107,7 @@ export function withPluginKeys(
   return { ...list, plugins, raw: { ...list.raw, plugins: plugins.map(({ raw }) => raw) } };
 }
 
-/** The list as JSON; {@link parseNetConfList} makes the same list of it. */
+/** The list as JSON, which {@link parseNetConfList} reads back. */
 export function toJson(list: NetConfList): JsonObject {
   return {
     ...list.raw,
@@ -119,12 +117,11 @@ export function toJson(list: NetConfList): JsonObject {
   };
 }
 
-/** Whether a configuration is that of one plugin, as it was until CNI 0.4.0. */
+/** Whether a configuration has the single-plugin form, used until CNI 0.4.0. */
 function isSingle(object: JsonObject): boolean {
   return Object.hasOwn(object, "type") && !Object.hasOwn(object, "plugins");
 }
 
-/** Files say by their extension which form they hold. */
 function checkForm(fields: FieldReader, written: JsonObject, form: ConfOptions["form"]): void {
   if (form === "plugin" && !isSingle(written)) {
     const isList = Object.hasOwn(written, "plugins");

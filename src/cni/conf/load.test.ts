@@ -76,7 +76,7 @@ test("loadNetworkByName() takes the first of several, and other extensions for n
   expect(await byName(files)).toMatchObject({ types: ["first"], warnings: [] });
 });
 
-test("loadNetworkByName() names files that it cannot use in a warning and goes on [R-1.1-05]", async () => {
+test("loadNetworkByName() names files that it cannot use in a warning and continues [R-1.1-05]", async () => {
   const files = {
     "/net/10.conflist": "{",
     "/net/20.conflist": list("x", { plugins: [{}] }),
@@ -86,10 +86,10 @@ test("loadNetworkByName() names files that it cannot use in a warning and goes o
   };
   expect((await byName(files)).warnings).toEqual([
     expect.stringMatching(
-      /passed over: invalid network configuration in \/net\/10.conflist: not valid JSON/,
+      /skipped: invalid network configuration in \/net\/10.conflist: not valid JSON/,
     ),
-    "network configuration passed over: invalid network configuration in /net/20.conflist: plugins[0].type: is missing",
-    "network configuration passed over: error reading /net/25.conflist: EACCES: permission denied, open '/net/25.conflist'",
+    "network configuration skipped: invalid network configuration in /net/20.conflist: plugins[0].type: is missing",
+    "network configuration skipped: error reading /net/25.conflist: EACCES: permission denied, open '/net/25.conflist'",
   ]);
 });
 
@@ -109,7 +109,7 @@ test.each([
   [{ "/net/d.conflist/10.conf": conf("n") }, 'no net configuration with name "n" in /net'],
   [
     { "/net/10.conf": "[]" },
-    'no net configuration with name "n" in /net; passed over: invalid network configuration in /net/10.conf: must be an object, got []',
+    'no net configuration with name "n" in /net; skipped: invalid network configuration in /net/10.conf: must be an object, got []',
   ],
 ])("loadNetworkByName() with %j finds nothing [L-03]", async (files, message) => {
   await expect(byName(files)).rejects.toMatchObject({ code: 7, message });

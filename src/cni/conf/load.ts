@@ -11,9 +11,8 @@ import {
 } from "./conf-file.ts";
 
 /**
- * Finds a network by the `name` in its configuration: among the `.conflist` files, then among the
- * `.conf` and `.json` ones. Where libcni gives up at the first broken file, whichever network it
- * is for, this warns and goes on.
+ * Finds a network by the `name` in its configuration: first among `.conflist` files, then among
+ * `.conf` and `.json` files. A broken file of another network is a warning here; libcni fails.
  * @throws CniError 7 when there is none; the file's own error when the network's file is broken
  */
 export async function loadNetworkByName(
@@ -40,14 +39,14 @@ export async function loadNetworkByName(
   throw nothingFound(dir, { broken, name, isEmpty: candidates.length === 0 });
 }
 
-/** Loads the one network of a file; its extension says which form the file has. @throws CniError 5, 6, 7 */
+/** Loads the network of a file; its extension says which form it has. @throws CniError 5, 6, 7 */
 export async function loadNetworkFile(path: string, options: LoadOptions): Promise<NetConfList> {
   return await withPluginsBeside(path, await readNetwork(path, options), options);
 }
 
 /**
- * Loads the first network of a directory, as container runtimes choose theirs: the first usable
- * file in bytewise order, whatever its form, of those that `accept` takes.
+ * Loads the network that a container runtime would choose: the first usable file in bytewise order
+ * that `accept` takes, whatever its form.
  * @throws CniError 7 when there is none
  */
 export async function loadFirstNetwork(
@@ -67,7 +66,7 @@ export async function loadFirstNetwork(
   throw nothingFound(dir, { broken, isEmpty: names.length === 0 });
 }
 
-/** In libcni's words, and what was passed over: that may be the network that was looked for. */
+/** libcni's message, with the errors of skipped files: one of them may be the wanted network. */
 function nothingFound(
   dir: string,
   search: { broken: readonly BrokenFile[]; name?: string; isEmpty: boolean },
@@ -77,9 +76,9 @@ function nothingFound(
   const reason = isNamed
     ? `no net configuration with name "${name}" in ${dir}`
     : `no net configurations found in ${dir}`;
-  const passedOver = broken.map((file) => file.error.message).join("; ");
+  const skipped = broken.map((file) => file.error.message).join("; ");
   return new CniError(
     "MissingConfiguration",
-    passedOver === "" ? reason : `${reason}; passed over: ${passedOver}`,
+    skipped === "" ? reason : `${reason}; skipped: ${skipped}`,
   );
 }

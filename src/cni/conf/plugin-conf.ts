@@ -17,7 +17,7 @@ export interface PluginConf {
 
 /**
  * Reads one plugin's configuration.
- * @throws CniError 6 when it is not JSON, 7 naming every field that is wrong.
+ * @throws CniError 6 when it is not JSON, 7 naming every wrong field
  */
 export function parsePluginConf(value: unknown, options: { source: string }): PluginConf {
   const subject = `invalid plugin configuration in ${options.source}`;
@@ -25,15 +25,15 @@ export function parsePluginConf(value: unknown, options: { source: string }): Pl
   return readDocument(readJsonObject(value, subject), { subject, code }, readPlugin);
 }
 
-/** Reads a plugin's configuration from a document of which it may be a part. */
+/** Reads a plugin's configuration, which may be part of a larger document. */
 export function readPlugin(fields: FieldReader): PluginConf {
   checkWellKnownKeys(fields);
   return { type: readType(fields), capabilities: readCapabilities(fields), raw: fields.raw };
 }
 
 /**
- * Checks the types of the keys that the specification gives a meaning, as Go's library does, so
- * that no plugin fails on them half-way through a list.
+ * Checks the types of the specified keys, as Go's library does, so that no plugin fails on them
+ * half-way through a list.
  */
 export function checkWellKnownKeys(fields: FieldReader): void {
   fields.string("name");
@@ -54,7 +54,7 @@ function readType(fields: FieldReader): string {
   return type;
 }
 
-/** The `capabilities` of a plugin; those that are no booleans are a problem. */
+/** The `capabilities` of a plugin; a value that is not a boolean is a problem. */
 export function readCapabilities(fields: FieldReader): Readonly<Record<string, boolean>> {
   const capabilities = fields.object("capabilities");
   const entries = Object.entries(capabilities?.raw ?? {});

@@ -11,9 +11,9 @@ import {
 export type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * What each command needs: CNI 1.1.0 §2 and §4; `since` is the version that brought it. CNI_PATH
- * is required where the specification requires it, not wherever Go's plugins do: the search path
- * may come from our own configuration.
+ * The variables that each command needs (CNI 1.1.0 §2 and §4), and the version that introduced it.
+ * CNI_PATH is required only where the specification requires it, not wherever Go's plugins do,
+ * because Plexus may have a configured search path.
  */
 const commands = {
   ADD: { required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"], since: "0.1.0" },
@@ -23,10 +23,10 @@ const commands = {
   GC: { required: ["CNI_PATH"], since: "1.1.0" },
 } as const satisfies Record<string, { required: readonly string[]; since: string }>;
 
-/** What a runtime may ask of the engine; VERSION the shim answers. */
+/** The commands that the engine serves; the shim answers VERSION. */
 export type Command = keyof typeof commands;
 
-/** In the order in which they are looked at, which decides which error comes first. */
+/** In the order of the checks, which decides which error is reported. */
 const variables: readonly { name: string; validate?: (value: string) => void }[] = [
   { name: "CNI_COMMAND" },
   { name: "CNI_CONTAINERID", validate: validateContainerId },
@@ -35,14 +35,13 @@ const variables: readonly { name: string; validate?: (value: string) => void }[]
   { name: "CNI_PATH" },
 ];
 
-/** Whether it is a command that the engine serves. */
 export function isCommand(name: string): name is Command {
   return Object.hasOwn(commands, name);
 }
 
 /**
- * Checks the variables that a command needs; an unknown one needs none but itself.
- * @throws CniError 3 or 4: the first malformed one at once, the missing ones all together
+ * Checks the variables that a command needs; for an unknown command, only CNI_COMMAND itself.
+ * @throws CniError 3 or 4: the first malformed variable at once, missing ones all together
  */
 export function checkVariables(env: Env, command: Command | undefined): void {
   const required = new Set<string>(["CNI_COMMAND"]);
@@ -61,12 +60,12 @@ export function checkVariables(env: Env, command: Command | undefined): void {
 }
 
 /**
- * Checks that a configuration's version has the command and is one of ours.
- * @throws CniError 1; 6 when CHECK, STATUS or GC come with what is no version
+ * Checks that Plexus supports a configuration's version, and that the version has the command.
+ * @throws CniError 1; 6 for CHECK, STATUS or GC with an invalid version
  */
 export function checkVersion(command: Command, cniVersion: string): void {
   const { since } = commands[command];
-  // ADD and DEL, which every version has, are judged by the literal test alone, as in Go.
+  // Every version has ADD and DEL: only the list of versions decides, as in Go.
   if (since !== "0.1.0") {
     if (!isAtLeast(cniVersion, since)) throw notAllowed("config", command);
     if (!supportedVersions.some((version) => compareVersions(version, cniVersion) >= 0)) {

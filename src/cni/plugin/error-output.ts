@@ -4,9 +4,9 @@ import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 
 /**
- * The text that a plugin prints on stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's
- * plugins do. Its version is that of the configuration in `stdin`, supported or not; our newest
- * where there is no configuration.
+ * What a plugin prints on stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's plugins do.
+ * The version is that of the configuration in `stdin`, supported or not; the newest one without a
+ * configuration.
  */
 export function formatErrorOutput(error: unknown, stdin: string): string {
   const { code, msg, details } = asCniError(error).toJSON();

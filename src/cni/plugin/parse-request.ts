@@ -12,9 +12,9 @@ import { type Command, checkVariables, checkVersion, type Env, isCommand } from 
 import type { PluginRequest, RequestConf, ValidAttachments } from "./request.ts";
 
 /**
- * Reads a call as Go's plugins do: variables, then configuration, then command, then versions,
- * with their codes and words.
- * @throws CniError 1, 3, 4, 6 or 7; 100 when there is more of it than a call may bring
+ * Reads a call in the order of Go's plugins, with their codes and messages: variables,
+ * configuration, command, versions.
+ * @throws CniError 1, 3, 4, 6 or 7; 100 when the input exceeds a limit
  */
 export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
   const name = env.CNI_COMMAND ?? "";
@@ -34,13 +34,13 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
   return assemble(command, env, readRest(conf, known, command));
 }
 
-/** Before anything is parsed; a DEL must go through whatever it brings. */
+/** Runs before anything is parsed. DEL has no limits. */
 function checkLengths(env: Env, stdin: string): void {
   checkTextLimit(limits.cniArgs, env.CNI_ARGS ?? "", "CNI_ARGS");
   checkTextLimit(limits.stdin, stdin, "the network configuration on stdin");
 }
 
-/** The error for a sandbox whose network namespace is the plugin's own. */
+/** The error for a sandbox in the plugin's own network namespace. */
 export function sameNetnsError(): CniError {
   return new CniError(
     CniErrorCode.InvalidNetns,
@@ -48,7 +48,7 @@ export function sameNetnsError(): CniError {
   );
 }
 
-/** Go's plugins read name and version before everything else, and say this when they cannot. */
+/** Go's plugins read name and version first, and fail with this message. */
 const undecodable = {
   subject: "error unmarshall network config",
   code: CniErrorCode.DecodingFailure,
@@ -58,14 +58,14 @@ function readIdentity(fields: FieldReader): Pick<RequestConf, "name" | "cniVersi
   return { name: fields.string("name") ?? "", cniVersion: fields.string("cniVersion") ?? "" };
 }
 
-/** What the configuration holds beyond name and version. */
+/** The configuration beyond name and version. */
 interface RequestBody {
   readonly conf: RequestConf;
   readonly prevResult: JsonObject | undefined;
   readonly validAttachments: ValidAttachments;
 }
 
-/** @throws CniError 7 naming every field that is wrong */
+/** @throws CniError 7 naming every wrong field */
 function readRest(
   conf: Json,
   known: Pick<RequestConf, "name" | "cniVersion">,
@@ -86,7 +86,7 @@ function readRest(
   });
 }
 
-/** A DEL goes through whatever it brings, as the ADD that brought the same was refused and left nothing. */
+/** Malformed arguments do not fail a DEL: the ADD that had them was rejected and left nothing. */
 function readRuntimeConfig(fields: FieldReader, command: Command): JsonObject {
   const { runtimeConfig } = fields.raw;
   if (command === "DEL") return isJsonObject(runtimeConfig) ? runtimeConfig : {};
@@ -94,8 +94,8 @@ function readRuntimeConfig(fields: FieldReader, command: Command): JsonObject {
 }
 
 /**
- * The list of CNI 1.1.0 §2 "GC", under the name of the specification or else of its 1.1.0 tag.
- * libcni writes null for an empty one.
+ * The list of CNI 1.1.0 §2 "GC", under the key of the specification or of its 1.1.0 tag. libcni
+ * writes null for an empty list.
  */
 function readValidAttachments(fields: FieldReader): ValidAttachments {
   const key = validAttachmentsKeys.find((candidate) => fields.has(candidate));

@@ -8,7 +8,7 @@ export interface RequestConf extends PluginConf {
   readonly name: string;
   /** As given; "" means 0.1.0. */
   readonly cniVersion: string;
-  /** The runtime's values of the capabilities that its conf declares; empty when it sends none. */
+  /** The runtime's values for declared capabilities; empty when it sends none. */
   readonly runtimeConfig: JsonObject;
 }
 
@@ -20,7 +20,7 @@ interface Request {
 
 interface AttachmentRequest extends Request {
   readonly containerId: string;
-  /** "" where DEL has none. */
+  /** "" when DEL has none. */
   readonly netns: string;
   readonly ifName: string;
   readonly cniArgs: CniArgs;
@@ -29,39 +29,39 @@ interface AttachmentRequest extends Request {
   readonly netnsOverride: boolean;
 }
 
-/** Attaching a container: CNI 1.1.0 §2 "ADD". */
+/** CNI 1.1.0 §2 "ADD". */
 export interface AddRequest extends AttachmentRequest {
   readonly command: "ADD";
 }
 
-/** Detaching it: CNI 1.1.0 §2 "DEL". */
+/** CNI 1.1.0 §2 "DEL". */
 export interface DelRequest extends AttachmentRequest {
   readonly command: "DEL";
 }
 
-/** Checking what ADD did: CNI 1.1.0 §2 "CHECK". */
+/** CNI 1.1.0 §2 "CHECK". */
 export interface CheckRequest extends AttachmentRequest {
   readonly command: "CHECK";
 }
 
-/** Whether ADDs would be served: CNI 1.1.0 §2 "STATUS". */
+/** CNI 1.1.0 §2 "STATUS". */
 export interface StatusRequest extends Request {
   readonly command: "STATUS";
 }
 
-/** Removing what no valid attachment needs: CNI 1.1.0 §2 "GC". */
+/** CNI 1.1.0 §2 "GC". */
 export interface GcRequest extends Request {
   readonly command: "GC";
   readonly validAttachments: ValidAttachments;
 }
 
 /**
- * The attachments that GC must leave alone. An empty list says that nothing is in use; without
- * any (cnitool) the runtime does not say.
+ * The attachments that GC must keep. An empty list means that none is in use; undefined (cnitool)
+ * means that the runtime does not say.
  */
 export type ValidAttachments =
   | { readonly kind: "absent" }
   | { readonly kind: "list"; readonly items: readonly ValidAttachment[] };
 
-/** A call of a CNI plugin: CNI 1.1.0 §2. VERSION is not among them: the shim answers it. */
+/** A call of a CNI plugin (CNI 1.1.0 §2), except VERSION, which the shim answers. */
 export type PluginRequest = AddRequest | DelRequest | CheckRequest | StatusRequest | GcRequest;

@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 
-/** The keys that the specification has in one kind of object, in lower case, and what they hold. */
+/** The specified keys of an object, in lower case, with their contents. */
 interface Shape {
   readonly [key: string]: Shape;
 }
@@ -27,9 +27,9 @@ const resultShape: Shape = {
 };
 
 /**
- * Adds to a result in canonical form what its plugin printed beyond the specification, so that
- * the next plugin of the list and the records see it. Both must be of the same family, as their
- * lists are matched element by element.
+ * Adds the fields that a plugin printed beyond the specification to the canonical form of its
+ * result, for the next plugin and the record. Both must have the same format, because lists are
+ * matched by index.
  */
 export function withUnknownFields(canonical: JsonObject, printed: JsonObject): JsonObject {
   return mergeObject(canonical, printed, resultShape);
@@ -49,7 +49,7 @@ function mergeObject(canonical: JsonObject, printed: JsonObject, shape: Shape): 
   return Object.fromEntries(members);
 }
 
-/** `dns` is left out when nothing that is known is in it. */
+/** `dns` is left out when it has no known field. */
 function setNonEmpty(members: Map<string, Json>, key: string, value: JsonObject): void {
   if (Object.keys(value).length > 0) members.set(key, value);
 }

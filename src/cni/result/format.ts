@@ -6,9 +6,9 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Result, ResultDns, ResultInterface, ResultIp, ResultRoute } from "./result.ts";
 
 /**
- * Writes a result in a version, as Go's library does, keys in its order. To 0.2.0 and below goes
- * the first address of each family only; routes lose their attributes and interfaces are dropped.
- * @throws CniError 1 when the version is unknown, or holds no result without an address.
+ * Writes a result in a version, with the keys in the order of Go's library. 0.2.0 and older keep
+ * only the first address of each family, no attributes of routes and no interfaces.
+ * @throws CniError 1 when the version is unknown, or cannot hold a result without addresses
  */
 export function formatResult(result: Result, version: string): JsonObject {
   const cniVersion = version === "" ? "0.1.0" : version;
@@ -25,7 +25,7 @@ export function formatResult(result: Result, version: string): JsonObject {
   return formatByFamily(result, { cniVersion, isSameFamily: from === "0.2" });
 }
 
-/** The text that a plugin prints: indented by four spaces, without a newline at its end. */
+/** The text that a plugin prints: indented by four spaces, without a final newline. */
 export function printResult(result: JsonObject): string {
   return JSON.stringify(result, null, 4);
 }
@@ -136,7 +136,7 @@ function formatDns(dns: ResultDns = {}): JsonObject {
   });
 }
 
-/** An index that is not within the list crashes containerd's reader, so it is never written. */
+/** An index outside the list crashes containerd, so it is never written. */
 function interfaceIndex(ip: ResultIp, result: Result): number | undefined {
   const index = ip.interface;
   return index !== undefined && index >= 0 && index < result.interfaces.length ? index : undefined;

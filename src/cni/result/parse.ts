@@ -8,9 +8,9 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Result, ResultDns, ResultInterface, ResultIp, ResultRoute } from "./result.ts";
 
 /**
- * Reads a result of any version. Keys match whatever their case, as in Go; unknown ones are left
- * out; a negative interface index means none.
- * @throws CniError 6 naming every field that is wrong.
+ * Reads a result of any version. As in Go, the case of keys does not matter, unknown keys are
+ * ignored, and a negative interface index means none.
+ * @throws CniError 6 naming every wrong field
  */
 export function parseResult(raw: unknown, options: { fallbackVersion: string }): Result {
   const reading = { subject: "cannot decode result", code: CniErrorCode.DecodingFailure };
@@ -24,7 +24,7 @@ export function parseResult(raw: unknown, options: { fallbackVersion: string }):
 
 type ResultBody = Pick<Result, "interfaces" | "ips" | "routes">;
 
-/** The version of a result; a plugin that prints none means the one of its configuration. */
+/** The version of a result; without one, the version of the plugin's configuration. */
 function versionOfResult(fields: FieldReader, fallback: string): string {
   const version = fields.value("cniVersion");
   const known = typeof version === "string" && version !== "" ? version : fallback;
@@ -144,7 +144,7 @@ function readCidr(fields: FieldReader, key: string, family?: IpFamily): string {
   return cidr === undefined ? "" : formatCidr(cidr);
 }
 
-/** An optional address in canonical form; "" is the same as absent. */
+/** An optional address in canonical form; "" means absent. */
 function readIp(fields: FieldReader, key: string): string | undefined {
   const written = text(fields, key);
   if (written === undefined) return undefined;
@@ -153,7 +153,7 @@ function readIp(fields: FieldReader, key: string): string | undefined {
   return ip;
 }
 
-/** What Go leaves out when it prints, 0, "" and [], is the same as absent. */
+/** Go does not print 0, "" and [], so they mean absent. */
 function nonZero(fields: FieldReader, key: string): number | undefined {
   return fields.integer(key) || undefined;
 }

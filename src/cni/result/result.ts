@@ -1,33 +1,32 @@
-/** What an ADD reports, whatever the version it was printed in: CNI 1.1.0 §5 "ADD Success". */
+/** The result of an ADD, independent of its version: CNI 1.1.0 §5 "ADD Success". */
 export interface Result {
-  /** The version that it was read in. */
+  /** The version of the text it was read from. */
   readonly cniVersion: string;
   readonly interfaces: readonly ResultInterface[];
   readonly ips: readonly ResultIp[];
   readonly routes: readonly ResultRoute[];
-  /** Absent when there is nothing in it. */
+  /** Absent when empty. */
   readonly dns?: ResultDns;
 }
 
-/** One interface, in the container or on the host. */
+/** An interface in the container or on the host. */
 export interface ResultInterface {
   readonly name: string;
   readonly mac?: string;
   readonly mtu?: number;
-  /** The network namespace's path; absent for interfaces of the host. */
+  /** The network namespace's path; absent on the host. */
   readonly sandbox?: string;
   readonly socketPath?: string;
   readonly pciID?: string;
 }
 
-/** One address. */
 export interface ResultIp {
   /** CIDR, with host bits. */
   readonly address: string;
   readonly gateway?: string;
-  /** An index of {@link Result.interfaces}, always within it. */
+  /** A valid index of {@link Result.interfaces}. */
   readonly interface?: number;
-  /** As read, for results below 1.0.0, where it may be ""; absent in newer ones. */
+  /** As read from a result older than 1.0.0, where it may be ""; absent in newer ones. */
   readonly version?: string;
 }
 
@@ -42,7 +41,7 @@ export interface ResultRoute {
   readonly scope?: number;
 }
 
-/** DNS settings; what is empty is absent. */
+/** DNS settings; empty ones are absent. */
 export interface ResultDns {
   readonly nameservers?: readonly string[];
   readonly domain?: string;

@@ -85,7 +85,7 @@ test("gcNetwork() writes an empty list as such, not as null [R-1.1-30]", async (
   });
 });
 
-test("gcNetwork() goes on after errors and returns them all [R-1.1-31] [R-1.1-32] [R-1.1-34]", async () => {
+test("gcNetwork() continues after errors and returns them all [R-1.1-31] [R-1.1-32] [R-1.1-34]", async () => {
   const fake = new FakeDelegates({
     a: exited(1, { code: 100, msg: "x" }),
     c: ended("signaled", 9),

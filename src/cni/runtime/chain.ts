@@ -22,18 +22,17 @@ import {
   readVersions,
 } from "./delegate-output.ts";
 
-/** What an ADD of a list gave. */
+/** The result of an ADD of a list. */
 interface AddedNetwork {
-  /** In the list's version, with the fields that plugins printed beyond the specification. */
+  /** In the list's version, including fields beyond the specification. */
   readonly raw: JsonObject;
   readonly result: Result;
 }
 
 /**
- * Attaches a container to a network: runs every plugin of the list in order, each with the result
- * of the one before, up to the first that fails. It undoes nothing: that is the caller's DEL
- * (CNI 1.1.0 §3 "Adding an attachment").
- * @throws CniError before anything has run; DelegateError with the code of the plugin that failed.
+ * Runs the plugins of a list in order, each with the previous result, until one fails (CNI 1.1.0 §3
+ * "Adding an attachment"). Does not roll back: the caller runs DEL.
+ * @throws CniError before any plugin ran; DelegateError with the code of the failed plugin
  */
 export async function addNetwork(
   list: NetConfList,
@@ -57,8 +56,8 @@ export async function addNetwork(
 }
 
 /**
- * The DELs of an attachment, ready to run, last plugin first: CNI 1.1.0 §3 "Deleting an
- * attachment". Each gets the final result of the ADD from version 0.4.0 on, unless it is damaged.
+ * The DEL calls of an attachment, last plugin first: CNI 1.1.0 §3 "Deleting an attachment". From
+ * version 0.4.0 on each gets the result of the ADD, unless that is damaged.
  */
 export function delCalls(
   list: NetConfList,
@@ -72,9 +71,9 @@ export function delCalls(
 }
 
 /**
- * Checks an attachment: CNI 1.1.0 §3 "Checking an attachment". Lists below 0.4.0, which has no
- * CHECK, and lists with `disableCheck` are passed over.
- * @throws DelegateError of the first plugin that fails; CniError when the result is damaged.
+ * Checks an attachment: CNI 1.1.0 §3 "Checking an attachment". Lists older than 0.4.0, which has no
+ * CHECK, and lists with `disableCheck` are skipped.
+ * @throws DelegateError of the first plugin that fails; CniError when the result is damaged
  */
 export async function checkNetwork(
   list: NetConfList,
@@ -90,9 +89,9 @@ export async function checkNetwork(
 }
 
 /**
- * Asks every plugin whether it is ready for ADD; lists below 1.1.0, which has no STATUS, are
+ * Asks every plugin whether it is ready for ADD. Lists older than 1.1.0, which has no STATUS, are
  * ready.
- * @throws DelegateError of the first that is not, with its code.
+ * @throws DelegateError of the first plugin that is not
  */
 export async function statusNetwork(
   list: NetConfList,
@@ -107,9 +106,9 @@ export async function statusNetwork(
 }
 
 /**
- * Has every plugin remove what belongs to no valid attachment, whatever others fail; passes over
- * lists below 1.1.0, which has no GC, and those with `disableGC`.
- * @returns the errors of the plugins that failed
+ * Runs GC with every plugin, even if some fail. Lists older than 1.1.0, which has no GC, and lists
+ * with `disableGC` are skipped.
+ * @returns the errors of failed plugins
  */
 export async function gcNetwork(
   list: NetConfList,
@@ -127,9 +126,9 @@ export async function gcNetwork(
 }
 
 /**
- * Asks a plugin for its versions: CNI 1.1.0 §2 "VERSION". One that does not know the question
+ * Asks a plugin for its versions: CNI 1.1.0 §2 "VERSION". A plugin that does not know VERSION
  * speaks 0.1.0.
- * @throws DelegateError when it fails otherwise, or its answer is incomplete.
+ * @throws DelegateError when it fails otherwise, or its answer is incomplete
  */
 export async function versionOf(
   type: string,
@@ -156,7 +155,7 @@ function succeeded(outcome: DelegateOutcome): boolean {
   return outcome.outcome === "exited" && outcome.code === 0;
 }
 
-/** The result in the list's version, unless it is damaged: DEL is best effort. */
+/** Undefined for a damaged result: DEL is best effort. */
 function usable(prevResult: JsonObject | undefined, list: NetConfList): JsonObject | undefined {
   if (prevResult === undefined) return undefined;
   try {

@@ -11,20 +11,20 @@ import { delegateStdin } from "./delegate-stdin.ts";
 /** The runtime's part of an attachment: CNI 1.1.0 §2 "Parameters". */
 export interface RuntimeConf {
   readonly containerId: string;
-  /** "" on DEL when it is gone. */
+  /** "" on DEL when the namespace no longer exists. */
   readonly netns: string;
   readonly ifName: string;
   readonly cniArgs: readonly (readonly [string, string])[];
-  /** Values of capabilities, before the filter of each plugin. */
+  /** Values of capabilities, not yet filtered by plugin. */
   readonly capabilityArgs: JsonObject;
   readonly searchPath: readonly string[];
-  /** The limit of each single execution. */
+  /** The time limit of one execution. */
   readonly timeoutMs: number;
-  /** What the first plugin of an ADD gets, as if another one had been before it. @default nothing */
+  /** The prevResult of the first plugin of an ADD. @default none */
   readonly prevResult?: JsonObject;
 }
 
-/** Where delegates are and how long each may take, for commands that concern no attachment. */
+/** The search path and time limit of delegates, for commands without an attachment. */
 export interface DelegateLimits {
   readonly searchPath: readonly string[];
   readonly timeoutMs: number;
@@ -54,7 +54,7 @@ export function attachmentCall(
   };
 }
 
-/** The call that concerns a network as a whole; it has neither runtimeConfig nor prevResult. */
+/** The call for a whole network (STATUS, GC), without runtimeConfig and prevResult. */
 export function networkCall(
   subject: { list: NetConfList; plugin: PluginConf; limits: DelegateLimits },
   command: "STATUS" | "GC",
@@ -70,7 +70,7 @@ export function networkCall(
   };
 }
 
-/** The question for a plugin's versions, with libcni's placeholders for what old plugins require. */
+/** The VERSION call, with libcni's placeholders for variables that old plugins require. */
 export function versionCall(type: string, limits: DelegateLimits): DelegateCall {
   return {
     type,
@@ -81,7 +81,7 @@ export function versionCall(type: string, limits: DelegateLimits): DelegateCall 
   };
 }
 
-/** Every variable of the protocol, so that none is inherited from the call that we serve. */
+/** All variables of the protocol, so that delegates inherit none from Plexus's own call. */
 function environment(
   command: string,
   parameters: Readonly<Record<string, string>>,

@@ -9,15 +9,15 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { joinLines, oneLine } from "#lib/one-line.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
-/** Which attachment's delegate failed. */
+/** The attachment whose delegate failed. */
 interface DelegateErrorOptions extends CniErrorOptions {
   readonly network: string;
-  /** "" for STATUS and GC, which concern no interface. */
+  /** "" for STATUS and GC, which have no interface. */
   readonly ifName: string;
   readonly pluginType: string;
 }
 
-/** A delegate's failure: its own code and words, and which network it was for. */
+/** A delegate's failure, with its code, message and network. */
 export class DelegateError extends CniError {
   override readonly name = "DelegateError";
   readonly network: string;
@@ -32,13 +32,13 @@ export class DelegateError extends CniError {
   }
 }
 
-/** What was asked of the delegate, and for which network. */
+/** The command, and its network. */
 export interface DelegateContext {
   readonly call: DelegateCall;
   readonly network: string;
 }
 
-/** libcni's words for what failed, in `plugin type="T" failed (add)`. */
+/** libcni's names of commands in `plugin type="T" failed (add)`. */
 const verbs: Readonly<Record<string, string>> = {
   ADD: "add",
   DEL: "delete",
@@ -48,7 +48,7 @@ const verbs: Readonly<Record<string, string>> = {
   VERSION: "version",
 };
 
-/** Why a delegate failed, as far as it or its end shows. */
+/** Why a delegate failed, as far as known. */
 interface Diagnosis {
   readonly code: number;
   readonly message: string;
@@ -57,12 +57,12 @@ interface Diagnosis {
   readonly reason?: Reason;
 }
 
-/** The error of an execution that did not succeed: its stdout decoded, else what else is known. */
+/** The error of a failed execution: the error object on stdout, or else its outcome. */
 export function delegateFailure(outcome: DelegateOutcome, context: DelegateContext): DelegateError {
   return delegateError(diagnose(outcome, context.call), context);
 }
 
-/** The error of a delegate that succeeded but printed what is no result. */
+/** The error of a delegate that succeeded but printed an invalid result. */
 export function delegateOutputError(error: unknown, context: DelegateContext): DelegateError {
   const code = error instanceof CniError ? error.code : CniErrorCode.DecodingFailure;
   const isDecoded = code !== CniErrorCode.DecodingFailure && error instanceof CniError;
@@ -97,8 +97,8 @@ function delegateError(
 }
 
 /**
- * containerd takes a DEL error with these words for "already gone" and forgets the pod, whatever
- * else failed; so no DEL error of ours has them.
+ * containerd treats a DEL error with these words as "already gone" and forgets the pod. Plexus
+ * therefore never uses them in a DEL error.
  */
 export function rewordForDel(text: string): string {
   return joinLines(text)
@@ -120,7 +120,7 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   return omitUndefined({ code, reason, message: `netplugin failed${words}: ${ending}` });
 }
 
-/** Why a plugin failed that did not end by itself. */
+/** The reason when a plugin was ended, or never ran. */
 const endings: Readonly<Partial<Record<DelegateOutcome["outcome"], Reason>>> = {
   signaled: "PluginCrashed",
   timeout: "PluginTimeout",
@@ -130,7 +130,7 @@ const endings: Readonly<Partial<Record<DelegateOutcome["outcome"], Reason>>> = {
   failed: "Internal",
 };
 
-/** How an execution ended, when the plugin itself did not say. */
+/** How an execution ended when the plugin printed no error. */
 function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
   switch (outcome.outcome) {
     case "exited":
@@ -153,8 +153,8 @@ interface ReportedError {
 }
 
 /**
- * The error object with which a plugin ended its execution itself. Undefined when it succeeded, was killed, crashed or
- * never ran: what it has done until then is not known.
+ * The error object that a failed plugin printed. Undefined when it succeeded, was killed, crashed
+ * or never ran: how far it came is then unknown.
  */
 export function reportedError(outcome: DelegateOutcome): ReportedError | undefined {
   if (outcome.outcome !== "exited" || outcome.code === 0) return undefined;
@@ -162,7 +162,7 @@ export function reportedError(outcome: DelegateOutcome): ReportedError | undefin
   return decoded === undefined ? undefined : readErrorObject(decoded);
 }
 
-/** Reads the error object that the specification wants on stdout: CNI 1.1.0 §5 "Error". */
+/** Reads the error object on stdout: CNI 1.1.0 §5 "Error". */
 function decodeErrorOutput(stdout: string): Diagnosis {
   const decoded = errorObject(stdout);
   if (decoded !== undefined) return readErrorObject(decoded);
@@ -179,13 +179,13 @@ function errorObject(stdout: string): JsonObject | undefined {
 }
 
 function readErrorObject(decoded: JsonObject): Diagnosis {
-  // What is wrong with an error object is no reason to lose the rest of it.
+  // A wrong field must not hide the rest of the error.
   const ignored = new Problems();
   const fields = new FieldReader(decoded, { path: "", problems: ignored, foldCase: true });
   const msg = oneLine(fields.string("msg") ?? "");
   const details = oneLine(fields.string("details") ?? "");
   return {
-    // Codes are non-negative integers; libcni refuses a whole error for another one.
+    // Codes are non-negative integers; libcni rejects an error with any other code.
     code: fields.integer("code") ?? CniErrorCode.Internal,
     message: msg === "" ? "netplugin failed with no error message" : msg,
     ...(details === "" ? {} : { details }),

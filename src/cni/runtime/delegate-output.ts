@@ -15,9 +15,9 @@ export interface DelegateVersions {
 }
 
 /**
- * Reads what a delegate printed on ADD. A result must be in the configuration's version; one in
- * another is converted rather than refused, as other runtimes take it.
- * @throws DelegateError 6 when it is no result, as nothing printed is none; 100 when it is too long
+ * Reads the result of an ADD. Like other runtimes, Plexus converts a result whose version is not
+ * the configuration's.
+ * @throws DelegateError 6 when it is not a result, 100 when it is too long
  */
 export function readAddOutput(
   stdout: string,
@@ -34,9 +34,9 @@ export function readAddOutput(
 }
 
 /**
- * A result in a list's version. Fields beyond the specification are kept where both versions have
- * results of the same shape.
- * @throws CniError 6 when it is no result, 1 when it cannot be converted
+ * Converts a result to a list's version. Fields beyond the specification are kept if both versions
+ * have the same format.
+ * @throws CniError 6 when it is not a result, 1 when it cannot be converted
  */
 export function inListVersion(printed: unknown, cniVersion: string): JsonObject {
   const result = parseResult(printed, { fallbackVersion: cniVersion });
@@ -45,7 +45,7 @@ export function inListVersion(printed: unknown, cniVersion: string): JsonObject 
   return isSameShape && isJsonObject(printed) ? withUnknownFields(converted, printed) : converted;
 }
 
-/** Reads the answer to VERSION; 0.2.0 plugins may leave out the list. @throws DelegateError 6 */
+/** Reads the answer to VERSION; plugins of 0.2.0 may omit the list. @throws DelegateError 6 */
 export function readVersions(stdout: string, context: DelegateContext): DelegateVersions {
   const subject = "decoding version info";
   const options = { subject, code: CniErrorCode.DecodingFailure, foldCase: true };
@@ -61,7 +61,7 @@ export function readVersions(stdout: string, context: DelegateContext): Delegate
   );
 }
 
-/** Makes the errors of a reader those of its delegate. */
+/** Turns the errors of a reader into errors of its delegate. */
 function reading<T>(context: DelegateContext, read: () => T): T {
   try {
     return read();

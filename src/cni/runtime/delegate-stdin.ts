@@ -3,25 +3,25 @@ import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { type ValidAttachment, validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
-/** What goes into a delegate's configuration beside its own keys. */
+/** What is added to a delegate's configuration. */
 interface DelegateInput {
-  /** Capability arguments; those that the delegate has enabled become its `runtimeConfig`. */
+  /** Capability arguments; the delegate's enabled ones become its `runtimeConfig`. */
   readonly capabilityArgs?: JsonObject;
   readonly prevResult?: JsonObject;
-  /** Attachments that GC must leave alone. */
+  /** Attachments that GC must keep. */
   readonly validAttachments?: readonly ValidAttachment[];
 }
 
 /**
- * Keys that only the runtime may set: what a file on disk says there is stale. `args` and other
- * `cni.dev/` keys are passed on, as libcni does.
+ * Keys that only the runtime may set; values from a file on disk are stale. `args` and other
+ * `cni.dev/` keys are kept, as in libcni.
  */
 const runtimeKeys = new Set(["prevResult", "runtimeConfig", ...validAttachmentsKeys]);
 
 /**
- * Derives what a delegate reads on stdin: CNI 1.1.0 §3 "Deriving request configuration from plugin
- * configuration". `capabilities` stays, against the letter of the specification, as libcni leaves
- * it there and plugins that delegate rely on it.
+ * Derives a delegate's stdin: CNI 1.1.0 §3 "Deriving request configuration from plugin
+ * configuration". Unlike the specification, libcni keeps `capabilities`, and plugins that delegate
+ * rely on it.
  */
 export function delegateStdin(
   list: NetConfList,

@@ -2,9 +2,9 @@
 export interface DelegateCall {
   /** The plugin's executable name: the conf's `type`. */
   readonly type: string;
-  /** Directories in which to look for it, in order. */
+  /** Directories to search for it, in order. */
   readonly searchPath: readonly string[];
-  /** CNI_* variables; the rest of the environment is the runtime's own. */
+  /** The CNI_* variables; the rest of the environment is inherited. */
   readonly env: Readonly<Record<string, string>>;
   /** The plugin's configuration, as JSON. */
   readonly stdin: string;
@@ -12,7 +12,7 @@ export interface DelegateCall {
   readonly timeoutMs: number;
 }
 
-/** How an execution ended; only after `exited` does the output come from a complete run. */
+/** How an execution ended. The output is complete only after `exited`. */
 export interface DelegateOutcome {
   readonly outcome:
     | "exited"
@@ -26,10 +26,12 @@ export interface DelegateOutcome {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
-  /** One line of why, for every outcome but `exited`. */
+  /** The reason in one line, except for `exited`. */
   readonly message: string;
   readonly elapsedUs: number;
 }
 
-/** Runs a delegate; resolves whatever its exit status is, rejects only when nothing can be run at all. */
+/**
+ * Runs a delegate and resolves with any exit status. Rejects only when nothing can be run at all.
+ */
 export type RunDelegate = (call: DelegateCall) => Promise<DelegateOutcome>;

@@ -7,30 +7,32 @@ import type { PodClaim } from "./pod-claims.ts";
 
 const schedulingGroup = "scheduling.k8s.io";
 
-/** What names a device in the cluster. */
+/** Identifies a device in the cluster. */
 export interface DeviceName {
   readonly driver: string;
   readonly pool: string;
   readonly device: string;
 }
 
-/** A device that a claim was allocated. */
+/** A device allocated to a claim. */
 export interface ClaimedDevice extends DeviceName {
-  /** The request of the claim, without the alternative of it that was chosen. */
+  /** The request of the claim, without the chosen alternative. */
   readonly request: string;
 }
 
-/** A ResourceClaim with what it was allocated. */
+/** An allocated ResourceClaim. */
 export interface AllocatedClaim {
   readonly uid: string;
   readonly name: string;
-  /** In the order of the claim's requests, sorted by their names within one. */
+  /** In the order of the claim's requests, and by name within a request. */
   readonly devices: readonly ClaimedDevice[];
 }
 
 /**
- * Reads a ResourceClaim. Devices for administrators, which others may have at the same time, are left out.
- * @throws CniError 6 when it cannot be read, 100 when it is not allocated, or neither to this pod nor to its PodGroup
+ * Reads a ResourceClaim without its devices for administrators, which others may use at the same
+ * time.
+ * @throws CniError 6 when it is invalid, 100 when it is not allocated, or not to this pod or its
+ * PodGroup
  */
 export function allocatedClaim(object: JsonObject, claim: PodClaim, pod: Pod): AllocatedClaim {
   const subject = `ResourceClaim "${pod.namespace}/${claim.claimName}"`;
@@ -75,7 +77,7 @@ function inOrderOf(requests: readonly string[]): (a: ClaimedDevice, b: ClaimedDe
     Buffer.compare(Buffer.from(a.device), Buffer.from(b.device));
 }
 
-/** Whether an owner or a consumer is the pod, or its PodGroup, of which pods know only the name. */
+/** Whether an owner or consumer is the pod, or its PodGroup, whose UID pods do not have. */
 function isPodOrGroup({ uid }: Pod, { podGroup }: PodClaim): (reference: FieldReader) => boolean {
   const isGroup = (reference: FieldReader): boolean =>
     reference.string("resource") === "podgroups"

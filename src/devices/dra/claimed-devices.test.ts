@@ -85,7 +85,7 @@ const templates = [
   { name: "none", resourceClaimTemplateName: "template" },
 ];
 
-test("a claim from a template is found by the status; one that was not needed is passed over [D-23]", async () => {
+test("a claim from a template is found by the status; one that was not needed is skipped [D-23]", async () => {
   const { api, ids } = await open();
   api.claims = [claimObject("web-nic-x", [{ device: "vf-2" }], { owner: "uid-web" })];
   const statuses = [
@@ -231,7 +231,7 @@ test("devices are in the order of the pod's claims, of requests, and of names; e
   ]);
 });
 
-test("devices for administrators and those without attributes of networks are passed over [D-25] [D-26]", async () => {
+test("devices for administrators, and devices without attributes of networks, are skipped [D-25] [D-26]", async () => {
   const { api, devices } = await open();
   api.claims = [
     claimObject("mine", [

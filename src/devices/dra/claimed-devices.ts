@@ -14,13 +14,12 @@ import { type PodClaim, podClaims } from "./pod-claims.ts";
 import { type AttributeSources, readAttributes } from "./read-attributes.ts";
 import { readClaims } from "./read-claims.ts";
 
-/** What {@link ClaimedDevices} reads. */
 export interface ClaimedDevicesOptions extends AttributeSources {
-  /** What all reads for one pod may take. @default 10000 */
+  /** The time limit of all reads for one pod. @default 10000 */
   readonly timeoutMs?: number;
 }
 
-/** What a pod was allocated by dynamic resource allocation: for its claims, and for extended resources. */
+/** The devices that dynamic resource allocation gave a pod, for claims and extended resources. */
 export class ClaimedDevices implements DeviceSource {
   readonly #options: ClaimedDevicesOptions;
   #isKnownUnavailable = false;
@@ -29,7 +28,9 @@ export class ClaimedDevices implements DeviceSource {
     this.#options = options;
   }
 
-  /** @throws CniError 11 when it cannot be read in time, 6 or 100 when a claim is missing or cannot be used */
+  /**
+   * @throws CniError 11 when reading takes too long, 6 or 100 when a claim is missing or unusable
+   */
   async devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
     const object = await lookup.podObject();
     const claims = object === undefined ? [] : podClaims(object);

@@ -1,23 +1,23 @@
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import type { DeviceName } from "./claim.ts";
 
-/** What networks use of a device's attributes. */
+/** The attributes of a device that networks use. */
 export interface NetworkDevice {
-  /** What plugins know it by; absent where its driver publishes none. */
+  /** The ID that plugins use; absent when the driver publishes none. */
   readonly id?: string;
-  /** The resource that definitions name; absent where its driver publishes none. */
+  /** The resource that definitions name; absent when the driver publishes none. */
   readonly resourceName?: string;
 }
 
 /** Devices with their attributes, by {@link deviceKey}. */
 export type DeviceAttributes = ReadonlyMap<string, NetworkDevice>;
 
-/** One text for what names a device. */
+/** A map key for a device. */
 export function deviceKey({ driver, pool, device }: DeviceName): string {
   return JSON.stringify([driver, pool, device]);
 }
 
-/** Reads the attributes as ResourceSlices and metadata files have them. */
+/** Reads the attributes of ResourceSlices and metadata files. */
 export function networkDevice(attributes: unknown): NetworkDevice {
   const text = (name: string): string | undefined => {
     const value = isJsonObject(attributes) ? attributes[name] : undefined;

@@ -1,10 +1,10 @@
 import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
 
-/** Devices by resource, each ID once, in the order in which they were first added. */
+/** Devices by resource in the order of insertion, each ID once. */
 export class DeviceList {
   readonly #byResource = new Map<string, Map<string, AllocatedDevice>>();
 
-  /** A device that is there already, as two claims may share it, is that of all its claims. */
+  /** Two claims may share a device: it then belongs to both. */
   add(resourceName: string, device: AllocatedDevice): void {
     const devices = this.#byResource.get(resourceName) ?? new Map<string, AllocatedDevice>();
     const claims = [...(devices.get(device.id)?.claims ?? []), ...(device.claims ?? [])];

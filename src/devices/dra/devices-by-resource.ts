@@ -6,18 +6,18 @@ import { DeviceList } from "./device-list.ts";
 import type { PodClaim } from "./pod-claims.ts";
 import type { ReadClaim } from "./read-claims.ts";
 
-/** What is known of a pod's claims. */
+/** The claims of a pod. */
 interface KnownClaims {
   readonly claims: readonly ReadClaim[];
   readonly attributes: DeviceAttributes;
-  /** Resources that networks of the pod need: none of their devices may be without an ID. */
+  /** Resources that the pod's networks need. Each of their devices must have an ID. */
   readonly needed: ReadonlySet<string | undefined>;
 }
 
 /**
- * The devices of a pod's claims that a plugin could attach, by the resource of their attributes, or by the extended
- * resource that a claim stands for.
- * @throws CniError 100 for a device without an ID of an extended resource that is needed
+ * The devices of a pod's claims that a plugin can attach, by the resource of their attributes or
+ * the extended resource of their claim.
+ * @throws CniError 100 for a device without ID of a needed extended resource
  */
 export function devicesByResource(
   known: KnownClaims,

@@ -5,7 +5,7 @@ import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import type { AllocatedClaim, ClaimedDevice } from "./claim.ts";
 import { deviceKey, type NetworkDevice, networkDevice } from "./device-attributes.ts";
 
-/** A driver that writes more about one request is not believed. */
+/** A longer file is rejected. */
 const maxBytes = 1024 * 1024;
 
 const knownVersions = [
@@ -14,7 +14,7 @@ const knownVersions = [
   "metadata.resource.k8s.io/v1",
 ];
 
-/** What a metadata file is about. */
+/** The subject of a metadata file. */
 interface MetadataRequest {
   readonly kubeletDir: string;
   readonly namespace: string;
@@ -23,9 +23,9 @@ interface MetadataRequest {
 }
 
 /**
- * The attributes of a device in the file that its driver writes for the request (KEP-5304); undefined where it
- * writes none, or does not have the device there.
- * @throws Error when there is a file that cannot be read
+ * The attributes of a device in its driver's file for the request (KEP-5304); undefined when there
+ * is no file or the file does not contain the device.
+ * @throws Error when the file is unreadable
  */
 export async function deviceFromMetadata(
   wanted: MetadataRequest,
@@ -33,20 +33,20 @@ export async function deviceFromMetadata(
   const path = metadataPath(wanted);
   const text = path === undefined ? undefined : await readLimited(path);
   if (text === undefined) return undefined;
-  // One object for each version of the format, each beginning with a line of its own.
+  // One object for each version of the format, each starting on a new line.
   const versions = text.split(/^(?=\{)/m).map((each) => JSON.parse(each) as Json);
   const metadata = versions.filter(isJsonObject).find(isKnown);
   if (metadata === undefined || uidOf(metadata) !== wanted.claim.uid) return undefined;
   const key = deviceKey(wanted.device);
   const found = objects(metadata.requests)
-    // With the alternative that was chosen, where the request has several: `request/alternative`.
+    // `request/alternative` for a request with alternatives.
     .filter(({ name }) => String(name).split("/")[0] === wanted.device.request)
     .flatMap(({ devices }) => objects(devices))
     .find(({ driver, pool, name }) => JSON.stringify([driver, pool, name]) === key);
   return found === undefined ? undefined : networkDevice(found.attributes);
 }
 
-/** Undefined when one of the names, which come from the API, would lead somewhere else. */
+/** Undefined when a name from the API would lead to another directory. */
 function metadataPath({
   kubeletDir,
   namespace,

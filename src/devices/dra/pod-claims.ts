@@ -6,31 +6,34 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** A claim of a pod. */
 export interface PodClaim {
-  /** In the pod's specification; absent for the claim that stands for extended resources. */
+  /** The name in the pod's specification; absent for the claim of extended resources. */
   readonly name?: string;
   /** The ResourceClaim, in the pod's namespace. */
   readonly claimName: string;
-  /** Whether the ResourceClaim was made for this pod alone, from a template or for extended resources. */
+  /**
+   * Whether the ResourceClaim belongs to this pod alone: from a template or for extended resources.
+   */
   readonly isOwned: boolean;
-  /** Which request of the claim has the devices of which extended resource. */
+  /** The requests for extended resources. */
   readonly mappings: readonly RequestMapping[];
-  /** The PodGroup that the pod belongs to, which may have the ResourceClaim in its place. */
+  /** The pod's PodGroup, which may own the ResourceClaim instead. */
   readonly podGroup?: string;
 }
 
-/** A request of the claim that stands for extended resources. */
+/** A request of the claim for extended resources. */
 interface RequestMapping {
   readonly resourceName: string;
   readonly requestName: string;
 }
 
-/** More claims than any pod has; each costs a request to the API server. */
+/** More than any pod has; each costs a request to the API server. */
 const maxClaims = 64;
 
 /**
- * The claims of a Pod as the API has it, in the order of its specification, that for extended resources last.
- * One that its template needed no ResourceClaim for is left out.
- * @throws CniError 6 when the Pod cannot be read, 11 when a ResourceClaim is not made yet, 100 for too many
+ * The claims of a Pod in the order of its specification, extended resources last. Claims whose
+ * template needed no ResourceClaim are left out.
+ * @throws CniError 6 when the Pod is invalid, 11 when a ResourceClaim does not exist yet, 100 for
+ * too many
  */
 export function podClaims(pod: JsonObject): readonly PodClaim[] {
   const reading = { subject: "Pod", code: CniErrorCode.DecodingFailure };
@@ -48,7 +51,10 @@ export function podClaims(pod: JsonObject): readonly PodClaim[] {
   });
 }
 
-/** The ResourceClaims made from templates, by the names of the pod's claims; undefined where none was needed. */
+/**
+ * The ResourceClaims made from templates, by the names of the pod's claims; undefined when none was
+ * needed.
+ */
 function generatedClaims(status: FieldReader | undefined): Map<string, string | undefined> {
   const statuses = status?.objects("resourceClaimStatuses") ?? [];
   return new Map(
@@ -62,7 +68,7 @@ function claimOf(
 ): PodClaim[] {
   const name = claim.required("name");
   const direct = claim.string("resourceClaimName");
-  // The status does not have those that the specification names itself.
+  // The status lacks claims that the specification names directly.
   if (direct !== undefined) return [{ name, claimName: direct, isOwned: false, mappings: [] }];
   if (!generated.has(name)) throw notMade(name);
   const claimName = generated.get(name);

@@ -5,15 +5,13 @@ import { type DeviceAttributes, deviceKey, type NetworkDevice } from "./device-a
 import { deviceFromMetadata } from "./metadata-files.ts";
 import { devicesFromSlices } from "./slices.ts";
 
-/** Where the attributes of devices are read. */
 export interface AttributeSources {
   readonly api: ResourceApi;
-  /** The kubelet's directory, in which drivers write metadata of devices. */
+  /** The kubelet's directory, where drivers write device metadata. */
   readonly kubeletDir: string;
   readonly logger: Logger;
 }
 
-/** Claims whose devices' attributes are read. */
 interface AllocatedClaims {
   readonly namespace: string;
   readonly claims: readonly AllocatedClaim[];
@@ -23,8 +21,7 @@ interface AllocatedClaims {
 }
 
 /**
- * The attributes of all devices of the claims: by the drivers' files where they write some, and by their slices for the
- * devices that are in none.
+ * The attributes of all devices of the claims, from the drivers' files or else from their slices.
  * @throws Error as {@link ResourceApi.listSlices} does
  */
 export async function readAttributes(
@@ -46,7 +43,7 @@ export async function readAttributes(
   return attributes;
 }
 
-/** A file that cannot be used is as none: the slices have the same. */
+/** An unusable file is ignored: the slices have the same attributes. */
 async function fromFile(
   { kubeletDir, logger }: AttributeSources,
   allocated: { namespace: string; claim: AllocatedClaim; device: ClaimedDevice },

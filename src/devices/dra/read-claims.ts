@@ -4,13 +4,12 @@ import type { Pod } from "#engine/ports.ts";
 import { type AllocatedClaim, allocatedClaim } from "./claim.ts";
 import type { PodClaim } from "./pod-claims.ts";
 
-/** A claim of the pod and what it was allocated. */
+/** A claim of the pod with its ResourceClaim. */
 export interface ReadClaim {
   readonly claim: PodClaim;
   readonly allocated: AllocatedClaim;
 }
 
-/** Which claims are read, of which pod. */
 interface ClaimsToRead {
   readonly pod: Pod;
   readonly claims: readonly PodClaim[];
@@ -18,8 +17,9 @@ interface ClaimsToRead {
 }
 
 /**
- * Reads the ResourceClaims of a pod, all at once; the result is in the order of the claims.
- * @throws CniError 100 when one does not exist or cannot be used; else as {@link ResourceApi.getClaim} and {@link allocatedClaim} do
+ * Reads the ResourceClaims of a pod concurrently, in the order of the claims.
+ * @throws CniError 100 when one does not exist or is unusable; else as {@link ResourceApi.getClaim}
+ * and {@link allocatedClaim} do
  */
 export function readClaims(
   api: ResourceApi,

@@ -8,12 +8,13 @@ import {
   networkDevice,
 } from "./device-attributes.ts";
 
-/** More slices of one driver than a node has by far; reading on would keep the call from its other work. */
+/** Far more slices than a driver has on a node; reading on would delay the call. */
 const maxSlices = 2000;
 
 /**
- * The attributes of a driver's devices by its ResourceSlices, of which those of a pool's newest generation count.
- * @throws CniError 11 when a device is in none of them, as while its driver publishes them anew; 100 for too many
+ * The attributes of a driver's devices, from the newest generation of each pool's ResourceSlices.
+ * @throws CniError 11 when a device is in none, as while its driver publishes them again; 100 for
+ * too many slices
  */
 export async function devicesFromSlices(
   slices: AsyncIterable<JsonObject>,
@@ -33,13 +34,13 @@ export async function devicesFromSlices(
   return attributes;
 }
 
-/** What the slices of a pool's newest generation have of the wanted devices. */
+/** The wanted devices in the newest generation of a pool. */
 interface NewestSlices {
   readonly generation: number;
   readonly devices: ReadonlyMap<string, NetworkDevice>;
 }
 
-/** Slices of an older generation are those that the driver has not removed yet. */
+/** Older generations are slices that the driver has not removed yet. */
 function addSlice(
   pools: Map<string, NewestSlices>,
   slice: NewestSlices & { readonly pool: string },
@@ -50,7 +51,7 @@ function addSlice(
   pools.set(slice.pool, { ...slice, devices: new Map([...before, ...slice.devices]) });
 }
 
-/** A slice and its pool; `listed` are its devices as the API has them. */
+/** A slice, its pool, and its devices as listed by the API. */
 interface PoolSlice {
   readonly driver: string;
   readonly pool: string;

@@ -90,7 +90,7 @@ export class FakeKubelet {
     this.#server.stop();
   }
 
-  /** As when it was killed: the socket stays, and nobody listens. */
+  /** Leaves the socket without a listener, as after SIGKILL. */
   async kill(): Promise<void> {
     const path = this.#server.socketPath;
     await rename(path, `${path}.moved`);

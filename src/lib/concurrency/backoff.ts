@@ -1,10 +1,10 @@
-/** How delays grow: each the last one times `factor`, from `initialMs` up to `maxMs`. */
+/** Delays grow from `initialMs` to `maxMs`, each by `factor`. */
 export interface BackoffOptions {
   readonly initialMs: number;
   readonly maxMs: number;
   /** @default 2 */
   readonly factor?: number;
-  /** The part of each delay that is random, so that nodes do not come back in step. @default 0.5 */
+  /** The random part of each delay, so that nodes do not retry in step. @default 0.5 */
   readonly jitter?: number;
   /** A number in [0, 1). @default Math.random */
   readonly random?: () => number;
@@ -27,12 +27,11 @@ export class Backoff {
     return Math.round(full * (1 - jitter + jitter * random()));
   }
 
-  /** How often {@link Backoff.next} has been asked since the last reset. */
+  /** The number of {@link Backoff.next} calls since the last reset. */
   get attempts(): number {
     return this.#attempt;
   }
 
-  /** The next delay is the first one again. */
   reset(): void {
     this.#attempt = 0;
   }

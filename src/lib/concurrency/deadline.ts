@@ -1,4 +1,4 @@
-/** A signal for the length of one piece of work; dispose it when the work has ended. */
+/** A signal for one piece of work; dispose it when the work ends. */
 interface Deadline extends Disposable {
   /** Aborted with a `TimeoutError` after the time given, or with the parent's reason. */
   readonly signal: AbortSignal;
@@ -46,7 +46,7 @@ export function untilAborted<T>(promise: Promise<T>, signal?: AbortSignal): Prom
     const onAbort = (): void => reject(signal.reason);
     if (signal.aborted) onAbort();
     else signal.addEventListener("abort", onAbort, { once: true });
-    // Attached in any case: a rejection that nobody waits for any more must not end the process.
+    // Always attached, because an unhandled rejection would end the process.
     void promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
 }

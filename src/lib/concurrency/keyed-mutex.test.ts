@@ -25,7 +25,7 @@ test("KeyedMutex lets different keys be held together", async () => {
   other[Symbol.dispose]();
 });
 
-test("KeyedMutex forgets keys that nobody holds or waits for", async () => {
+test("KeyedMutex forgets free keys", async () => {
   const mutex = new KeyedMutex();
   const first = await mutex.acquire("c1");
   const second = mutex.acquire("c1");
@@ -63,7 +63,7 @@ test("KeyedMutex is released by a holder that fails", async () => {
   (await mutex.acquire("c1"))[Symbol.dispose]();
 });
 
-test("KeyedMutex is taken without waiting only when nobody holds or waits for the key", async () => {
+test("KeyedMutex.tryAcquire() takes only free keys", async () => {
   const mutex = new KeyedMutex();
   const held = mutex.tryAcquire("c1");
   expect(held).toBeDefined();

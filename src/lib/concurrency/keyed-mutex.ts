@@ -2,7 +2,7 @@
 export class KeyedMutex {
   readonly #tails = new Map<string, Promise<void>>();
 
-  /** Waits for the key's turn; release by disposing of what it resolves to. */
+  /** Waits for the key; dispose the result to release it. */
   async acquire(key: string): Promise<Disposable> {
     const before = this.#tails.get(key);
     const held = this.#enqueue(key);
@@ -10,22 +10,22 @@ export class KeyedMutex {
     return held;
   }
 
-  /** Takes the key if nobody holds or waits for it; undefined otherwise. */
+  /** Takes the key if it is free and has no waiters; undefined otherwise. */
   tryAcquire(key: string): Disposable | undefined {
     return this.#tails.has(key) ? undefined : this.#enqueue(key);
   }
 
-  /** Whether somebody holds the key or waits for it. */
+  /** Whether the key is held or waited for. */
   has(key: string): boolean {
     return this.#tails.has(key);
   }
 
-  /** Keys that are held or waited for. */
+  /** The number of keys that are held or waited for. */
   get size(): number {
     return this.#tails.size;
   }
 
-  /** Takes the place behind everyone who holds or waits for the key. */
+  /** Joins the end of the key's queue. */
   #enqueue(key: string): Disposable {
     const before = this.#tails.get(key);
     const { promise, resolve } = Promise.withResolvers<void>();

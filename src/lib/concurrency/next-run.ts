@@ -1,6 +1,6 @@
 /**
- * Does work for callers that each need a run that began after they asked: those that come while one
- * is under way share the next one. So any number of callers cause two runs at the most.
+ * Runs work for callers that each need a run that starts after their call. Callers during a run
+ * share the next one, so any number of them causes at most two runs.
  */
 export class NextRun<T> {
   readonly #work: () => Promise<T>;

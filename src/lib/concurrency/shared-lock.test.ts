@@ -65,7 +65,7 @@ test("SharedLock counts a lease that is disposed of twice once", async () => {
   expect(alone.held()).toBe(true);
 });
 
-test("SharedLock is shared without waiting only while nobody holds or waits for it alone", async () => {
+test("SharedLock.tryShared() fails while a writer holds or waits for the lock", async () => {
   const lock = new SharedLock();
   const first = lock.tryShared();
   expect(first).toBeDefined();

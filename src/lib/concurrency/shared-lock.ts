@@ -14,7 +14,7 @@ export class SharedLock {
     return this.#acquire(false);
   }
 
-  /** Takes it together with other shared holders if that is possible at once; undefined otherwise. */
+  /** Takes the lock with other shared holders if possible at once; undefined otherwise. */
   tryShared(): Disposable | undefined {
     if (this.#queue.length > 0 || this.#writer) return undefined;
     this.#readers++;

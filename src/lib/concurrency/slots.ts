@@ -1,4 +1,4 @@
-/** A limit for how much goes on at the same time, first come first served. */
+/** Limits concurrency, first come first served. */
 export class Slots {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -7,7 +7,7 @@ export class Slots {
     this.#free = count;
   }
 
-  /** Waits for a slot; release it by disposing of what this resolves to. Rejects with the signal's reason. */
+  /** Waits for a slot; dispose the result to release it. Rejects with the signal's reason. */
   acquire(signal?: AbortSignal): Promise<Disposable> {
     return new Promise((resolve, reject) => {
       const grant = (): void => {
@@ -25,7 +25,7 @@ export class Slots {
     });
   }
 
-  /** How many wait. */
+  /** The number of waiters. */
   get waiting(): number {
     return this.#waiting.size;
   }

@@ -1,4 +1,4 @@
-/** A span of time that several steps share, so that one that hangs leaves the others theirs. */
+/** A time span shared by several steps, so that one hanging step does not use it up. */
 export class TimeBudget {
   readonly #clock: () => number;
   readonly #endsAt: number;
@@ -9,14 +9,13 @@ export class TimeBudget {
     this.#endsAt = clock() + totalMs;
   }
 
-  /** What is left of it; 0 when it is used up. */
+  /** The remaining time, at least 0. */
   get remainingMs(): number {
     return Math.max(0, this.#endsAt - this.#clock());
   }
 
   /**
-   * The budget of the next of `count` steps that are still to come: an equal share of what is left, but
-   * not less than `atLeastMs`.
+   * The budget of the next of `count` remaining steps: an equal share, but at least `atLeastMs`.
    */
   share(count: number, { atLeastMs = 0 }: { readonly atLeastMs?: number } = {}): TimeBudget {
     return new TimeBudget(this.#clock, Math.max(atLeastMs, this.remainingMs / count));

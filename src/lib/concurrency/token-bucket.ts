@@ -1,13 +1,14 @@
-/** What a {@link TokenBucket} holds and how it fills. */
 export interface TokenBucketOptions {
-  /** Tokens in a full bucket: what may be taken in one burst. */
+  /** The capacity: the largest burst. */
   readonly burst: number;
   readonly tokensPerSecond: number;
   /** Milliseconds on a clock that never goes back. @default performance.now */
   readonly now?: () => number;
 }
 
-/** A rate limit that allows bursts: each action takes a token, tokens come back with time. */
+/**
+ * A rate limit that allows bursts: each action takes a token, and tokens are refilled over time.
+ */
 export class TokenBucket {
   readonly #options: Required<TokenBucketOptions>;
   #tokens: number;

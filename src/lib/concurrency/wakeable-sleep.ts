@@ -1,4 +1,6 @@
-/** A sleep that changes end early; a little after them, as agents write several files at once. */
+/**
+ * A sleep that changes interrupt, after a short delay because agents write several files at once.
+ */
 export class WakeableSleep {
   readonly #debounceMs: number;
   #wake: () => void = () => undefined;
@@ -9,19 +11,19 @@ export class WakeableSleep {
     this.#debounceMs = debounceMs;
   }
 
-  /** Ends the sleep, or the next one when there is none now. */
+  /** Ends the current sleep, or else the next one. */
   wake(): void {
     this.#woken = true;
     this.#wake();
   }
 
-  /** Ends the sleep at once, and makes every further one as short as can be. */
+  /** Ends the current sleep, and all later ones, at once. */
   close(): void {
     this.#closed = true;
     this.wake();
   }
 
-  /** Until the time is over, or the debounce time after {@link wake}. */
+  /** Sleeps until the time is over, or for the debounce time after {@link wake}. */
   async sleep(ms: number): Promise<void> {
     if (!this.#woken) {
       await new Promise<void>((resolve) => {

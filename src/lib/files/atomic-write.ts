@@ -3,16 +3,14 @@ import { basename, dirname, join } from "node:path";
 import { syncDirectory } from "./sync.ts";
 import { temporaryName } from "./temporary-name.ts";
 
-/** How a file is written. */
 interface AtomicWriteOptions {
   /** @default 0o600 */
   readonly mode?: number;
 }
 
 /**
- * Replaces a file by temporary file, fsync and rename in the same directory: readers see the old
- * or the new content, never a mixture, whenever the machine stops. A symlink at `path` is replaced,
- * not followed.
+ * Atomically replaces a file: temporary file, fsync and rename. Even after a crash of the machine,
+ * readers see either the old or the new content. A symlink at `path` is replaced, not followed.
  */
 export async function atomicWrite(
   path: string,
@@ -23,15 +21,14 @@ export async function atomicWrite(
   await syncDirectory(dirname(path));
 }
 
-/** How a file is put in place. */
 interface SwapInOptions extends AtomicWriteOptions {
-  /** What has to be done with the written file before it has its name. */
+  /** Runs before the new file is renamed. */
   readonly beforeRename?: (handle: FileHandle) => Promise<void>;
 }
 
 /**
- * Replaces a file by temporary file and rename, for content that a machine that stops may take away:
- * processes see the old or the new one. Nothing is left of the new one when this fails.
+ * Atomically replaces a file by renaming a temporary one, without fsync: a crash of the machine may
+ * lose the content. Leaves no temporary file after an error.
  */
 export async function swapIn(
   path: string,
@@ -42,7 +39,7 @@ export async function swapIn(
   await using handle = await open(temporary, "wx", mode);
   try {
     await handle.writeFile(content);
-    // The mode that open() got is cut by the umask.
+    // open() applies the umask to the mode.
     if (mode !== 0o600) await handle.chmod(mode);
     await beforeRename?.(handle);
     await rename(temporary, path);

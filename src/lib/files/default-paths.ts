@@ -1,7 +1,6 @@
 /**
- * Where everything is on a node unless flags or the configuration say otherwise. The shim has the
- * first two and the path of plexus-standalone in shim/protocol.h; the manifests in deploy/ mount
- * the same directories. Tests compare all three.
+ * The default paths on a node. The shim has the first, the third and the path of plexus-standalone
+ * in shim/protocol.h; the manifests in deploy/ mount the same directories. Tests compare all three.
  */
 export const defaultPaths = {
   /** plexusd's socket, which the shim connects to. */
@@ -12,17 +11,17 @@ export const defaultPaths = {
   stateDir: "/var/lib/plexus",
   /** plexusd's configuration file, which plexus-standalone reads too. */
   configFile: "/etc/plexus/config.yaml",
-  /** The plugin directories, besides the container runtime's, that the shim executes plugins from; never seen by plexusd. */
+  /** Lists additional plugin directories for the shim; plexusd never reads it. */
   pluginDirsFile: "/etc/plexus/plugin-dirs",
-  /** Network configurations that are looked up by their CNI name. */
+  /** Network configurations that definitions refer to by CNI name. */
   confDir: "/etc/cni/plexus/net.d",
   /** The container runtime's network configurations. */
   cniConfDir: "/etc/cni/net.d",
   /** The container runtime's plugins. */
   cniBinDir: "/opt/cni/bin",
-  /** What CNI plugins keep, Multus among them; only read. */
+  /** State of CNI plugins and Multus; only read. */
   cniStateDir: "/var/lib/cni",
-  /** Where the kubelet has its sockets and checkpoints. */
+  /** The kubelet's sockets and checkpoints. */
   kubeletDir: "/var/lib/kubelet",
   /** Executables and bundles in the container image. */
   imageDir: "/plexus",
@@ -32,9 +31,9 @@ export const defaultPaths = {
 export const executableNames = {
   /** The shim, which the container runtime executes. */
   shim: "plexus",
-  /** The engine for calls that no daemon answers. */
+  /** The engine for calls without plexusd. */
   standalone: "plexus-standalone",
 } as const;
 
-/** The file that makes the container runtime call Plexus; it sorts before every usual name. */
+/** The configuration that makes the container runtime call Plexus; it sorts first. */
 export const plexusConfName = "00-plexus.conflist";

@@ -1,18 +1,21 @@
 import { join } from "node:path";
 
-/** What plexusd keeps on the host for the calls that plexus-standalone serves while plexusd is away. */
+/**
+ * The files that plexusd writes for plexus-standalone, which serves calls while plexusd is
+ * unavailable.
+ */
 export interface StandalonePaths {
-  /** A directory inside the state directory; root's alone, as the credentials are. */
+  /** A directory in the state directory; readable by root only, because of the credentials. */
   readonly dir: string;
-  /** The configuration that was in effect last. */
+  /** The last configuration in effect. */
   readonly config: string;
   /** The name of this node's Node. */
   readonly nodeName: string;
-  /** The way to the API server. */
+  /** Access to the API server. */
   readonly kubeconfig: string;
 }
 
-/** Where it is kept in a state directory. */
+/** The paths in a state directory. */
 export function standalonePaths(stateDir: string): StandalonePaths {
   const dir = join(stateDir, "standalone");
   const inDir = (name: string): string => join(dir, name);

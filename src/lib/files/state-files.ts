@@ -83,14 +83,14 @@ export function parseStateFileName(name: string): StateFile | undefined {
 }
 
 /**
- * A path for plexusd to bind its socket under before it is renamed to `socketPath`. It does not
- * hold the process's number: in a container the predecessor has the same one.
+ * A path for plexusd to bind its socket to before it renames it to `socketPath`. Random, because in
+ * a container every process has the same ID as its predecessor.
  */
 export function temporarySocketPath(socketPath: string): string {
   return `${socketPath}.${randomBytes(3).toString("hex")}`;
 }
 
-/** The name of the socket on which plexusd answers plexusctl, beside the one for calls. */
+/** The name of plexusd's socket for plexusctl. */
 export function adminSocketName(socketName: string): string {
   return `admin-${socketName}`;
 }
@@ -120,7 +120,7 @@ function isTemporary(name: string): boolean {
   return isOne || parseInterfaceFile(target) !== undefined;
 }
 
-/** No suffix ends with another one, so that at most one fits. */
+/** No suffix ends with another one, so at most one matches. */
 function parseInterfaceFile(
   name: string,
 ): ({ readonly kind: InterfaceFileKind } & SandboxInterface) | undefined {

@@ -1,20 +1,20 @@
 import { randomBytes } from "node:crypto";
 
-/** What no other process has in its names. */
+/** Unique to this process. */
 const own = randomBytes(6).toString("hex");
 let count = 0;
 
 const pattern = /^\.(.+)\.[0-9a-f]+\.tmp$/s;
 
 /**
- * A name for the file that will be renamed to `target` in the same directory. It begins with a dot,
- * so that nobody who reads the directory takes it for the file itself.
+ * A name for a file that will be renamed to `target` in the same directory. It begins with a dot,
+ * so that readers of the directory ignore it.
  */
 export function temporaryName(target: string): string {
   return `.${target}.${own}${(count++).toString(16)}.tmp`;
 }
 
-/** The file that a temporary file was to become; undefined for names that are not temporary ones. */
+/** The target of a temporary name; undefined for any other name. */
 export function targetOfTemporaryName(name: string): string | undefined {
   return pattern.exec(name)?.[1];
 }

@@ -1,19 +1,19 @@
 import { type FSWatcher, watch } from "node:fs";
 import { stat } from "node:fs/promises";
 
-/** A directory being watched. */
+/** A watch of a directory. */
 export interface DirectoryWatch {
   /**
-   * Makes sure that it is the directory at this path that is watched: it may have been made, or
-   * replaced, since. To be called now and then, as a watch does not report its own loss.
+   * Watches the directory that is now at the path. Call it regularly: a watch does not report that
+   * its directory was replaced or created.
    */
   rearm(): Promise<void>;
   close(): void;
 }
 
 /**
- * Calls `onEvent` when anything changes in a directory. It is a hint, not a promise: the directory
- * may be absent and inotify instances run out, so whoever relies on it looks by itself as well.
+ * Calls `onEvent` when a directory changes. Only a hint: the directory may be absent, or inotify
+ * instances exhausted, so callers must also check regularly.
  */
 export async function watchDirectory(dir: string, onEvent: () => void): Promise<DirectoryWatch> {
   let watcher: FSWatcher | undefined;
@@ -46,7 +46,7 @@ export async function watchDirectory(dir: string, onEvent: () => void): Promise<
   };
 }
 
-/** Distinguishes a directory from another one at its path, also when that got the inode number of the first. */
+/** Identifies a directory, even when a new one reuses the inode number. */
 async function identityOf(dir: string): Promise<string | undefined> {
   const found = await stat(dir, { bigint: true }).catch(() => undefined);
   return found === undefined ? undefined : `${found.dev}:${found.ino}:${found.birthtimeNs}`;

@@ -5,18 +5,18 @@ import type { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** What identifies an ADD in libcni's cache. */
+/** The key of an ADD in libcni's cache. */
 export interface CachedAddKey {
   readonly network: string;
   readonly containerId: string;
   readonly ifName: string;
 }
 
-/** An ADD as libcni keeps it for the DEL. */
+/** An ADD in libcni's cache, kept for its DEL. */
 export interface CachedAdd {
   readonly cniArgs: CniArgs;
   readonly capabilityArgs: JsonObject;
-  /** The configuration as it was handed to libcni; absent in the caches of old releases. */
+  /** The configuration given to libcni; absent in caches of old releases. */
   readonly conf?: Json;
   readonly result?: JsonObject;
 }
@@ -27,8 +27,8 @@ export function cachedAddFileName({ network, containerId, ifName }: CachedAddKey
 }
 
 /**
- * Reads a file of libcni's cache. Releases before 0.8 kept the result alone.
- * @throws CniError 6 when it is another attachment's, or cannot be used
+ * Reads a file of libcni's cache. Releases before 0.8 stored only the result.
+ * @throws CniError 6 when it belongs to another attachment or is unusable
  */
 export function parseCachedAdd(text: string, key: CachedAddKey): CachedAdd {
   const subject = `cached result ${cachedAddFileName(key)}`;

@@ -7,27 +7,27 @@ import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ifNameProblem } from "#npwg/if-names.ts";
 
-/** A network to which Multus attached a sandbox, as it noted down before it did. */
+/** A network of a sandbox, as Multus stores it before it attaches it. */
 export interface MultusNetwork {
   /** `namespace/name` of the definition, or the CNI name. */
   readonly displayName: string;
-  /** The configuration; `isComplete`: with everything in it that plugins need. */
+  /** The configuration; `isComplete` when it has every key that plugins need. */
   readonly list: NetConfList;
   readonly isComplete: boolean;
-  /** The interface that was asked for; else it follows from the position. */
+  /** The requested interface name; without it, the position decides. */
   readonly ifName?: string;
-  /** What the pod asked for, as far as the file says. */
+  /** The pod's requests, as far as the file has them. */
   readonly capabilityArgs: JsonObject;
 }
 
-/** More networks than any pod has; the file may be damaged. */
+/** More than any pod has: the file is damaged. */
 const networksMax = 256;
 
 /**
- * Reads the file in which Multus notes down the networks of a container (`/var/lib/cni/multus/<container ID>`, an array in the
- * order of attachment).
- * @param cniVersion the version of lists that have none, as in Multus
- * @throws CniError 6 or 7 when any of it cannot be used
+ * Reads Multus' file of a container's networks (`/var/lib/cni/multus/<container ID>`), an array in
+ * the order of attachment.
+ * @param cniVersion the version of lists without one, as in Multus
+ * @throws CniError 6 or 7 when a part is unusable
  */
 export function parseMultusNetworks(
   text: string,
@@ -71,8 +71,8 @@ function readNetwork(
 }
 
 /**
- * The configuration with the plugins of its subdirectory, where Multus has loaded it from a file; else as in the
- * definition. Where it has both, the latter is without what only the plugins themselves know.
+ * The configuration that Multus loaded from a file, with the plugins of its subdirectory; else that
+ * of the definition, which lacks what only plugins know.
  */
 function readConf(
   fields: FieldReader,

@@ -1,8 +1,8 @@
 import { type IpFamily, ipFamily } from "#lib/ip.ts";
 
 /**
- * The IP families whose default route a `default-route` key is about: those of its gateways, and both when
- * it names none. None at all without the key.
+ * The IP families of a `default-route` key: those of its gateways, both for an empty list, none
+ * without the key.
  */
 export function defaultRouteFamilies(gateways: readonly string[] | undefined): IpFamily[] {
   if (gateways === undefined) return [];

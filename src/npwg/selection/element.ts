@@ -14,21 +14,21 @@ import {
   readPortMappings,
 } from "./values.ts";
 
-/** What parsing one element needs to know, and where its problems and warnings go. */
+/** The context of an element, which collects its problems and warnings. */
 export interface ElementContext {
   /** Counted from 1. */
   readonly position: number;
-  /** The namespace of a network that is named without one. */
+  /** The namespace of networks without one. */
   readonly namespace: string;
-  /** What makes the element invalid; its caller must not use an element that has any. */
+  /** What makes the element invalid; callers must not use such an element. */
   readonly problems: Problems;
   onWarning(key: string, reason: string): void;
 }
 
-/** Plexus's own, in the reverse-DNS form that §4.1.2.1 keeps for implementations. */
+/** Plexus's keys, in the reverse-DNS form that §4.1.2.1 reserves for implementations. */
 const resourceClaimKey = "dev.plexus.resourceClaim";
 
-/** Every key of multi-network specification v1.1 §4.1.2.1, those that Multus knows besides, and our own. */
+/** All keys of multi-network specification v1.1 §4.1.2.1, of Multus and of Plexus. */
 const knownKeys = [
   "name",
   "namespace",
@@ -47,8 +47,8 @@ const knownKeys = [
 ];
 
 /**
- * What each key holds when it asks for nothing: Go's clients write it for a value that is not set, and
- * Multus passes over it. So is null, of any key. An empty `default-route` does ask for something.
+ * The values that request nothing: Go's clients write them for unset fields, and Multus ignores
+ * them, as it ignores null. An empty `default-route` is a request.
  */
 const emptyValues: Readonly<Record<string, string>> = {
   namespace: '""',
@@ -65,10 +65,9 @@ const emptyValues: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads one element of the JSON list format (§4.1.2.1). What is wrong goes to the context's
- * problems. Keys without a period are reserved by the specification; unknown ones are passed over,
- * as Multus does, with a warning. Keys with a period are other implementations' own and passed over
- * silently.
+ * Reads an element of the JSON list format (§4.1.2.1). The specification reserves keys without a
+ * period; unknown ones are ignored with a warning, as in Multus. Unknown keys with a period belong
+ * to other implementations and are ignored.
  */
 export function parseSelectionElement(
   element: Json,
@@ -111,9 +110,9 @@ function readClaimSelection(fields: FieldReader): NetworkSelection["resourceClai
 }
 
 /**
- * The known keys of an element that ask for something, as the specification spells them. Go's decoder, and so Multus, reads
- * keys in any case; where a key is not written exactly, it is still read, with a warning, rather than
- * losing what the pod asked for. An exact key wins over others.
+ * The known keys of an element that request something, in the specification's spelling. Go, and so
+ * Multus, ignores the case of keys: another spelling is read with a warning, and the exact one
+ * wins.
  */
 function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject {
   const found = new Map<string, Json>();
@@ -122,9 +121,9 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
     const warn = (reason: string): void =>
       context.onWarning(written, `${reason}, its value being ${quoteValue(value)}`);
     if (key === undefined) {
-      if (!written.includes(".")) warn("unknown key, passed over");
+      if (!written.includes(".")) warn("unknown key, ignored");
     } else if (key === written) found.set(key, value);
-    else if (Object.hasOwn(element, key)) warn(`passed over for "${key}"`);
+    else if (Object.hasOwn(element, key)) warn(`ignored in favor of "${key}"`);
     else {
       warn(`read as "${key}"`);
       found.set(key, value);

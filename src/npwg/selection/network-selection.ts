@@ -1,8 +1,8 @@
 import type { JsonObject } from "#lib/json.ts";
 
-/** One element of the annotation: a network that the pod asks for, and how (§4.1.2.1). */
+/** A network that the pod requests: one element of the annotation (§4.1.2.1). */
 export interface NetworkSelection {
-  /** The pod's own where the annotation names none. */
+  /** By default the pod's namespace. */
   readonly namespace: string;
   readonly name: string;
   readonly ifName?: string;
@@ -15,29 +15,29 @@ export interface NetworkSelection {
   readonly portMappings?: readonly PortMapping[];
   readonly bandwidth?: Bandwidth;
   readonly cniArgs?: JsonObject;
-  /** Gateways; empty = the attachment gets the default route by the gateways that its plugin set. */
+  /** Gateways; empty to use the gateways that the plugin set. */
   readonly defaultRoute?: readonly string[];
   readonly deviceId?: string;
-  /** Chooses the device that was allocated for a claim of the pod: the key `dev.plexus.resourceClaim`. */
+  /** Selects the device of a claim of the pod: the key `dev.plexus.resourceClaim`. */
   readonly resourceClaim?: ClaimSelection;
   readonly ipamClaimReference?: string;
-  /** The element's place in the annotation, counted from 1. */
+  /** The element's position in the annotation, from 1. */
   readonly position: number;
 }
 
-/** Which of the pod's claims, as its specification names them, and which request where a claim has several. */
+/** A claim by its name in the pod's specification, and a request when the claim has several. */
 export interface ClaimSelection {
   readonly claim: string;
   readonly request?: string;
 }
 
-/** A port of the host that leads to one of the pod (multi-network specification v1.1 §4.1.2.1.7). */
+/** A host port forwarded to the pod (multi-network specification v1.1 §4.1.2.1.7). */
 export interface PortMapping {
   readonly hostPort: number;
   readonly containerPort: number;
-  /** As in CNI's conventions: lower case. */
+  /** In lower case, as in CNI's conventions. */
   readonly protocol: "tcp" | "udp" | "sctp";
-  /** Multus' addition: the host's address on which to accept. */
+  /** The host's address to listen on; Multus' addition. */
   readonly hostIP?: string;
 }
 

@@ -1,22 +1,24 @@
 import { CniError } from "#cni/error.ts";
 import { type FieldProblem, summarize } from "#lib/document-error.ts";
 
-/** One thing that is wrong in a selection annotation. */
+/** A problem of a selection annotation. */
 export interface SelectionProblem {
-  /** The element, counted from 1; 0 = the annotation as a whole. */
+  /** The element, from 1; 0 for the annotation as a whole. */
   readonly position: number;
-  /** The key within the element, e.g. `mac` or `portMappings[0].hostPort`; empty = the element itself. */
+  /**
+   * The key within the element, e.g. `mac` or `portMappings[0].hostPort`; empty for the element.
+   */
   readonly key: string;
-  /** What is wrong, and the value that is. */
+  /** The problem, with the wrong value. */
   readonly reason: string;
 }
 
-/** How many problems the message spells out; the rest are counted. */
+/** The most problems in a message; the rest are counted. */
 const maxProblemsInMessage = 5;
 
 /**
- * A network selection annotation that is invalid, and therefore invalid as a whole (multi-network
- * specification v1.1 §4.1.2.1); `problems` holds everything that is wrong with it.
+ * An invalid network selection annotation, with all problems. One invalid element makes the whole
+ * annotation invalid (multi-network specification v1.1 §4.1.2.1).
  */
 export class SelectionError extends CniError {
   override readonly name = "SelectionError";
@@ -29,7 +31,7 @@ export class SelectionError extends CniError {
   }
 }
 
-/** A problem with a field of an element as one of the annotation. */
+/** Turns a problem of a field into one of the annotation. */
 export function selectionProblem(position: number, problem: FieldProblem): SelectionProblem {
   return { position, key: problem.path, reason: problem.reason };
 }

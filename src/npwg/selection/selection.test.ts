@@ -174,11 +174,11 @@ describe("JSON list format", () => {
     });
     expect(warnings).toEqual([
       'network selection annotation: element 1, key "Name": read as "name", its value being "a"',
-      'network selection annotation: element 1, key "MAC": passed over for "mac", its value being "02:00:00:00:00:01"',
+      'network selection annotation: element 1, key "MAC": ignored in favor of "mac", its value being "02:00:00:00:00:01"',
     ]);
   });
 
-  test("parseNetworkSelections() passes over unknown keys; warns of the reserved ones [N-4.1.2.1a]", () => {
+  test("parseNetworkSelections() ignores unknown keys and warns of the reserved ones [N-4.1.2.1a]", () => {
     const warnings: string[] = [];
     const options = {
       podNamespace,

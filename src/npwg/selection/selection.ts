@@ -15,33 +15,32 @@ import {
 } from "./selection-error.ts";
 import { parseSelectionItem } from "./text.ts";
 
-/** On pods: the networks to attach besides the default one (multi-network specification v1.1 §4.1). */
+/** On pods: the additional networks (multi-network specification v1.1 §4.1). */
 export const networksAnnotation = "k8s.v1.cni.cncf.io/networks";
-/** On pods, written by us: what came of the attachments (§5). */
+/** On pods, written by Plexus: the status of the attachments (§5). */
 export const networkStatusAnnotation = "k8s.v1.cni.cncf.io/network-status";
-/** On pods: the network to use in place of the cluster default network; Multus' name for it. */
+/** On pods: replaces the cluster default network; Multus' name for it. */
 export const defaultNetworkAnnotation = "v1.multus-cni.io/default-network";
-/** On pods, written by us: why the pod's network annotations cannot be used. */
+/** On pods, written by Plexus: why the pod's network annotations are unusable. */
 export const annotationErrorAnnotation = "plexus.dev/annotation-error";
-/** On NetworkAttachmentDefinitions: the device plugin resource from which attachments take their device. */
+/** On NetworkAttachmentDefinitions: the device plugin resource of the attachments. */
 export const resourceNameAnnotation = "k8s.v1.cni.cncf.io/resourceName";
 
-/** The most warnings that one annotation gives rise to. */
+/** The most warnings for one annotation. */
 const maxWarnings = 20;
 
 interface ParseOptions {
-  /** Takes warnings, one line each: keys that are passed over, or read in spite of their case; at most 20. */
+  /** Takes up to 20 warnings, one line each: ignored keys, and keys read in spite of their case. */
   readonly onWarning?: (message: string) => void;
 }
 
 /**
- * Reads the value of the `k8s.v1.cni.cncf.io/networks` annotation in either of its formats
- * (§4.1.1, §4.1.2). As in Multus it is the JSON list when it contains any of `[`, `{` and `"`. Empty or
- * only white space = no networks. An invalid value of any key makes the whole annotation invalid.
- * Of a key that is given twice in one element the last counts, as in Go.
- *
- * @throws SelectionError with everything that is wrong; CniError 100 when it is too long, or names too
- *   many networks, which does not make it invalid: no configuration lets a pod start with less.
+ * Reads the `k8s.v1.cni.cncf.io/networks` annotation in either format (§4.1.1, §4.1.2). As in
+ * Multus, text with `[`, `{` or `"` is the JSON list. Empty or white space means no networks. An
+ * invalid value of any key makes the whole annotation invalid. The last value of a repeated key
+ * counts, as in Go.
+ * @throws SelectionError with all problems; CniError 100 when it is too long or has too many
+ * networks, which no setting accepts
  */
 export function parseNetworkSelections(
   annotation: string,
@@ -53,10 +52,8 @@ export function parseNetworkSelections(
 }
 
 /**
- * Reads the value of the `v1.multus-cni.io/default-network` annotation: one element in the same
- * formats.
- *
- * @throws SelectionError also when there is no element or more than one.
+ * Reads the `v1.multus-cni.io/default-network` annotation: one element in the same formats.
+ * @throws SelectionError also when there is not exactly one element
  */
 export function parseDefaultNetworkSelection(
   annotation: string,
@@ -71,7 +68,7 @@ export function parseDefaultNetworkSelection(
 }
 
 interface AnnotationOptions extends ParseOptions {
-  /** The annotation in messages. */
+  /** The annotation's name in messages. */
   readonly name: string;
   readonly namespace: string;
 }
@@ -100,7 +97,7 @@ function parseAnnotation(annotation: string, options: AnnotationOptions): Networ
   return selections;
 }
 
-/** An error that concerns no single element. */
+/** An error of the annotation as a whole. */
 function wholeError(name: string, reason: string): SelectionError {
   return new SelectionError(name, [{ position: 0, key: "", reason }]);
 }
@@ -126,8 +123,8 @@ function parseList(annotation: string, name: string): Json[] {
 }
 
 /**
- * Only one attachment may have the `default-route` key (§4.1.2.1.9). As in Multus that holds for each IP
- * family by itself; an empty list asks for both.
+ * At most one attachment may have the `default-route` key (§4.1.2.1.9), in each IP family as in
+ * Multus; an empty list requests both.
  */
 function defaultRouteProblems(selections: readonly NetworkSelection[]): SelectionProblem[] {
   const owners = new Map<IpFamily, number>();

@@ -7,9 +7,8 @@ import type { ElementContext } from "./element.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 
 /**
- * Reads one item of the comma-delimited format, `[<namespace>/]<name>[@<interface>]` (multi-network
- * specification v1.1 §4.1.1; the interface is Multus' addition). What is wrong goes to the
- * context's problems.
+ * Reads an item of the comma-delimited format, `[<namespace>/]<name>[@<interface>]` (multi-network
+ * specification v1.1 §4.1.1; the interface is Multus' addition).
  */
 export function parseSelectionItem(text: string, context: ElementContext): NetworkSelection {
   const { problems, position } = context;

@@ -44,7 +44,7 @@ function readHardwareAddress(
   return address;
 }
 
-/** Ports of the host that lead to the pod's (§4.1.2.1.7). */
+/** Host ports forwarded to the pod (§4.1.2.1.7). */
 export function readPortMappings(fields: FieldReader): PortMapping[] | undefined {
   const mappings = fields.objects("portMappings").map(readPortMapping);
   return fields.has("portMappings") ? mappings : undefined;
@@ -73,7 +73,7 @@ function readProtocol(fields: FieldReader): PortMapping["protocol"] {
 
 const bandwidthKeys = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"] as const;
 
-/** Limits of the rates; a burst only with its rate (§4.1.2.1.8). */
+/** Rate limits; a burst requires its rate (§4.1.2.1.8). */
 export function readBandwidth(fields: FieldReader): Bandwidth | undefined {
   const limits = fields.object("bandwidth");
   if (limits === undefined) return undefined;
