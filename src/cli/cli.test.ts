@@ -13,7 +13,7 @@ import {
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { test as base, expect, vi } from "vitest";
 import { gcCommand } from "#cli/node/gc.ts";
 import { findPrimaryAfterUninstall } from "#cli/node/uninstall-checks.ts";
 import { listPodSandbox } from "#cri/runtime-service.ts";
@@ -40,10 +40,8 @@ async function run(...argv: string[]): Promise<{ code: number; out: string; err:
 
 const primary = '{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"flannel"}]}';
 
-/** A node on which Plexus was installed. */
-async function makeNode() {
-  const root = await mkdtemp(join(tmpdir(), "plexus-cli-"));
-  onTestFinished(() => rm(root, { recursive: true }));
+/** A node below a directory, on which Plexus was installed. */
+async function makeNode(root: string) {
   const at = (name: string): string => join(root, name);
   for (const dir of ["net.d", "bin", "state", "run", "image"]) await mkdir(at(dir));
   await writeFile(at("image/plexus"), "shim");
@@ -79,6 +77,14 @@ async function makeNode() {
     run("gc", "--forget", sandbox, "--state-dir", at("state"), ...flags);
   return { at, paths, install, uninstall, forget };
 }
+
+const test = base
+  .extend("node", async ({ task: _task }, { onCleanup }) => {
+    const root = await mkdtemp(join(tmpdir(), "plexus-cli-"));
+    onCleanup(() => rm(root, { recursive: true }));
+    return makeNode(root);
+  })
+  .extend("store", ({ node }) => FileRecordStore.open(node.at("state")));
 
 const failedAt = "2026-01-02T00:00:00.000Z";
 const busy = { firstFailedAt: failedAt, failedAt, attempts: 2, lastError: "busy" };
@@ -121,7 +127,7 @@ test.each([
   [["docker", "--connectivity-scope", ""], 2],
   [["docker", "--log-level", "loud"], 2],
   [["uninstall", "--help"], 0],
-])("plexusctl %j exits with %i and says how it is used", async (argv, code) => {
+])("plexusctl %j exits with %i and prints its usage", async (argv, code) => {
   const result = await run(...argv);
   expect(result.code).toBe(code);
   expect(result.out + result.err).toContain("usage: plexusctl");
@@ -136,8 +142,7 @@ test("the help lists every flag with its default, in lines of 100 columns", asyn
   expect(out.split("\n").filter((line) => line.length > 100)).toEqual([]);
 });
 
-test("config check reports every problem with its line, or that there is none", async () => {
-  const node = await makeNode();
+test("config check reports every problem with its line, or ok", async ({ node }) => {
   const file = node.at("config.yaml");
   await writeFile(file, "logLevel: loud\nhttpp: off\n");
   const bad = await run("config", "check", file);
@@ -151,7 +156,7 @@ test("config check reports every problem with its line, or that there is none", 
   expect((await run("config", "check", node.at("none"))).code).toBe(1);
 });
 
-test.each([
+test.for([
   ["readinessindicatorfile: /run/flannel/subnet.env", "/run/flannel"],
   ["clusterNetwork: /srv/net.d/10-x.conflist", "/srv/net.d"],
   ["defaultNetworks: [storage, /srv/net.d/20-y.conf]", "/srv/net.d"],
@@ -159,8 +164,7 @@ test.each([
   ["binDir: /usr/libexec/cni", "/usr/libexec/cni"],
   ["cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]", "/usr/libexec/cni"],
   ["primary: { dir: /etc/cni/primary.d }", "/etc/cni/primary.d"],
-])("config check warns that plexusd will not see %j", async (text, mount) => {
-  const node = await makeNode();
+] as const)("config check warns that plexusd cannot see %j", async ([text, mount], { node }) => {
   const file = node.at("config.yaml");
   await writeFile(file, text);
   const { code, out, err } = await run("config", "check", file);
@@ -171,8 +175,7 @@ test.each([
   ]);
 });
 
-test("config check takes what the manifests mount for seen", async () => {
-  const node = await makeNode();
+test("config check accepts the paths that the manifests mount", async ({ node }) => {
   const file = node.at("config.yaml");
   const lines = [
     "cniConfDir: /var/lib/rancher/k3s/agent/etc/cni/net.d",
@@ -184,8 +187,7 @@ test("config check takes what the manifests mount for seen", async () => {
   expect(await run("config", "check", file)).toEqual({ code: 0, out: `${file}: ok`, err: "" });
 });
 
-test("install installs where the configuration says", async () => {
-  const node = await makeNode();
+test("install uses the plugin directory of the configuration", async ({ node }) => {
   const file = node.at("config.yaml");
   await writeFile(file, `cniBinDir: [${node.at("first")}, ${node.at("second")}]\n`);
   const list = ["--plugin-dirs-file", node.at("plugin-dirs")];
@@ -197,8 +199,9 @@ test("install installs where the configuration says", async () => {
   );
 });
 
-test("install installs the shim, the standalone engine only when asked for or already there", async () => {
-  const node = await makeNode();
+test("install installs the standalone engine only with the flag or if it is already there", async ({
+  node,
+}) => {
   const bin = node.at("opt/cni/bin");
   const list = ["--plugin-dirs-file", node.at("plugin-dirs")];
   const args = ["install", "--from", node.at("image"), "--bin-dir", bin, ...list];
@@ -215,8 +218,7 @@ test("install installs the shim, the standalone engine only when asked for or al
 const listed = async (path: string): Promise<string[]> =>
   (await readFile(path, "utf8")).split("\n").filter((line) => line !== "" && line[0] !== "#");
 
-test("install lists the configuration's binDir and what it is given, and says so", async () => {
-  const node = await makeNode();
+test("install lists the configuration's binDir and each --plugin-dir", async ({ node }) => {
   const list = node.at("etc/plexus/plugin-dirs");
   const config = node.at("config.yaml");
   await writeFile(config, "binDir: /opt/other/bin\n");
@@ -230,8 +232,9 @@ test("install lists the configuration's binDir and what it is given, and says so
   await expect(stat(list)).rejects.toThrow("ENOENT");
 });
 
-test("install leaves a list alone that somebody else wrote, and fails when that would not do", async () => {
-  const node = await makeNode();
+test("install never changes a list that it did not write, and fails if a directory is missing there", async ({
+  node,
+}) => {
   const list = node.at("etc/plexus/plugin-dirs");
   await mkdir(node.at("etc/plexus"), { recursive: true });
   await writeFile(list, "/srv/cni\n");
@@ -245,8 +248,7 @@ test("install leaves a list alone that somebody else wrote, and fails when that 
   expect(await listed(list)).toEqual(["/srv/cni"]);
 });
 
-test("install says of a listed directory that others than root can write there", async () => {
-  const node = await makeNode();
+test("install warns of a listed directory that others than root can write to", async ({ node }) => {
   const dir = node.at("shared");
   await mkdir(dir);
   await chmod(dir, 0o775);
@@ -255,10 +257,9 @@ test("install says of a listed directory that others than root can write there",
   );
 });
 
-test.each(["relative/bin", "/a:/b", "/a\n/b"])(
+test.for(["relative/bin", "/a:/b", "/a\n/b"])(
   "install refuses to list %j as a plugin directory",
-  async (dir) => {
-    const node = await makeNode();
+  async (dir, { node }) => {
     expect(await node.install("--plugin-dir", dir)).toMatchObject({
       code: 1,
       err: expect.stringContaining("cannot be listed"),
@@ -266,16 +267,13 @@ test.each(["relative/bin", "/a:/b", "/a\n/b"])(
   },
 );
 
-test("install fails in one line when there is nothing to install", async () => {
-  const node = await makeNode();
+test("install fails in one line when there is nothing to install", async ({ node }) => {
   const result = await run("install", "--from", node.at("none"), "--bin-dir", node.at("bin"));
   expect(result.code).toBe(1);
   expect(result.err).toMatch(/^plexusctl install: ENOENT.*$/);
 });
 
-test("records lists pods and their networks", async () => {
-  const node = await makeNode();
-  const store = await FileRecordStore.open(node.at("state"));
+test("records lists pods and their networks", async ({ node, store }) => {
   await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);
   await store.create(recordOf("db", ["cbr0"]), emptyPlan);
   const table = await run("records", "--state-dir", node.at("state"));
@@ -297,9 +295,7 @@ test("records lists pods and their networks", async () => {
   expect((await run("records", "--state-dir", node.at("none"))).code).toBe(0);
 });
 
-test("records --orphans lists what sandboxes left behind, and why", async () => {
-  const node = await makeNode();
-  const store = await FileRecordStore.open(node.at("state"));
+test("records --orphans lists leftovers and the reasons", async ({ node, store }) => {
   const current = { bootId: await readBootId() };
   const web = { ...recordOf("web", ["cbr0"]), ...current };
   const db = { ...recordOf("db", ["cbr0"]), ...current };
@@ -317,7 +313,7 @@ test("records --orphans lists what sandboxes left behind, and why", async () => 
   ]);
 });
 
-test("status says what a running plexusd says, and why it is not ready", async () => {
+test("status prints metrics of a running plexusd and why it is not ready", async () => {
   const metrics = createMetrics({
     processMetrics: false,
     attachments: async () => 7,
@@ -351,8 +347,7 @@ test("status says what a running plexusd says, and why it is not ready", async (
   });
 });
 
-test("uninstall returns the node to its primary CNI, and may be run again", async () => {
-  const node = await makeNode();
+test("uninstall hands the node back to its primary CNI, and can be repeated", async ({ node }) => {
   await writeFile(node.at("run/plexus.sock"), "");
   await writeFile(node.at("state/c-1.lock"), "");
   await writeFile(node.at("net.d/00-plexus.conflist.cilium_bak"), "");
@@ -369,8 +364,9 @@ test("uninstall returns the node to its primary CNI, and may be run again", asyn
   expect((await node.uninstall()).code).toBe(0);
 });
 
-test("uninstall removes the files of a crash and of damaged records, and leaves no directory", async () => {
-  const node = await makeNode();
+test("uninstall removes the files of a crash and of damaged records, and leaves no directory", async ({
+  node,
+}) => {
   await mkdir(node.at("state/standalone"));
   await node.install("--plugin-dir", "/srv/cni");
   for (const name of [
@@ -391,9 +387,10 @@ test("uninstall removes the files of a crash and of damaged records, and leaves 
   await expect(stat(node.at("etc/plexus"))).rejects.toThrow("ENOENT");
 });
 
-test("uninstall changes nothing while sandboxes are attached, unless forced", async () => {
-  const node = await makeNode();
-  const store = await FileRecordStore.open(node.at("state"));
+test("uninstall changes nothing while sandboxes are attached, unless forced", async ({
+  node,
+  store,
+}) => {
   await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);
   const refused = await node.uninstall();
   expect(refused).toMatchObject({ code: 1, out: "" });
@@ -404,9 +401,10 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
   expect(await readdir(node.at("net.d"))).toEqual(["10-flannel.conflist"]);
 });
 
-test("uninstall tells sandboxes whose teardown failed from those that are attached, and names --force", async () => {
-  const node = await makeNode();
-  const store = await FileRecordStore.open(node.at("state"));
+test("uninstall lists attached sandboxes and failed teardowns separately, and names --force", async ({
+  node,
+  store,
+}) => {
   await store.create(recordOf("web", ["cbr0"]), emptyPlan);
   await store.create({ ...recordOf("typo", ["cbr0"]), teardown: busy }, emptyPlan);
   const { code, err } = await node.uninstall();
@@ -418,9 +416,10 @@ test("uninstall tells sandboxes whose teardown failed from those that are attach
   expect((await node.uninstall("--force")).code).toBe(0);
 });
 
-test("gc --forget removes the record of a sandbox, and says what stays allocated", async () => {
-  const node = await makeNode();
-  const store = await FileRecordStore.open(node.at("state"));
+test("gc --forget removes the record of a sandbox, and prints what stays allocated", async ({
+  node,
+  store,
+}) => {
   const [attachment] = recordOf("web", ["cbr0"]).attachments;
   const result = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.5/24" }] };
   const attachments = [{ ...(attachment as RecordedAttachment), result }];
@@ -440,14 +439,12 @@ test("gc --forget removes the record of a sandbox, and says what stays allocated
   });
 });
 
-test.each([
-  { what: "attached", teardown: undefined },
-  { what: "partly attached", teardown: busy },
-])(
-  "gc --forget refuses a sandbox that is $what while its namespace exists, unless told to",
-  async ({ teardown }) => {
-    const node = await makeNode();
-    const store = await FileRecordStore.open(node.at("state"));
+test.for([
+  ["attached", undefined],
+  ["partly attached", busy],
+] as const)(
+  "gc --forget refuses a sandbox that is %s while its namespace exists, without --attached",
+  async ([, teardown], { node, store }) => {
     const place = { netns: node.at("net.d/10-flannel.conflist"), bootId: await readBootId() };
     const record = { ...recordOf("web", ["cbr0"]), ...place };
     await store.create(teardown === undefined ? record : { ...record, teardown }, emptyPlan);
@@ -461,17 +458,16 @@ test.each([
   },
 );
 
-test("gc --forget takes a namespace whose directory it cannot see for one that exists", async () => {
-  const node = await makeNode();
-  const store = await FileRecordStore.open(node.at("state"));
+test("gc --forget assumes that a namespace exists if it cannot see its directory", async ({
+  node,
+  store,
+}) => {
   const place = { netns: "/nowhere/netns/x", bootId: await readBootId() };
   await store.create({ ...recordOf("web", ["cbr0"]), ...place }, emptyPlan);
   expect((await node.forget("c-web")).code).toBe(1);
 });
 
-test("gc --forget wants an ID that is unique", async () => {
-  const node = await makeNode();
-  const store = await FileRecordStore.open(node.at("state"));
+test("gc --forget requires a unique ID", async ({ node, store }) => {
   for (const name of ["web", "web2"]) await store.create(recordOf(name, ["cbr0"]), emptyPlan);
   expect(await node.forget("c-we")).toMatchObject({
     code: 1,
@@ -480,30 +476,32 @@ test("gc --forget wants an ID that is unique", async () => {
   expect((await node.forget("c-web")).code).toBe(0);
 });
 
-test("uninstall --allow-default-only lets sandboxes of the default network alone be", async () => {
-  const node = await makeNode();
-  const store = await FileRecordStore.open(node.at("state"));
+test("uninstall --allow-default-only ignores sandboxes with only the default network", async ({
+  node,
+  store,
+}) => {
   await store.create(recordOf("web", ["cbr0"]), emptyPlan);
   expect((await node.uninstall()).code).toBe(1);
   expect((await node.uninstall("--allow-default-only")).code).toBe(0);
 });
 
-test.each([
+test.for([
   ["is missing", (path: string) => rm(path)],
   ["is broken", (path: string) => writeFile(path, "{")],
   ["lacks its plugins", (path: string) => writeFile(path, primary.replace("flannel", "gone"))],
-])("uninstall changes nothing when the primary's configuration %s", async (_name, spoil) => {
-  const node = await makeNode();
-  await spoil(node.at("net.d/10-flannel.conflist"));
-  const result = await node.uninstall();
-  expect(result.code).toBe(1);
-  expect(result.err).toContain("the node would have no network");
-  expect(await readdir(node.at("bin"))).toContain("plexus");
-  expect((await node.uninstall("--force")).code).toBe(0);
-});
+] as const)(
+  "uninstall changes nothing when the primary's configuration %s",
+  async ([, spoil], { node }) => {
+    await spoil(node.at("net.d/10-flannel.conflist"));
+    const result = await node.uninstall();
+    expect(result.code).toBe(1);
+    expect(result.err).toContain("the node would have no network");
+    expect(await readdir(node.at("bin"))).toContain("plexus");
+    expect((await node.uninstall("--force")).code).toBe(0);
+  },
+);
 
-test("uninstall refuses while plexusd runs, forced or not", async () => {
-  const node = await makeNode();
+test("uninstall refuses while plexusd runs, forced or not", async ({ node }) => {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(node.at("run/plexus.sock"), resolve));
   expect(await node.uninstall("--force")).toMatchObject({
@@ -514,8 +512,9 @@ test("uninstall refuses while plexusd runs, forced or not", async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
-test("uninstall puts a primary with a directory of its own where the container runtime looks", async () => {
-  const node = await makeNode();
+test("uninstall copies the primary's configuration from --primary-dir to the container runtime's directory", async ({
+  node,
+}) => {
   await mkdir(node.at("private"));
   await writeFile(node.at("private/10-flannel.conflist"), primary);
   await rm(node.at("net.d/10-flannel.conflist"));
@@ -523,31 +522,31 @@ test("uninstall puts a primary with a directory of its own where the container r
   expect(await readFile(node.at("net.d/10-flannel.conflist"), "utf8")).toBe(primary);
 });
 
-test("uninstall leaves foreign files in directories that are not only ours", async () => {
-  const node = await makeNode();
+test("uninstall keeps foreign files and their directory", async ({ node }) => {
   await writeFile(node.at("state/important.txt"), "");
   const result = await node.uninstall();
   expect(result.err).toContain("foreign files");
   expect(await readdir(node.at("state"))).toEqual(["important.txt"]);
 });
 
-test("gc runs the shim as an agent for once and passes its lines and its failure on", async () => {
-  const { at } = await makeNode();
+test("gc runs the shim as an agent once, and passes on its output and exit code", async ({
+  node,
+}) => {
   const script =
     '#!/bin/sh\necho "$@; $CNI_PATH; $PLEXUS_SOCKET"\necho trouble >&2\nexit $(cat "$0.exit")\n';
-  await writeFile(at("bin/plexus"), script, { mode: 0o755 });
-  const flags = ["--bin-dir", at("bin"), "--socket", at("run/plexus.sock")];
+  await writeFile(node.at("bin/plexus"), script, { mode: 0o755 });
+  const flags = ["--bin-dir", node.at("bin"), "--socket", node.at("run/plexus.sock")];
   for (const code of [0, 1]) {
-    await writeFile(at("bin/plexus.exit"), String(code));
+    await writeFile(node.at("bin/plexus.exit"), String(code));
     expect(await run("gc", ...flags)).toEqual({
       code,
-      out: `agent --once; ${at("bin")}; ${at("run/plexus.sock")}`,
+      out: `agent --once; ${node.at("bin")}; ${node.at("run/plexus.sock")}`,
       err: "trouble",
     });
   }
 });
 
-test("gc says so when there is no shim", async () => {
+test("gc fails without a shim", async () => {
   const { code, err } = await run("gc", "--bin-dir", "/nowhere");
   expect(code).toBe(1);
   expect(err).toContain("/nowhere/plexus");
@@ -555,8 +554,7 @@ test("gc says so when there is no shim", async () => {
   expect(container.err).toContain("/plexus/plexus");
 });
 
-test("uninstall takes plugins for installed that it cannot see, as those of k3s, and says so", async () => {
-  const node = await makeNode();
+test("uninstall warns of plugins that it cannot see, as those of k3s", async ({ node }) => {
   await rm(node.at("bin/flannel"));
   await symlink("/var/lib/rancher/k3s/data/1234/bin/cni", node.at("bin/flannel"));
   expect(await findPrimaryAfterUninstall(node.paths, viewOf([node.at("")]))).toEqual({
@@ -568,8 +566,7 @@ test("uninstall takes plugins for installed that it cannot see, as those of k3s,
   });
 });
 
-test("uninstall looks for the primary's plugins in the listed directories, too", async () => {
-  const node = await makeNode();
+test("uninstall finds the primary's plugins in the listed directories, too", async ({ node }) => {
   const dir = node.at("more");
   await mkdir(dir);
   await rename(node.at("bin/flannel"), join(dir, "flannel"));
@@ -578,7 +575,7 @@ test("uninstall looks for the primary's plugins in the listed directories, too",
   expect(await node.uninstall()).toMatchObject({ code: 0, err: "" });
 });
 
-test("sandboxes prints what the container runtime knows", async () => {
+test("sandboxes prints the sandboxes of the container runtime", async () => {
   const runtime = await ScriptedServer.create();
   const metadata = { name: "web", uid: "u1", namespace: "default", attempt: 0 };
   await runtime
@@ -590,7 +587,7 @@ test("sandboxes prints what the container runtime knows", async () => {
   expect(await run("sandboxes", ...socket)).toMatchObject({ code: 1, out: "" });
 });
 
-test("sandboxes --write keeps a list for plexusd until it is stopped, or the runtime does not answer", async () => {
+test("sandboxes --write updates the file until it is stopped or the runtime does not answer", async () => {
   const runtime = await ScriptedServer.create();
   const items = [{ id: "c1", metadata: undefined, state: 0 }];
   await runtime.answer(listPodSandbox, () => ({ items })).start();
@@ -616,19 +613,18 @@ test.each([
   expect({ code, err }).toEqual({ code: 1, err: `plexusctl docker: ${problem}` });
 });
 
-test("docker serves until it is stopped, and removes its socket", async () => {
-  const { at } = await makeNode();
+test("docker serves until it is stopped, and removes its socket", async ({ node }) => {
   const argv = [
-    ...["docker", "--plugin-socket", at("run/plugins/plexus.sock")],
-    ...["--call-socket", at("run/docker.sock"), "--state-dir", at("state/docker")],
-    ...["--bin-dir", at("bin"), "--log-level", "error"],
+    ...["docker", "--plugin-socket", node.at("run/plugins/plexus.sock")],
+    ...["--call-socket", node.at("run/docker.sock"), "--state-dir", node.at("state/docker")],
+    ...["--bin-dir", node.at("bin"), "--log-level", "error"],
   ];
   const err: string[] = [];
   const output = { out: () => undefined, err: (line: string) => err.push(line) };
   expect(await runCli(argv, output, AbortSignal.abort())).toBe(0);
   expect(err).toEqual([]);
-  expect(await readdir(at("run/plugins"))).toEqual([]);
-  expect((await readdir(at("state/docker"))).toSorted()).toEqual([
+  expect(await readdir(node.at("run/plugins"))).toEqual([]);
+  expect((await readdir(node.at("state/docker"))).toSorted()).toEqual([
     "endpoints",
     "networks",
     "records",

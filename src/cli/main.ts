@@ -11,7 +11,7 @@ async function main(): Promise<void> {
     err: (line: string) => process.stderr.write(`${line}\n`),
   };
   const stopping = new AbortController();
-  // As the first process of a container it would not end by SIGTERM of itself.
+  // The first process of a container ignores SIGTERM unless it handles it.
   process.once("SIGTERM", () => {
     stopping.abort();
     setTimeout(() => process.exit(128 + constants.signals.SIGTERM), stopMsOf(argv)).unref();

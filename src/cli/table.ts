@@ -1,9 +1,9 @@
-/** The lines of a table with a head, its columns as wide as they have to be. */
+/** The lines of a table with a head. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   return columns([head, ...rows]);
 }
 
-/** Rows as lines, each column as wide as it has to be. */
+/** Formats rows as lines with aligned columns. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),

@@ -65,7 +65,7 @@ async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedD
   return { kubelet, plexusd, asked, devices };
 }
 
-test("devices shows what the kubelet allocated, and which network has it", async () => {
+test("devices prints what the kubelet allocated, and which network has it", async () => {
   const device = { id: "v1", resourceName: vf, source: kubeletApi };
   const { kubelet, devices } = await nodeWith({}, [device]);
   expect(await devices("web")).toEqual({
@@ -86,7 +86,7 @@ test("devices shows what the kubelet allocated, and which network has it", async
   });
 });
 
-test("devices shows what claims were allocated as plexusd reads it, with their requests", async () => {
+test("devices prints the devices of claims, which plexusd reads, with their requests", async () => {
   const request = (name: string) => [{ claim: "nic", request: name }];
   const claimed = {
     "dra.example/vf": [{ id: "0000:03:02.1", source: claim, claims: request("left") }],
@@ -107,7 +107,7 @@ test("devices shows what claims were allocated as plexusd reads it, with their r
   ]);
 });
 
-test("devices without plexusd shows the rest, and says what is not known", async () => {
+test("devices without plexusd prints the rest and the problem", async () => {
   const { plexusd, devices } = await nodeWith({}, []);
   await plexusd.close();
   const { code, rows, err } = await devices("web");

@@ -3,15 +3,15 @@ import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import type { MultusConfiguration } from "./multus-files.ts";
 import { multusRules, translations } from "./multus-keys.ts";
 
-/** What somebody who moves over has to know about one key. */
+/** What a user needs to know about one key. */
 interface MigrationNote {
-  /** Where the key stands. */
+  /** The file or ConfigMap entry with the key. */
   readonly source: string;
   readonly key: string;
   readonly note: string;
 }
 
-/** Plexus's configuration for what Multus was configured to do. */
+/** Plexus's counterpart of a configuration of Multus. */
 export interface Migration {
   readonly configuration: JsonObject;
   readonly notes: readonly MigrationNote[];
@@ -25,9 +25,9 @@ const ruleNotes = Object.entries(multusRules).map(
 );
 
 /**
- * Turns configurations of Multus into one of Plexus. As with Multus, what the daemon's file says holds
- * against the CNI configuration; of two of the same kind the later one holds, with a note. What Multus accepts and
- * Plexus refuses by default is accepted ({@link multusRules}).
+ * Converts configurations of Multus into one of Plexus. As with Multus, the daemon's file overrides the
+ * CNI configuration; of two of the same kind, the later one overrides with a note. The result accepts
+ * what Multus accepts ({@link multusRules}).
  */
 export function convert(found: readonly MultusConfiguration[]): Migration {
   const values = new Map<string, { value: Json; source: string }>();
@@ -68,7 +68,7 @@ function translateKey(
 }
 
 function replaced({ value, source }: { value: Json; source: string }): string {
-  return `holds against ${quoteValue(value)} in ${source}`;
+  return `overrides ${quoteValue(value)} in ${source}`;
 }
 
 /** `primary.conf` becomes `conf` in `primary`. */

@@ -25,7 +25,7 @@ async function migrate(files: Record<string, string>, ...flags: string[]) {
   return { code, out: inDir(out), err: inDir(err) };
 }
 
-/** What is in every configuration: Plexus is then no stricter than Multus. */
+/** The keys of every result: Plexus is then no stricter than Multus. */
 const likeMultus = {
   undeclaredRequests: "cniArgs",
   ignoredRequests: "warn",
@@ -70,7 +70,7 @@ kind: DaemonSet
 metadata: { name: kube-multus-ds }
 `;
 
-test("a generated thin configuration: its copy of the primary CNI's file is not carried over", async () => {
+test("a generated thin configuration: its copy of the primary CNI's file is left out", async () => {
   const { code, out } = await migrate({ "00-multus.conf": JSON.stringify(thinConf) });
 
   expect(code).toBe(0);
@@ -92,7 +92,7 @@ test("the thick daemon's ConfigMap, from its manifest", async () => {
   expect(out).toContain("# chrootDir (multus.yaml, data.daemon-config.json): not needed");
 });
 
-test("the configuration is as lenient as Multus, and says when to stop that", async () => {
+test("the configuration is as lenient as Multus, and its comments say when to change that", async () => {
   const { out } = await migrate({ "f.conf": '{"type":"multus"}' });
 
   expect(parseConfig(out, "config.yaml").engine).toEqual(likeMultus);
@@ -101,7 +101,7 @@ test("the configuration is as lenient as Multus, and says when to stop that", as
   }
 });
 
-test("a list that holds Multus, as CNI 1.0.0 has it", () => {
+test("a CNI 1.0.0 list with Multus as plugin", () => {
   const list = { cniVersion: "1.0.0", name: "n", plugins: [{ type: "multus", confDir: "/a" }] };
 
   expect(convert(findMultusConfigurations(JSON.stringify(list), "f")).configuration).toEqual({
@@ -110,7 +110,7 @@ test("a list that holds Multus, as CNI 1.0.0 has it", () => {
   });
 });
 
-test("what the daemon's file says holds against the CNI configuration, whatever their order", async () => {
+test("the daemon's file overrides the CNI configuration, whatever their order", async () => {
   const daemon = { socketDir: "/run/multus", multusNamespace: "net", confDir: "/host/etc/b" };
   const conf = { type: "multus-shim", multusNamespace: "old", clusterNetwork: "/host/etc/x.conf" };
   const { out } = await migrate(
@@ -129,11 +129,11 @@ test("what the daemon's file says holds against the CNI configuration, whatever 
   expect(notes).toContainEqual({
     source: "daemon-config.json",
     key: "multusNamespace",
-    note: 'holds against "old" in 00-multus.conf',
+    note: 'overrides "old" in 00-multus.conf',
   });
 });
 
-test("a ConfigMap for kubectl apply holds a configuration that plexusd takes", async () => {
+test("-o configmap prints a ConfigMap with a configuration that plexusd accepts", async () => {
   const { out } = await migrate({ "multus.yaml": thickManifest }, "--output", "configmap");
   const { kind, metadata, data } = parse(out);
 
@@ -187,10 +187,10 @@ test.each([
 test.each([
   [{ noSuchKey: 1 }, "Multus 4.3 does not read this key either"],
   [{ toString: 1 }, "Multus 4.3 does not read this key either"],
-  [{ logLevel: "loud" }, '"loud" is no level of Multus'],
+  [{ logLevel: "loud" }, '"loud" is not a level of Multus'],
   [{ multusConfigFile: "/etc/multus.conf" }, "give it to plexusctl migrate as well"],
   [{ metricsPort: 9091 }, "127.0.0.1:19500"],
-])("%j is listed with what to do about it", (keys, note) => {
+])("%j is listed with advice", (keys, note) => {
   const { configuration, notes } = convertOne(keys as unknown as JsonObject);
 
   expect(configuration).toEqual(likeMultus);
@@ -198,7 +198,7 @@ test.each([
   expect(own).toEqual([expect.objectContaining({ note: expect.stringContaining(note) })]);
 });
 
-test("every key of Multus gives keys of Plexus or a note, or is CNI's own", () => {
+test("every key of Multus gives keys of Plexus or a note, except CNI's", () => {
   const keys = Object.keys(translations).filter((key) => key !== "type");
   const silent = keys.filter((key) => {
     const { configuration, notes } = convertOne({ name: "mine", [key]: "something" });
@@ -212,11 +212,11 @@ test("every key of Multus gives keys of Plexus or a note, or is CNI's own", () =
 
 test.each([
   ["not JSON or YAML", "{", /f: /],
-  ["another CNI's conf", '{"type":"flannel"}', /f: no configuration of Multus in it/],
-  ["an empty file", "", /f: no configuration of Multus in it/],
+  ["another CNI's conf", '{"type":"flannel"}', /f: contains no configuration of Multus/],
+  ["an empty file", "", /f: contains no configuration of Multus/],
   ["a ConfigMap's entry that is broken", 'kind: ConfigMap\ndata: {a: "{"}', /f, data.a: .*line 1/],
   [
-    "a ConfigMap's entry that is no text",
+    "a ConfigMap's entry that is not text",
     "kind: ConfigMap\ndata: {a: 1}",
     /data.a: must be text: 1/,
   ],
@@ -233,7 +233,7 @@ test("a value that Plexus cannot use is refused with key and problem", async () 
   expect(err).toContain("confDir: must be an absolute path");
 });
 
-test("without a file, and with a wrong format, the usage is explained", async () => {
+test("without a file or with a wrong format, it prints the usage", async () => {
   const without = await migrate({});
   const wrong = await migrate({ "f.conf": '{"type":"multus"}' }, "-o", "toml");
 

@@ -5,25 +5,25 @@ import { parseYamlDocuments } from "#lib/yaml.ts";
 
 /** One configuration of Multus, as found in a file. */
 export interface MultusConfiguration {
-  /** Where it stands: `FILE`, or `FILE, data.KEY` for a ConfigMap's entry. */
+  /** `FILE`, or `FILE, data.KEY` for a ConfigMap's entry. */
   readonly source: string;
   /** Of the CNI configuration (thin, or the thick shim's), or of the thick daemon. */
   readonly kind: "cni" | "daemon";
   readonly keys: JsonObject;
 }
 
-/** The longest file that is read, in characters: a ConfigMap cannot be longer. */
+/** The limit of a file in characters: a ConfigMap cannot be longer. */
 const maxLength = 1 << 20;
 
 const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
 
-/** Keys that only the thick daemon's file has; one of them tells it from other JSON. */
+/** Keys that only the thick daemon's file has, by which it is recognized. */
 const daemonKeys = ["chrootDir", "multusConfigFile", "multusAutoconfigDir", "socketDir"];
 
 /**
  * Finds the configurations of Multus in the text of one file: a CNI conf or list, a thick daemon's
  * `daemon-config.json`, or ConfigMaps with either (YAML or JSON, several documents, a List).
- * @throws Error naming the file and what it holds instead
+ * @throws Error naming the file and what is expected
  */
 export function findMultusConfigurations(text: string, file: string): MultusConfiguration[] {
   if (text.length > maxLength) {
@@ -32,7 +32,7 @@ export function findMultusConfigurations(text: string, file: string): MultusConf
   const found = documentsOf(text, file).flatMap((document) => inDocument(document, file));
   if (found.length > 0) return found;
   throw new Error(
-    `${file}: no configuration of Multus in it: expected a CNI configuration with "type": "multus" or "multus-shim", a daemon-config.json, or a ConfigMap with one of them`,
+    `${file}: contains no configuration of Multus: expected a CNI configuration with "type": "multus" or "multus-shim", a daemon-config.json, or a ConfigMap with one of them`,
   );
 }
 
@@ -62,7 +62,7 @@ function inConfigMap({ data }: JsonObject, file: string): MultusConfiguration[] 
   });
 }
 
-/** A ConfigMap's entry: of those that are no JSON (scripts, certificates) Multus reads none. */
+/** An entry of a ConfigMap; Multus reads no entries but JSON (others are scripts, certificates). */
 function inEntry(text: string, source: string): MultusConfiguration[] {
   if (!text.trimStart().startsWith("{")) return [];
   try {

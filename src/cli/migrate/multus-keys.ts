@@ -1,11 +1,11 @@
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 
-/** What becomes of one key of Multus. */
+/** What one key of Multus is converted to. */
 interface Translation {
-  /** Keys of Plexus's configuration, nested ones as `primary.conf`. */
+  /** Keys of Plexus's configuration; nested ones are written `primary.conf`. */
   readonly keys?: JsonObject;
-  /** Why nothing stands for it, or what is different, and what to do about it. */
+  /** Why there is no counterpart or what differs, and what to do. */
   readonly note?: string;
 }
 
@@ -20,15 +20,13 @@ const note =
   (text: string): Translate =>
   () => ({ note: text });
 
-/** CNI's own keys, and what the runtime writes: nothing is lost with them. */
+/** Keys of CNI, and keys that the runtime writes: they need no counterpart. */
 const silent: Translate = () => ({});
 
-const logging = note(
-  "Plexus logs to stderr: read it with kubectl logs, and rotate it as any pod's log",
-);
-const socket = note("the socket is /run/plexus/plexus.sock; nothing has to be configured for it");
+const logging = note("Plexus logs to stderr: read it with kubectl logs; the kubelet rotates it");
+const socket = note("not needed: the socket is /run/plexus/plexus.sock");
 
-/** Every key that Multus 4.3 reads, in its CNI configuration or its daemon's, and what Plexus has for it. */
+/** Every key that Multus 4.3 reads, in its CNI configuration or its daemon's, and its counterpart. */
 export const translations: Readonly<Record<string, Translate>> = {
   cniVersion: silent,
   name: silent,
@@ -44,15 +42,15 @@ export const translations: Readonly<Record<string, Translate>> = {
   globalNamespaces: same("globalNamespaces"),
   confDir: (value) => ({
     keys: { confDir: onHost(value) },
-    note: "the directory has to be mounted into plexusd's container at the same path",
+    note: "mount the directory into plexusd's container at the same path",
   }),
   binDir: (value) => ({
     keys: { binDir: onHost(value) },
-    note: "the host's /etc/plexus/plugin-dirs has to list it (plexusctl install does that), and only root may be able to write there",
+    note: "/etc/plexus/plugin-dirs on the host must list it (plexusctl install does that), and only root may write there",
   }),
   readinessindicatorfile: (value) => ({
     keys: { readinessindicatorfile: onHost(value) },
-    note: "its directory has to be mounted into plexusd's container at the same path",
+    note: "mount its directory into plexusd's container at the same path",
   }),
   capabilities: same("capabilities"),
   multusMasterCNI: (value) => (value === "" ? {} : { keys: { "primary.conf": value } }),
@@ -68,8 +66,8 @@ export const translations: Readonly<Record<string, Translate>> = {
   cniDir: note(
     "state lies in /var/lib/plexus. The pods that Multus attached have theirs in this directory: docs/user/migration.md says what becomes of them",
   ),
-  retryDeleteOnError: note("always so: a record is kept until every network is detached"),
-  allowTryDeleteOnErr: note("always so: a record is kept until every network is detached"),
+  retryDeleteOnError: note("always on: Plexus keeps a record until every network is detached"),
+  allowTryDeleteOnErr: note("always on: Plexus keeps a record until every network is detached"),
   socketDir: socket,
   daemonSocketDir: socket,
   chrootDir: note(
@@ -89,8 +87,8 @@ export const translations: Readonly<Record<string, Translate>> = {
 };
 
 /**
- * Keys that make Plexus as lenient as Multus where its default is stricter: definitions and pods that work today keep
- * working. Each has the reason, and when to remove it.
+ * Keys that make Plexus as lenient as Multus where its default is stricter, so that definitions and
+ * pods of today keep working. Each has the reason and when to remove it.
  */
 export const multusRules: Readonly<Record<string, { value: Json; note: string }>> = {
   undeclaredRequests: {
@@ -107,14 +105,14 @@ export const multusRules: Readonly<Record<string, { value: Json; note: string }>
   },
 };
 
-/** The path on the host of one that Multus's container sees below /host. */
+/** The host's path of a path in Multus's container, which mounts the host at /host. */
 function onHost(value: Json): Json {
   return typeof value === "string" && value.startsWith("/host/")
     ? value.slice("/host".length)
     : value;
 }
 
-/** Directories that Plexus takes anyway are left out. */
+/** The default directory is left out. */
 function withoutDefault(key: string, value: Json): Translation {
   return value === "" || value === defaultPaths.cniConfDir ? {} : { keys: { [key]: value } };
 }
@@ -122,13 +120,13 @@ function withoutDefault(key: string, value: Json): Translation {
 function translateDelegates(value: Json, all: JsonObject): Translation {
   if (Array.isArray(value) && value.length === 0) return {};
   if (typeof all.clusterNetwork === "string" && all.clusterNetwork !== "") {
-    return { note: "left out, as Multus ignores it beside `clusterNetwork`" };
+    return { note: "left out: Multus ignores it beside `clusterNetwork`" };
   }
   const isGenerated =
     Array.isArray(value) && value.length === 1 && all.name === "multus-cni-network";
   if (!isGenerated) return { keys: { delegates: value } };
   return {
-    note: `left out: it is the copy of the primary CNI's configuration${nameOf(value[0])} that Multus's entry point made. Plexus finds the primary CNI's own file in ${defaultPaths.cniConfDir} and follows its changes; if this one was written by hand, put it under \`delegates\``,
+    note: `left out: it is the copy of the primary CNI's configuration${nameOf(value[0])} that Multus's entry point wrote. Plexus finds the primary CNI's own file in ${defaultPaths.cniConfDir} and follows its changes; if you wrote it by hand, put it under \`delegates\``,
   };
 }
 
@@ -140,7 +138,7 @@ function translateDefaultNetworks(value: Json, all: JsonObject): Translation {
   if (Array.isArray(value) && value.length === 0) return {};
   if (Array.isArray(all.delegates) && all.clusterNetwork === undefined) {
     return {
-      note: "left out, as Multus uses it only together with `clusterNetwork`. In Plexus it always holds: add it if these networks are wanted",
+      note: "left out: Multus uses it only with `clusterNetwork`, Plexus always. Add it if you want these networks",
     };
   }
   return { keys: { defaultNetworks: value } };
@@ -156,12 +154,12 @@ const logLevels: Readonly<Record<string, string>> = {
 function translateLogLevel(value: Json): Translation {
   const level = typeof value === "string" ? logLevels[value] : undefined;
   if (level !== undefined) return { keys: { logLevel: level } };
-  return { note: `${JSON.stringify(value)} is no level of Multus; the default is info` };
+  return { note: `${JSON.stringify(value)} is not a level of Multus; the default is info` };
 }
 
 function translateConfigFile(value: Json): Translation {
   if (value === "auto") return {};
   return {
-    note: "plexusd writes the node's configuration itself: put the keys of that file into this one (give it to plexusctl migrate as well)",
+    note: "plexusd writes the node's configuration: put the keys of that file into this one (give it to plexusctl migrate as well)",
   };
 }

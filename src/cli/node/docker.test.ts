@@ -13,7 +13,7 @@ function flagsOf(argv: readonly string[]): Record<string, unknown> {
   return parsed.line.flags;
 }
 
-test("the systemd unit runs the driver with flags that it has, before Docker", async () => {
+test("the systemd unit starts the driver with valid flags, before Docker", async () => {
   const unit = await readFile(join(deploy, "plexus-docker.service"), "utf8");
   const command = /^ExecStart=(.*)$/m.exec(unit)?.[1]?.split(" ") ?? [];
   expect(flagsOf(command)).toMatchObject({ manifests: "/etc/plexus/networks" });
@@ -22,7 +22,7 @@ test("the systemd unit runs the driver with flags that it has, before Docker", a
   expect(stopSeconds * 1000).toBeGreaterThanOrEqual(dockerCommand.stopMs ?? 0);
 });
 
-test("the managed plugin runs the driver with flags that it has and mounts what they name", async () => {
+test("the managed plugin starts the driver with valid flags and mounts their paths", async () => {
   const config = JSON.parse(await readFile(join(deploy, "config.json"), "utf8"));
   const flags = flagsOf(config.entrypoint);
   const mounted = config.mounts.map(({ destination }: { destination: string }) => destination);

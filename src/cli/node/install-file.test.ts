@@ -27,31 +27,21 @@ async function scratch(): Promise<{ from: string; to: string; bin: string }> {
   return { from: join(root, "plexus"), to: join(bin, "plexus"), bin };
 }
 
-test("installFile() puts an executable in place", async () => {
+test("installFile() installs, leaves the same file alone, and replaces it under another mode", async () => {
   const { from, to, bin } = await scratch();
   expect(await installFile(from, to)).toBe("installed");
   expect(await readFile(to, "utf8")).toBe("new");
+  const { ino, mtimeMs, mode } = await stat(to);
+  expect(mode & 0o7777).toBe(0o755);
+  expect(await installFile(from, to)).toBe("unchanged");
+  expect(await stat(to)).toMatchObject({ ino, mtimeMs });
+  await chmod(to, 0o777);
+  expect(await installFile(from, to)).toBe("installed");
   expect((await stat(to)).mode & 0o7777).toBe(0o755);
   expect(await readdir(bin)).toEqual(["plexus"]);
 });
 
-test("installFile() leaves the same file alone", async () => {
-  const { from, to } = await scratch();
-  await installFile(from, to);
-  const { ino, mtimeMs } = await stat(to);
-  expect(await installFile(from, to)).toBe("unchanged");
-  expect(await stat(to)).toMatchObject({ ino, mtimeMs });
-});
-
-test("installFile() replaces the same content under another mode", async () => {
-  const { from, to } = await scratch();
-  await installFile(from, to);
-  await chmod(to, 0o777);
-  expect(await installFile(from, to)).toBe("installed");
-  expect((await stat(to)).mode & 0o7777).toBe(0o755);
-});
-
-test("installFile() replaces a symlink and leaves what it points to", async () => {
+test("installFile() replaces a symlink and keeps its target", async () => {
   const { from, to, bin } = await scratch();
   await writeFile(join(bin, "precious"), "old");
   await symlink("precious", to);
@@ -72,7 +62,7 @@ test("installFile() replaces an executable that is running", async () => {
   await once(running, "exit");
 });
 
-test("installFile() clears what an interrupted installation has left", async () => {
+test("installFile() removes the files of an interrupted installation", async () => {
   const { from, to, bin } = await scratch();
   await writeFile(join(bin, ".plexus.0123456789ab.tmp"), "half");
   await writeFile(join(bin, ".other.0123456789ab.tmp"), "not ours");
@@ -80,7 +70,7 @@ test("installFile() clears what an interrupted installation has left", async () 
   expect((await readdir(bin)).sort()).toEqual([".other.0123456789ab.tmp", "plexus"]);
 });
 
-test("installFile() leaves the old file when the new one cannot be read", async () => {
+test("installFile() keeps the old file when the new one cannot be read", async () => {
   const { from, to, bin } = await scratch();
   await installFile(from, to);
   await expect(installFile(`${from}.missing`, to)).rejects.toThrow("ENOENT");

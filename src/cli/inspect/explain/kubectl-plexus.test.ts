@@ -5,8 +5,8 @@ import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 /*
- * deploy/kubectl-plexus beside a kubectl that answers from a script: what the real one cannot be made to
- * say. That it works with a real one, the cluster scenarios show.
+ * deploy/kubectl-plexus with a scripted kubectl, for answers that a real one seldom gives. The cluster
+ * scenarios run it with a real one.
  */
 
 const program = join(import.meta.dirname, "../../../../deploy/kubectl-plexus");
@@ -51,7 +51,7 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
 const refused = (what: string): string =>
   `echo 'Error from server (Forbidden): pods is forbidden: ${what}' >&2; exit 1`;
 
-test("a pod without a namespace is looked for in that of kubectl's context", async () => {
+test("a pod without a namespace is in the namespace of kubectl's context", async () => {
   const { exitCode, stdout } = await run(["explain", "web"]);
   expect(exitCode).toBe(0);
   expect(stdout).toBe(
@@ -62,13 +62,13 @@ test("a pod without a namespace is looked for in that of kubectl's context", asy
 test.each([
   [["-n", "other", "web"], "-o text other/web"],
   [["--namespace", "other", "-o", "json", "web"], "-o json other/web"],
-])("flags are kubectl's: %j", async (args, asked) => {
+])("accepts the flags of kubectl: %j", async (args, asked) => {
   const { exitCode, stdout } = await run(["explain", ...args]);
   expect(exitCode).toBe(0);
   expect(stdout).toContain(`plexusctl.js explain ${asked}`);
 });
 
-test("what kubectl warns of is no part of its answer, and is passed on", async () => {
+test("kubectl's warnings go to stderr", async () => {
   const getPod = "echo 'Warning: use --other' >&2; echo node-1";
   const { exitCode, stdout, stderr } = await run(["explain", "shop/web"], { getPod });
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "Warning: use --other" });
@@ -79,13 +79,13 @@ test.each([
   [{ getPod: refused("get") }, "you may not get pods in shop"],
   [{ listPods: refused("list") }, "you may not list pods in kube-system"],
   [{ exec: refused("exec") }, "you may not create pods/exec in kube-system"],
-] as const)("the one right that is missing is named: %o", async (kubectl, message) => {
+] as const)("names the missing permission: %o", async (kubectl, message) => {
   const { exitCode, stderr } = await run(["explain", "shop/web"], kubectl);
   expect(exitCode).toBe(2);
   expect(stderr).toMatch(new RegExp(`^kubectl plexus: ${message}: ask for that right .*$`));
 });
 
-test("where plexusd does not run, that is said once", async () => {
+test("fails with one line where plexusd does not run", async () => {
   const { exitCode, stderr } = await run(["explain", "web"], { listPods: "echo plexus-x Pending" });
   expect(exitCode).toBe(2);
   expect(stderr).toMatch(
@@ -94,7 +94,7 @@ test("where plexusd does not run, that is said once", async () => {
   expect(stderr).not.toContain("\n");
 });
 
-test("a pod that has no node has been asked nothing", async () => {
+test("fails for a pod without a node", async () => {
   const { exitCode, stderr } = await run(["explain", "web"], { getPod: "true" });
   expect(exitCode).toBe(2);
   expect(stderr).toContain("pod shop/web is not bound to a node yet");
@@ -109,7 +109,7 @@ test("the exit code is that of plexusctl", async () => {
   });
 });
 
-test("doctor goes on with the other nodes and fails at the end", async () => {
+test("doctor checks all nodes and fails at the end", async () => {
   const listPods = `case "$*" in *field-selector*) echo plexus-x Running ;; *) echo node-1; echo node-2 ;; esac`;
   const exec = "echo report; exit 1";
   expect(await run(["doctor"], { listPods, exec })).toEqual({
@@ -127,13 +127,13 @@ test.each([
   [["explain"], "usage: kubectl plexus explain"],
   [["doctor", "node-1", "node-2"], "usage: kubectl plexus explain"],
   [["restart"], "usage: kubectl plexus explain"],
-])("wrong usage is said: %j", async (args, message) => {
+])("reports wrong usage: %j", async (args, message) => {
   const { exitCode, stderr } = await run(args);
   expect(exitCode).toBe(2);
   expect(stderr).toContain(message);
 });
 
-test("the pod's last five events follow, for who may list them", async () => {
+test("prints the pod's last five events if the user may list them", async () => {
   const getEvents = 'echo "LAST EVENT"; for n in 1 2 3 4 5 6 7; do echo "event $n"; done';
   const { exitCode, stdout } = await run(["explain", "web"], {
     exec: "echo report; exit 1",
