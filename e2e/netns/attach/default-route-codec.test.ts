@@ -46,20 +46,25 @@ class RoutedPod {
     const pod = new RoutedPod(lab, netns);
     await lab.addNetns(netns);
     for (const [number, name] of ["eth0", "net1"].entries()) {
-      await pod.ip("link", "add", name, "type", "veth", "peer", "name", `${name}peer`);
-      await pod.ip("link", "set", name, "up");
-      await pod.ip("link", "set", `${name}peer`, "up");
-      await pod.ip("addr", "add", `10.${number}.0.2/24`, "dev", name);
-      await pod.ip("addr", "add", `fd0${number}::2/64`, "dev", name, "nodad");
+      await pod.addInterface(name, `10.${number}.0.2/24`);
+      await pod.ip(`addr add fd0${number}::2/64 dev ${name} nodad`);
     }
-    await pod.ip("route", "add", "default", "via", "10.0.0.1", "dev", "eth0");
-    await pod.ip("-6", "route", "add", "default", "via", "fd00::1", "dev", "eth0");
+    await pod.ip("route add default via 10.0.0.1 dev eth0");
+    await pod.ip("-6 route add default via fd00::1 dev eth0");
     return pod;
   }
 
-  /** Runs `ip` in the pod. */
-  ip(...args: string[]): Promise<string> {
-    return this.#lab.run("ip", "-n", this.netns, ...args);
+  /** Runs `ip` in the pod, with arguments separated by blanks. */
+  ip(command: string): Promise<string> {
+    return this.#lab.run("ip", "-n", this.netns, ...command.split(" "));
+  }
+
+  /** Adds an interface whose other end stays in the pod. */
+  async addInterface(name: string, address: string): Promise<void> {
+    await this.ip(`link add ${name} type veth peer name ${name}peer`);
+    await this.ip(`link set ${name} up`);
+    await this.ip(`link set ${name}peer up`);
+    await this.ip(`addr add ${address} dev ${name}`);
   }
 
   /** Sends messages from a process in a network namespace, and returns the kernel's answers. */
@@ -82,7 +87,7 @@ class RoutedPod {
 
   /** The default routes of a family in the order of their metrics, without what the kernel adds of its own. */
   async defaults(family: Family): Promise<string[]> {
-    const lines = (await this.ip(family, "route", "show", "default")).replaceAll(/\n\s+/g, " ");
+    const lines = (await this.ip(`${family} route show default`)).replaceAll(/\n\s+/g, " ");
     return lines
       .split("\n")
       .map((line) =>
@@ -96,10 +101,12 @@ class RoutedPod {
 
   /** The main table, without the link-local networks that come up on their own after a while. */
   async routes(): Promise<string[]> {
-    const lines = `${await this.ip("-4", "route")}\n${await this.ip("-6", "route")}`.split("\n");
+    const lines = `${await this.ip("-4 route")}\n${await this.ip("-6 route")}`.split("\n");
     return lines.filter((line) => !line.startsWith("fe80::")).sort();
   }
 }
+
+const twoHops = "nexthop via 10.0.0.1 dev eth0 nexthop via 10.0.0.9 dev eth0";
 
 const test = nodeTest.extend("pod", ({ idleNode: { lab }, task }) =>
   RoutedPod.create(lab, `pod-${task.id}`),
@@ -117,7 +124,7 @@ test("listLinks() and listAddresses() read what the kernel has", async ({ pod })
   ]);
   expect(eth0).toMatchObject({
     mtu: 1500,
-    mac: (await pod.ip("link", "show", "eth0")).match(/ether (\S+)/)?.[1],
+    mac: (await pod.ip("link show eth0")).match(/ether (\S+)/)?.[1],
   });
   expect((eth0?.flags ?? 0) & 1).toBe(1);
   const own = (await listAddresses(pod.transport, pod.netns)).filter(
@@ -173,7 +180,7 @@ test("applyDefaultRoute() moves both families and orders gateways by metric [N-4
 test("applyDefaultRoute() replaces the attachment's own default routes and is idempotent", async ({
   pod,
 }) => {
-  await pod.ip("route", "add", "default", "via", "10.1.0.7", "dev", "net1", "metric", "50");
+  await pod.ip("route add default via 10.1.0.7 dev net1 metric 50");
   await pod.apply(["10.1.0.1"]);
   expect(await pod.defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
   const before = await pod.routes();
@@ -186,7 +193,7 @@ test("applyDefaultRoute() replaces the attachment's own default routes and is id
 test("applyDefaultRoute() with [] keeps the attachment's own default routes only [N-4.1.2.1.9b]", async ({
   pod,
 }) => {
-  await pod.ip("route", "add", "default", "via", "10.1.0.7", "dev", "net1", "metric", "50");
+  await pod.ip("route add default via 10.1.0.7 dev net1 metric 50");
   await pod.apply([]);
   expect(await pod.defaults("-4")).toEqual(["default via 10.1.0.7 dev net1 metric 50"]);
   expect(await pod.defaults("-6")).toEqual(["default via fd00::1 dev eth0 metric 1024"]);
@@ -203,7 +210,7 @@ test("applyDefaultRoute() changes nothing for a gateway that cannot be reached",
     });
   }
   expect(await pod.routes()).toEqual(before);
-  await pod.ip("link", "set", "net1", "down");
+  await pod.ip("link set net1 down");
   await expect(pod.apply(["10.1.0.1"])).rejects.toThrow("the interface is down");
   expect(await pod.defaults("-4")).toEqual(["default via 10.0.0.1 dev eth0"]);
 });
@@ -211,15 +218,11 @@ test("applyDefaultRoute() changes nothing for a gateway that cannot be reached",
 test("applyDefaultRoute() takes only the attachments' hops out of a multipath route", async ({
   pod,
 }) => {
-  await pod.ip("link", "add", "other", "type", "veth", "peer", "name", "otherpeer");
-  await pod.ip("link", "set", "other", "up");
-  await pod.ip("link", "set", "otherpeer", "up");
-  await pod.ip("addr", "add", "10.2.0.2/24", "dev", "other");
-  const hops = ["eth0 10.0.0.1 1", "other 10.2.0.1 5", "other 10.2.0.9 7"].flatMap((hop) => {
-    const [dev = "", via = "", weight = ""] = hop.split(" ");
-    return ["nexthop", "via", via, "dev", dev, "weight", weight];
-  });
-  await pod.ip("route", "replace", "default", "metric", "10", ...hops);
+  await pod.addInterface("other", "10.2.0.2/24");
+  await pod.ip(
+    "route replace default metric 10 nexthop via 10.0.0.1 dev eth0 weight 1" +
+      " nexthop via 10.2.0.1 dev other weight 5 nexthop via 10.2.0.9 dev other weight 7",
+  );
   await pod.apply(["10.1.0.1"]);
   expect(await pod.defaults("-4")).toEqual([
     "default via 10.1.0.1 dev net1",
@@ -230,59 +233,20 @@ test("applyDefaultRoute() takes only the attachments' hops out of a multipath ro
 test("applyDefaultRoute() removes multipath and nexthop-object routes of losing attachments", async ({
   pod,
 }) => {
-  await pod.ip(
-    "route",
-    "replace",
-    "default",
-    "nexthop",
-    "via",
-    "10.0.0.1",
-    "dev",
-    "eth0",
-    "nexthop",
-    "via",
-    "10.0.0.9",
-    "dev",
-    "eth0",
-  );
-  await pod.ip("-6", "route", "del", "default");
-  await pod.ip("nexthop", "add", "id", "7", "via", "fd00::1", "dev", "eth0");
-  await pod.ip("-6", "route", "add", "default", "nhid", "7");
+  await pod.ip(`route replace default ${twoHops}`);
+  await pod.ip("-6 route del default");
+  await pod.ip("nexthop add id 7 via fd00::1 dev eth0");
+  await pod.ip("-6 route add default nhid 7");
   await pod.apply(["10.1.0.1", "fd01::1"]);
   expect(await pod.defaults("-4")).toEqual(["default via 10.1.0.1 dev net1"]);
   expect(await pod.defaults("-6")).toEqual(["default via fd01::1 dev net1 metric 1024"]);
 });
 
 test("applyDefaultRoute() puts every route back when the kernel refuses one", async ({ pod }) => {
-  const hops = [
-    "nexthop",
-    "via",
-    "10.0.0.1",
-    "dev",
-    "eth0",
-    "nexthop",
-    "via",
-    "10.0.0.9",
-    "dev",
-    "eth0",
-  ];
-  await pod.ip("route", "replace", "default", "mtu", "1400", "proto", "static", ...hops);
-  await pod.ip(
-    "route",
-    "add",
-    "default",
-    "via",
-    "10.0.0.1",
-    "dev",
-    "eth0",
-    "metric",
-    "5",
-    "src",
-    "10.0.0.2",
-    "onlink",
-  );
-  await pod.ip("nexthop", "add", "id", "7", "via", "fd00::9", "dev", "eth0");
-  await pod.ip("-6", "route", "add", "default", "nhid", "7", "metric", "2000");
+  await pod.ip(`route replace default mtu 1400 proto static ${twoHops}`);
+  await pod.ip("route add default via 10.0.0.1 dev eth0 metric 5 src 10.0.0.2 onlink");
+  await pod.ip("nexthop add id 7 via fd00::9 dev eth0");
+  await pod.ip("-6 route add default nhid 7 metric 2000");
   const before = await pod.routes();
   const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested: ["fd01::1", "10.1.0.1"] }];
   const { netns } = pod;

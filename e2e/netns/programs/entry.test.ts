@@ -44,56 +44,21 @@ test.for(versions)(
   },
 );
 
-const badEnvironments: {
-  name: string;
-  env: Record<string, string>;
-  code: number;
-  message: RegExp;
-}[] = [
-  { name: "no container ID", env: { CNI_CONTAINERID: "" }, code: 4, message: /CNI_CONTAINERID/ },
-  { name: "no namespace", env: { CNI_NETNS: "" }, code: 4, message: /CNI_NETNS/ },
-  { name: "no interface name", env: { CNI_IFNAME: "" }, code: 4, message: /CNI_IFNAME/ },
-  {
-    name: "a container ID that is a path",
-    env: { CNI_CONTAINERID: "../x" },
-    code: 4,
-    message: /container/i,
-  },
-  {
-    name: "an interface name with a slash",
-    env: { CNI_IFNAME: "a/b" },
-    code: 4,
-    message: /interface name/,
-  },
-  {
-    name: "an interface name that is too long",
-    env: { CNI_IFNAME: "x".repeat(16) },
-    code: 4,
-    message: /too long/,
-  },
-  {
-    name: "an unknown command",
-    env: { CNI_COMMAND: "DANCE" },
-    code: 4,
-    message: /unknown CNI_COMMAND: DANCE/,
-  },
-  {
-    name: "a namespace that does not exist",
-    env: { CNI_NETNS: "/run/netns/nowhere" },
-    code: 8,
-    message: /nowhere/,
-  },
-  {
-    name: "a namespace that is a plain file",
-    env: { CNI_NETNS: "/etc/hostname" },
-    code: 8,
-    message: /hostname/,
-  },
+const badEnvironments: [name: string, env: Record<string, string>, code: number, RegExp][] = [
+  ["no container ID", { CNI_CONTAINERID: "" }, 4, /CNI_CONTAINERID/],
+  ["no namespace", { CNI_NETNS: "" }, 4, /CNI_NETNS/],
+  ["no interface name", { CNI_IFNAME: "" }, 4, /CNI_IFNAME/],
+  ["a container ID that is a path", { CNI_CONTAINERID: "../x" }, 4, /container/i],
+  ["an interface name with a slash", { CNI_IFNAME: "a/b" }, 4, /interface name/],
+  ["an interface name that is too long", { CNI_IFNAME: "x".repeat(16) }, 4, /too long/],
+  ["an unknown command", { CNI_COMMAND: "DANCE" }, 4, /unknown CNI_COMMAND: DANCE/],
+  ["a namespace that does not exist", { CNI_NETNS: "/run/netns/nowhere" }, 8, /nowhere/],
+  ["a namespace that is a plain file", { CNI_NETNS: "/etc/hostname" }, 8, /hostname/],
 ];
 
 test.for(badEnvironments)(
-  "ADD with $name is refused [R-0.4-36]",
-  async ({ env, code, message }, { node, plugins }) => {
+  "ADD with %s is refused [R-0.4-36]",
+  async ([, env, code, message], { node, plugins }) => {
     const pod = await node.newPod();
     const error = errorOf(await pod.add({ env }));
     expect(error.msg).toMatch(message);
@@ -102,68 +67,36 @@ test.for(badEnvironments)(
   },
 );
 
-const badConfs: { name: string; conf: string; code: number; message: RegExp }[] = [
-  { name: "empty", conf: "", code: 6, message: /network config/ },
-  { name: "no JSON", conf: "{", code: 6, message: /network config/ },
-  { name: "a list", conf: "[]", code: 6, message: /must be an object/ },
-  {
-    name: "without a name",
-    conf: '{"cniVersion":"1.0.0","type":"plexus"}',
-    code: 7,
-    message: /missing network name/,
-  },
-  {
-    name: "of an unknown version",
-    conf: '{"cniVersion":"3.0.0","name":"x","type":"plexus"}',
-    code: 1,
-    message: /incompatible CNI versions/,
-  },
-  {
-    name: "without a default network",
-    conf: '{"cniVersion":"1.0.0","name":"x","type":"plexus"}',
-    code: 7,
-    message: /clusterNetwork or delegates/,
-  },
-  {
-    name: "with a delegate that is Plexus",
-    conf: delegating({ type: "plexus" }),
-    code: 7,
-    message: /plexus/,
-  },
-  {
-    name: "with a delegate that is Multus",
-    conf: delegating({ type: "multus" }),
-    code: 7,
-    message: /multus/,
-  },
-  {
-    name: "with a delegate that is a path",
-    conf: delegating({ type: "../default-first" }),
-    code: 7,
-    message: /type/,
-  },
-  {
-    name: "with an unusable key",
-    conf: '{"cniVersion":"1.0.0","name":"x","type":"plexus","delegates":{}}',
-    code: 7,
-    message: /delegates/,
-  },
-  {
-    name: "with a namespaceIsolation of words",
-    conf: '{"cniVersion":"1.0.0","name":"x","type":"plexus","namespaceIsolation":"yes"}',
-    code: 7,
-    message: /namespaceIsolation/,
-  },
+const badConfs: [name: string, conf: string, code: number, message: RegExp][] = [
+  ["empty", "", 6, /network config/],
+  ["no JSON", "{", 6, /network config/],
+  ["a list", "[]", 6, /must be an object/],
+  ["without a name", '{"cniVersion":"1.0.0","type":"plexus"}', 7, /missing network name/],
+  ["of an unknown version", conf({ cniVersion: "3.0.0" }), 1, /incompatible CNI versions/],
+  ["without a default network", conf({}), 7, /clusterNetwork or delegates/],
+  ["with a delegate that is Plexus", delegating({ type: "plexus" }), 7, /plexus/],
+  ["with a delegate that is Multus", delegating({ type: "multus" }), 7, /multus/],
+  ["with a delegate that is a path", delegating({ type: "../default-first" }), 7, /type/],
+  ["with an unusable key", conf({ delegates: {} }), 7, /delegates/],
+  [
+    "with a namespaceIsolation of words",
+    conf({ namespaceIsolation: "yes" }),
+    7,
+    /namespaceIsolation/,
+  ],
 ];
 
+function conf(keys: object): string {
+  return JSON.stringify({ cniVersion: "1.0.0", name: "x", type: "plexus", ...keys });
+}
+
 function delegating(plugin: object): string {
-  const delegates = [{ cniVersion: "1.0.0", name: "inner", plugins: [plugin] }];
-  return JSON.stringify({ cniVersion: "1.0.0", name: "x", type: "plexus", delegates });
+  return conf({ delegates: [{ cniVersion: "1.0.0", name: "inner", plugins: [plugin] }] });
 }
 
 test.for(badConfs)(
-  "a conf that is $name is refused [R-0.4-36]",
-  async ({ conf, code, message }, { node, plugins }) => {
+  "a conf that is %s is refused [R-0.4-36]",
+  async ([, conf, code, message], { node, plugins }) => {
     const pod = await node.newPod();
     const error = errorOf(await pod.add({ conf }));
     expect(error.msg).toMatch(message);
