@@ -23,7 +23,7 @@ interface Call {
 export interface Contender {
   readonly id: ContenderId;
   readonly name: string;
-  /** Starts its calls; a process of its own, so that its CPU time can be told from others'. */
+  /** Starts its calls, in a separate process, so that their CPU time can be measured. */
   readonly runner: Runner;
   readonly cpu: CpuGroup | undefined;
   job(call: Call): Job;

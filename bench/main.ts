@@ -4,8 +4,8 @@ import { publish, readResults } from "./report/output.ts";
 import { runBenchmark } from "./run.ts";
 
 /**
- * Measures Plexus against the delegates alone and against Multus; `make bench`. It works in network,
- * mount and process namespaces of its own. `--write` updates bench/performance.json and docs/operations/, `--from FILE` makes tables
+ * Measures Plexus against the delegates alone and against Multus: `make bench`. It works in private network,
+ * mount and process namespaces. `--write` updates bench/performance.json and docs/operations/, `--from FILE` makes tables
  * and charts of an earlier run's results. The variables are listed in docs/operations/performance.md.
  */
 async function reExecute(): Promise<number> {

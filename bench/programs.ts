@@ -55,7 +55,7 @@ export function multusThin(place: Place, multus: Multus): Program {
 }
 
 /**
- * As its daemon generates it, with the default network as a file of its own for each set: a single
+ * The configuration that its daemon generates, with one file per set for the default network: a single
  * configuration, as Multus 4.3.0 forgets the address ranges of a list before its DEL
  * (k8snetworkplumbingwg/multus-cni#1449).
  */

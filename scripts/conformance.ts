@@ -19,9 +19,10 @@ import { listTests, provingTests, strayIdentifiers } from "./conformance/test-na
 
 /**
  * Writes docs/reference/conformance-*.md, which list the tests of each requirement, and the tests' column of
- * docs/operations/security.md. Fails if a MUST or SHOULD has neither a test nor an explanation, if a claim of the
- * security page or a promise of docs/operations/reliability.md has no test, or if a test names an unknown
- * requirement. With --check it writes nothing, and fails if a page is stale.
+ * docs/operations/security.md. With --check it writes nothing, and fails if a page is stale. It also fails if
+ * - a MUST or SHOULD has neither a test nor an explanation,
+ * - a claim of the security page or a promise of docs/operations/reliability.md has no test,
+ * - a test names an unknown requirement.
  */
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 const root = join(import.meta.dirname, "..");

@@ -20,9 +20,8 @@ import { deployImage } from "./release/image.ts";
 import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from "./root-files.ts";
 
 /**
- * Assembles the image's root file system from local files (the pinned Node with the libraries that
- * it needs, the bundles, the shim) and packs it as dist/plexus-image.tar, which
- * `ctr images import` and `docker load` take. It needs no registry and no container
+ * Assembles the image's root file system from local files (the pinned Node with its libraries, the bundles, the shim).
+ * Packs it as dist/plexus-image.tar, for `ctr images import` and `docker load`. It needs no registry and no container
  * engine. The Dockerfile uses --rootfs to do the same inside a build stage.
  */
 const { values } = parseArgs({

@@ -3,7 +3,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { startApiServer } from "../../e2e/support/api-server.ts";
 
 /**
- * The API server of the benchmark, in a process of its own, so that its CPU time is not counted as a contender's. It
+ * The API server of the benchmark. It is a separate process, so that its CPU time is not counted as a contender's. It
  * counts requests by their token, which is the contender's name. Its parent controls it by messages (client.ts).
  */
 export type Order =
@@ -12,7 +12,7 @@ export type Order =
   | { readonly kind: "counts" }
   | { readonly kind: "pod"; readonly key: string };
 
-/** What the parent is told at the start: a kubeconfig for each token. */
+/** The first message to the parent: a kubeconfig for each token. */
 export interface Ready {
   readonly kubeconfigs: Readonly<Record<string, string>>;
 }

@@ -36,7 +36,7 @@ function hierarchy(): string {
 }
 
 /**
- * The CPU time of processes and of all that they start, also of what nobody waits for. Undefined
+ * The CPU time of processes and of all their descendants, even if their parent does not wait for them. Undefined
  * where no control group can be made, as in a container without rights to them.
  */
 export class CpuGroup {

@@ -2,7 +2,7 @@
  * Runs INSPECT_PROGRAM, traced, and appends to the file INSPECT_REPORT for each process that it starts, at its end:
  *   NAME PEAK_RSS_KB ANONYMOUS_KB
  * A process's memory can be read for the last time when it stops at PTRACE_EVENT_EXIT; wait4's ru_maxrss has no
- * anonymous part, and none of processes that nobody waits for. */
+ * anonymous part, and misses processes whose parent does not wait for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void report_memory(pid_t pid)
 	fprintf(report, "%s %ld %ld\n", name ? name + 1 : exe, peak, anon);
 }
 
-/* The signal with which a stopped process goes on: stops of the tracing itself are none to it. */
+/* The signal to continue a stopped process with: none when tracing itself has stopped it. */
 static int signal_for(int status)
 {
 	int sig = WSTOPSIG(status);

@@ -6,7 +6,7 @@ const columns = 3;
 const panel = { width: 340, labels: 118, values: 62, rowHeight: 27, top: 34, gap: 20 };
 const header = 64;
 
-/** What a panel shows of one contender: one bar, or two, of which the second is the paler one. */
+/** A contender's bars in a panel: one, or two, the second in a paler colour. */
 interface Bars {
   readonly name: string;
   readonly values: readonly number[];

@@ -5,10 +5,12 @@ export type Operation = "ADD" | "DEL";
 
 /**
  * When in a call a fault happens:
- * `start` before the runtime starts it · `request` when plexusd has the request and has not ordered
- * anything · `before` / `after` when a plugin has done nothing / all, and runs · `ipam` / `ipam-done`
- * the same of its address plugin, while the plugin waits · `between` when a plugin is gone and the next
- * order has not come · `end` when the call has returned.
+ * - `start`: before the runtime starts the call.
+ * - `request`: plexusd has the request and has not ordered anything.
+ * - `before`, `after`: a plugin runs and has done nothing, or all.
+ * - `ipam`, `ipam-done`: the same for its address plugin, while the plugin waits.
+ * - `between`: a plugin has ended and the next order has not come.
+ * - `end`: the call has returned.
  */
 export const moments = [
   "start",
@@ -22,7 +24,7 @@ export const moments = [
 ] as const;
 export type Moment = (typeof moments)[number];
 
-/** A moment of a call; `ifName` and `plugin` say of which plugin, where it is one's. */
+/** A moment of a call, of the plugin that `ifName` and `plugin` name if it belongs to one. */
 interface Step {
   readonly moment: Moment;
   readonly ifName?: string;
@@ -62,7 +64,7 @@ function kindsOf(
 export const faultKinds: readonly FaultKind[] = [
   ...kindsOf("plexusd", ["kill", "stop"], always),
   ...kindsOf("shim", ["kill", "stop"], inside),
-  // Its address plugin hangs for ever, and nobody is left who would end it.
+  // Its address plugin hangs, and no process is left that would end it.
   ...kindsOf("shim", ["kill-while-hung"], ["ipam", "ipam-done"]),
   ...kindsOf("delegate", ["kill", "stop"], ["before", "ipam", "ipam-done", "after"]),
   ...kindsOf("delegate", ownActions, ["before", "after"]),
@@ -103,8 +105,8 @@ export function everyFault(kinds: readonly FaultKind[] = faultKinds): Fault[] {
 }
 
 /**
- * A plugin that never comes back: what it made must go with the namespace, as that of a plugin that
- * makes interfaces does. Rules and queues on the host are nobody else's to remove.
+ * Whether a plugin may be lost for good: only one that makes interfaces, as these go with the namespace. Only the
+ * plugin itself can remove rules and queues on the host.
  */
 function canBeLost({ plugin }: Step): boolean {
   return networks.some(({ plugins }) => plugins[0]?.type === plugin);

@@ -21,7 +21,7 @@ export interface Parts {
 const reachedLimitMs = 10_000;
 /** A runtime does not wait long for an executable that has stopped, compared with what else is waited for. */
 const stoppedShimMs = 300;
-/** A plugin whose caller was killed goes on this much later: in the middle of the next call. */
+/** A plugin whose caller was killed continues after this delay, during the next call. */
 const stragglerMs = 100;
 
 /** Lets one fault happen in one call. */

@@ -13,7 +13,7 @@ import {
 } from "./scenario.ts";
 import type { Task } from "./worker.ts";
 
-/** Which runs are to be made. */
+/** Selects runs. */
 export interface MatrixOptions {
   /** One scenario only. */
   readonly scenario?: string;

@@ -32,10 +32,10 @@ const delLimit = 6;
 const settleMs = 1500;
 /** Enough when nothing runs any more, unless a namespace was removed just now: the kernel empties it later. */
 const quietMs = 200;
-/** A daemon that was stopped goes on with what it was at: nothing may come of that any more. */
+/** A stopped daemon gets this long to continue its work, which must not leave anything. */
 const resumedMs = 150;
 
-/** IPv6 addresses are usable at once, as nobody on the node can have the same. */
+/** Without duplicate address detection, which takes a second, IPv6 addresses are usable at once. */
 const preparePod = "echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; ip link set lo up";
 
 /** Carries out a scenario on a node in the state `reference`, and compares what it leaves. */

@@ -9,7 +9,7 @@ export interface Task {
   readonly scenario: string;
 }
 
-/** Runs scenarios on a node of its own; see pool.ts. */
+/** Runs scenarios on one node: see pool.ts. */
 serveTasks<Task, RunResult>(async () => {
   const [, , contender = "", fixtures = "", previousShim = ""] = process.argv;
   const node = await prepareNode({ contender, fixtures, previousShim });

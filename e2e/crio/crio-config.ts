@@ -13,7 +13,7 @@ export const storage = {
   runRoot: "/run/containers/storage",
 } as const;
 
-/** Without a file of its own, containers/storage looks for the machine's. */
+/** Without this file, containers/storage reads the machine's. */
 export const storageConfig = `[storage]
 driver = "vfs"
 graphroot = "${storage.graphRoot}"

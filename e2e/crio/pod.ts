@@ -21,7 +21,7 @@ export interface PodOptions {
   readonly networks?: string;
 }
 
-/** NamespaceMode CONTAINER: with POD, CRI-O needs a process of its own for each pod's PID namespace. */
+/** NamespaceMode CONTAINER: with POD, CRI-O needs an extra process for each pod's PID namespace. */
 const ownPidNamespace = 1;
 
 /** A pod's sandbox that CRI-O has started. */

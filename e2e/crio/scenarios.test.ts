@@ -12,7 +12,7 @@ import { prepareCrioTools } from "./tools.ts";
 const conf = "/etc/cni/net.d/00-plexus.conflist";
 const address = /^10\.244\.0\.\d+$/;
 
-/** A bridge of its own, without addresses: its MAC address changes as pods come and go. */
+/** A separate bridge without addresses, as its MAC address changes with its pods. */
 const storage = { cniVersion: "1.0.0", name: "storage", type: "bridge", bridge: "storage0" };
 
 /** What is there while a pod is: a check that looked elsewhere could not fail. */
@@ -173,7 +173,7 @@ test("after a power cut CRI-O detaches its pods before plexusd is there", async 
   expect(await node.remains()).toEqual([]);
 });
 
-/** An attachment that CRI-O knows nothing of, as if it had lost its own state. */
+/** Makes an attachment that CRI-O has no record of, as if CRI-O had lost its state. */
 async function attachWithoutCrio(node: CrioNode, containerId: string): Promise<void> {
   const { plugins, ...list } = JSON.parse(await readFile(node.at(conf), "utf8"));
   await node.host.run(["ip", "netns", "add", containerId]);

@@ -7,7 +7,7 @@ import type { WorkerData, WorkerReport } from "./worker-data.ts";
 /** The memory that reading may take, the fuzzer's own included. */
 const maxHeapMb = 384;
 
-/** Without any progress for so long, a reader does not come to an end. */
+/** A reader hangs if it makes no progress for this long. */
 const hangMs = 60_000;
 
 /** How a run ended. */

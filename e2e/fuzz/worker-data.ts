@@ -8,7 +8,7 @@ export interface WorkerData {
   readonly current: SharedArrayBuffer;
 }
 
-/** What a worker reports: that it goes on, or the defect with which it ends. */
+/** A report of a worker: its progress, or the defect that ends it. */
 export type WorkerReport =
   | { readonly kind: "progress"; readonly runs: number; readonly found: number }
   | {

@@ -57,7 +57,7 @@ test("promtool finds nothing wrong with the metrics of a running plexusd but wit
   expect(metrics).toContain("plexus_build_info");
 });
 
-/** A port of the loopback interface that nobody listens on. */
+/** A free port of the loopback interface. */
 async function freePort(): Promise<number> {
   const server = createServer();
   const port = await new Promise<number>((resolve) => {

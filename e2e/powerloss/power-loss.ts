@@ -21,7 +21,7 @@ export interface Remains {
 }
 
 /**
- * What becomes of operations that no fsync has covered. A directory entry (creation, rename, removal)
+ * What is left of operations that no fsync has covered. A directory entry (creation, rename, removal)
  * is covered by an fsync of the directory, content by one of the file.
  */
 export const survivals = {
@@ -67,7 +67,7 @@ export function* everyRemains(
   }
 }
 
-/** Whether anybody looks at a file after a restart: nobody does at locks, at temporary files and where IPAM goes on. */
+/** Whether a file is read after a restart. Locks, temporary files and host-local's last address are not. */
 function isRead(path: string): boolean {
   const { base: name } = parse(path);
   if (path.startsWith(`${leasesName}/`)) return !/^(lock|last_reserved_ip\..*)$/.test(name);
@@ -184,8 +184,8 @@ function filesAfter(operations: readonly DiskOperation[], filter: Filter): Saved
 }
 
 /**
- * host-local makes a lease and then writes into it whose it is. What a power loss in between leaves
- * nobody but host-local itself could take away.
+ * host-local creates a lease and then writes its owner into it. Only host-local itself could remove what a power loss
+ * in between leaves.
  */
 function isHalfMadeLease({ path, content }: SavedFile): boolean {
   return path.startsWith(`${leasesName}/`) && content === "" && isRead(path);

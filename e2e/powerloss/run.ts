@@ -5,7 +5,7 @@ import type { Task, TaskResult } from "./worker.ts";
 
 const limitMs = 1_800_000;
 
-/** Carries out tasks, two at a time, on nodes of their own. Results come in the order of the tasks. */
+/** Carries out tasks, two at a time, on one node each. Results have the order of the tasks. */
 export async function runTasks(
   tasks: readonly Task[],
   onResult: (result: TaskResult) => void = () => undefined,

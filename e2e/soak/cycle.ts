@@ -22,7 +22,7 @@ interface CycleFault {
 export const soakNetworks = [1, 2, 3, 4].map((n) => ({ ifName: `net${n}`, nad: `soak-${n}` }));
 
 /**
- * Attaches a pod and detaches it again; every second number has a fault of its own.
+ * Attaches a pod and detaches it again; every second number has a fault.
  * @throws Error when the DEL does not succeed however often it is repeated
  */
 export async function cycle(node: Parts, seed: string, number: number): Promise<void> {

@@ -34,7 +34,7 @@ const sampleEveryMs = 500;
 /** The API fails for a moment once in so many cycles. */
 const apiFaultEvery = 100;
 
-/** Runs this program again in namespaces of its own. */
+/** Runs this program again in private namespaces. */
 async function reExecute(): Promise<number> {
   await using builds = await makeBuilds();
   const args = [process.execPath, import.meta.filename, ...process.argv.slice(2)];

@@ -15,7 +15,7 @@ export interface DaemonOptions {
   readonly logFile: string;
   /**
    * The command is an nsenter into a PID namespace: it forks, so signals are for its child. The daemon ends with
-   * that namespace at the latest, so it leads a session of its own, which a terminal's interrupt does not reach.
+   * that namespace at the latest, so it leads another session, which a terminal's interrupt does not reach.
    * @default false
    */
   readonly inPidNamespace?: boolean;

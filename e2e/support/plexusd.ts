@@ -37,7 +37,7 @@ export function plexusdFlags({ socket, stateDir, manifests }: PlexusdPaths): str
   return [...source, "--socket", socket, "--state-dir", stateDir, "--http", "off"];
 }
 
-/** The variables that lead a shim to such a plexusd, and keep it from running an engine of its own. */
+/** The variables that point a shim to such a plexusd, and keep it from starting plexus-standalone. */
 export function shimEnvironment({ socket, stateDir }: PlexusdPaths): Record<string, string> {
   return { PLEXUS_SOCKET: socket, PLEXUS_STATE_DIR: stateDir, PLEXUS_STANDALONE: "" };
 }

@@ -32,7 +32,7 @@ export function imageKustomization(reference: string): string {
   return stringify({ ...head, images: [image] });
 }
 
-/** `NAME:TAG`, `NAME@DIGEST`, or both, of which the digest counts. The name may have a registry with a port. */
+/** `NAME:TAG`, `NAME@DIGEST`, or both; then the digest counts. The name may have a registry with a port. */
 const referencePattern = /^([^@]+?)(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$/;
 
 function parseReference(reference: string): Image {

@@ -8,7 +8,7 @@ import { hostAddressType, pluginTypes } from "./topology.ts";
 /** Where one worker works. It is alone in network, mount and process namespaces, so names can be fixed. */
 export interface Place {
   readonly root: string;
-  /** A small file system of its own, which faults fill up. */
+  /** A small file system that faults fill up. */
   readonly disk: string;
   readonly stateDir: string;
   /** Searched for plugins: gates before the real ones. */

@@ -52,7 +52,7 @@ export function startCall(command: Command, limitMs: number): RunningCall {
     });
   });
   const closed = new Promise((resolve) => child.once("close", resolve));
-  // A child that it leaves behind may hold its pipes for ever.
+  // A child that it leaves behind may keep its pipes open.
   const outcome = exited.then(async (exitCode) => {
     await Promise.race([closed, sleep(50)]);
     child.stdout.destroy();

@@ -11,7 +11,7 @@ export interface WorkerOptions {
   readonly limitMs: number;
 }
 
-/** A process in namespaces of its own that carries out tasks. */
+/** A process in private namespaces that carries out tasks. */
 export class WorkerProcess<Task extends object, Result> {
   readonly #process: ChildProcess;
   readonly #exited: Promise<void>;

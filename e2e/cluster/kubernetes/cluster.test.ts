@@ -37,8 +37,7 @@ function podSpec(extra: object = {}): object {
 }
 
 /**
- * What a cluster may have left on the machine itself, outside of its hosts: what bears its name or its
- * addresses. Whatever else goes on here is none of it.
+ * What a cluster may have left on the machine outside of its hosts: everything with its name or its addresses.
  */
 async function tracesOf(directory: string): Promise<string[]> {
   const name = basename(directory);
@@ -64,7 +63,7 @@ async function namespacesOf(pid: number | string): Promise<string[]> {
   return Promise.all(names.map((name) => readlink(`/proc/${pid}/ns/${name}`)));
 }
 
-/** The namespaces of these hosts, none of which may be this process's. */
+/** The namespaces of these hosts. This process must not share any of them. */
 async function ownNamespaces(pids: readonly number[]): Promise<ReadonlySet<string>> {
   const theirs = (await Promise.all(pids.map(namespacesOf))).flat();
   const ours = await namespacesOf("self");

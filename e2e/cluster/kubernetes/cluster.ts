@@ -33,7 +33,7 @@ function uidsOf({ items }: PodList): string[] {
   return (items ?? []).map(({ metadata }) => metadata.uid);
 }
 
-/** A Kubernetes cluster of one node, in namespaces, directories and control groups of its own. */
+/** A Kubernetes cluster of one node, in private namespaces, directories and control groups. */
 export class Cluster {
   /** Everything that the cluster keeps on disk. Goes with the cluster. */
   readonly directory: string;
@@ -185,7 +185,7 @@ async function nodeRuntime(name: string, tools: Tools): Promise<NodeRuntime> {
 
 /**
  * Starts a cluster and waits until its node is ready and pods can be made. If that fails, or this process dies,
- * nothing is left of it but logs that have a directory of their own.
+ * nothing is left of it but logs that were written to another directory.
  */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const tools = await prepareTools();

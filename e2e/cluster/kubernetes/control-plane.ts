@@ -30,7 +30,7 @@ ip route add ${addresses.podRange} via ${addresses.node}
 
 const etcdUrl = "http://127.0.0.1:2379";
 
-/** etcd, API server, controller manager and scheduler, on a host of their own. */
+/** etcd, API server, controller manager and scheduler, on a separate host. */
 export class ControlPlane {
   readonly host: Host;
   /** The administrator's kubeconfig. */

@@ -21,9 +21,8 @@ export function primaryNetwork(): string {
 }
 
 /**
- * There is no kube-proxy, whose one task here would be the Service `kubernetes`. One rule does the same for pods
- * on the pod network and in the host's, so that pods find the API server where every in-cluster client looks for
- * it, and nothing about it has to be set in their environment.
+ * The rule that replaces kube-proxy, whose only task here would be the Service `kubernetes`. With it, pods on the pod
+ * network and on the host's find the API server where every in-cluster client looks for it.
  */
 export const serviceRules = `table ip kubernetes {
   chain prerouting {

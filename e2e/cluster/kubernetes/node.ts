@@ -32,7 +32,7 @@ export interface NodeOptions {
 
 const kubeletHealth = "http://127.0.0.1:10248/healthz";
 
-/** A container runtime and the kubelet, on a host of their own that can be killed and started again. */
+/** A container runtime and the kubelet, on a separate host that can be killed and started again. */
 export class ClusterNode {
   readonly name: string;
   /** What a reboot keeps, seen from outside: the node's /etc/cni is `${root}/etc/cni`, and so on. */

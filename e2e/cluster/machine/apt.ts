@@ -4,7 +4,7 @@ import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "./run.ts";
 
-/** Leads apt to sources, lists and a cache of its own. */
+/** Points apt to separate sources, lists and a cache. */
 type AptEnvironment = Readonly<Record<"APT_CONFIG", string>>;
 
 /** Downloads packages of backports and what they depend on, as far as the machine has none of it. */
@@ -26,7 +26,7 @@ export async function versionedPackage(name: string, env: AptEnvironment): Promi
   return `${found[1]}=${found[2]}`;
 }
 
-/** Writes an apt configuration with sources and lists of its own, so that the machine's stay as they are. */
+/** Writes an apt configuration with separate sources and lists, so that the machine's stay as they are. */
 export async function writeAptConfig(
   directory: string,
   suites: readonly string[],

@@ -13,8 +13,8 @@ export interface Leftovers {
 }
 
 /**
- * A process that outlives this one, if need be, to remove a cluster's leftovers: see reaper.sh. It is in a session
- * of its own, so that what interrupts or kills this process group does not reach it.
+ * A process that outlives this one, if need be, to remove a cluster's leftovers: see reaper.sh. It is in another
+ * session, so that a signal to this process group does not reach it.
  */
 export class Reaper {
   readonly #process;

@@ -40,7 +40,7 @@ export function explainScenarios(scene: () => Scene): void {
     });
 
     test("explains a node whose runtime calls another configuration, and a pod from that time", async (context) => {
-      // A node of somebody else gets no configuration of ours.
+      // A node that the tests do not own keeps its configuration.
       if (isGiven) context.skip(ownOnly);
       const { target } = scene();
       const waitForFinding = (pod: string, finding: string): Promise<true> =>

@@ -116,7 +116,7 @@ function patchNode(node: string, body: object): Request {
   return { method: "PATCH", path: `/api/v1/nodes/${node}`, body };
 }
 
-/** A node on which nobody runs anything; it goes with the scope. */
+/** A Node without a kubelet. It is deleted at the end of the scope. */
 async function createNode(target: Target, name: string): Promise<AsyncDisposable> {
   const taints = [{ key: taint, effect: "NoSchedule" }];
   await target.apply({ apiVersion: "v1", kind: "Node", metadata: { name }, spec: { taints } });

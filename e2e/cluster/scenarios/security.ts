@@ -246,7 +246,7 @@ export async function ask(target: Target, request: Request): Promise<Answer> {
   return JSON.parse(await target.kubectl(...exec, ...command)) as Answer;
 }
 
-/** A pod that is bound to a node on which nobody runs it; both go with the scope. */
+/** A pod that is bound to a Node without a kubelet. Both are deleted at the end of the scope. */
 async function createForeignPod(scene: Scene): Promise<AsyncDisposable> {
   const { target } = scene;
   await target.apply({ apiVersion: "v1", kind: "Node", metadata: { name: fakeNode } });

@@ -79,7 +79,7 @@ export function uninstallScenarios(scene: () => Scene): void {
   });
 }
 
-/** Takes Plexus off a cluster that has no pods of ours any more. */
+/** Uninstalls Plexus from a cluster without pods of the tests. */
 export async function uninstallPlexus(target: Target): Promise<void> {
   await target.kubectl(system, "delete", "daemonset", "plexus", "--ignore-not-found");
   await target.apply(await uninstallManifest(target, allowDefaultOnly));

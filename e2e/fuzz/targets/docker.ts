@@ -76,7 +76,7 @@ export const docker: Target = {
   maxLength: 200_000,
   inputs: body.map((each) => JSON.stringify(each)),
   tokens: [...jsonTokens, "plexus.", "10.0.0.0/8", "ingress=1M,", "10G"],
-  // All methods, of which a request has one.
+  // Every input is sent to each method.
   maxMs: 100 * methods.length,
   async read(input) {
     for (const method of methods) {

@@ -34,7 +34,7 @@ const readers = [
 /** The engine gives up at the first frame that it cannot decode; here each goes through all decoders. */
 const decodedMax = 20;
 
-/** What comes over the socket: the frames of a shim, or of whoever else can connect. */
+/** Frames that a shim, or another process, sends over the socket. */
 export const frame: Target = {
   maxLength: 200_000,
   inputs: frames,

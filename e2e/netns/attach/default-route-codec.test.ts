@@ -85,7 +85,7 @@ class RoutedPod {
     return applyDefaultRoute({ netns, attachments, transport });
   }
 
-  /** The default routes of a family in the order of their metrics, without what the kernel adds of its own. */
+  /** The default routes of a family in the order of their metrics, without the kernel's additions. */
   async defaults(family: Family): Promise<string[]> {
     const lines = (await this.ip(`${family} route show default`)).replaceAll(/\n\s+/g, " ");
     return lines

@@ -21,7 +21,7 @@ const likeMultus = {
   missingDevice: "warn",
 };
 
-/** A result with one interface in the pod, which has a MAC of its own. */
+/** A result with one interface in the pod, which has another MAC than requested. */
 function ownMac(name = "@IFNAME@"): string {
   const interfaces = [{ name, mac: otherMac, sandbox: "@NETNS@" }];
   return JSON.stringify({ cniVersion: "1.0.0", interfaces });

@@ -43,7 +43,7 @@ test("a DEL that failed and is never repeated is shown, and the next pod's DEL c
   expect(await status(node)).toContain("leftovers: 0");
 });
 
-/** What becomes of a DEL that the container runtime ends, and never repeats. */
+/** How the container runtime ends a DEL that it never repeats. */
 const interruptions: readonly {
   readonly name: string;
   readonly what: string;

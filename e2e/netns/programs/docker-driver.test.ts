@@ -11,7 +11,7 @@ import { ScriptedPlugins } from "../../support/node/scripted-plugins.ts";
 import { cniPluginDir, distPath, nodeBinary } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 
-/** The driver for Docker in a lab of its own. The test is its engine. */
+/** The driver for Docker in a lab. The test calls it as Docker Engine does. */
 class DriverNode implements AsyncDisposable {
   readonly lab: NetnsLab;
   readonly plugins: ScriptedPlugins;

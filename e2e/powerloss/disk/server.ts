@@ -6,10 +6,9 @@ import { handlersOf } from "./handlers.ts";
 import { RecordedDisk, Refused } from "./recorded-disk.ts";
 
 /**
- * A file system in memory that takes down every operation, mounted by FUSE at the directory of the
- * first argument. Whoever writes there, and by whatever system call, is seen here. An fsync takes as
- * many milliseconds as the second argument says, as on a slow disk, so that what does not wait for it
- * happens before it.
+ * A file system in memory that records every operation of every process, mounted by FUSE at the directory of the
+ * first argument. An fsync takes as many milliseconds as the second argument says, as on a slow disk: everything
+ * that does not wait for the fsync happens before it ends.
  */
 const [, , mountPoint = "", syncMs = "0"] = process.argv;
 const disk = new RecordedDisk(Number(syncMs));
@@ -31,7 +30,7 @@ async function answer(fd: number, request: FuseRequest): Promise<void> {
   try {
     writeSync(fd, formatReply(request.unique, error, body));
   } catch (problem) {
-    // Whoever asked is gone, or the file system is.
+    // The caller has ended, or the file system is unmounted.
     if (!["ENOENT", "ENODEV"].includes((problem as NodeJS.ErrnoException).code ?? ""))
       throw problem;
   }

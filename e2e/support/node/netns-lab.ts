@@ -29,7 +29,7 @@ export interface LabOptions {
 }
 
 /**
- * A node of its own: a network and a mount namespace in which CNI plugins may do as they like.
+ * A node in private network and mount namespaces, in which CNI plugins may change anything.
  * The machine's own network is never touched, unless the test asks for it.
  */
 export class NetnsLab implements AsyncDisposable {

@@ -19,7 +19,7 @@ export interface Execution {
   readonly stdin: string | undefined;
   readonly pid: number;
   readonly grandchild: number | undefined;
-  /** Whether the plugin ended of its own accord. */
+  /** Whether the plugin ended without being killed. */
   readonly ended: boolean;
 }
 

@@ -52,8 +52,8 @@ export class DevicePlugin implements Disposable {
   }
 
   /**
-   * Serves, registers, and waits until the kubelet has the devices. To be called again when the kubelet was started
-   * again: it removes the socket, and refuses pods that request a resource of which it knows the name only.
+   * Serves, registers, and waits until the kubelet has the devices. Call it again after
+   * the kubelet restarts: the kubelet removes the socket and refuses pods that request a resource without devices.
    */
   async start(): Promise<void> {
     this[Symbol.dispose]();

@@ -8,7 +8,7 @@ import { type Done, serveUnix, unary } from "./unix-server.ts";
 
 /*
  * The kubelet's API for drivers of dynamic resource allocation, v1 (k8s.io/kubelet, pkg/apis/dra/v1/api.proto), and
- * that by which they register (pkg/apis/pluginregistration/v1/api.proto).
+ * the API for their registration (pkg/apis/pluginregistration/v1/api.proto).
  */
 
 const empty = message({});

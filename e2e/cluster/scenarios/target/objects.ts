@@ -5,7 +5,7 @@ import { bridge, list } from "../../../support/networks.ts";
 /** Where the scenarios' pods live. */
 export const home = "plexus-e2e";
 
-/** Another namespace, with a network of its own. */
+/** Another namespace, which has its own network. */
 export const elsewhere = "plexus-e2e-elsewhere";
 
 export const networksKey = "k8s.v1.cni.cncf.io/networks";

@@ -38,7 +38,7 @@ const deadline = "--timeout=240s";
 /** The cluster with Plexus installed and the scenarios' networks, and what is done on it. */
 export class Scene {
   readonly target: Target;
-  /** What was on the node before there was any pod of ours. */
+  /** What was on the node before the first pod of the tests. */
   #before: HostState = {};
 
   constructor(target: Target) {
@@ -61,7 +61,7 @@ export class Scene {
     await this.remember();
   }
 
-  /** Remembers what is on the node as what has to be there when all pods of ours are gone. */
+  /** Remembers what is on the node: the state to return to when all pods of the tests are gone. */
   async remember(): Promise<void> {
     this.#before = await nodeState(this.target);
   }
@@ -71,7 +71,7 @@ export class Scene {
     return linesAdded(this.#before, await nodeState(this.target), kind);
   }
 
-  /** Waits until the node has what it had before there was any pod of ours; one kind may differ. */
+  /** Waits until the node has what it had before the first pod of the tests; one kind may differ. */
   async waitForNothingLeft(options: { except?: HostStateKind } = {}): Promise<void> {
     await waitForNodeState(this.target, { expected: this.#before, ...options });
   }
