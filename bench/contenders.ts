@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { cniEnvironment } from "../e2e/support/node/cni-environment.ts";
 import { type Delegates, singleConf } from "./delegates.ts";
 import { CpuGroup } from "./measure/accounting.ts";
 import { type Job, Runner, type Step } from "./measure/runner.ts";
@@ -105,20 +106,14 @@ function environment(
   { id, ifName }: { id: ContenderId; ifName: string },
 ): Record<string, string> {
   const name = podName(set, sandbox);
-  const containerId = `${id}-${name}`;
+  const call = {
+    containerId: `${id}-${name}`,
+    netns: `/run/netns/bench-${sandbox % namespaces}`,
+    ifName,
+    pod: { namespace, name, uid: podUid(name) },
+  };
   return {
     PATH: process.env.PATH ?? "",
-    CNI_COMMAND: command,
-    CNI_CONTAINERID: containerId,
-    CNI_NETNS: `/run/netns/bench-${sandbox % namespaces}`,
-    CNI_IFNAME: ifName,
-    CNI_PATH: place.plugins,
-    CNI_ARGS: [
-      "IgnoreUnknown=1",
-      `K8S_POD_NAMESPACE=${namespace}`,
-      `K8S_POD_NAME=${name}`,
-      `K8S_POD_INFRA_CONTAINER_ID=${containerId}`,
-      `K8S_POD_UID=${podUid(name)}`,
-    ].join(";"),
+    ...cniEnvironment({ command, cniPath: place.plugins, sandbox: call }),
   };
 }

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { Daemon } from "../e2e/support/daemon.ts";
+import { setUpNode } from "../e2e/support/node-setup.ts";
 import { cniPluginDir, distPath, repositoryRoot } from "../e2e/support/paths.ts";
 import { smallMemory, startPlexusd } from "../e2e/support/plexusd.ts";
 import { ApiServer } from "./api-server/client.ts";
@@ -26,15 +27,7 @@ export interface Place {
   readonly cpuGroups: string;
 }
 
-const setUp = `
-mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /var/lib
-mkdir -p /run/netns /run/cni /var/lib/cni
-ip link set lo up
-ip link add up0 type veth peer name up0-peer
-ip link set up0 up
-ip link set up0-peer up
-seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -`;
+const addNamespaces = "seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -";
 
 /** How many network namespaces of pods there are: `bench-0` and on. */
 export const namespaces = 100;
@@ -54,7 +47,8 @@ export async function preparePlace(): Promise<Place> {
   for (const name of ["ptp", "macvlan", "host-local"]) {
     copyFileSync(join(cniPluginDir(), name), join(plugins, name));
   }
-  await execa("sh", ["-ec", setUp, "bench", String(namespaces)]);
+  await setUpNode();
+  await execa("sh", ["-ec", addNamespaces, "bench", String(namespaces)]);
   return {
     dir,
     plugins,

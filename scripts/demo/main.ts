@@ -7,7 +7,13 @@ import { compareStock, takeStock } from "./leftovers.ts";
 import { picture, type SharedNetwork } from "./picture.ts";
 import { endLine, heading, print, timed } from "./print.ts";
 import { callPlexus, type DemoPod, printCall } from "./runtime.ts";
-import { addNamespace, DemoError, makeWorkplace, setUpNode, type Workplace } from "./workplace.ts";
+import {
+  addNamespace,
+  DemoError,
+  makeWorkplace,
+  setUpDemoNode,
+  type Workplace,
+} from "./workplace.ts";
 
 /** One attachment in the status that Plexus publishes. */
 interface StatusEntry {
@@ -23,7 +29,7 @@ async function main(): Promise<void> {
   const at = makeWorkplace();
   heading("Plexus: two pods, three networks each");
   print(`CNI plugins of ${at.plugins}; everything else in ${at.dir} and in separate namespaces`);
-  await timed("the node's own links: uplink0, br-storage", setUpNode);
+  await timed("the node's own links: uplink0, br-storage", setUpDemoNode);
   await timed("network namespaces of the pods web and db", async () => {
     for (const { name } of [web, db]) await addNamespace(name);
   });

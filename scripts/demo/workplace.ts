@@ -2,6 +2,7 @@ import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { setUpNode } from "../../e2e/support/node-setup.ts";
 import { distPath } from "../../e2e/support/paths.ts";
 
 /** Stops the demo, which prints the message. */
@@ -59,23 +60,11 @@ function pluginDirectory(): string {
   throw new DemoError(`CNI plugin ${lacks(last)} is missing in ${last}: run \`make deps\``);
 }
 
-/**
- * Sets up the node: empty directories for plugin state, a card for macvlan, and a bridge. scripts/demo.sh created
- * the namespaces, which end with the demo.
- */
-export async function setUpNode(): Promise<void> {
-  const commands = [
-    "mount -t tmpfs tmpfs /run",
-    "mount -t tmpfs tmpfs /var/lib",
-    "mkdir -p /run/netns /run/cni /var/lib/cni",
-    "ip link set lo up",
-    "ip link add uplink0 type veth peer name cable0",
-    "ip link set uplink0 up",
-    "ip link set cable0 up",
-    "ip link add br-storage type bridge",
-    "ip link set br-storage up",
-  ];
-  await execa("sh", ["-ec", commands.join("\n")]);
+/** Sets up the node with the links that the example manifests expect. scripts/demo.sh created the namespaces, which end with the demo. */
+export async function setUpDemoNode(): Promise<void> {
+  await setUpNode("uplink0");
+  await execa("ip", ["link", "add", "br-storage", "type", "bridge"]);
+  await execa("ip", ["link", "set", "br-storage", "up"]);
 }
 
 /** Makes a pod's network namespace as a runtime does; returns its path. */

@@ -1,5 +1,6 @@
 import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import type { RestartableDaemon } from "../../support/daemon.ts";
+import { cniEnvironment } from "../../support/node/cni-environment.ts";
 import type { Operation } from "../fault.ts";
 import type { Place } from "../lab/place.ts";
 import type { Command } from "../lab/runtime-call.ts";
@@ -46,23 +47,12 @@ export function runtimeEnvironment(
   sandbox: Sandbox,
   cniPath: readonly string[],
 ): Record<string, string> {
-  const args = {
-    IgnoreUnknown: "1",
-    K8S_POD_NAMESPACE: "default",
-    K8S_POD_NAME: sandbox.podName,
-    K8S_POD_INFRA_CONTAINER_ID: sandbox.containerId,
-    K8S_POD_UID: sandbox.podUid,
-  };
+  const { podName, podUid, containerId, netns } = sandbox;
+  const pod = { namespace: "default", name: podName, uid: podUid };
+  const variables = { containerId, netns, pod };
   return {
     PATH: process.env.PATH ?? "",
-    CNI_COMMAND: operation,
-    CNI_CONTAINERID: sandbox.containerId,
-    CNI_NETNS: sandbox.netns,
-    CNI_IFNAME: "eth0",
-    CNI_PATH: cniPath.join(":"),
-    CNI_ARGS: Object.entries(args)
-      .map(([key, value]) => `${key}=${value}`)
-      .join(";"),
+    ...cniEnvironment({ command: operation, cniPath: cniPath.join(":"), sandbox: variables }),
   };
 }
 

@@ -2,6 +2,7 @@ import { mkdirSync, symlinkSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import { setUpNode } from "../../support/node-setup.ts";
 import { cniPluginDir } from "../../support/paths.ts";
 import { hostAddressType, pluginTypes } from "./topology.ts";
 
@@ -21,15 +22,7 @@ export interface Place {
  * The disk has few inodes, as it is filled up in many runs; but more than a worker can need for the tombstones
  * of all its runs, which are kept for longer than the runs last.
  */
-const setUp = `
-mount -t tmpfs -o mode=755 tmpfs /run
-mkdir -p /run/netns /run/cni /run/chaos/disk /var/lib/cni
-mount -t tmpfs tmpfs /var/lib/cni
-mount -t tmpfs -o size=4m,nr_inodes=1024,mode=700 tmpfs /run/chaos/disk
-ip link set lo up
-ip link add up0 type veth peer name up0-peer
-ip link set up0 up
-ip link set up0-peer up`;
+const diskOptions = "size=4m,nr_inodes=1024,mode=700";
 
 /** Flags of unshare(1) for a process that is to call {@link preparePlace}. */
 export const namespaceFlags = [
@@ -46,8 +39,11 @@ export const namespaceFlags = [
 /** Prepares the namespaces that this process is alone in; `fixtures` is the directory of the compiled fixtures. */
 export async function preparePlace(fixtures: string): Promise<Place> {
   if (process.pid !== 1) throw new Error("this process is not alone in its namespaces");
-  await execa("sh", ["-ec", setUp]);
+  await setUpNode();
   const root = "/run/chaos";
+  const disk = join(root, "disk");
+  mkdirSync(disk, { recursive: true });
+  await execa("mount", ["-t", "tmpfs", "-o", diskOptions, "tmpfs", disk]);
   const folders = ["bin", "real", "control", "reached", "hidden", "lost", "tmp", "run", "etc"];
   for (const folder of folders) mkdirSync(join(root, folder));
   for (const type of pluginTypes) {
@@ -57,8 +53,8 @@ export async function preparePlace(fixtures: string): Promise<Place> {
   }
   return {
     root,
-    disk: join(root, "disk"),
-    stateDir: join(root, "disk/state"),
+    disk,
+    stateDir: join(disk, "state"),
     binDir: join(root, "bin"),
     movedDir: join(root, "moved"),
   };

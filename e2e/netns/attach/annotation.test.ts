@@ -125,41 +125,26 @@ test.for(taken)(
   },
 );
 
-const invalid: { name: string; value: string }[] = [
-  {
-    name: "an interface name that is too long",
-    value: '[{"name":"macvlan","interface":"sixteen-letters."}]',
-  },
-  {
-    name: "an address that is none",
-    value: '[{"name":"macvlan","ips":["10.0.0.256"]}]',
-  },
-  {
-    name: "a MAC of five bytes",
-    value: '[{"name":"macvlan","mac":"02:00:00:00:00"}]',
-  },
-  {
-    name: "a port of 0",
-    value: '[{"name":"macvlan","portMappings":[{"hostPort":0,"containerPort":1}]}]',
-  },
-  {
-    name: "a burst without its rate",
-    value: '[{"name":"macvlan","bandwidth":{"ingressBurst":1}}]',
-  },
-  {
-    name: "two default routes",
-    value: '[{"name":"macvlan","default-route":[]},{"name":"bridge","default-route":[]}]',
-  },
-  { name: "null", value: "[null]" },
-  { name: "no JSON", value: '[{"name":' },
-  { name: "an item too many", value: "macvlan,,bridge" },
-  { name: "a path", value: "../../etc/passwd" },
-  { name: "capitals", value: "MacVlan" },
+const invalid: [name: string, value: string][] = [
+  ["an interface name that is too long", '[{"name":"macvlan","interface":"sixteen-letters."}]'],
+  ["an address that is none", '[{"name":"macvlan","ips":["10.0.0.256"]}]'],
+  ["a MAC of five bytes", '[{"name":"macvlan","mac":"02:00:00:00:00"}]'],
+  ["a port of 0", '[{"name":"macvlan","portMappings":[{"hostPort":0,"containerPort":1}]}]'],
+  ["a burst without its rate", '[{"name":"macvlan","bandwidth":{"ingressBurst":1}}]'],
+  [
+    "two default routes",
+    '[{"name":"macvlan","default-route":[]},{"name":"bridge","default-route":[]}]',
+  ],
+  ["null", "[null]"],
+  ["no JSON", '[{"name":'],
+  ["an item too many", "macvlan,,bridge"],
+  ["a path", "../../etc/passwd"],
+  ["capitals", "MacVlan"],
 ];
 test.for(invalid)(
-  "an annotation with $name is ignored, loudly [N-4.1.2.1.3b] [N-4.1.2.1.4b] [N-4.1.2.1.7b] [N-4.1.2.1.8b] [N-4.1.2.1.9d]",
-  async ({ value }, { node }) => {
-    const pod = await node.newPod({ networks: value });
+  "an annotation with %s is ignored, loudly [N-4.1.2.1.3b] [N-4.1.2.1.4b] [N-4.1.2.1.7b] [N-4.1.2.1.8b] [N-4.1.2.1.9d]",
+  async ([, networks], { node }) => {
+    const pod = await node.newPod({ networks });
     await pod.mustAdd();
     expect(await names(pod)).toEqual(["eth0"]);
     const [entry, ...others] = (await pod.status()) ?? [];
