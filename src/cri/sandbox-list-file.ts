@@ -1,9 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import * as z from "zod";
 import type { RuntimeSandboxes, SandboxList } from "#engine/ports.ts";
-import { readFields } from "#lib/field-reader.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
+import { parseWith } from "#lib/parse-with.ts";
+
+const schema = z.object({ listedAt: z.string().min(1), containerIds: z.array(z.string()) });
 
 /** The path of the list: beside plexusd's socket. */
 export function sandboxListPath(socketPath: string): string {
@@ -30,9 +33,7 @@ export class SandboxListFile implements RuntimeSandboxes {
   async latest(): Promise<SandboxList | undefined> {
     const text = await ifPresent(readFile(this.#path, "utf8"));
     if (text === undefined) return undefined;
-    return readFields(JSON.parse(text), { subject: this.#path }, (fields) => ({
-      listedAt: fields.required("listedAt"),
-      containerIds: new Set(fields.strings("containerIds")),
-    }));
+    const { listedAt, containerIds } = parseWith(schema, JSON.parse(text), this.#path);
+    return { listedAt, containerIds: new Set(containerIds) };
   }
 }

@@ -81,6 +81,16 @@ const plan: TeardownPlan = {
   ],
 };
 
+/** A store with the record and the plan of c1. */
+async function storeWithRecord(): Promise<FileRecordStore> {
+  const store = await FileRecordStore.open(dir);
+  await store.create(recordOf("c1"), plan);
+  return store;
+}
+
+const second = recordOf("c1", "eth0", "second");
+const third = recordOf("c1", "eth0", "third");
+
 const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);
 
 test("create() and load() give back the record and the plan, and finish() leaves a tombstone of both", async () => {
@@ -104,7 +114,7 @@ test("hasTombstone() knows what was finished, recorded or not, until it is creat
   const other = { ...key, containerId: "c2" };
   expect(await store.hasTombstone(key)).toBe(false);
   await store.create(recordOf("c1"), plan);
-  await store.update(recordOf("c1", "eth0", "second"), plan);
+  await store.update(second, plan);
   await Promise.all([store.finish(key), store.finish(other)]);
   expect([await store.hasTombstone(key), await store.hasTombstone(other)]).toEqual([true, true]);
   expect(await readdir(dir)).toEqual(["c1@eth0.detached", "c2@eth0.detached"]);
@@ -115,11 +125,10 @@ test("hasTombstone() knows what was finished, recorded or not, until it is creat
 test.each(["create", "update"] as const)(
   "%s() replaces what was there, and another process sees it",
   async (method) => {
-    const store = await FileRecordStore.open(dir);
-    await store.create(recordOf("c1"), plan);
-    await store[method](recordOf("c1", "eth0", "second"), emptyPlan);
+    const store = await storeWithRecord();
+    await store[method](second, emptyPlan);
     const other = await FileRecordStore.open(dir);
-    expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
+    expect(await other.load(key)).toEqual(second);
     expect(await other.loadPlan(key)).toEqual(emptyPlan);
   },
 );
@@ -170,8 +179,7 @@ test("writes for different sandboxes at once, and for one repeatedly, leave whol
 });
 
 test("a record cut short at any byte is damaged, and so is its plan", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   const whole = await readFile(fileOf());
   for (let length = 0; length < whole.length; length++) {
     await writeFile(fileOf(), whole.subarray(0, length));
@@ -188,8 +196,7 @@ test.each([
   ["an altered byte", (text: string) => text.replace("first", "frist")],
   ["another file's content", () => "not a record\n"],
 ])("a record with %s is damaged, and so is its plan", async (_, alter) => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   await writeFile(fileOf(), alter(await readFile(fileOf(), "latin1")), "latin1");
   await expect(store.load(key)).rejects.toThrow(expect.objectContaining({ code: 6 }));
   await expect(store.loadPlan(key)).rejects.toThrow(expect.objectContaining({ code: 6 }));
@@ -279,8 +286,7 @@ test("hasPod() misses nothing that is created or finished while it reads the fil
 });
 
 test("quarantine() puts the file aside, where it is neither loaded nor listed, but kept", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   await store.quarantine(key);
   expect(await readdir(dir)).toEqual(["c1@eth0.record.damaged"]);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
@@ -312,8 +318,7 @@ test("create() that cannot be written leaves nothing, and no descriptor", async 
 test.each(["create", "update"] as const)(
   "%s() that fails is code 5 and leaves what was there",
   async (method) => {
-    const store = await FileRecordStore.open(dir);
-    await store.create(recordOf("c1"), plan);
+    const store = await storeWithRecord();
     const long = recordOf("x".repeat(250));
     await expect(store[method](long, plan)).rejects.toThrow(
       expect.objectContaining({ code: 5, message: expect.stringContaining(dir) }),
@@ -324,8 +329,7 @@ test.each(["create", "update"] as const)(
 );
 
 test("finish() that fails is code 5, and the record stays", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   await mkdir(join(dir, "c1@eth0.detached"));
   await expect(store.finish(key)).rejects.toThrow(
     expect.objectContaining({ code: 5, message: expect.stringContaining("cannot remove") }),
@@ -347,8 +351,7 @@ test("finish() empties no file that a link in the record's place leads to [S-106
 });
 
 test("a record that the shim has marked has a teardown since then, in load() and list(), unless it has its own", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   const before = Date.now();
   await chmod(join(dir, "c1@eth0.record"), 0o700);
   const marked = await store.load(key);
@@ -428,35 +431,33 @@ test("update() is visible to every process at once, not yet synced, and durable 
   const other = await FileRecordStore.open(dir);
   await (await store.create(recordOf("c1"), plan)).durable;
   const synced = observeSyncs();
-  await store.update(recordOf("c1", "eth0", "second"), emptyPlan);
-  expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
+  await store.update(second, emptyPlan);
+  expect(await other.load(key)).toEqual(second);
   expect(await other.loadPlan(key)).toEqual(emptyPlan);
   expect(synced).toEqual([]);
   await Promise.all([store.flush(), store.flush().then(() => expect(synced).toHaveLength(1))]);
   expect(synced).toEqual(["c1@eth0.record"]);
   expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
-  expect(await other.load(key)).toEqual(recordOf("c1", "eth0", "second"));
+  expect(await other.load(key)).toEqual(second);
 });
 
 test("update() leaves the durable content as it is, and a process without the open file appends as well", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   const durable = await readFile(fileOf());
-  await store.update(recordOf("c1", "eth0", "second"), emptyPlan);
+  await store.update(second, emptyPlan);
   const other = await FileRecordStore.open(dir);
-  await other.update(recordOf("c1", "eth0", "third"), plan);
+  await other.update(third, plan);
   expect((await readFile(fileOf())).subarray(0, durable.length)).toEqual(durable);
-  expect(await store.load(key)).toEqual(recordOf("c1", "eth0", "third"));
+  expect(await store.load(key)).toEqual(third);
   await writeFile(fileOf(), durable);
   expect(await store.load(key)).toEqual(recordOf("c1"));
   expect(await store.loadPlan(key)).toEqual(plan);
 });
 
 test("after an update that a power loss has cut short at any byte, what was durable counts, of an unknown boot", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   const durable = await readFile(fileOf());
-  await store.update(recordOf("c1", "eth0", "second"), emptyPlan);
+  await store.update(second, emptyPlan);
   const whole = await readFile(fileOf());
   for (let length = durable.length + 1; length < whole.length; length++) {
     await writeFile(fileOf(), whole.subarray(0, length));
@@ -467,39 +468,35 @@ test("after an update that a power loss has cut short at any byte, what was dura
 });
 
 test("an update is ignored when only a part of it reached the disk", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   const { length } = await readFile(fileOf());
-  await store.update(recordOf("c1", "eth0", "second"), emptyPlan);
+  await store.update(second, emptyPlan);
   const whole = await readFile(fileOf());
   await writeFile(fileOf(), whole.fill(0, length + 20, length + 40));
   expect(await store.load(key)).toEqual({ ...recordOf("c1"), bootId: "" });
 });
 
 test("an update after one that was cut short counts", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   await store.flush();
   appendFileSync(fileOf(), "\0\0\0\x10\x07cut");
-  await store.update(recordOf("c1", "eth0", "second"), emptyPlan);
-  expect(await store.load(key)).toEqual(recordOf("c1", "eth0", "second"));
+  await store.update(second, emptyPlan);
+  expect(await store.load(key)).toEqual(second);
   expect(await store.loadPlan(key)).toEqual(emptyPlan);
 });
 
-test("a damaged update between whole ones does no harm", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
-  await store.update(recordOf("c1", "eth0", "second"), emptyPlan);
-  await store.update(recordOf("c1", "eth0", "third"), plan);
+test("a damaged update between whole ones is ignored", async () => {
+  const store = await storeWithRecord();
+  await store.update(second, emptyPlan);
+  await store.update(third, plan);
   await store.flush();
   const text = await readFile(fileOf(), "latin1");
   await writeFile(fileOf(), text.replace("second", "sceond"), "latin1");
-  expect(await store.load(key)).toEqual(recordOf("c1", "eth0", "third"));
+  expect(await store.load(key)).toEqual(third);
 });
 
 test("an update that does not fit leaves what was there, and the next one follows that", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   const before = await readFile(fileOf());
   const { writeSync } = fs;
   vi.spyOn(fs, "writeSync")
@@ -511,17 +508,16 @@ test("an update that does not fit leaves what was there, and the next one follow
       throw new Error("ENOSPC");
     });
   syncBuiltinESMExports();
-  await expect(store.update(recordOf("c1", "eth0", "second"), plan)).rejects.toMatchObject({
+  await expect(store.update(second, plan)).rejects.toMatchObject({
     code: 5,
   });
   expect(await readFile(fileOf())).toEqual(before);
-  await store.update(recordOf("c1", "eth0", "third"), plan);
-  expect(await store.load(key)).toEqual(recordOf("c1", "eth0", "third"));
+  await store.update(third, plan);
+  expect(await store.load(key)).toEqual(third);
 });
 
 test("many updates do not make the file longer and longer, and none is lost", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   const note = "x".repeat(40_000);
   for (let i = 0; i < 40; i++) {
     await store.update(recordOf("c1", "eth0", `${note}${i}`), plan);
@@ -536,21 +532,20 @@ test("updates that are made while those before are synced count, and become dura
   const store = await FileRecordStore.open(dir);
   await (await store.create(recordOf("c1"), plan)).durable;
   const synced = observeSyncs();
-  await store.update(recordOf("c1", "eth0", "second"), plan);
+  await store.update(second, plan);
   const flushed = store.flush();
   await vi.waitFor(() => expect(synced).toHaveLength(1));
-  await store.update(recordOf("c1", "eth0", "third"), plan);
+  await store.update(third, plan);
   await flushed;
-  expect(await store.load(key)).toEqual(recordOf("c1", "eth0", "third"));
+  expect(await store.load(key)).toEqual(third);
   await store.flush();
   expect(synced).toEqual(["c1@eth0.record", "c1@eth0.record"]);
 });
 
 test("update() becomes durable shortly afterwards without flush()", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
+  const store = await storeWithRecord();
   const synced = observeSyncs();
-  await store.update(recordOf("c1", "eth0", "second"), plan);
+  await store.update(second, plan);
   await vi.waitFor(() => expect(synced).toContain("c1@eth0.record"), 10_000);
 });
 
@@ -586,9 +581,8 @@ test("update() of what another process has replaced is refused", async () => {
 });
 
 test("flush() skips an update whose record was finished in the meantime", async () => {
-  const store = await FileRecordStore.open(dir);
-  await store.create(recordOf("c1"), plan);
-  await store.update(recordOf("c1", "eth0", "second"), plan);
+  const store = await storeWithRecord();
+  await store.update(second, plan);
   await store.finish(key);
   await store.flush();
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { DocumentError } from "#lib/document-error.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { schemaProblems } from "#lib/schema-problems.ts";
+import { parseWith } from "#lib/parse-with.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 
 /** The only schema that this version reads and writes. */
@@ -67,7 +66,5 @@ export function readRecord(schema: string, value: unknown): AttachmentRecord {
   if (schema !== recordSchemaVersion) {
     throw new ProtocolError(`it has schema ${schema}, this version reads ${recordSchemaVersion}`);
   }
-  const parsed = record.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw new DocumentError("content", schemaProblems(parsed.error, value));
+  return parseWith(record, value, "content");
 }

@@ -9,7 +9,7 @@ import {
 } from "yaml";
 import type * as z from "zod";
 import { errorMessage } from "#lib/error-message.ts";
-import { fieldPath } from "#lib/schema-problems.ts";
+import { fieldPath } from "#lib/parse-with.ts";
 import { yamlOptions, yamlProblems } from "#lib/yaml.ts";
 import { configFromFile, type DaemonConfig } from "./config.ts";
 import { configSchema } from "./schema.ts";

@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import * as z from "zod";
+import { DocumentError } from "./document-error.ts";
+import { parseWith } from "./parse-with.ts";
+
+const schema = z.strictObject({ items: z.array(z.strictObject({ n: z.int() })), on: z.boolean() });
+
+test.each([
+  [{ items: [{ n: 1 }], on: true, a: 1, b: 2 }, "a: unknown key; b: unknown key"],
+  [
+    { items: [{ n: 1 }, { n: "x", y: 0 }], on: true },
+    'items[1].n: expected number, received string, got "x"; items[1].y: unknown key',
+  ],
+  [{ items: [] }, "on: expected boolean, received undefined"],
+  [null, "expected object, received null, got null"],
+])("parseWith() of %j names every wrong field", (value, problems) => {
+  expect(() => parseWith(schema, value, "file x")).toThrow(DocumentError);
+  expect(() => parseWith(schema, value, "file x")).toThrow(`file x: ${problems}`);
+});
+
+test("parseWith() returns a valid value", () => {
+  expect(parseWith(schema, { items: [{ n: 1 }], on: false }, "x")).toEqual({
+    items: [{ n: 1 }],
+    on: false,
+  });
+});
