@@ -7,14 +7,14 @@ import {
 } from "testcontainers";
 import { busyboxImage } from "../cluster/machine/images.ts";
 
-/** The client of the engine that testcontainers has found. */
+/** The client of the dockerd that testcontainers found. */
 export type Docker = Awaited<
   ReturnType<typeof getContainerRuntimeClient>
 >["container"]["dockerode"];
 
 type CreateOptions = Parameters<Docker["createContainer"]>[0];
 
-/** A network of a container, as docker run --network has it. */
+/** A network of a container, as in docker run --network. */
 interface Attachment {
   readonly network: string;
   readonly ip?: string;
@@ -25,24 +25,24 @@ interface Attachment {
 export interface ContainerOptions {
   readonly name: string;
   readonly attachment: Attachment;
-  /** Ports of the machine by container port: `{"80/tcp": "18080"}`. */
+  /** Host ports by container port: `{"80/tcp": "18080"}`. */
   readonly published?: Readonly<Record<string, string>>;
   readonly mac?: string;
-  /** @default one that waits */
+  /** @default waits until it is stopped */
   readonly command?: readonly string[];
 }
 
-/** A container that runs. */
+/** A running container. */
 export type RunningContainer = Pick<
   StartedTestContainer,
   "getId" | "getName" | "getIpAddress" | "exec"
 >;
 
-/** Waits, and ends as soon as it is told to. */
+/** Waits, and exits at once on SIGTERM. */
 const waiting = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"];
 
-/** A container with options for which testcontainers has no words. */
-class EngineContainer extends GenericContainer {
+/** A container with options that testcontainers does not support. */
+class DockerContainer extends GenericContainer {
   constructor(options: ContainerOptions) {
     super(busyboxImage);
     this.withName(options.name).withNetworkMode(options.attachment.network);
@@ -69,13 +69,13 @@ function createOptions(options: ContainerOptions): CreateOptions {
 /** Runs a container. */
 export async function runContainer(options: ContainerOptions): Promise<RunningContainer> {
   const { published } = options;
-  if (published === undefined) return new EngineContainer(options).start();
+  if (published === undefined) return new DockerContainer(options).start();
   return runPublished(options, published);
 }
 
 /**
- * Runs a container without testcontainers, which would wait until the engine lists its ports: those that a
- * remote driver publishes it never does.
+ * Runs a container without testcontainers, which would wait until dockerd lists the published ports:
+ * dockerd never lists those of a remote driver.
  */
 async function runPublished(
   options: ContainerOptions,
@@ -112,7 +112,7 @@ export async function execIn(container: RunningContainer, ...command: string[]):
   throw new Error(`${container.getName()}: ${command.join(" ")}: ${exitCode}: ${output}`);
 }
 
-/** Whether one container reaches an address. */
+/** Whether a container reaches an address. */
 export async function pings(from: RunningContainer, to: string): Promise<boolean> {
   const family = to.includes(":") ? ["-6"] : [];
   const { exitCode } = await from.exec(["ping", ...family, "-c", "1", "-W", "2", to]);

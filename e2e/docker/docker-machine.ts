@@ -10,14 +10,14 @@ import { Reaper } from "../cluster/machine/reaper.ts";
 import type { Daemon } from "../support/daemon.ts";
 import { type HostState, type HostStateKind, readHostState } from "../support/host-state.ts";
 import { cniPluginDir, distPath, nodeBinary } from "../support/paths.ts";
-import { type EngineBuild, engineBuild } from "./engines.ts";
+import { type DockerBuild, dockerBuild } from "./builds.ts";
 
-/** The address of the world outside of the machine, and the machine's own in that network. */
+/** Addresses outside of the machine, and of the machine in that network. */
 export const outside = { address: "203.0.113.1", machine: "203.0.113.2" } as const;
 
 /**
- * In the machine's own mount namespace: fresh places for what the engine, plugins and Plexus keep at fixed
- * paths. `up0` leads to the namespace `outside`; `wire0` is a link that macvlan networks can sit on.
+ * Runs in the machine's mount namespace: empty directories for what dockerd, plugins and Plexus keep at
+ * fixed paths. `up0` leads to the namespace `outside`; `wire0` is a master for macvlan networks.
  */
 const setUp = `
 for dir in /run/docker /run/netns /run/plexus /run/cni /var/lib/cni; do
@@ -26,7 +26,7 @@ for dir in /run/docker /run/netns /run/plexus /run/cni /var/lib/cni; do
 done
 mount --make-shared /run/netns
 mount --make-shared /run/docker
-# No registry is there to be waited for.
+# Without a registry, dockerd must not wait for name servers.
 echo 'nameserver 127.0.0.1' >/run/plexus/resolv.conf
 mount --bind /run/plexus/resolv.conf /etc/resolv.conf
 ip netns add outside
@@ -43,7 +43,7 @@ ip link set wire1 up
 echo 1 >/proc/sys/net/ipv4/ip_forward
 echo 1 >/proc/sys/net/ipv6/conf/all/forwarding`;
 
-/** What containers leave behind, if they do. */
+/** What containers could leave behind. */
 const comparedKinds: readonly HostStateKind[] = [
   "links",
   "addresses",
@@ -58,30 +58,30 @@ const comparedKinds: readonly HostStateKind[] = [
 ];
 
 /** How dockerd is started. */
-export interface EngineOptions {
-  /** Containers go on while dockerd is away. @default false */
+export interface DockerdOptions {
+  /** Whether containers keep running while dockerd is stopped. @default false */
   readonly liveRestore?: boolean;
 }
 
-/** A machine of its own, made of namespaces, with an engine and the driver. */
+/** A machine made of namespaces, with dockerd and the driver. */
 export class DockerMachine implements AsyncDisposable {
   readonly dir: string;
-  readonly build: EngineBuild;
+  readonly build: DockerBuild;
   readonly #host: Host;
   readonly #reaper: Reaper;
-  #engine: Daemon | undefined;
+  #dockerd: Daemon | undefined;
   #driver: Daemon | undefined;
 
-  private constructor(parts: { dir: string; build: EngineBuild; host: Host; reaper: Reaper }) {
+  private constructor(parts: { dir: string; build: DockerBuild; host: Host; reaper: Reaper }) {
     this.dir = parts.dir;
     this.build = parts.build;
     this.#host = parts.host;
     this.#reaper = parts.reaper;
   }
 
-  /** Makes the machine; neither engine nor driver runs yet. */
-  static async create(name: EngineBuild["name"]): Promise<DockerMachine> {
-    const build = await engineBuild(name);
+  /** Makes the machine without starting dockerd and driver. */
+  static async create(name: DockerBuild["name"]): Promise<DockerMachine> {
+    const build = await dockerBuild(name);
     const init = await initProgram();
     const dir = await mkdtemp(join(tmpdir(), "plexus-docker-"));
     const reaper = new Reaper({ directory: dir, cgroup: basename(dir) });
@@ -106,9 +106,9 @@ export class DockerMachine implements AsyncDisposable {
     return join(this.dir, "busybox.tar");
   }
 
-  /** What dockerd and the driver have logged. */
+  /** The logs of dockerd and the driver. */
   get log(): string {
-    return [this.#engine, this.#driver].map((each) => each?.log ?? "").join("\n");
+    return [this.#dockerd, this.#driver].map((each) => each?.log ?? "").join("\n");
   }
 
   get #apiSocket(): string {
@@ -129,32 +129,32 @@ export class DockerMachine implements AsyncDisposable {
     return this.run("ip", "netns", "exec", "outside", ...command);
   }
 
-  /** Runs Docker's own client. @throws Error when it fails */
+  /** Runs the docker CLI. @throws Error when it fails */
   docker(...args: string[]): Promise<string> {
     const client = join(this.build.binDirs[1] ?? "", "docker");
     return this.run(client, "-H", this.dockerHost, ...args);
   }
 
   /** Starts dockerd and waits until it answers. */
-  async startEngine({ liveRestore = false }: EngineOptions = {}): Promise<void> {
+  async startDockerd({ liveRestore = false }: DockerdOptions = {}): Promise<void> {
     const path = [...this.build.binDirs, "/usr/sbin", "/usr/bin", "/sbin", "/bin"].join(":");
-    const engine = await this.#host.startDaemon("dockerd", [
+    const dockerd = await this.#host.startDaemon("dockerd", [
       "env",
       ...[`PATH=${path}`, "dockerd", "-H", this.dockerHost],
-      // The exec root is the usual one, /var/run/docker: managed plugins get that mounted.
+      // The exec root is the default, /var/run/docker, which managed plugins mount.
       ...["--data-root", join(this.dir, "data")],
       ...["--pidfile", join(this.dir, "docker.pid"), "--storage-driver", "overlay2"],
       ...["--cgroup-parent", `/${basename(this.dir)}`],
       ...(liveRestore ? ["--live-restore"] : []),
     ]);
-    this.#engine = engine;
-    await engine.waitUntil("dockerd serves", () => engine.log.includes("API listen on"));
+    this.#dockerd = dockerd;
+    await dockerd.waitUntil("dockerd serves", () => dockerd.log.includes("API listen on"));
   }
 
-  /** Ends dockerd: SIGTERM lets it stop its containers, SIGKILL does not. */
-  async stopEngine(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
-    await this.#engine?.stop(signal);
-    // A killed one leaves its containerd behind, which the next one takes over, and the file of its process.
+  /** Stops dockerd; on SIGTERM it stops its containers first. */
+  async stopDockerd(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    await this.#dockerd?.stop(signal);
+    // A killed dockerd leaves its pidfile, and its containerd for the next dockerd.
     if (signal === "SIGKILL") await rm(join(this.dir, "docker.pid"), { force: true });
   }
 
@@ -175,22 +175,22 @@ export class DockerMachine implements AsyncDisposable {
     await this.#driver?.stop(signal);
   }
 
-  /** The endpoints that the driver has. */
+  /** The driver's endpoints. */
   async endpoints(): Promise<readonly string[]> {
     const listed = await this.run("ls", join(this.#stateDir, "endpoints"));
     return listed.split("\n").filter((name) => name.endsWith(".json"));
   }
 
-  /** What plugins, Plexus and the engine have put on the machine for containers. */
+  /** What exists on the machine for containers. */
   state(): Promise<HostState> {
     const run = (command: [string, ...string[]]): Promise<string> => this.run(...command);
     const stateDir = join(this.#stateDir, "records");
     return readHostState({ run, stateDir }, { kinds: comparedKinds });
   }
 
-  /** Ends everything, and removes what it has left outside of its namespaces. */
+  /** Stops everything and removes its files outside of the namespaces. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#engine?.stop("SIGTERM");
+    await this.#dockerd?.stop("SIGTERM");
     await this.#driver?.stop("SIGKILL");
     await this.#host.kill();
     await this.#reaper.reap();

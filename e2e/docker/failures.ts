@@ -5,10 +5,10 @@ import { waitUntil } from "../support/wait.ts";
 import { pings } from "./containers.ts";
 import type { DockerLab } from "./lab.ts";
 
-/** What becomes of containers when the driver or the engine ends. */
+/** Containers when the driver or dockerd stops. */
 export function failureScenarios(lab: DockerLab): void {
   test.each(["SIGTERM", "SIGKILL"] as const)(
-    "containers keep their network while the driver is ended by %s and started again",
+    "containers keep their network across %s and a restart of the driver",
     async (signal) => {
       const [one, two] = await lab.runPair("red");
       await lab.fixture.machine.stopDriver(signal);
@@ -20,28 +20,28 @@ export function failureScenarios(lab: DockerLab): void {
     },
   );
 
-  test("an engine that keeps containers alive takes them over when it is started again", async () => {
+  test("with live-restore, dockerd takes running containers over after a restart", async () => {
     const { machine } = lab.fixture;
-    await machine.stopEngine();
-    await machine.startEngine({ liveRestore: true });
+    await machine.stopDockerd();
+    await machine.startDockerd({ liveRestore: true });
     const [one, two] = await lab.runPair("red");
-    await machine.stopEngine();
+    await machine.stopDockerd();
     await machine.stopDriver();
     await machine.startDriver();
-    await machine.startEngine({ liveRestore: true });
+    await machine.startDockerd({ liveRestore: true });
     expect(await pings(one, two.getIpAddress("red"))).toBe(true);
     await lab.fixture.expectNothingLeft(lab.before);
-    await machine.stopEngine();
-    await machine.startEngine();
+    await machine.stopDockerd();
+    await machine.startDockerd();
   });
 
-  test("what an engine that was killed has forgotten is detached", async () => {
+  test("endpoints that dockerd forgets when it is killed are detached", async () => {
     const { machine } = lab.fixture;
     await lab.runPair("red");
     await lab.run("three", "wire");
     expect(await machine.endpoints()).toHaveLength(3);
-    await machine.stopEngine("SIGKILL");
-    await machine.startEngine();
+    await machine.stopDockerd("SIGKILL");
+    await machine.startDockerd();
     await waitUntil("all endpoints are gone", async () => (await machine.endpoints()).length === 0);
     await lab.fixture.expectNothingLeft(lab.before);
   });

@@ -9,6 +9,7 @@ import { differences } from "../support/host-state.ts";
 import { chained, hostLocal, list, macvlan } from "../support/networks.ts";
 import { manifestText, nad } from "../support/node/manifests.ts";
 import { waitUntil } from "../support/wait.ts";
+import type { DockerBuild } from "./builds.ts";
 import {
   type ContainerOptions,
   type Docker,
@@ -16,9 +17,8 @@ import {
   runContainer,
 } from "./containers.ts";
 import { DockerMachine, outside } from "./docker-machine.ts";
-import type { EngineBuild } from "./engines.ts";
 
-/** A bridge that is the containers' gateway, with everything that publishing ports and the engine's firewall need. */
+/** A bridge that is the containers' gateway, with the plugins for published ports and Docker's firewall. */
 function gatewayBridge(name: string, net: number, extra: object = {}): object {
   const bridge = {
     type: "bridge",
@@ -34,7 +34,7 @@ function gatewayBridge(name: string, net: number, extra: object = {}): object {
   return chained(list(name, bridge), portmap, { type: "firewall" });
 }
 
-/** The definitions of every machine, by name. */
+/** The definitions on every machine, by name. */
 export const definitions = {
   red: gatewayBridge("red", 71),
   blue: gatewayBridge("blue", 72, { ipam: hostLocal(72) }),
@@ -58,19 +58,19 @@ export const definitions = {
   }),
 } as const;
 
-/** How a network of the engine is made. */
+/** How a Docker network is created. */
 interface NetworkChoice {
-  /** @default the definition's */
+  /** @default the definition's name */
   readonly name?: string;
-  /** @default the driver that was started */
+  /** @default the running driver */
   readonly driver?: string;
   readonly options?: Readonly<Record<string, string>>;
-  /** With a subnet the engine's own IPAM chooses the addresses. */
+  /** With a subnet, Docker's IPAM chooses the addresses. */
   readonly subnet?: string;
   readonly gateway?: string;
 }
 
-/** A machine with a running engine and driver, and the clients that tests use. */
+/** A machine with running dockerd and driver, and clients for tests. */
 export class DockerFixture implements AsyncDisposable {
   readonly machine: DockerMachine;
   readonly docker: Docker;
@@ -80,19 +80,19 @@ export class DockerFixture implements AsyncDisposable {
     this.docker = docker;
   }
 
-  /** Starts everything. testcontainers knows one engine in each process. */
-  static async create(name: EngineBuild["name"]): Promise<DockerFixture> {
+  /** Starts everything. testcontainers supports one dockerd per process. */
+  static async create(name: DockerBuild["name"]): Promise<DockerFixture> {
     const machine = await DockerMachine.create(name);
     process.env.DOCKER_HOST = machine.dockerHost;
     process.env.TESTCONTAINERS_RYUK_DISABLED = "true";
-    // testcontainers would look for the machine's address with an image that it has to download.
+    // Otherwise testcontainers downloads an image to find the machine's address.
     process.env.TESTCONTAINERS_HOST_OVERRIDE = outside.machine;
     for (const [each, config] of Object.entries(definitions)) {
       const path = join(machine.manifestsDir, `${each}.yaml`);
       await writeFile(path, manifestText([nad(each, config)]));
     }
     await machine.startDriver();
-    await machine.startEngine();
+    await machine.startDockerd();
     const { container } = await getContainerRuntimeClient();
     const { dockerode } = container;
     const loading = await dockerode.loadImage(createReadStream(machine.imageArchive));
@@ -101,7 +101,7 @@ export class DockerFixture implements AsyncDisposable {
     return new DockerFixture(machine, dockerode);
   }
 
-  /** Makes a network of a definition. */
+  /** Creates a network from a definition. */
   async createNetwork(
     definition: keyof typeof definitions,
     { options = {}, subnet, gateway, name = definition, driver = "plexus" }: NetworkChoice = {},
@@ -127,7 +127,7 @@ export class DockerFixture implements AsyncDisposable {
     );
   }
 
-  /** Removes every container, and waits until the machine is as it was. */
+  /** Removes every container, and checks that the machine gets back to its previous state. */
   async expectNothingLeft(before: Awaited<ReturnType<DockerMachine["state"]>>): Promise<void> {
     await this.removeAll();
     const compare = async (): Promise<string[]> => [

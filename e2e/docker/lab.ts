@@ -2,16 +2,16 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import type { HostState } from "../support/host-state.ts";
+import type { DockerBuild } from "./builds.ts";
 import type { RunningContainer } from "./containers.ts";
-import type { EngineBuild } from "./engines.ts";
 import { DockerFixture } from "./fixture.ts";
 
 const networks = ["red", "blue", "fixed", "wire", "shaped", "dual"] as const;
 
-/** The machine of a file's tests, with a network of each definition. Every test leaves it as it was. */
+/** The machine of a test file, with a network for each definition. */
 export interface DockerLab {
   readonly fixture: DockerFixture;
-  /** What was on the machine when the test began. */
+  /** The machine's state before the test. */
   readonly before: HostState;
   /** Runs a container on a network. @default the network `red` */
   run(name: string, network?: string): Promise<RunningContainer>;
@@ -19,8 +19,8 @@ export interface DockerLab {
   runPair(network: string): Promise<[RunningContainer, RunningContainer]>;
 }
 
-/** Starts a machine before the tests of this file, and removes the containers of each. */
-export function useDockerLab(name: EngineBuild["name"]): DockerLab {
+/** Starts a machine before the tests of this file, and removes all containers after each test. */
+export function useDockerLab(name: DockerBuild["name"]): DockerLab {
   let fixture: DockerFixture;
   let before: HostState;
   const run = (container: string, network = "red"): Promise<RunningContainer> =>
@@ -29,7 +29,7 @@ export function useDockerLab(name: EngineBuild["name"]): DockerLab {
   beforeAll(async () => {
     fixture = await DockerFixture.create(name);
     for (const network of networks) await fixture.createNetwork(network);
-    // Bridges and the plugins' own chains stay from their first use on.
+    // Bridges and the plugins' chains stay after their first use.
     await Promise.all(networks.map((network) => run(network, network)));
     const attachment = { network: "red" };
     await fixture.run({ name: "published", attachment, published: { "80/tcp": "18079" } });

@@ -12,7 +12,7 @@ import type { DockerLab } from "./lab.ts";
 const plugin = "managed";
 const driver = `${plugin}:latest`;
 
-/** The driver as a plugin of the engine, which serves until it is disposed of. */
+/** The driver as a managed plugin, disabled on disposal. */
 class ManagedPlugin implements AsyncDisposable {
   readonly #machine: DockerMachine;
 
@@ -20,7 +20,7 @@ class ManagedPlugin implements AsyncDisposable {
     this.#machine = machine;
   }
 
-  /** Starts the plugin with flags for the driver. */
+  /** Enables the plugin with flags for the driver. */
   static async enable(machine: DockerMachine, ...flags: string[]): Promise<ManagedPlugin> {
     const args = ["--reconcile-seconds 1", ...flags].join(" ");
     const settings = [`networks.source=${machine.manifestsDir}`, `args=${args}`];
@@ -29,7 +29,7 @@ class ManagedPlugin implements AsyncDisposable {
     return new ManagedPlugin(machine);
   }
 
-  /** The endpoints that it has, one state each. */
+  /** The state of each of its endpoints. */
   async endpoints(): Promise<string[]> {
     const dir = `${this.#machine.dir}/data/plugins/*/rootfs/var/lib/plexus/docker/endpoints`;
     const script = `for file in ${dir}/*.json; do [ ! -e "$file" ] || { cat "$file" && echo; }; done`;
@@ -42,27 +42,27 @@ class ManagedPlugin implements AsyncDisposable {
   }
 }
 
-/** What the driver does as a plugin that the engine manages, with a file system of its own. */
+/** The driver as a managed plugin, with a separate file system. */
 export function managedPluginScenarios(lab: DockerLab): void {
   beforeAll(() =>
     lab.fixture.machine.docker("plugin", "create", plugin, distPath("docker-plugin")),
   );
 
-  test("a managed plugin keeps containers' networks, and detaches what an engine that was killed has forgotten", async () => {
+  test("a managed plugin keeps containers' networks, and detaches what dockerd forgets when it is killed", async () => {
     const { machine, docker } = lab.fixture;
     await using managed = await ManagedPlugin.enable(machine);
     await lab.fixture.createNetwork("red", { name: plugin, driver });
     const [one, two] = await lab.runPair(plugin);
     expect(await pings(one, two.getIpAddress(plugin))).toBe(true);
     expect(await pings(one, outside.address)).toBe(true);
-    await waitUntil("the sweep has seen both containers", async () =>
+    await waitUntil("the driver has seen both containers", async () =>
       (await managed.endpoints()).every((state) => state.includes("sandboxSeen")),
     );
-    // Long enough for a sweep that does not see containers' namespaces to take them for gone.
+    // Long enough for a driver that cannot see containers' namespaces to detach them.
     await sleep(3000);
     expect(await managed.endpoints()).toHaveLength(2);
-    await machine.stopEngine("SIGKILL");
-    await machine.startEngine();
+    await machine.stopDockerd("SIGKILL");
+    await machine.startDockerd();
     await waitUntil("all endpoints are gone", async () => (await managed.endpoints()).length === 0);
     const three = await lab.run("three", plugin);
     expect(await pings(three, outside.address)).toBe(true);
@@ -99,7 +99,7 @@ export function managedPluginScenarios(lab: DockerLab): void {
     );
     await machine.docker(...create, ...definition, "swarmed");
     const service = ["--name", "web", "--no-resolve-image", "--endpoint-mode", "dnsrr"];
-    // The first process of a container gets no SIGTERM that it does not ask for.
+    // The first process of a container ignores SIGTERM without a handler.
     const task = [
       "--network",
       "swarmed",

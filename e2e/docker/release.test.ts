@@ -1,4 +1,4 @@
 import { describe } from "vitest";
 import { dockerScenarios } from "./scenarios.ts";
 
-describe("the engine of Debian's release", () => dockerScenarios("release"));
+describe("Docker Engine of Debian's release", () => dockerScenarios("release"));

@@ -2,9 +2,9 @@
 
 import { expect, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
+import type { DockerBuild } from "./builds.ts";
 import { execIn, pings, type RunningContainer } from "./containers.ts";
 import { outside } from "./docker-machine.ts";
-import type { EngineBuild } from "./engines.ts";
 import { failureScenarios } from "./failures.ts";
 import { useDockerLab } from "./lab.ts";
 import { managedPluginScenarios } from "./managed-plugin.ts";
@@ -12,13 +12,13 @@ import { managedPluginScenarios } from "./managed-plugin.ts";
 /** Answers every connection on port 80 with its name. */
 const greeter = ["sh", "-c", "while :; do hostname | nc -l -p 80; done"];
 
-/** What one engine and the driver have to do together. Every test leaves the machine as it was. */
-export function dockerScenarios(name: EngineBuild["name"]): void {
+/** The scenarios for one Docker Engine. Every test restores the machine's state. */
+export function dockerScenarios(name: DockerBuild["name"]): void {
   const lab = useDockerLab(name);
   const inspect = (container: RunningContainer) =>
     lab.fixture.docker.getContainer(container.getId()).inspect();
 
-  test("containers on a bridge reach each other by name and address, and the world", async () => {
+  test("containers on a bridge reach each other by name and address, and the outside", async () => {
     const [one, two] = await lab.runPair("red");
     const address = two.getIpAddress("red");
     expect(address).toMatch(/^10\.71\.0\./);
@@ -53,7 +53,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("a published port is reached from the machine and from outside", async () => {
+  test("a published port is reachable from the machine and from outside", async () => {
     const container = await lab.fixture.run({
       name: "web",
       attachment: { network: "red" },
@@ -78,7 +78,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("a container joins and leaves further networks while it runs", async () => {
+  test("a running container joins and leaves further networks", async () => {
     const [one, two] = await lab.runPair("red");
     const other = await lab.run("three", "blue");
     const blue = lab.fixture.docker.getNetwork("blue");
@@ -92,7 +92,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("a container starts on several networks, of which one publishes its port", async () => {
+  test("a container starts on several networks, one of which publishes its port", async () => {
     const container = await lab.fixture.run({
       name: "web",
       attachment: { network: "red" },
@@ -107,7 +107,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("addresses, MAC and bandwidth are the ones that a container asks for", async () => {
+  test("a container gets the addresses, MAC and bandwidth that it requests", async () => {
     const fixed = await lab.fixture.run({
       name: "fixed",
       attachment: { network: "fixed", driverOpts: { "plexus.ips": "10.73.0.77/24" } },
@@ -123,7 +123,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("the engine's own IPAM chooses the addresses of a network with a subnet", async () => {
+  test("Docker's IPAM chooses the addresses of a network with a subnet", async () => {
     await lab.fixture.createNetwork("red", {
       name: "chosen",
       subnet: "10.71.0.0/24",
@@ -140,14 +140,14 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await lab.fixture.docker.getNetwork("chosen").remove();
   });
 
-  test("a container that is restarted gets its network again", async () => {
+  test("a restarted container gets its network again", async () => {
     const [one, two] = await lab.runPair("red");
     await lab.fixture.docker.getContainer(two.getId()).restart({ t: 1 });
     expect(await pings(one, "two")).toBe(true);
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("twelve containers start at once, each with an address of its own", async () => {
+  test("twelve containers start at once, each with another address", async () => {
     const names = Array.from({ length: 12 }, (_, index) => `c${index}`);
     const containers = await Promise.all(names.map((each) => lab.run(each)));
     const addresses = new Set(containers.map((each) => each.getIpAddress("red")));
@@ -156,7 +156,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("a network that cannot be used is refused with the reason", async () => {
+  test("a network that cannot be used is rejected with the reason", async () => {
     await expect(
       lab.fixture.createNetwork("tuned", { options: { "plexus.network": "tuned" } }),
     ).rejects.toThrow("the sysctls of plugin tuning");
@@ -165,7 +165,7 @@ export function dockerScenarios(name: EngineBuild["name"]): void {
     ).rejects.toThrow("-o plexus.colour: there is no such option");
   });
 
-  test(`direct mode ${name === "release" ? "is refused" : "attaches inside the container"}`, async () => {
+  test(`direct mode ${name === "release" ? "is rejected" : "attaches inside the container"}`, async () => {
     await lab.fixture.createNetwork("tuned", { options: { "plexus.mode": "direct" } });
     const starting = lab.run("inside", "tuned");
     if (name === "release") {

@@ -1,4 +1,4 @@
 import { describe } from "vitest";
 import { dockerScenarios } from "./scenarios.ts";
 
-describe("the engine of Debian unstable", () => dockerScenarios("unstable"));
+describe("Docker Engine of Debian unstable", () => dockerScenarios("unstable"));

@@ -3,21 +3,21 @@
 import { join } from "node:path";
 import { debianRoot, unpackedPackages } from "../cluster/machine/debian.ts";
 
-/** An engine that the scenarios run on. */
-export interface EngineBuild {
-  /** Of the Debian packages: `release` has 20.10 on Debian 12, `unstable` a current one. */
+/** A Docker Engine that the scenarios run on. */
+export interface DockerBuild {
+  /** Of Debian: `release` has Docker Engine 20.10 on Debian 12, `unstable` a current one. */
   readonly name: "release" | "unstable";
-  /** Directories with dockerd and what it executes, to be searched first. */
+  /** Directories with dockerd and the programs that it executes. */
   readonly binDirs: readonly string[];
   readonly busybox: string;
 }
 
-/** Unpacks an engine from Debian packages, which are downloaded once. */
-export async function engineBuild(name: EngineBuild["name"]): Promise<EngineBuild> {
+/** Unpacks a Docker Engine from Debian packages, which are downloaded once. */
+export async function dockerBuild(name: DockerBuild["name"]): Promise<DockerBuild> {
   const root = await unpackedPackages({
     name: `docker-${name}`,
     fromUnstable: name === "unstable" ? ["docker.io", "docker-cli", "containerd"] : [],
-    // unstable's runc asks for a newer C library than Debian 12's.
+    // unstable's runc needs a newer C library than Debian 12's.
     fromRelease: name === "unstable" ? ["runc"] : ["docker.io", "containerd", "runc"],
     trials: [
       ["usr/sbin/dockerd", "--version"],
