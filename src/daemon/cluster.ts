@@ -8,26 +8,26 @@ import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 import { eventLogger } from "./event-logger.ts";
 
-/** Where pods and definitions come from, and where statuses and events go; one per kind of source. */
+/** Where pods and definitions come from, and where statuses and events go. */
 export interface Cluster {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
-  /** This node's pods and its Node; absent where there are none of them, as with a directory of manifests. */
+  /** This node's pods and its Node; absent without an API. */
   readonly node?: Pick<KubeAdapter, "nodePods" | "removeTaint">;
-  /** Claims of devices; absent where there is no API. */
+  /** Device claims; absent without an API. */
   readonly resourceApi?: ResourceApi;
-  /** Records an event on the Node when a change of its CNI configuration deserves one. */
+  /** Records an event on the Node for relevant changes of its CNI configuration. */
   nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;
-  /** Records an event on the Node: the configuration file has changed and cannot be used. */
+  /** Records an event on the Node: the changed configuration file cannot be used. */
   configInvalid(message: string): void;
-  /** Who may read the metrics; undefined where there is no API to ask. */
+  /** Authorizes readers of the metrics; absent without an API. */
   readonly accessReview?: AccessReview;
   /** Waits a moment for pending writes. */
   close(): Promise<void>;
 }
 
-/** A directory of manifests: the embedded default, without any API. */
+/** Opens a directory of manifests, without an API. */
 export async function openManifestCluster(dir: string, logger: Logger): Promise<Cluster> {
   const source = await ManifestDirectory.open(dir, logger);
   return {
@@ -40,7 +40,7 @@ export async function openManifestCluster(dir: string, logger: Logger): Promise<
   };
 }
 
-/** How the API is reached and used. */
+/** Options of {@link openApiCluster}. */
 export interface ApiClusterOptions {
   readonly kubeconfig?: string;
   readonly inCluster?: InClusterOptions;
@@ -51,7 +51,7 @@ export interface ApiClusterOptions {
   readonly metrics: KubeMetrics;
 }
 
-/** The Kubernetes API. @throws Error when the credentials cannot be used */
+/** Opens the Kubernetes API. @throws Error when the credentials cannot be used */
 export async function openApiCluster(options: ApiClusterOptions): Promise<Cluster> {
   const kube = await startKube(options);
   return {
@@ -79,7 +79,7 @@ const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
   "foreign-rename": "PlexusConfForeignRename",
 };
 
-/** The event on the Node for a change that deserves one: displaced, active again, another primary. */
+/** The event for a relevant change: displaced, active again, another primary. */
 function nodeConfEvent(status: NodeConfStatus, before: NodeConfStatus): NodeEvent | undefined {
   const reason = displacedReasons[status.state];
   if (reason !== undefined) return { type: "Warning", reason, message: status.reason };

@@ -1,6 +1,6 @@
 import type { EventRecorder, Logger } from "#engine/ports.ts";
 
-/** Events where there is no API to record them with: a log line each. */
+/** Logs events where there is no API to record them. */
 export function eventLogger(logger: Logger): EventRecorder {
   return {
     record(pod, event) {

@@ -2,13 +2,13 @@ import { parseArgs } from "node:util";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** What the command line asks for. */
+/** The parsed command line. */
 export type DaemonCommand =
   | { readonly kind: "help" }
   | { readonly kind: "version" }
   | { readonly kind: "run"; readonly flags: DaemonFlags };
 
-/** The flags; where one is left out, the configuration or the default decides. */
+/** The flags; the configuration or the default replaces a missing one. */
 export interface DaemonFlags {
   readonly config?: string;
   readonly source: SourceFlag;
@@ -23,7 +23,7 @@ export interface DaemonFlags {
 /** Where pods and NetworkAttachmentDefinitions come from. */
 type SourceFlag =
   | { readonly kind: "manifests"; readonly dir: string }
-  /** Without a kubeconfig it is the API of the cluster that plexusd runs in. */
+  /** Without a kubeconfig: the API of the cluster that plexusd runs in. */
   | { readonly kind: "api"; readonly kubeconfig?: string };
 
 /** The text of `plexusd --help`. */
@@ -57,7 +57,7 @@ const options = {
   help: { type: "boolean", default: false },
 } as const;
 
-/** @throws Error naming the flag that is unknown, lacks its value or excludes another */
+/** @throws Error naming a flag that is unknown, has no value or excludes another one */
 export function parseFlags(argv: readonly string[]): DaemonCommand {
   const { values } = parseArgs({ args: [...argv], options, strict: true, allowPositionals: false });
   const { help, version, manifests, kubeconfig, ...others } = values;

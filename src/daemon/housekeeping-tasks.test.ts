@@ -43,6 +43,7 @@ async function makeDaemon() {
     engine: lab.engine,
     records: lab.records,
     sockets: [],
+    duties: undefined,
     confFiles: lab.files,
     logger: lab.logger,
   };

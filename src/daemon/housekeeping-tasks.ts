@@ -1,7 +1,6 @@
 import { readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
-import type { StartupTaint } from "#daemon/pods/startup-taint.ts";
-import type { UnattachedPods } from "#daemon/pods/unattached-pods.ts";
+import type { NodeDuties } from "#daemon/pods/duties.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
@@ -13,7 +12,7 @@ import { type HousekeepingTask, socketsTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
 
-/** The kubelet replaces a token when a fifth of its time is left, ten minutes and more. */
+/** The kubelet replaces a token at least ten minutes before it expires. */
 const standaloneFilesMs = 30_000;
 const pendingStatusMs = 60_000;
 const defaultPlanMs = 10_000;
@@ -21,7 +20,7 @@ const sweepMs = 600_000;
 const unattachedPodsMs = 15_000;
 const startupTaintMs = 2000;
 
-/** What the tasks work on. */
+/** Options of {@link housekeepingTasks}. */
 export interface HousekeepingOptions {
   readonly flags: DaemonFlags;
   readonly nodeName: string;
@@ -31,13 +30,12 @@ export interface HousekeepingOptions {
   readonly records: RecordStore;
   readonly sockets: readonly { ensureReachable(): Promise<void> }[];
   readonly confFiles: ConfFiles;
-  /** Absent where there are no nodes. */
-  readonly unattachedPods?: UnattachedPods;
-  readonly startupTaint?: StartupTaint;
+  /** Absent without an API. */
+  readonly duties: NodeDuties | undefined;
   readonly logger: Logger;
 }
 
-/** Everything that plexusd does on timers. */
+/** The tasks that plexusd runs on timers. */
 export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
   const { flags, nodeName, config, engine, records, sockets, confFiles, logger } = options;
   const standaloneFiles = new StandaloneFiles({
@@ -82,35 +80,26 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
           return new Set(listed.map(({ containerId }) => containerId));
         }),
     },
-    ...nodeTasks(options),
+    ...(options.duties === undefined ? [] : nodeTasks(options.duties)),
   ];
 }
 
-/** What is done about this node's pods and its Node. */
-function nodeTasks({ unattachedPods, startupTaint }: HousekeepingOptions): HousekeepingTask[] {
+function nodeTasks({ unattachedPods, startupTaint }: NodeDuties): HousekeepingTask[] {
   return [
-    ...(unattachedPods === undefined
-      ? []
-      : [
-          {
-            name: "the search for pods that were not attached",
-            everyMs: unattachedPodsMs,
-            run: () => unattachedPods.check(),
-          },
-        ]),
-    ...(startupTaint === undefined
-      ? []
-      : [
-          {
-            name: "the removal of the start-up taint",
-            everyMs: startupTaintMs,
-            run: () => startupTaint.removeWhenServed(),
-          },
-        ]),
+    {
+      name: "the search for pods that were not attached",
+      everyMs: unattachedPodsMs,
+      run: () => unattachedPods.check(),
+    },
+    {
+      name: "the removal of the start-up taint",
+      everyMs: startupTaintMs,
+      run: () => startupTaint.removeWhenServed(),
+    },
   ];
 }
 
-/** Nothing where pods come from a directory of manifests. */
+/** Empty when pods come from a directory of manifests. */
 function kubeconfigToKeep({ flags, inCluster }: HousekeepingOptions): {
   kubeconfig?: () => Promise<string>;
 } {

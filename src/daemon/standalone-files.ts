@@ -6,24 +6,23 @@ import { executableNames } from "#lib/files/default-paths.ts";
 import { type StandalonePaths, standalonePaths } from "#lib/files/standalone-paths.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
-/** What {@link StandaloneFiles} works with. */
+/** Options of {@link StandaloneFiles}. */
 export interface StandaloneFilesOptions {
   readonly stateDir: string;
-  /** The Node's name, which need not be the host's name. */
+  /** The name of the Node, which may differ from the host's. */
   readonly nodeName: string;
-  /** Where plexus-standalone is when it is installed. */
+  /** Directories in which plexus-standalone may be installed. */
   readonly binDirs: () => readonly string[];
   /** The text of the configuration in effect. */
   readonly config: () => string;
-  /** A kubeconfig with everything in it; absent where pods do not come from an API. */
+  /** A self-contained kubeconfig; absent without an API. */
   readonly kubeconfig?: () => Promise<string>;
   readonly logger: Logger;
 }
 
 /**
- * Keeps on the host what plexus-standalone needs to serve a call as plexusd would: the configuration,
- * so that the same policy holds, and the way to the API server. Only where plexus-standalone is
- * installed: elsewhere no token lies on the host's disk.
+ * Keeps on the host what plexus-standalone needs to serve calls: the configuration, for the same
+ * policy, and a kubeconfig. Without plexus-standalone, no token is written to the host's disk.
  */
 export class StandaloneFiles {
   readonly #options: StandaloneFilesOptions;
@@ -34,14 +33,14 @@ export class StandaloneFiles {
     this.#paths = standalonePaths(options.stateDir);
   }
 
-  /** Writes what has changed, or removes everything. @throws Error when that cannot be done, or no credentials be read */
+  /** Writes changes, or removes all files without plexus-standalone. @throws Error when a file or the credentials cannot be used */
   async refresh(): Promise<void> {
     if (!(await this.#isInstalled())) return this.#removeAll();
     const { dir, config, nodeName, kubeconfig } = this.#paths;
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await chmod(dir, 0o700);
     await this.#removeTemporaries();
-    // Before the credentials: with these and without the configuration the node's policy would not hold.
+    // Before the credentials: with them alone, calls would not follow the node's policy.
     await this.#write(config, this.#options.config());
     await this.#write(nodeName, this.#options.nodeName);
     if (this.#options.kubeconfig === undefined) await rm(kubeconfig, { force: true });
@@ -64,7 +63,7 @@ export class StandaloneFiles {
     this.#options.logger.info({ path }, "written for calls that plexus-standalone serves");
   }
 
-  /** What a crash between writing and renaming has left may be a token. */
+  /** Temporary files of a crash may contain a token. */
   async #removeTemporaries(): Promise<void> {
     const { dir } = this.#paths;
     const left = (await readdir(dir)).filter((name) => targetOfTemporaryName(name) !== undefined);

@@ -35,17 +35,17 @@ export interface DaemonOptions {
   readonly logger: Logger;
   readonly setLogLevel: (level: string) => void;
   readonly nodeName: string;
-  /** Set in a pod: the way to the cluster's API. */
+  /** The cluster's API; set in a pod. */
   readonly inCluster?: InClusterOptions;
 }
 
 /** A running plexusd. */
 export interface RunningDaemon {
-  /** Serves the calls in flight to their end, then closes everything. Records and node configuration stay. */
+  /** Finishes the calls in flight, then closes everything. Records and the node's CNI configuration stay. */
   stop(): Promise<void>;
 }
 
-/** Wires the engine to its adapters and serves. @throws Error when something it needs is unusable */
+/** Connects the engine to its adapters and serves calls. @throws Error when something it needs cannot be used */
 export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon> {
   const { flags, logger } = options;
   const records = await FileRecordStore.open(flags.stateDir);
@@ -79,7 +79,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...(draining ? ["it is stopping"] : []),
     ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
   ];
-  // Of a plexusd that is not this node's CNI, no pod expects to be attached.
+  // Pods expect to be attached only where plexusd is the node's CNI.
   const duties = nodeConf && nodeDuties({ cluster, config, records, readiness, logger });
   const answers = new AdminAnswers({
     ...{ engine, records, cluster, config, confFiles, view, nodeConf, readiness },
@@ -93,7 +93,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.defer(() => admin.close({ dropConnections: true }));
   const sockets = [calls, admin];
   const housekeeping = startHousekeeping(options, {
-    ...{ config, engine, records, sockets, confFiles, ...duties },
+    ...{ config, engine, records, sockets, confFiles, duties },
   });
   resources.adopt(housekeeping, (each) => each.stop());
   const http = { config: config.current(), metrics, cluster, readiness, logger };
@@ -138,7 +138,7 @@ async function newEngine(
   });
 }
 
-/** Devices are allocated to the API's pods; who can write manifests of pods needs no leave for any. */
+/** Only pods of an API have allocated devices. */
 function openDeviceSources(
   { logger }: DaemonOptions,
   parts: { config: EffectiveConfig; cluster: Cluster; resources: AsyncDisposableStack },
@@ -151,7 +151,7 @@ function openDeviceSources(
   return { kubelet, claims: new ClaimedDevices({ api, kubeletDir, logger }) };
 }
 
-/** The timers' tasks run at once, and when the configuration has changed. */
+/** Also runs all tasks when the configuration changes. */
 function startHousekeeping(
   options: DaemonOptions,
   parts: Omit<HousekeepingOptions, "flags" | "nodeName" | "logger" | "inCluster">,
@@ -177,7 +177,7 @@ function openCluster(
   return openApiCluster({ ...required, ...omitUndefined({ kubeconfig, inCluster }) });
 }
 
-/** Only where plexusd is a node's CNI: with the API and a configuration, or where the directory is named. */
+/** Only if plexusd is the node's CNI: with an API and a configuration file, or with --cni-conf-dir. */
 async function startNodeConfIfNeeded(
   options: DaemonOptions,
   parts: { config: EffectiveConfig; cluster: Cluster; metrics: Metrics; confFiles: HostConfFiles },

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { lockStateDirectory } from "./state-lock.ts";
 
-test("a state directory is one process's until that lets go of it", async () => {
+test("a state directory is locked until the lock is disposed of", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-docker-"));
   {
     await using _lock = await lockStateDirectory(dir.path);
@@ -17,7 +17,7 @@ test("a state directory is one process's until that lets go of it", async () => 
   await using _next = await lockStateDirectory(dir.path);
 });
 
-test("the lock of a process that was killed is taken over", async () => {
+test("the lock of a killed process is free", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-docker-"));
   const script = `require("node:net").createServer().listen(process.argv[1], () => process.kill(process.pid, "SIGKILL"))`;
   const killed = promisify(execFile)(process.execPath, ["-e", script, join(dir.path, "lock")]);
@@ -25,7 +25,7 @@ test("the lock of a process that was killed is taken over", async () => {
   await using _lock = await lockStateDirectory(dir.path);
 });
 
-test("a file that is no socket is no lock", async () => {
+test("a file that is not a socket does not lock", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-docker-"));
   await writeFile(join(dir.path, "lock"), "");
   await using _lock = await lockStateDirectory(dir.path);

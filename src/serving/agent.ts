@@ -10,7 +10,7 @@ import { oneLine } from "#lib/one-line.ts";
 /** How often an agent's engine looks for leftovers. */
 const intervalMs = 10_000;
 
-/** Whether a request comes from `plexus agent`, which carries out orders without a call of a runtime. */
+/** Whether a request comes from `plexus agent`, which executes orders without a call of a runtime. */
 export function isAgent({ command }: Call): boolean {
   return command === "AGENT";
 }
@@ -21,9 +21,9 @@ export function isAgentOnce(call: Call): boolean {
 }
 
 /**
- * Has every leftover torn down once by an agent. The answer has a line for each, and the exit code 1 when
- * some remain.
- * @throws HostGoneError when it disconnects meanwhile
+ * Tears every leftover down once through an agent. The answer has a line for each; exit code 1 means
+ * that some remain.
+ * @throws HostGoneError when the agent disconnects
  */
 export async function serveAgentOnce(
   engine: Engine,
@@ -48,8 +48,8 @@ function lineOf({ record, remainsBecause }: LeftoverOutcome): string {
 }
 
 /**
- * Has leftovers torn down by an agent, again and again, until it disconnects or `stopping` is aborted.
- * @throws HostGoneError when it disconnects while an order is carried out
+ * Tears leftovers down through an agent, until it disconnects or `stopping` is aborted.
+ * @throws HostGoneError when the agent disconnects during an order
  */
 export async function serveAgent(
   engine: Engine,

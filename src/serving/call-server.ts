@@ -26,7 +26,7 @@ export class CallServer {
   readonly #options: CallServerOptions;
   readonly #calls = new Set<Promise<void>>();
   #server: UnixSocketServer | undefined;
-  /** Aborted when the server takes no new calls: agents would stay for ever. */
+  /** Aborted when the server takes no new calls: agents would stay forever. */
   readonly #stopping = new AbortController();
 
   private constructor(options: CallServerOptions) {

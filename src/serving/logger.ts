@@ -2,13 +2,13 @@ import { type Logger as PinoLogger, pino, stdSerializers } from "pino";
 import pretty from "pino-pretty";
 import { CniError, flattenCauses } from "#cni/error.ts";
 
-/** How the daemon logs: JSON lines on stderr, or a form for people (`LOG_FORMAT=pretty`). */
+/** JSON lines on stderr, or readable text with `LOG_FORMAT=pretty`. */
 export interface LoggerOptions {
   readonly level: string;
   readonly format: string | undefined;
 }
 
-/** The process's logger; stdout stays free. */
+/** Creates the process's logger. */
 export function createLogger(options: LoggerOptions): PinoLogger {
   const settings = {
     level: options.level,
@@ -24,7 +24,7 @@ export function createLogger(options: LoggerOptions): PinoLogger {
   );
 }
 
-/** Expected errors in one line; a stack only for what nobody foresaw. */
+/** Expected errors without a stack. */
 function describeError(error: unknown): unknown {
   if (error instanceof CniError && error.code !== 999) {
     return { code: error.code, message: flattenCauses(error), details: error.details };

@@ -13,25 +13,25 @@ import { StatusFiles } from "#manifests/status-files.ts";
 import { lazyKube } from "./lazy-kube.ts";
 import type { CallCluster } from "./serve.ts";
 
-/** How long the process may outlive its answer for what is still to be written. */
+/** How long the process waits for pending writes after its answer. */
 const closeGraceMs = 2000;
 
-/** Where a standalone call may find its pods. */
+/** Where a standalone call can find its pods. */
 interface CallClusterOptions {
   /** A directory of manifests. */
   readonly manifests: string | undefined;
-  /** The kubeconfig that plexusd keeps for calls while it is away. */
+  /** The kubeconfig that plexusd keeps for calls while it is unavailable. */
   readonly keptKubeconfig: string;
-  /** Absent where neither the environment nor plexusd has said it. */
+  /** Undefined if neither the environment nor plexusd provides it. */
   readonly nodeName: string | undefined;
   readonly config: Pick<DaemonConfig, "apiTimeoutMs" | "statusWaitMs" | "kubeletDir">;
   readonly logger: Logger;
 }
 
 /**
- * Where a standalone call gets its pods from: a directory of manifests where one is named, else the
- * API by the `kubeconfig` key of the runtime's conf (Multus's name for it), else the API by what
- * plexusd has left, else nowhere: then only sandboxes that are no pods can be attached.
+ * Opens the source of pods for a call. In order: a directory of manifests, the API of the runtime
+ * configuration's `kubeconfig` key (as in Multus), the API of the kubeconfig that plexusd keeps.
+ * Without all of them, only sandboxes that are not pods can be attached.
  */
 export async function openCallCluster(
   conf: string,
@@ -77,7 +77,7 @@ function openApi(
   return { ...kube, deviceSources: [devices, claimed], close };
 }
 
-/** The kept token is valid for an hour at most and ends with plexusd's pod; the error then says so. */
+/** Explains in the error that the kept token expires after an hour, or with plexusd's pod. */
 function explainRefusedToken(source: ClusterSource): ClusterSource {
   const explained = async <T>(reading: Promise<T>): Promise<T> => {
     try {
@@ -97,14 +97,14 @@ function explainRefusedToken(source: ClusterSource): ClusterSource {
 }
 
 const tokenRefused =
-  "plexusd is away, and the API server refuses the token that it has left for calls without it: the token " +
-  "has expired, or plexusd's pod was deleted; the pod can be attached once plexusd runs again";
+  "plexusd is unavailable, and the API server rejects the token that it keeps for such calls: the token " +
+  "expired, or plexusd's pod was deleted; start plexusd to attach the pod";
 
 async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
 }
 
-/** What it does not write stays in the record, for plexusd. */
+/** The status stays pending in the record, for plexusd. */
 const noPublisher: StatusPublisher = {
   publish: async () => "pending",
   withdraw: async () => undefined,
@@ -118,7 +118,7 @@ function warningsOnly(logger: Logger): EventRecorder {
   };
 }
 
-/** A conf that cannot be parsed has no key; the engine says what is wrong with it. */
+/** Returns undefined for an invalid configuration, which the engine rejects. */
 function kubeconfigOf(conf: string): string | undefined {
   try {
     const parsed: unknown = JSON.parse(conf);

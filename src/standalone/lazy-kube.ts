@@ -9,14 +9,11 @@ import type { CallCluster } from "./serve.ts";
 interface LazyKubeOptions {
   readonly open: () => Promise<OneShotKube>;
   readonly logger: Logger;
-  /** How long the process may outlive its answer for what is still to be written. */
+  /** How long the process waits for pending writes after its answer. */
   readonly closeGraceMs: number;
 }
 
-/**
- * The API, opened when the call first needs it. A DEL does not: it would pay for reading credentials as much as
- * for all that it does, and fail where they cannot be used.
- */
+/** The API, opened when a call first needs it. A DEL does not, and must not fail without credentials. */
 export function lazyKube(
   options: LazyKubeOptions,
 ): Required<Omit<CallCluster, "deviceSources">> & { readonly resourceApi: ResourceApi } {

@@ -3,7 +3,7 @@ import { errorMessage } from "#lib/error-message.ts";
 
 type Level = "debug" | "info" | "warn" | "error";
 
-/** Logs to stderr, which the runtime logs: a standalone call has no log of its own. Debug and info are left out. */
+/** Logs warnings and errors to stderr, which the container runtime logs. */
 export function stderrLogger(write: (line: string) => void, bound: object = {}): Logger {
   const line = (level: Level) => (fields: object, message: string) => {
     const err = "err" in fields ? { err: errorMessage(fields.err) } : {};

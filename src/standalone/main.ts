@@ -10,13 +10,12 @@ import { readConfig } from "./read-config.ts";
 import { readNodeName } from "./read-node-name.ts";
 import { serveOneCall } from "./serve.ts";
 
-/** The shim's end of the socket pair on which it serves orders. */
+/** This process's end of the socket pair to the shim. */
 const shimDescriptor = 3;
 
 /**
- * Serves the one call of the shim that started this process. It prints no answer itself: that goes
- * through the shim. Whatever goes wrong before ends the process, which the shim handles
- * like a daemon that died: it replays the teardown plan and says so.
+ * Serves the call of the shim that started this process, which prints the answer. If this process
+ * fails, the shim acts as when plexusd crashes: it replays the teardown plan and says so.
  */
 async function main(): Promise<void> {
   const logger = stderrLogger((line) => process.stderr.write(line));

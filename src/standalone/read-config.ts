@@ -4,8 +4,8 @@ import { parseConfig } from "#daemon/config/parse.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 
 /**
- * The first of the files that exists. Where there is none, the runtime's conf decides everything.
- * @throws ConfigError, or as node:fs, when it cannot be used: no other policy is put in its place
+ * Reads the first file that exists, or else the defaults.
+ * @throws ConfigError, or as node:fs does, when that file cannot be used: no other policy replaces it
  */
 export async function readConfig(paths: readonly string[]): Promise<DaemonConfig> {
   for (const path of paths) {

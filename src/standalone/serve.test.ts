@@ -222,13 +222,13 @@ test("a kubeconfig that cannot be parsed is code 11, and named", async () => {
   });
 });
 
-test("a token that has expired is code 11 with a sentence", async () => {
+test("an expired token is code 11 with an explanation", async () => {
   const api = await apiWithPod("red");
   api.token = "newer";
   await keep("", await kubeconfigOf(api, "expired"));
   expect(await add()).toMatchObject({
     exitCode: 1,
-    json: { code: 11, msg: expect.stringContaining("the token has expired") },
+    json: { code: 11, msg: expect.stringContaining("the token expired") },
   });
 });
 

@@ -15,16 +15,16 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 
-/** The request comes as soon as the process listens: the shim has it ready. */
+/** The shim sends its request at once. */
 const requestTimeoutMs = 10_000;
 
-/** Where the one call gets its pods from, and where statuses and events go. */
+/** Where the call gets its pods, and where statuses and events go. */
 export interface CallCluster {
   readonly source?: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   readonly deviceSources: readonly DeviceSource[];
-  /** Waits for pending writes, and gives them up after a while. */
+  /** Waits a limited time for pending writes. */
   close(): Promise<void>;
 }
 
@@ -37,19 +37,18 @@ export interface StandaloneOptions {
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
   readonly now: () => string;
-  /** Called once the call's configuration is known: a thin node's credentials are in it. */
+  /** Called with the call's configuration, which may name a kubeconfig. */
   readonly openCluster: (conf: string) => Promise<CallCluster>;
 }
 
-/** What a call spends on the statuses that earlier calls could not publish, in milliseconds. */
+/** Time for statuses that earlier calls could not publish, in milliseconds. */
 const pendingStatusMs = 1000;
 
 const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} };
 
 /**
- * Serves one call, from its request to its answer, with the same engine as the daemon. What is to
- * be published is waited for, since nothing goes on after this process.
- * @throws Error when the call cannot be served: the shim then acts as after a daemon's death
+ * Serves one call with the same engine as plexusd, and waits for what it publishes.
+ * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const session = new ShimSession(options.stream);
@@ -92,8 +91,8 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
 }
 
 /**
- * Where no daemon runs, each call publishes what earlier ones could not, its own sandbox's status among it, which its
- * shim has locked. The call does not fail because of that.
+ * Without plexusd, each call publishes statuses that earlier calls could not, including that of its
+ * sandbox, which its shim has locked. A failure does not fail the call.
  */
 async function publishPending(
   engine: Engine,

@@ -14,13 +14,13 @@ export type PrimaryCandidate =
       readonly kind: "usable";
       readonly file: string;
       readonly list: NetConfList;
-      /** What plexusd cannot see of its plugins, one sentence. */
+      /** Plugins that plexusd cannot see, one sentence. */
       readonly warning?: string;
     }
   /** It cannot be used (yet). */
   | { readonly kind: "unusable"; readonly file: string; readonly problem: string };
 
-/** Where the primary CNI's configuration is looked for. */
+/** Where the primary CNI's configuration may be. */
 export interface PrimarySearch {
   readonly dir: string;
   /** Where its plugins must be. */
@@ -30,14 +30,14 @@ export interface PrimarySearch {
 
 const confExtensions = [".conf", ".conflist", ".json"];
 
-/** Whether a container runtime takes a file of this name for a network configuration. */
+/** Whether a container runtime treats a file of this name as a network configuration. */
 export function isConfFile(name: string): boolean {
   return confExtensions.some((extension) => name.endsWith(extension));
 }
 
 /**
- * Every file that a container runtime would consider, in its order, but our own and those of
- * meta-plugins: these are recognized by their plugins' types, whatever their names.
+ * Finds the files that a container runtime would consider, in its order, without Plexus's and those of
+ * meta-plugins, which are recognized by their plugins' types.
  */
 export async function findCandidates(search: PrimarySearch): Promise<PrimaryCandidate[]> {
   const all = await search.files.list(search.dir);

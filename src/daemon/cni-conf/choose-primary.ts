@@ -6,40 +6,38 @@ import type { PrimaryCandidate } from "./candidates.ts";
 export interface Primary {
   readonly file: string;
   readonly list: NetConfList;
-  /** What plexusd cannot see of its plugins, one sentence. */
+  /** Plugins that plexusd cannot see, one sentence. */
   readonly warning?: string;
 }
 
-/** What {@link choosePrimary} decides from. */
+/** The input of {@link choosePrimary}. */
 export interface PrimaryChoiceInput {
   readonly candidates: readonly PrimaryCandidate[];
   /** The file that the operator named. */
   readonly configured: string | undefined;
-  /** The file that was the primary before, also before a restart. */
+  /** The previous primary, also from before a restart. */
   readonly previous: string | undefined;
-  /** Since when the candidates are what they are. */
+  /** How long the candidates have not changed. */
   readonly unchangedMs: number;
   readonly settleMs: number;
-  /** How long a previous primary may be away before another is taken for its successor. */
+  /** How long a previous primary may be missing before another one replaces it. */
   readonly goneMs: number;
 }
 
 /** Which configuration is the primary CNI's. */
 export type PrimaryChoice =
   | { readonly kind: "primary"; readonly primary: Primary; readonly reconsiderMs?: number }
-  /** There is none yet; `reconsiderMs`: after so long the choice may be another one. */
+  /** There is none yet. `reconsiderMs`: when the choice may change without a change of files. */
   | { readonly kind: "waiting"; readonly reason: string; readonly reconsiderMs?: number }
   /** The daemon's configuration names the default network itself. */
   | { readonly kind: "not-needed" };
 
 /**
- * Chooses the primary CNI's configuration. A name that the operator gave is waited for. Else it is
- * the file that the container runtime would take, the first in byte order, but
- * - only once the directory has settled: the first agent to write its file at boot is not always
- *   the node's CNI;
- * - the previous primary stays while no usable file sorts before it;
- * - a previous primary that is away or broken (its agent restarts and rewrites its file) is waited
- *   for before another one, which may always have been there, is taken instead.
+ * Chooses the primary CNI's configuration. A configured name is waited for. Otherwise it is the file
+ * that the container runtime would use, the first in byte order, with these exceptions:
+ * - The directory must have settled: at boot, the first agent that writes a file may not be the node's CNI.
+ * - The previous primary stays while no usable file sorts before it.
+ * - A previous primary that is missing or broken is waited for, because its agent may be restarting.
  */
 export function choosePrimary(input: PrimaryChoiceInput): PrimaryChoice {
   const { candidates, configured, previous } = input;
@@ -51,14 +49,14 @@ export function choosePrimary(input: PrimaryChoiceInput): PrimaryChoice {
   const first = candidates.find((candidate) => candidate.kind === "usable");
   const known = candidates.find((candidate) => candidate.file === previous);
   if (known?.kind === "usable" && first === known) return { kind: "primary", primary: known };
-  const isAway = previous !== undefined && known?.kind !== "usable";
-  const leftMs = (isAway ? input.goneMs : input.settleMs) - input.unchangedMs;
+  const isMissing = previous !== undefined && known?.kind !== "usable";
+  const leftMs = (isMissing ? input.goneMs : input.settleMs) - input.unchangedMs;
   if (first !== undefined && leftMs <= 0) return { kind: "primary", primary: first };
   const reconsiderMs = first === undefined ? undefined : leftMs;
   if (known?.kind === "usable") {
     return omitUndefined({ kind: "primary" as const, primary: known, reconsiderMs });
   }
-  const reason = isAway ? problemOf(previous, known) : noneYet(candidates, first);
+  const reason = isMissing ? problemOf(previous, known) : noneYet(candidates, first);
   return omitUndefined({ kind: "waiting" as const, reason, reconsiderMs });
 }
 

@@ -8,31 +8,31 @@ import { defaultTimings, type NodeConfTimings } from "./timings.ts";
 
 /** Options of {@link startNodeConf}; {@link NodeConf.reconcileNow} after the specification has changed. */
 export interface NodeConfOptions extends Omit<ReconcilerOptions, "timings"> {
-  /** The state, its reason or the primary has changed. */
+  /** Called when the status changes. */
   readonly onChange?: (status: NodeConfStatus, before: NodeConfStatus) => void;
   /** @default defaultTimings */
   readonly timings?: Partial<NodeConfTimings>;
 }
 
-/** The node's CNI configuration being kept up to date. */
+/** Keeps the node's CNI configuration up to date. */
 export interface NodeConf {
   status(): NodeConfStatus;
-  /** Why the node is not ready by its configuration; undefined when it is. */
+  /** Why the configuration makes the node not ready; undefined when it is ready. */
   notReadyReason(): string | undefined;
-  /** Starts a round now, whatever the watches report. */
+  /** Starts a round now. */
   reconcileNow(): void;
-  /** Leaves the file where it is: only an uninstallation removes it. */
+  /** Keeps the file: only an uninstallation removes it. */
   stop(): Promise<void>;
 }
 
-/** Starts keeping `00-plexus.conflist` in the container runtime's directory, after a first round. */
+/** Keeps `00-plexus.conflist` in the container runtime's directory; resolves after the first round. */
 export async function startNodeConf(options: NodeConfOptions): Promise<NodeConf> {
   const loop = new NodeConfLoop(options);
   await loop.start();
   return loop;
 }
 
-/** Reconciles at the start, after each change of a watched directory, and now and then. */
+/** Reconciles at the start, after each change of a watched directory, and regularly. */
 class NodeConfLoop implements NodeConf {
   readonly #options: NodeConfOptions;
   readonly #timings: NodeConfTimings;
@@ -56,7 +56,7 @@ class NodeConfLoop implements NodeConf {
   async start(): Promise<void> {
     const { cniConfDir, primaryDir } = this.#options.spec();
     await this.#reconciler.load();
-    // Before the first round, so that no change falls between the two.
+    // Watches start before the first round, so that no change is missed.
     const dirs = [...new Set([cniConfDir, primaryDir])];
     const wake = (): void => this.reconcileNow();
     this.#watches = await Promise.all(dirs.map((dir) => watchDirectory(dir, wake)));

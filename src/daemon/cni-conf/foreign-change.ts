@@ -1,15 +1,15 @@
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import type { CniConfDir } from "./plexus-conf.ts";
 
-/** What somebody else did to our file. */
+/** What another process did to Plexus's file. */
 export type ForeignChange =
   | { readonly kind: "changed" }
   | { readonly kind: "removed" }
   | { readonly kind: "renamed"; readonly to: string };
 
 /**
- * What somebody else did to our file, undefined = nothing. `written` is what it said when we last
- * wrote or read it, undefined = it has never been there.
+ * Finds out what another process did to Plexus's file; undefined when nothing. `written` is its text
+ * when plexusd last wrote or read it, undefined when it never existed.
  */
 export function findForeignChange(
   dir: CniConfDir,
@@ -25,14 +25,11 @@ export function findForeignChange(
 export interface RestoreTimings {
   /** Between two restorations. */
   readonly restore: BackoffOptions;
-  /** After so long without a foreign change the next one is undone at once again. */
+  /** After this time without a foreign change, the backoff restarts. */
   readonly calmMs: number;
 }
 
-/**
- * When our file may be restored: an agent that insists (Cilium's exclusive mode does at each of its
- * starts) is not fought in a loop.
- */
+/** Backs off restores, because some agents remove other files repeatedly: Cilium's exclusive mode at each start. */
 export class RestoreBackoff {
   readonly #backoff: Backoff;
   readonly #calmMs: number;
@@ -44,7 +41,7 @@ export class RestoreBackoff {
     this.#calmMs = timings.calmMs;
   }
 
-  /** How long the restoration that is due has to wait: 0 = it may be done now. */
+  /** How long the restore still has to wait; 0 when it is due. */
   waitMs(): number {
     const now = performance.now();
     if (now - this.#lastRestored > this.#calmMs) this.#backoff.reset();
@@ -52,13 +49,13 @@ export class RestoreBackoff {
     return Math.max(0, this.#restoreAt - now);
   }
 
-  /** Our file is back by our hand. */
+  /** plexusd restored its file. */
   restored(): void {
     this.#restoreAt = undefined;
     this.#lastRestored = performance.now();
   }
 
-  /** Nothing has to be restored (any more). */
+  /** Nothing has to be restored. */
   notNeeded(): void {
     this.#restoreAt = undefined;
   }

@@ -3,10 +3,8 @@ import type { ForeignChange } from "./foreign-change.ts";
 import type { NodeConfStatus } from "./status.ts";
 
 /**
- * The phases of keeping the node's CNI configuration, which ARCHITECTURE.md draws. Each has a method
- * of its name in `NodeConfReconciler`, which returns the next one. The last phase, giving the node
- * back to its primary CNI, is the uninstaller's (`giveBackNode` in src/cli): plexusd never removes
- * its file.
+ * The phases of a reconciliation. Each has a method of its name in `NodeConfReconciler`, which returns
+ * the next phase. Only the uninstaller (`giveBackNode` in src/cli) removes Plexus's file.
  */
 export type Phase = ChoosePhase | GuardPhase | WritePhase | WaitPhase;
 
@@ -15,15 +13,15 @@ export interface ChoosePhase {
   readonly phase: "choose";
 }
 
-/** Look whether our file is there and says what it should. */
+/** Check whether Plexus's file is as wanted. */
 export interface GuardPhase {
   readonly phase: "guard";
   readonly choice: PrimaryChoice;
-  /** The text that our file should have. */
+  /** The text that Plexus's file should have. */
   readonly wanted: string;
 }
 
-/** Put our file in place: for the first time, with new content, or undoing a foreign change. */
+/** Write Plexus's file: for the first time, with new content, or to undo a foreign change. */
 export interface WritePhase {
   readonly phase: "write";
   readonly choice: PrimaryChoice;
@@ -31,10 +29,10 @@ export interface WritePhase {
   readonly undo: ForeignChange | undefined;
 }
 
-/** Until a directory or the configuration changes, but for `atMostMs`. */
+/** Wait until a directory or the configuration changes, or `atMostMs` have passed. */
 export interface WaitPhase {
   readonly phase: "wait";
-  /** What is reported meanwhile. */
+  /** The status in the meantime. */
   readonly status: NodeConfStatus;
   readonly atMostMs: number;
 }

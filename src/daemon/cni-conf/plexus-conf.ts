@@ -12,25 +12,25 @@ import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { isConfFile } from "./candidates.ts";
 import type { Primary } from "./choose-primary.ts";
 
-/** Lists exist since this version; an older primary's results are converted. */
+/** The first version with lists; results of an older primary are converted. */
 const oldestListVersion = "0.3.1";
 
-/** Without a primary of its own: what every runtime of today asks for. */
+/** Without a primary: the version that current runtimes use. */
 const defaultVersion = "1.0.0";
 
-/** Where the default network's own name is not known: it is configured by a reference. */
+/** For a default network that is configured by reference, so its name is unknown. */
 const defaultName = "plexus";
 
-/** What {@link plexusConfText} is made from. */
+/** The input of {@link plexusConfText}. */
 interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilities" | "delegates"> {
-  /** Absent where the daemon's configuration names the default network. */
+  /** Absent if plexusd's configuration names the default network. */
   readonly primary: Primary | undefined;
 }
 
 /**
- * Our file's text. The list has the default network's own name: runtimes keep what they know of an
- * attachment under its network's name (libcni's cache, CRI-O's valid attachments), so that pods that
- * were attached before Plexus are still found under that name, and after Plexus as well.
+ * The text of Plexus's file. The list has the default network's name, because runtimes store
+ * attachments under it (libcni's cache, CRI-O's valid attachments). So they also find pods that were
+ * attached before Plexus was installed or are deleted after it was removed.
  */
 export function plexusConfText(options: PlexusConfParts): string {
   const { primary } = options;
@@ -44,15 +44,15 @@ export function plexusConfText(options: PlexusConfParts): string {
   return `${JSON.stringify(conf, undefined, 2)}\n`;
 }
 
-/** Delegates that are configured inline have been validated before (takeover-checks.ts). */
+/** prerequisites.ts has validated inline delegates. */
 function nameOf({ primary, delegates }: PlexusConfParts): string {
   const inline = delegates[0]?.name;
   return primary?.list.name ?? (typeof inline === "string" ? inline : defaultName);
 }
 
 /**
- * The runtime passes on only what the outermost plugin says that it is capable of. With the pod's annotations,
- * which no primary CNI needs to declare, pods are attached without asking the API about them.
+ * The runtime passes only capabilities of the outermost plugin. With the pod's annotations, Plexus
+ * does not have to ask the API for them; no primary CNI declares that capability.
  */
 function capabilitiesOf(
   primary: Primary | undefined,
@@ -75,13 +75,13 @@ function versionOf(primary: Primary | undefined): string {
     : version;
 }
 
-/** What the container runtime's directory holds, as far as our file is concerned. */
+/** The container runtime's directory, as it concerns Plexus's file. */
 export interface CniConfDir {
-  /** Our file's content; undefined when it is not there. */
+  /** The text of Plexus's file; undefined when it does not exist. */
   readonly text: string | undefined;
-  /** Configurations that the container runtime takes before ours. */
+  /** Configurations that the container runtime prefers. */
   readonly sortedBefore: readonly string[];
-  /** Files that look like ours under another name: `00-plexus.conflist.cilium_bak`. */
+  /** Copies of Plexus's file under another name: `00-plexus.conflist.cilium_bak`. */
   readonly renamed: readonly string[];
 }
 
@@ -95,7 +95,7 @@ export async function readCniConfDir(dir: string, files: ConfFiles): Promise<Cni
   return { text, sortedBefore: names.slice(0, own).filter(isConfFile), renamed };
 }
 
-/** Our plugin's part of the file that the container runtime takes; empty when that is not ours. */
+/** Plexus's plugin configuration in its file; empty if there is none. */
 export async function readPlexusConf(dir: string, files: ConfFiles): Promise<JsonObject> {
   const { text } = await readCniConfDir(dir, files);
   try {
@@ -107,21 +107,21 @@ export async function readPlexusConf(dir: string, files: ConfFiles): Promise<Jso
   }
 }
 
-/** Whether somebody has made the file from ours by appending to its name, to disable it. */
+/** Whether a file is Plexus's under a longer name, which disables it. */
 export function isRenamedPlexusConf(name: string): boolean {
   return name.startsWith(`${plexusConfName}.`);
 }
 
 /**
- * Writes our file. Readers see the old or the new content; the rename happens within the directory,
- * as container runtimes look at their directory again after a rename there, not after a creation.
+ * Writes Plexus's file atomically. The rename happens within the directory, because container runtimes
+ * read it again after a rename, not after a creation.
  */
 export async function writePlexusConf(dir: string, text: string): Promise<void> {
   await mkdir(dir, { recursive: true });
   await atomicWrite(join(dir, plexusConfName), text, { mode: 0o644 });
 }
 
-/** Removes what a crash between writing and renaming has left. */
+/** Removes temporary files that a crash left. */
 export async function removeTemporaryFiles(dir: string, files: ConfFiles): Promise<void> {
   const names = await files.list(dir);
   const leftovers = names.filter((name) => targetOfTemporaryName(name) === plexusConfName);

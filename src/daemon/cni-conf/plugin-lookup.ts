@@ -2,33 +2,30 @@ import { lstat, readlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { ConfFiles } from "#engine/ports.ts";
 
-/** Where plugins are looked for, and what of the host is seen. */
+/** Where plugins are searched, and which paths of the host are visible. */
 export interface PluginSearch {
   readonly binDirs: readonly string[];
   readonly files: Pick<ConfFiles, "sees">;
 }
 
-/**
- * Whether a plugin is installed. `unseen`: there is something of its name, or a directory, of which
- * plexusd cannot see what it is; `why` is a sentence about it.
- */
+/** Whether a plugin is installed. `unseen`: plexusd cannot see the file or its directory. */
 export type PluginPresence =
   | { readonly kind: "there" }
   | { readonly kind: "missing" }
   | { readonly kind: "unseen"; readonly why: string };
 
-/** What can be said of a network's plugins: a sentence each, where there is something to say. */
+/** The result of checking a network's plugins, a sentence each; empty when all exist. */
 export interface PluginFindings {
-  /** Some are certainly not there. */
+  /** Some are missing. */
   readonly problem?: string;
-  /** Of some it cannot be seen whether they are there. */
+  /** plexusd cannot see whether some exist. */
   readonly warning?: string;
 }
 
-/** As many links as the kernel follows. */
+/** The kernel's limit. */
 const maxLinks = 40;
 
-/** Looks for an executable of this name, and never through a link that leads out of what is mounted. */
+/** Looks for an executable; does not follow links to paths that are not mounted. */
 export async function lookUpPlugin(type: string, search: PluginSearch): Promise<PluginPresence> {
   let unseen: PluginPresence | undefined;
   for (const dir of search.binDirs) {
@@ -39,7 +36,7 @@ export async function lookUpPlugin(type: string, search: PluginSearch): Promise<
   return unseen ?? { kind: "missing" };
 }
 
-/** What there is to say of a network's plugins; nothing when all of them are there. */
+/** Checks whether a network's plugins exist. */
 export async function examinePlugins(
   types: readonly string[],
   search: PluginSearch,

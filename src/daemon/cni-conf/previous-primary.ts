@@ -5,7 +5,7 @@ import { primaryConfName } from "#lib/files/state-files.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/json-text.ts";
 
-/** Remembers which file was the primary, over restarts and over the loss of our own file. */
+/** Remembers the primary's file across restarts and removals of Plexus's file. */
 export class PreviousPrimary {
   readonly #dir: string;
   #file: string | undefined;
@@ -14,19 +14,19 @@ export class PreviousPrimary {
     this.#dir = stateDir;
   }
 
-  /** Its file name; undefined = there has been none. */
+  /** Its file name; undefined when there was none. */
   get file(): string | undefined {
     return this.#file;
   }
 
-  /** Reads the name from the state directory; without it, the text of our own file says what it delegates to. */
+  /** Reads the name from the state directory, or else from the text of Plexus's file. */
   async load(plexusConf: string | undefined): Promise<void> {
     const text = await readFile(join(this.#dir, primaryConfName), "utf8").catch(() => "");
     const name = text.trim();
     this.#file = name !== "" && !name.includes("/") ? name : primaryOf(plexusConf);
   }
 
-  /** Keeps the name in the state directory. */
+  /** Writes the name to the state directory. */
   async save(file: string): Promise<void> {
     if (file === this.#file) return;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
@@ -35,7 +35,7 @@ export class PreviousPrimary {
   }
 }
 
-/** The file name of the primary that a configuration of ours delegates to. */
+/** The file name of the primary that Plexus's file delegates to. */
 function primaryOf(plexusConf: string | undefined): string | undefined {
   if (plexusConf === undefined) return undefined;
   try {

@@ -8,11 +8,11 @@ import { choosePrimary, type PrimaryChoice } from "./choose-primary.ts";
 /** Options of a {@link PrimaryChooser}. */
 export interface PrimaryChooserOptions {
   readonly files: ConfFiles;
-  /** How long a previous primary may be away before another is taken for its successor. */
+  /** How long a previous primary may be missing before another one replaces it. */
   readonly goneMs: number;
 }
 
-/** Chooses the primary CNI's configuration among what the directories hold now. */
+/** Chooses the primary CNI's configuration from the files that exist now. */
 export class PrimaryChooser {
   readonly #options: PrimaryChooserOptions;
   readonly #settleTimer = new SettleTimer();
@@ -22,8 +22,8 @@ export class PrimaryChooser {
   }
 
   /**
-   * `previous` is the file that was the primary before. Only the first time the readiness file is
-   * waited for. @throws Error when the primary CNI's directory cannot be read
+   * `previous` is the previous primary's file. Only the first choice waits for the readiness file.
+   * @throws Error when the primary CNI's directory cannot be read
    */
   async choose(
     spec: NodeConfSpec,
@@ -42,32 +42,25 @@ export class PrimaryChooser {
     if (spec.withoutPrimary) return { kind: "not-needed" };
     const candidates = await findCandidates({ dir: primaryDir, binDirs: spec.binDirs, files });
     const unchangedMs = this.#settleTimer.unchangedMs(candidates);
-    const configured = primaryConf;
-    const choice = choosePrimary({
-      candidates,
-      configured,
-      previous,
-      unchangedMs,
-      settleMs,
-      goneMs,
-    });
+    const times = { unchangedMs, settleMs, goneMs };
+    const choice = choosePrimary({ candidates, configured: primaryConf, previous, ...times });
     if (choice.kind !== "waiting") return choice;
     return { ...choice, reason: `${choice.reason}${whereHint(files, primaryDir)}` };
   }
 }
 
-/** Why there is nothing in the directory, where that is because it is not mounted. */
+/** Says so when the directory is empty because it is not mounted. */
 function whereHint(files: ConfFiles, dir: string): string {
   const hint = unseenPathHint(files, dir);
   return hint === "" ? "" : `: ${dir} does not exist${hint}`;
 }
 
-/** Measures since when the candidates are what they are. */
+/** Measures how long the candidates have not changed. */
 class SettleTimer {
   #fingerprint = "";
   #unchangedSince = performance.now();
 
-  /** How long the candidates have been these, with this content. */
+  /** How long these candidates, with this content, have not changed. */
   unchangedMs(candidates: readonly PrimaryCandidate[]): number {
     const fingerprint = fingerprintOf(candidates);
     if (fingerprint !== this.#fingerprint) this.#unchangedSince = performance.now();

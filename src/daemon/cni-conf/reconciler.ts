@@ -11,10 +11,10 @@ import {
   removeTemporaryFiles,
   writePlexusConf,
 } from "./plexus-conf.ts";
+import { checkPrerequisites } from "./prerequisites.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
 import { PrimaryChooser } from "./primary-chooser.ts";
 import { type NodeConfStatus, statusWhenChangedByOthers, statusWhenUpToDate } from "./status.ts";
-import { examineTakeover } from "./takeover-checks.ts";
 import type { NodeConfTimings } from "./timings.ts";
 
 /** Options of a {@link NodeConfReconciler}. */
@@ -28,19 +28,16 @@ export interface ReconcilerOptions {
   readonly timings: NodeConfTimings;
 }
 
-/**
- * Brings the container runtime's directory to what the specification and the primary CNI ask for:
- * one method per {@link Phase}.
- */
+/** Reconciles the container runtime's directory with the specification: one method per {@link Phase}. */
 export class NodeConfReconciler {
   readonly #options: ReconcilerOptions;
   readonly #previous: PreviousPrimary;
   readonly #chooser: PrimaryChooser;
   readonly #restoreBackoff: RestoreBackoff;
-  /** What our file says, or is to say once it is restored; undefined = it has never been there. */
+  /** Plexus's file as written or to be restored; undefined when it was never written. */
   #text: string | undefined;
   #spec: NodeConfSpec;
-  /** What plexusd cannot see of what every ADD needs. */
+  /** Prerequisites of an ADD that plexusd cannot see. */
   #warning: string | undefined;
 
   constructor(options: ReconcilerOptions) {
@@ -52,7 +49,7 @@ export class NodeConfReconciler {
     this.#restoreBackoff = new RestoreBackoff(timings);
   }
 
-  /** Takes up what a former process has left; once, before the first round. */
+  /** Reads the state of a previous process; once, before the first round. */
   async load(): Promise<void> {
     const { files } = this.#options;
     await removeTemporaryFiles(this.#spec.cniConfDir, files);
@@ -79,28 +76,28 @@ export class NodeConfReconciler {
     }
   }
 
-  /** → wait while there is no file of ours, and no primary or a pod could not be attached; else → guard. */
+  /** → wait while Plexus's file was never written and there is no primary or a prerequisite is missing; else → guard. */
   async #choose(): Promise<Phase> {
     const choice = await this.#choice();
     if (choice.kind !== "waiting") {
       const primary = choice.kind === "primary" ? choice.primary : undefined;
       return { phase: "guard", choice, wanted: plexusConfText({ ...this.#spec, primary }) };
     }
-    // The last good file stays while its primary is broken or away.
+    // The last good file stays while its primary is broken or missing.
     if (this.#text !== undefined) return { phase: "guard", choice, wanted: this.#text };
     return this.#waitWith({ state: "waiting", reason: choice.reason }, choice);
   }
 
   async #choice(): Promise<PrimaryChoice> {
     const { stateDir, files } = this.#options;
-    const { problem, warning } = await examineTakeover({ spec: this.#spec, stateDir, files });
+    const { problem, warning } = await checkPrerequisites({ spec: this.#spec, stateDir, files });
     if (problem !== undefined) return { kind: "waiting", reason: problem };
     this.#warning = warning;
     const isFirst = this.#text === undefined;
     return this.#chooser.choose(this.#spec, { previous: this.#previous.file, isFirst });
   }
 
-  /** → wait while our file is as wanted, or may not be restored yet; else → write. */
+  /** → wait while Plexus's file is as wanted, or the restore backs off; else → write. */
   async #guard({ choice, wanted }: GuardPhase): Promise<Phase> {
     const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
     const undo = findForeignChange(dir, this.#text ?? this.#lostText(wanted));
@@ -134,7 +131,7 @@ export class NodeConfReconciler {
     return this.#waitAfter(choice);
   }
 
-  /** Our file is as wanted. */
+  /** Plexus's file is as wanted. */
   async #waitAfter(choice: PrimaryChoice): Promise<WaitPhase> {
     if (choice.kind === "primary") await this.#previous.save(choice.primary.file);
     const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
@@ -151,7 +148,7 @@ export class NodeConfReconciler {
     return { phase: "wait", status, atMostMs: Math.min(dueMs, reconsiderMs ?? dueMs) };
   }
 
-  /** Our file was lost while no daemon ran: there has been a primary, so there has been a file. */
+  /** The file was removed while plexusd was not running: a previous primary proves that it existed. */
   #lostText(wanted: string): string | undefined {
     return this.#previous.file === undefined ? undefined : wanted;
   }

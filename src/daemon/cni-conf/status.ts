@@ -6,10 +6,10 @@ import type { CniConfDir } from "./plexus-conf.ts";
 /**
  * The state of the node's CNI configuration:
  * - `active`: the container runtime calls Plexus, and the primary CNI's configuration can be used
- * - `waiting`: for a primary CNI, or for what every ADD needs; a file of ours that is there already stays
- * - `shadowed`: the container runtime takes another file
- * - `missing`: our file was removed or changed by someone else; it is being restored
- * - `foreign-rename`: our file was renamed by someone else; it is being restored
+ * - `waiting`: for a primary CNI or a prerequisite; an existing file of Plexus stays
+ * - `shadowed`: the container runtime uses another file
+ * - `missing`: another process removed or changed Plexus's file; it is being restored
+ * - `foreign-rename`: another process renamed Plexus's file; it is being restored
  */
 export const nodeConfStates = [
   "active",
@@ -20,18 +20,18 @@ export const nodeConfStates = [
 ] as const;
 export type NodeConfState = (typeof nodeConfStates)[number];
 
-/** The state, and for people why. */
+/** The state and its reason. */
 export interface NodeConfStatus {
   readonly state: NodeConfState;
   /** One sentence. */
   readonly reason: string;
   /** The file that the default network is delegated to. */
   readonly primary?: string;
-  /** What plexusd cannot see, and therefore takes for right, one sentence. */
+  /** What plexusd cannot see and therefore assumes to be right, one sentence. */
   readonly warning?: string;
 }
 
-/** The status when our file is as it should be. */
+/** The status when Plexus's file is as wanted. */
 export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): NodeConfStatus {
   const primary = primaryFileOf(choice);
   const first = dir.sortedBefore[0];
@@ -49,7 +49,7 @@ export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): Node
   }
 }
 
-/** The status while our file waits to be restored. */
+/** The status while Plexus's file waits to be restored. */
 export function statusWhenChangedByOthers(
   change: ForeignChange,
   choice: PrimaryChoice,
@@ -73,7 +73,7 @@ export function statusWhenChangedByOthers(
   }
 }
 
-/** Whether nothing of the status has changed. */
+/** Whether two statuses are equal. */
 export function isSameStatus(one: NodeConfStatus, other: NodeConfStatus): boolean {
   const keys = ["state", "reason", "primary", "warning"] as const;
   return keys.every((key) => one[key] === other[key]);

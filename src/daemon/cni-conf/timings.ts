@@ -2,17 +2,17 @@ import type { RestoreTimings } from "./foreign-change.ts";
 
 /** Times of keeping the node's CNI configuration. */
 export interface NodeConfTimings extends RestoreTimings {
-  /** How often everything is checked although no watch reports a change. */
+  /** How often everything is checked without a change. */
   readonly pollMs: number;
-  /** The same while something is waited for that may not be in a watched directory. */
+  /** The same in state `waiting`, whose cause may be outside of the watched directories. */
   readonly waitingPollMs: number;
-  /** How long after a change everything is checked: agents write several files. */
+  /** Delay between a change and the check: agents write several files. */
   readonly debounceMs: number;
-  /** How long a previous primary may be away before another is taken for its successor. */
+  /** How long a previous primary may be missing before another one replaces it. */
   readonly goneMs: number;
 }
 
-/** The times for production. */
+/** The times in production. */
 export const defaultTimings: NodeConfTimings = {
   pollMs: 30_000,
   waitingPollMs: 1000,

@@ -10,9 +10,9 @@ import {
 } from "./listen-address.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
 
-/** What plexusd is configured to do. */
+/** The configuration of plexusd. */
 export interface DaemonConfig {
-  /** What the file says about networks. A key that is absent here may be in the runtime's conf. */
+  /** Keys about networks. The runtime's configuration may have those that are absent here. */
   readonly engine: Partial<EngineConfig>;
   /** How long a live read of the API may take. */
   readonly apiTimeoutMs: number;
@@ -20,39 +20,39 @@ export interface DaemonConfig {
   readonly statusWaitMs: number;
   /** The kubelet's directory. */
   readonly kubeletDir: string;
-  /** Where health and metrics are served; undefined = nowhere. */
+  /** Where health and metrics are served, if anywhere. */
   readonly http: ListenAddress | undefined;
-  /** Where metrics are served over TLS to callers with the right; undefined = nowhere. */
+  /** Where metrics are served over TLS to authorized callers, if anywhere. */
   readonly metricsAddress: MetricsAddress | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly nodeConf: NodeConfSpec;
-  /** The key of the taint that keeps pods away until the node is served; undefined = none. */
+  /** The key of the taint that keeps pods off the node until plexusd is ready, if any. */
   readonly startupTaint: string | undefined;
 }
 
-/** How the node's CNI configuration is to be. */
+/** The wanted CNI configuration of the node. */
 export interface NodeConfSpec {
   /** Where the container runtime looks for networks. */
   readonly cniConfDir: string;
-  /** The container runtime's plugin directory that the shim is installed in. */
+  /** The plugin directory with the shim. */
   readonly shimDir: string;
   /** Where the primary CNI's plugins must be, in order. */
   readonly binDirs: readonly string[];
   /** Where the primary CNI writes its configuration. */
   readonly primaryDir: string;
-  /** The primary CNI's file name; undefined = to be found. */
+  /** The primary CNI's file name; undefined to find it. */
   readonly primaryConf: string | undefined;
-  /** The default network is configured otherwise: by a name, or inline. */
+  /** Whether the default network is configured by name or inline. */
   readonly withoutPrimary: boolean;
-  /** The networks that are configured inline. */
+  /** The inline networks. */
   readonly delegates: readonly JsonObject[];
   readonly settleMs: number;
   readonly readinessFile: string | undefined;
-  /** Added to the primary CNI's capabilities; `false` takes one of those away. */
+  /** Added to the primary CNI's capabilities; `false` removes one. */
   readonly capabilities: Readonly<Record<string, boolean>>;
 }
 
-/** What the keys of a file mean. */
+/** Converts a file to a configuration. */
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = file;
   const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs } = file;
@@ -74,7 +74,7 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
 
 function nodeConfSpec(file: ConfigFile): NodeConfSpec {
   const { cniConfDir, clusterNetwork, delegates = [], binDir, primary } = file;
-  // A default network that is given as a file is the primary CNI's, wherever it is.
+  // A default network that is a file counts as the primary CNI's.
   const path =
     clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
   const isConfigured = clusterNetwork !== undefined || delegates.length > 0;
@@ -98,7 +98,7 @@ function isConfPath(reference: string): boolean {
   return reference.startsWith("/") && /\.(conf|conflist|json)$/.test(reference);
 }
 
-/** The configuration of a daemon that has no file, or an empty one. */
+/** The configuration without a file, or with an empty one. */
 export const defaultConfig: DaemonConfig = configFromFile(configSchema.parse({}));
 
 /** Where health and metrics are served by default, as `ADDRESS:PORT`. */

@@ -5,19 +5,19 @@ import { type DaemonConfig, defaultConfig } from "./config.ts";
 import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
 import { watchConfig } from "./watch.ts";
 
-/** The configuration in effect: the file's, or the default, with the command line over it. */
+/** The configuration in effect: the file or the default, overridden by the command line. */
 export interface EffectiveConfig {
   current(): DaemonConfig;
-  /** The file's text as it is in effect; without a file it is empty, which is all defaults. */
+  /** The text of the file in effect; empty without a file. */
   text(): string;
-  /** Calls the listener after the file has changed and is in effect. */
+  /** Calls the listener when a changed file has taken effect. */
   onChange(listener: () => void): void;
-  /** Calls the listener when the changed file cannot be used; the previous one stays in effect. */
+  /** Calls the listener when a changed file cannot be used; the previous one stays in effect. */
   onInvalid(listener: (message: string) => void): void;
   close(): void;
 }
 
-/** What {@link openEffectiveConfig} needs. */
+/** Options of {@link openEffectiveConfig}. */
 export interface EffectiveConfigOptions {
   readonly flags: DaemonFlags;
   readonly logger: Logger;
@@ -25,14 +25,14 @@ export interface EffectiveConfigOptions {
   readonly metrics: Metrics;
 }
 
-/** Reads the configuration and follows its file. @throws ConfigError or Error naming what is wrong */
+/** Reads the configuration and follows its file. @throws ConfigError or Error when it cannot be used */
 export function openEffectiveConfig(options: EffectiveConfigOptions): Promise<EffectiveConfig> {
   const { config } = options.flags;
   return config === undefined ? configWithoutFile(options) : followFile(config, options);
 }
 
 async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<EffectiveConfig> {
-  // A directory of manifests is for trying things: then nothing listens unless --http asks for it.
+  // With a directory of manifests, nothing listens without --http.
   const http = flags.source.kind === "manifests" ? undefined : defaultConfig.http;
   const config = withFlags({ ...defaultConfig, http }, flags);
   const never = (): void => undefined;

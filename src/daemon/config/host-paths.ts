@@ -3,26 +3,23 @@ import { type HostView, viewOf } from "#host/host-view.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { DaemonConfig } from "./config.ts";
 
-/** A place of the host that a configuration names. */
+/** A path of the host in the configuration. */
 interface ConfiguredPath {
   readonly key: string;
   readonly path: string;
-  /** What has to be mounted for it: a file may be made, and replaced, later than plexusd's pod. */
+  /** The directory to mount: a file may be created or replaced after plexusd starts. */
   readonly mount: string;
-  /** The shim, on the host, finds what is there; plexusd only checks it. */
+  /** Only the shim on the host uses it; plexusd only checks it. */
   readonly onlyChecked?: boolean;
 }
 
-/** What plexusd sees where it is deployed as in deploy/, with the volumes of the configured directories. */
+/** The paths that plexusd sees when deployed as in deploy/, with volumes for the configured directories. */
 export function deployedView({ nodeConf }: DaemonConfig): HostView {
   const { confDir, stateDir, socket } = defaultPaths;
   return viewOf([nodeConf.cniConfDir, nodeConf.shimDir, confDir, stateDir, dirname(socket)]);
 }
 
-/**
- * A sentence for each place that the configuration names and plexusd does not see: nothing is ever
- * found there, whatever is on the host.
- */
+/** A sentence for each configured path that is not mounted into plexusd's container. */
 export function unseenPaths(config: DaemonConfig, view: HostView): string[] {
   return configuredPaths(config)
     .filter(({ path }) => !view.sees(path))
@@ -54,7 +51,7 @@ function configuredPaths({ engine, nodeConf }: DaemonConfig): ConfiguredPath[] {
   ];
 }
 
-/** A file that is named by its path, if it is. */
+/** The directory of a value that is a path. */
 function networkPath(key: string, value: string | undefined): ConfiguredPath[] {
   return value?.startsWith("/") ? [{ key, path: value, mount: dirname(value) }] : [];
 }

@@ -6,7 +6,7 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** Address and port of `127.0.0.1:19500` or `[::1]:19500`; undefined when it is neither. */
+/** Address and port of `127.0.0.1:19500` or `[::1]:19500`; undefined for other texts. */
 export function parseListenAddress(text: string): ListenAddress | undefined {
   const match = /^(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
   const host = match?.[1] ?? match?.[2] ?? "";
@@ -20,10 +20,10 @@ export function isListenAddress(text: string): boolean {
   return parseListenAddress(text) !== undefined;
 }
 
-/** Where metrics are served to callers with the right; without a host on every address of the node. */
+/** Where metrics are served to authorized callers; without a host on every address of the node. */
 export type MetricsAddress = Partial<ListenAddress> & Pick<ListenAddress, "port">;
 
-/** Address and port of `*:19501`, or as {@link parseListenAddress}; undefined when it is neither. */
+/** Address and port of `*:19501`, or as {@link parseListenAddress}; undefined for other texts. */
 export function parseMetricsAddress(text: string): MetricsAddress | undefined {
   if (!text.startsWith("*:")) return parseListenAddress(text);
   const address = parseListenAddress(`0.0.0.0:${text.slice(2)}`);

@@ -14,16 +14,16 @@ import { yamlOptions, yamlProblems } from "#lib/yaml.ts";
 import { configFromFile, type DaemonConfig } from "./config.ts";
 import { configSchema } from "./schema.ts";
 
-/** One thing that is wrong in a configuration file. */
+/** A problem in a configuration file. */
 interface ConfigProblem {
-  /** The line that it is about, from 1. */
+  /** From 1. */
   readonly line: number;
-  /** `primary.settleMs`; empty = the file as a whole. */
+  /** `primary.settleMs`; empty for the whole file. */
   readonly key: string;
   readonly problem: string;
 }
 
-/** A configuration that cannot be used, with every problem of it. @internal */
+/** A configuration that cannot be used, with all problems. @internal */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly problems: readonly ConfigProblem[];
@@ -61,7 +61,7 @@ export function parseConfig(text: string, source: string): DaemonConfig {
   );
 }
 
-/** The document's value; aliases without an anchor, or that multiply it without end, are found only here. */
+/** The document's value; finds aliases without an anchor and excessive alias expansion. */
 function toValue(document: Document, source: string): unknown {
   try {
     return document.toJS();
@@ -93,7 +93,7 @@ function placeOf(
   return { line: lines.linePos(offsetOf(path, document)).line || 1, key: fieldPath(path) };
 }
 
-/** Where the last key of the path stands; where it is not written, what would hold it. */
+/** The offset of the last key of a path, or of its parent if the key is absent. */
 function offsetOf(path: readonly PropertyKey[], document: Document): number {
   let node: unknown = document.contents;
   let offset = startOf(node);

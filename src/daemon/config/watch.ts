@@ -10,13 +10,13 @@ import { parseConfig } from "./parse.ts";
 export interface WatchConfigOptions {
   readonly path: string;
   readonly logger: Logger;
-  /** A new configuration is in effect. */
+  /** Called when a new configuration has taken effect. */
   readonly onChange?: (config: DaemonConfig) => void;
-  /** The file has changed but cannot be used; the previous configuration stays in effect. */
+  /** Called when the changed file cannot be used; the previous configuration stays in effect. */
   readonly onInvalid?: (error: Error) => void;
-  /** How often the file is read although no change was reported; a watch can be lost. @default 30000 */
+  /** How often the file is read without a reported change. @default 30000 */
   readonly pollMs?: number;
-  /** How long after a change the file is read: several files of a ConfigMap change at once. @default 200 */
+  /** Delay between a change and reading the file: a ConfigMap changes several files. @default 200 */
   readonly settleMs?: number;
 }
 
@@ -29,9 +29,9 @@ export interface WatchedConfig {
 }
 
 /**
- * Reads the configuration and reads it again when it changes. The directory is watched, not the
- * file: a ConfigMap's volume changes by a symlink beside it being replaced.
- * @throws ConfigError, or as node:fs, when the file cannot be used at start
+ * Reads the configuration, and again after each change. It watches the directory, because a ConfigMap's
+ * volume changes by replacing a symlink next to the file.
+ * @throws ConfigError, or as node:fs does, when the file cannot be used
  */
 export async function watchConfig(options: WatchConfigOptions): Promise<WatchedConfig> {
   const { path, settleMs = 200, pollMs = 30_000 } = options;

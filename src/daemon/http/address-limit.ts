@@ -1,10 +1,10 @@
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
-/** Addresses that are remembered, the last ones: whoever has more than that has the limits of several peers. */
+/** The most recent addresses that are remembered. */
 const maxAddresses = 1024;
 
-/** A rate limit for each address that connections come from, so that one peer cannot use up what others need. */
+/** A rate limit per peer address, so that one peer cannot use up the limit of others. */
 export class AddressLimit {
   readonly #options: TokenBucketOptions;
   readonly #buckets = new LruMap<TokenBucket>(maxAddresses);
@@ -13,7 +13,7 @@ export class AddressLimit {
     this.#options = options;
   }
 
-  /** Whether the address may do it once more now. */
+  /** Takes a token of the address, if it has one. */
   tryTake(address: string): boolean {
     return this.#buckets.getOrMake(address, () => new TokenBucket(this.#options)).tryTake();
   }

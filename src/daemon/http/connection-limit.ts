@@ -3,13 +3,12 @@ import type { Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
 
 /**
- * Keeps a server from holding more than `max` connections, by closing one for each new one: the
- * oldest that waits for no answer, be it idle, slow to send its request or kept open after it; only
- * where there is none, the oldest at all. `server.maxConnections` would refuse the new one instead,
- * and so a probe as long as others keep theirs.
+ * Limits a server to `max` connections. For each further one it closes the oldest connection that is
+ * not being answered, or else the oldest. `server.maxConnections` would reject the new connection
+ * instead, and thereby probes while other clients keep their connections.
  */
 export function limitConnections(server: Server | TlsServer, max: number): void {
-  /** In the order in which they were opened. */
+  /** In the order of opening. */
   const open = new Map<Connection, Socket>();
   const answering = new Set<Connection>();
   server.on("connection", (socket: Socket) => {
@@ -28,7 +27,7 @@ export function limitConnections(server: Server | TlsServer, max: number): void 
   });
 }
 
-/** What the sockets of a connection have in common: with TLS, a request's is another object than the connection's. */
+/** Identifies a connection. With TLS, a request has another socket object than its connection. */
 type Connection = Socket | string;
 
 function connectionOf(socket: Socket): Connection {

@@ -2,12 +2,12 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { EngineMetrics } from "#engine/call/deps.ts";
 import { LabelLimit } from "./label-limit.ts";
 
-/** A delegate takes milliseconds; a DHCP server or a queue before an API takes seconds. */
+/** A delegate takes milliseconds; a DHCP server or a busy API takes seconds. */
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 const commands = new Set(["ADD", "DEL", "CHECK", "STATUS", "GC", "VERSION"]);
 
-/** What is measured of the container runtime's calls and of delegates. */
+/** Metrics of the container runtime's calls and of delegates. */
 export function engineMetrics(registry: Registry): EngineMetrics {
   const registers = [registry];
   const requests = new Counter({
@@ -57,7 +57,7 @@ export function engineMetrics(registry: Registry): EngineMetrics {
   };
 }
 
-/** A runtime may send anything. */
+/** A container runtime can send any command. */
 function commandLabel(command: string): string {
   return commands.has(command) ? command : "other";
 }

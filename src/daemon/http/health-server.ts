@@ -5,20 +5,17 @@ import type { Metrics } from "./metrics.ts";
 
 /** Options of {@link startHealthServer}. */
 export interface HealthServerOptions {
-  /** Port 0 takes a free one. */
+  /** Port 0 for any free port. */
   readonly address: { readonly host: string; readonly port: number };
-  /** Why the daemon is not ready, a sentence each; empty = it is. */
+  /** Why plexusd is not ready, a sentence each; empty when it is. */
   readonly readiness: () => readonly string[];
   readonly metrics: Pick<Metrics, "render">;
 }
 
-/** Far more than a kubelet, a Prometheus and a person need at a time. */
+/** Far more than a kubelet, a Prometheus server and a person need. */
 const maxConnections = 64;
 
-/**
- * Serves /healthz (the process answers), /readyz (or why not) and /metrics.
- * @throws Error when the address cannot be listened on
- */
+/** Serves /healthz, /readyz (with reasons) and /metrics. @throws Error when the address cannot be used */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
   const server = createServer(timeouts, (request, response) => {
     pageOf(request, options)

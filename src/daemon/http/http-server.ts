@@ -2,13 +2,13 @@ import type { Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 
-/** A server that answers. */
+/** A listening server. */
 export interface HealthServer {
   readonly address: { readonly host: string; readonly port: number };
   close(): Promise<void>;
 }
 
-/** An answer of one of the pages. */
+/** An HTTP answer. */
 export interface Page {
   readonly status: number;
   readonly text: string;
@@ -16,7 +16,7 @@ export interface Page {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** In milliseconds. Node looks for requests that are too slow only every 30 s unless it is asked to. */
+/** In milliseconds. By default, Node checks for slow requests only every 30 s. */
 export const timeouts = {
   headersTimeout: 5000,
   requestTimeout: 5000,
@@ -24,10 +24,7 @@ export const timeouts = {
   connectionsCheckingInterval: 1000,
 };
 
-/**
- * Listens; without a host on every address. `what` is what the message calls it.
- * @throws Error when the address cannot be listened on
- */
+/** Listens; without a host on every address. @throws Error naming `what` when the address cannot be used */
 export async function listen(
   server: Server | TlsServer,
   where: { readonly host?: string; readonly port: number; readonly what: string },

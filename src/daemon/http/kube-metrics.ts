@@ -3,8 +3,8 @@ import type { KubeMetrics } from "#kube/adapter.ts";
 import { eventDropReasons, restartReasons, statusWriteResults } from "#kube/metric-labels.ts";
 
 /**
- * What is measured of the use of the Kubernetes API. Counters have all their series from the start: the increase of one
- * that appears with the first failure is none for Prometheus, and an alert on it would miss that failure.
+ * Metrics of the use of the Kubernetes API. Counters have all their series from the start: Prometheus
+ * sees no increase in a series that appears with the first failure, so an alert would miss it.
  */
 export function kubeMetrics(registry: Registry): Required<KubeMetrics> {
   const registers = [registry];

@@ -1,4 +1,4 @@
-/** Keeps the number of a label's values bounded: those beyond the first few become `other`. */
+/** Limits the number of a label's values: further ones become `other`. */
 export class LabelLimit {
   readonly #max: number;
   readonly #known = new Set<string>();
@@ -7,7 +7,7 @@ export class LabelLimit {
     this.#max = max;
   }
 
-  /** The value itself, or `other` once there are too many. */
+  /** The value, or `other` when there are too many. */
   label(value: string): string {
     if (this.#known.has(value)) return value;
     if (this.#known.size >= this.#max) return "other";

@@ -19,19 +19,19 @@ export interface MetricsServerOptions {
   readonly logger: Logger;
 }
 
-/** Several Prometheus servers with a connection or two each. */
+/** Enough for several Prometheus servers. */
 const maxConnections = 32;
 
-/** Connections of one address. A handshake costs processor time of the process that pods wait for. */
+/** Per address: a TLS handshake takes CPU time of the process that serves pods. */
 const connectionsOfAddress = { burst: 20, tokensPerSecond: 2 };
 
-/** Longer than any pod of a DaemonSet lives, as nothing renews it; whoever verifies names would need an authority. */
+/** Longer than any plexusd pod lives: nothing renews the certificate. */
 const certificateDays = 3650;
 
 /**
- * Serves /metrics over TLS, with a certificate of its own, to the bearers of tokens that the API server
- * lets `get` the path `/metrics`.
- * @throws Error when the address cannot be listened on
+ * Serves /metrics over TLS, with a self-signed certificate, to bearers of tokens that the API server
+ * authorizes to `get` the path `/metrics`.
+ * @throws Error when the address cannot be used
  */
 export async function startMetricsServer(options: MetricsServerOptions): Promise<HealthServer> {
   const access = reviewedAccess(options);
@@ -48,7 +48,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   return running;
 }
 
-/** Closes connections of those who open too many, before they cost a handshake. */
+/** Closes connections of peers that open too many, before the handshake. */
 function limitHandshakes(server: Server): void {
   const limit = new AddressLimit(connectionsOfAddress);
   server.on("connection", (socket: Socket) => {
@@ -56,9 +56,9 @@ function limitHandshakes(server: Server): void {
   });
 }
 
-/** The library is loaded only by nodes that serve metrics this way. */
+/** Loads the library only where metrics are served this way. */
 async function ownCertificate(): Promise<{ key: string; cert: string }> {
-  // Its only export in a bundle: esbuild gives CommonJS modules no others.
+  // In esbuild's bundle, a CommonJS module has only a default export.
   const { default: selfsigned } = await import("selfsigned");
   const name = hostname();
   const made = await selfsigned.generate([{ name: "commonName", value: name }], {

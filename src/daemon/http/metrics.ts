@@ -6,35 +6,35 @@ import { buildInfo } from "#lib/build-info.ts";
 import { engineMetrics } from "./engine-metrics.ts";
 import { kubeMetrics } from "./kube-metrics.ts";
 
-/** Everything that plexusd measures, by the part that reports it. */
+/** The metrics of plexusd. */
 export interface Metrics {
   readonly engine: EngineMetrics;
   readonly kube: Required<KubeMetrics>;
-  /** The state of the node's CNI configuration is now this one. */
+  /** Sets the state of the node's CNI configuration. */
   nodeConfState(state: NodeConfState): void;
-  /** The configuration was read again. */
+  /** Counts a reading of a changed configuration. */
   configRead(result: "ok" | "invalid"): void;
-  /** The text of /metrics, and its content type. */
+  /** Text and content type of /metrics. */
   render(): Promise<{ text: string; contentType: string }>;
 }
 
 /** Options of {@link createMetrics}. */
 export interface MetricsOptions {
-  /** How many attachments are recorded; called when /metrics is requested. */
+  /** The number of recorded attachments; called for each request of /metrics. */
   readonly attachments?: () => Promise<number>;
-  /** How many records are leftovers; called when /metrics is requested. */
+  /** The number of leftover records; called for each request of /metrics. */
   readonly leftovers?: () => Promise<number>;
-  /** How many pods of this node lack networks; called when /metrics is requested. */
+  /** The number of pods without their networks; called for each request of /metrics. */
   readonly notAttached?: () => Promise<number>;
   /** Event loop, memory and CPU of the process. @default true */
   readonly processMetrics?: boolean;
 }
 
-/** Creates the metrics in a registry of their own. No label ever holds a pod's name. */
+/** Creates the metrics in a new registry. No label contains a pod's name. */
 export function createMetrics(options: MetricsOptions = {}): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  // The event loop's lag is measured by a timer: at its default an idle daemon wakes a hundred times a second.
+  // A timer measures the event loop's lag; by default it wakes an idle plexusd a hundred times a second.
   if (options.processMetrics ?? true) {
     collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
   }
@@ -88,7 +88,7 @@ function buildInfoGauge(registry: Registry): void {
   }).set({ version, commit, node_version: process.version }, 1);
 }
 
-/** A gauge that counts when it is read; none without something to count. */
+/** A gauge that counts when it is read; no gauge without `count`. */
 function countGauge(
   registry: Registry,
   options: {
@@ -104,7 +104,7 @@ function countGauge(
     help,
     registers: [registry],
     async collect() {
-      // A state directory that cannot be read must not take the other metrics away.
+      // If the state directory cannot be read, the other metrics must still be served.
       this.set(await count().catch(() => Number.NaN));
     },
   });

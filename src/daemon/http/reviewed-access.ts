@@ -4,29 +4,29 @@ import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { AddressLimit } from "./address-limit.ts";
 
-/** What a request for the metrics gets, by its `authorization` header. */
+/** The decision about a request for metrics. */
 export type MetricsAccess = AccessVerdict | "too-many" | "unknown";
 
 /** Options of {@link reviewedAccess}. */
 interface ReviewedAccessOptions {
   readonly review: AccessReview;
-  /** Milliseconds on a clock that never goes back. @default performance.now */
+  /** Milliseconds, monotonic. @default performance.now */
   readonly now?: () => number;
 }
 
-/** A verdict is asked for again after this long: so long a right that was taken away still holds. */
+/** How long a verdict is cached, and thus how long a revoked permission stays effective. */
 const keptMs = 60_000;
 
-/** Tokens whose verdict is kept, of readers and of strangers: far more than there are Prometheus servers. */
+/** Tokens with a cached verdict, of readers and of strangers each; far more than Prometheus servers. */
 const maxKept = 64;
 
-/** Reviews that strangers' tokens may cause: the API server is not theirs to load. */
+/** Limits the load of unknown tokens on the API server. */
 const reviews = { burst: 10, tokensPerSecond: 1 };
 
-/** The part of them that one address may use up, so that a new token of Prometheus is still asked about. */
+/** The share of one address, so that a new token of Prometheus is still reviewed. */
 const reviewsOfAddress = { burst: 3, tokensPerSecond: 0.2 };
 
-/** A service account's token has some 1 KiB. */
+/** A service account's token has about 1 KiB. */
 const maxTokenLength = 8192;
 
 interface Kept {
@@ -34,17 +34,17 @@ interface Kept {
   until: number;
 }
 
-/** Decides about a request by its `authorization` header and the address that it comes from. */
+/** Decides about a request by its `authorization` header and peer address. */
 export type MetricsGate = (
   authorization: string | undefined,
   address: string,
 ) => Promise<MetricsAccess>;
 
 /**
- * Decides who may read the metrics: the bearer of a token that the API server lets `get /metrics`.
- * Verdicts are kept for a minute, by the token's hash; those of readers apart, so that strangers, however
- * many tokens they try, neither displace them nor keep them from being renewed. Never rejects: what cannot be
- * asked is `unknown`.
+ * Decides who may read the metrics: bearers of tokens that the API server authorizes to `get /metrics`.
+ * Verdicts are cached for a minute by the token's hash. Known readers have a separate cache and no rate
+ * limit, so unknown tokens cannot displace them. Never rejects: without an answer, the result is
+ * `unknown`.
  */
 export function reviewedAccess(options: ReviewedAccessOptions): MetricsGate {
   const now = options.now ?? ((): number => performance.now());
@@ -70,7 +70,7 @@ export function reviewedAccess(options: ReviewedAccessOptions): MetricsGate {
   };
 }
 
-/** The verdict; one that could not be had is asked for again the next time. */
+/** The verdict; a failed review is repeated at the next request. */
 async function settled(kept: Kept): Promise<AccessVerdict | "unknown"> {
   try {
     return await kept.verdict;

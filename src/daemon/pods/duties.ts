@@ -16,13 +16,13 @@ export interface NodeDutiesOptions {
   readonly logger: Logger;
 }
 
-/** What plexusd does for its node in a cluster, beside serving calls. */
+/** What plexusd does for its node in a cluster, besides serving calls. */
 export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
   readonly startupTaint: StartupTaint;
 }
 
-/** Undefined where there is no cluster. */
+/** Returns undefined without a cluster. */
 export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   const { cluster, config, records, readiness, logger } = options;
   const { node, events } = cluster;
@@ -33,12 +33,7 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   const clock = (): number => performance.now();
   return {
     unattachedPods: new UnattachedPods({
-      nodePods,
-      records,
-      events,
-      logger,
-      plexusNamespace,
-      clock,
+      ...{ nodePods, records, events, logger, plexusNamespace, clock },
     }),
     startupTaint: new StartupTaint({
       key: () => config.current().startupTaint,

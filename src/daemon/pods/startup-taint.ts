@@ -2,9 +2,9 @@ import type { Logger } from "#engine/ports.ts";
 
 /** What a {@link StartupTaint} works with. */
 export interface StartupTaintOptions {
-  /** The configured key; undefined = there is no such taint. */
+  /** The configured key, if any. */
   readonly key: () => string | undefined;
-  /** Why the node is not served yet, a sentence each; empty = it is. */
+  /** Why the node is not ready, a sentence each; empty when it is. */
   readonly readiness: () => readonly string[];
   /** Removes the taints with a key from this node's Node. @throws Error when that cannot be done */
   readonly remove: (key: string) => Promise<boolean>;
@@ -12,8 +12,8 @@ export interface StartupTaintOptions {
 }
 
 /**
- * Takes a start-up taint off this node once it is served. It is put on where nodes are made, and
- * plexusd never puts it back: when the Node is made anew, so is plexusd's pod.
+ * Removes the start-up taint from this node once plexusd is ready. Whatever creates nodes adds it.
+ * plexusd never adds it again: a new Node also gets a new plexusd pod.
  */
 export class StartupTaint {
   readonly #options: StartupTaintOptions;
@@ -23,7 +23,7 @@ export class StartupTaint {
     this.#options = options;
   }
 
-  /** To be called again and again. @throws Error when the taint cannot be removed */
+  /** Call this regularly. @throws Error when the taint cannot be removed */
   async removeWhenServed(): Promise<void> {
     const { readiness, remove, logger } = this.#options;
     const key = this.#options.key();

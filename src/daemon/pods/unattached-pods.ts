@@ -8,7 +8,7 @@ import type { EventRecorder, Logger, Pod } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import type { NodePods } from "#kube/node/node-pods.ts";
 
-/** How long what was read of a running pod counts, in milliseconds: nobody attaches it any more. */
+/** How often a running pod is read again, in milliseconds: it can no longer be attached. */
 const rereadRunningMs = 300_000;
 
 /** What {@link UnattachedPods} works with. */
@@ -22,21 +22,20 @@ export interface UnattachedPodsOptions {
   readonly clock: () => number;
 }
 
-/** What is remembered of a pod that asks for networks and has no record. */
+/** A pod that requests networks and has no record. */
 interface Observation {
-  /** Since when it has been seen so. */
+  /** When it was first seen. */
   readonly since: number;
-  readonly isReported: boolean;
-  /** When it is to be read (again). */
+  readonly hasEvent: boolean;
+  /** When to read it next. */
   readonly readAt: number;
-  /** What it lacked when it was read. */
+  /** The missing networks at the last read. */
   readonly missing: readonly string[];
 }
 
 /**
- * Finds running pods of this node that ask for networks and were not attached through Plexus: their
- * sandboxes were made when the container runtime did not call it, as on a fresh node. Each is reported
- * once, by an event on the pod.
+ * Finds running pods of this node that request networks but were not attached through Plexus: the
+ * container runtime did not call it for their sandboxes, as on a fresh node. Each gets one event.
  */
 export class UnattachedPods {
   readonly #options: UnattachedPodsOptions;
@@ -47,12 +46,12 @@ export class UnattachedPods {
     this.#options = options;
   }
 
-  /** How many pods of this node lack networks that they ask for. */
+  /** How many pods of this node lack networks that they request. */
   get count(): number {
     return [...this.#observations.values()].filter(({ missing }) => missing.length > 0).length;
   }
 
-  /** To be called again and again. @throws Error when a pod or the records cannot be read */
+  /** Call this regularly. @throws Error when a pod or the records cannot be read */
   async check(): Promise<void> {
     const observations = new Map<string, Observation>();
     for (const pod of this.#options.nodePods.list()) {
@@ -67,18 +66,18 @@ export class UnattachedPods {
     const since = clock();
     const before = this.#observations.get(pod.uid);
     if (before === undefined) {
-      return { since, isReported: false, readAt: since + notAttachedGraceMs, missing: [] };
+      return { since, hasEvent: false, readAt: since + notAttachedGraceMs, missing: [] };
     }
     if (clock() < before.readAt) return before;
     const state = await nodePods.read(pod);
     const missing = state === undefined ? [] : await this.#missing(state, before);
-    if (missing.length > 0 && !before.isReported) this.#report(pod, missing);
-    const isReported = before.isReported || missing.length > 0;
+    if (missing.length > 0 && !before.hasEvent) this.#recordEvent(pod, missing);
+    const hasEvent = before.hasEvent || missing.length > 0;
     const pauseMs = state?.phase === "Running" ? rereadRunningMs : notAttachedGraceMs;
-    return { since: before.since, isReported, readAt: clock() + pauseMs, missing };
+    return { since: before.since, hasEvent, readAt: clock() + pauseMs, missing };
   }
 
-  /** After the pod was read: what runs by then was recorded before, if Plexus has attached it. */
+  /** Reads the record after the pod: a pod that runs was recorded before, if Plexus attached it. */
   async #missing(state: PodState, { since }: Observation): Promise<readonly string[]> {
     const { clock, records, plexusNamespace } = this.#options;
     return missingNetworks(state, {
@@ -88,7 +87,7 @@ export class UnattachedPods {
     });
   }
 
-  #report(pod: Pod, missing: readonly string[]): void {
+  #recordEvent(pod: Pod, missing: readonly string[]): void {
     const { events, logger } = this.#options;
     const networks = missing.join(", ");
     const message = `the pod runs without ${networks}: its sandbox was made when the container runtime did not call Plexus; delete the pod, so that it starts anew with its networks (docs/operations/fresh-nodes.md)`;

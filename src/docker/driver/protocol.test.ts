@@ -32,7 +32,7 @@ test.each(["/NetworkDriver.Unheard", "/IpamDriver.RequestPool", "/", "/NetworkDr
   },
 );
 
-test("other HTTP methods than POST are refused", async () => {
+test("HTTP methods other than POST are rejected", async () => {
   const bench = await startBench();
   expect(await bench.send("/Plugin.Activate", "", "GET")).toMatchObject({ status: 405 });
 });
@@ -53,7 +53,7 @@ test.each([
   expect(json.Err).toContain(`NetworkDriver.Leave: ${problem}`);
 });
 
-test("a body that is longer than any engine's is refused [M-1.1]", async () => {
+test("a body over the size limit is rejected [M-1.1]", async () => {
   const bench = await startBench();
   const body = JSON.stringify({ ...endpointKey, more: "x".repeat(1024 * 1024) });
   expect(await bench.send("/NetworkDriver.Leave", body)).toMatchObject({ status: 413 });
@@ -86,7 +86,7 @@ test.each([
     },
   ],
 ])(
-  "%s with a %s that is none is answered with 400 and the member's name [M-4.3] [M-4.4] [M-4.5] [M-6.4] [M-6.5] [M-6.6]",
+  "%s with an invalid %s is answered with 400 and the member's name [M-4.3] [M-4.4] [M-4.5] [M-6.4] [M-6.5] [M-6.6]",
   async (method, member, body) => {
     const bench = await startBench();
     const { status, json } = await bench.call(method, {
@@ -106,14 +106,14 @@ test("a driver socket that was removed with its directory is recreated", async (
   expect(await bench.send("/Plugin.Activate", "")).toMatchObject({ status: 200 });
 });
 
-test("an operation that is refused is answered with Err [M-1.3]", async () => {
+test("a refused operation is answered with Err [M-1.3]", async () => {
   const bench = await startBench();
   const { status, json } = await bench.call("CreateEndpoint", { ...endpointKey, Interface: null });
   expect(status).toBe(200);
   expect(json.Err).toBe("network n1 is not known; create it again with docker network create");
 });
 
-test("no error repeats what a configuration holds [M-1.4]", async () => {
+test("no error contains values of a configuration [M-1.4]", async () => {
   const bench = await startBench();
   const secret = "s3cr3t";
   for (const network of [`{"password":"${secret}"`, `{"cniVersion":"1.0.0","token":"${secret}"}`]) {
@@ -127,7 +127,7 @@ test("no error repeats what a configuration holds [M-1.4]", async () => {
   expect(JSON.stringify(json)).not.toContain(secret);
 });
 
-test("a network's addressing data and options are taken as engines send them, and answered with {} [M-4.1] [M-4.2] [M-4.3] [M-4.4] [M-4.5] [M-4.7] [M-4.8]", async () => {
+test("a network's addressing data and options of dockerd are accepted and answered with {} [M-4.1] [M-4.2] [M-4.3] [M-4.4] [M-4.5] [M-4.7] [M-4.8]", async () => {
   const bench = await startBench();
   const { json } = await bench.call("CreateNetwork", {
     ...createNetwork,
@@ -164,7 +164,7 @@ test("lists and maps may be null [M-4.2] [M-4.7]", async () => {
   expect(refused.json.Err).toMatch(/^-o plexus.network: /);
 });
 
-test("a network that is deleted is forgotten, and answered with {} also when it is not known [M-5.1]", async () => {
+test("DeleteNetwork forgets a network, and is answered with {} for unknown ones too [M-5.1]", async () => {
   const bench = await startBench();
   await bench.createNetwork();
   for (let time = 1; time <= 2; time++) {
@@ -175,7 +175,7 @@ test("a network that is deleted is forgotten, and answered with {} also when it 
   ).toContain("n1 is not known");
 });
 
-test("DiscoverNew and DiscoverDelete take nodes, and types without a meaning, and answer with {} [M-11.1] [M-11.2] [M-12.1]", async () => {
+test("DiscoverNew and DiscoverDelete accept nodes and undefined types, and answer with {} [M-11.1] [M-11.2] [M-12.1]", async () => {
   const bench = await startBench();
   for (const method of ["DiscoverNew", "DiscoverDelete"]) {
     for (const data of [
@@ -189,7 +189,7 @@ test("DiscoverNew and DiscoverDelete take nodes, and types without a meaning, an
   }
 });
 
-test("AllocateNetwork gives nodes the options back, and FreeNetwork has nothing to free [M-13.1] [M-13.2]", async () => {
+test("AllocateNetwork returns the options for the nodes, and FreeNetwork frees nothing [M-13.1] [M-13.2]", async () => {
   const bench = await startBench();
   const Options = { "plexus.network": "red", other: 5 };
   const body = { NetworkID: "swarm1", Options, ...nullIpam };

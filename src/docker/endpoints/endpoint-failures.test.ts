@@ -17,7 +17,7 @@ test("an endpoint is not attached when the disk is full", async () => {
   expect(bench.machine.calls).toEqual([]);
 });
 
-test("a container's endpoint is detached although the disk is full", async () => {
+test("a container's endpoint is detached even when the disk is full", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.join("e1", sandbox);
@@ -31,7 +31,7 @@ test("a container's endpoint is detached although the disk is full", async () =>
   expect(await bench.endpoints()).toEqual([]);
 });
 
-test("an endpoint whose Join could not be written is detached when the engine gives it up", async () => {
+test("an endpoint whose Join could not be written is detached when dockerd deletes it", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   bench.diskFull = true;
@@ -41,7 +41,7 @@ test("an endpoint whose Join could not be written is detached when the engine gi
   expect(await bench.machine.names()).toEqual([]);
 });
 
-test("a Join that ended with the driver, after the interface was moved, is repeated by the next one", async () => {
+test("a Join that was interrupted after the interface was moved can be repeated after a restart", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   bench.diskFull = true;
@@ -53,7 +53,7 @@ test("a Join that ended with the driver, after the interface was moved, is repea
   expect(bench.machine.ownLinks).toEqual(["plxe1"]);
 });
 
-test("one of which the engine knows nothing any more is detached after two minutes", async () => {
+test("an endpoint whose Join could not be written is detached after two minutes without a call", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   bench.diskFull = true;
@@ -66,7 +66,7 @@ test("one of which the engine knows nothing any more is detached after two minut
   expect(await bench.endpoints()).toEqual([]);
 });
 
-test("a full disk is no trouble for the sweep, and none of a container that runs", async () => {
+test("a full disk does not detach running containers, and causes no warnings", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.join("e1", sandbox);
@@ -77,7 +77,7 @@ test("a full disk is no trouble for the sweep, and none of a container that runs
   expect(await bench.endpoints()).toEqual(["e1.json"]);
 });
 
-test("an endpoint of a network that was deleted cannot join, and is detached", async () => {
+test("an endpoint of a deleted network cannot join, and is detached", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.createEndpoint("e2");
@@ -93,7 +93,7 @@ test("an endpoint of a network that was deleted cannot join, and is detached", a
 
 test.each([
   ["", { name: "red", plugins: [{ type: "macvlan" }] }, "none as eth0"],
-  [" and gets its substitute", bridgeList, `${staging} as eth0 with 10.1.0.5/24`],
+  [" with a substitute", bridgeList, `${staging} as eth0 with 10.1.0.5/24`],
 ])("an endpoint whose staging namespace lost its mount is detached%s", async (_, list, place) => {
   const bench = await benchWithNetwork({}, { cniVersion: "1.0.0", ...list });
   await bench.createEndpoint("e1");
@@ -105,7 +105,7 @@ test.each([
   expect(await bench.endpoints()).toEqual([]);
 });
 
-test("calls for one endpoint at the same time are served one after another", async () => {
+test("concurrent calls for one endpoint run one after another", async () => {
   const bench = await benchWithNetwork();
   await Promise.all([1, 2, 3].map(() => bench.createEndpoint("e1")));
   await Promise.all([1, 2, 3].map(() => bench.join("e1", sandbox)));
@@ -115,7 +115,7 @@ test("calls for one endpoint at the same time are served one after another", asy
   expect(await bench.endpoints()).toEqual([]);
 });
 
-test("a file that a killed driver had not written to its end is removed", async () => {
+test("a temporary file of a killed driver is removed", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.stop();

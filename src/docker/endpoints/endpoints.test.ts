@@ -20,7 +20,7 @@ function lastConf(bench: DriverBench) {
   return { plugins: conf.delegates[0]?.plugins ?? [], runtimeConfig: conf.runtimeConfig };
 }
 
-test("an endpoint is attached in a namespace of its own and answered with what the kernel has [M-6.1] [M-6.2] [M-6.3] [M-6.7]", async () => {
+test("an endpoint is attached in a staging namespace and answered with the kernel's addresses [M-6.1] [M-6.2] [M-6.3] [M-6.7]", async () => {
   const bench = await benchWithNetwork();
   const answer = await bench.createEndpoint("e1", {
     Options: {
@@ -34,7 +34,7 @@ test("an endpoint is attached in a namespace of its own and answered with what t
   expect(bench.machine.calls).toEqual([`ADD e1 in ${staging} as eth0`]);
 });
 
-test("both families are answered, and an address whose subnet has no route without its subnet [M-6.7]", async () => {
+test("both families are answered; an address whose subnet has no route gets a host prefix [M-6.7]", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = {
     addresses: ["10.1.0.5/24", "fd00::5/64"],
@@ -56,20 +56,20 @@ test("both families are answered, and an address whose subnet has no route witho
   });
 });
 
-test("an interface may be null, and have a MAC alone [M-6.3] [M-6.7]", async () => {
+test("an interface may be null, and have only a MAC [M-6.3] [M-6.7]", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = { addresses: [], routes: [] };
   const answer = await bench.createEndpoint("e1", { Interface: null, Options: null });
   expect(answer).toEqual({ MacAddress: "aa:bb:cc:00:00:01" });
 });
 
-test("the MAC of an ipvlan interface, which is its device's, is not answered", async () => {
+test("the MAC of an ipvlan interface, which belongs to its device, is not answered", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = { kind: "ipvlan" };
   expect(await bench.createEndpoint("e1")).toEqual({ Address: "10.1.0.5/24" });
 });
 
-test("addresses that Docker's IPAM has chosen are given to the plugin, with its gateways and the network's routes [M-4.6] [M-6.4] [M-6.5] [M-6.8]", async () => {
+test("addresses of Docker's IPAM are passed to the plugin, with its gateways and the network's routes [M-4.6] [M-6.4] [M-6.5] [M-6.8]", async () => {
   const bench = await benchWithNetwork({
     IPv4Data: [
       { AddressSpace: "LocalDefault", Pool: "10.2.0.0/24", Gateway: "10.2.0.1/24" },
@@ -98,7 +98,7 @@ test("addresses that Docker's IPAM has chosen are given to the plugin, with its 
   });
 });
 
-test("a network without IPAM gets Docker's addresses with a default route by each gateway [M-4.6]", async () => {
+test("a network without IPAM gets Docker's addresses with a default route through each gateway [M-4.6]", async () => {
   const list = { cniVersion: "1.0.0", name: "l2", plugins: [{ type: "macvlan", ipam: {} }] };
   const bench = await benchWithNetwork(
     { IPv4Data: [{ Pool: "10.1.0.0/24", Gateway: "10.1.0.1" }] },
@@ -108,7 +108,7 @@ test("a network without IPAM gets Docker's addresses with a default route by eac
   expect(lastConf(bench).plugins[0]?.ipam).toMatchObject({ routes: [{ dst: "0.0.0.0/0" }] });
 });
 
-test("a network that reaches its own subnet by a gateway is refused with Docker's IPAM", async () => {
+test("a network that reaches its subnet through a gateway is rejected with Docker's IPAM", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = { routes: [{ dst: "10.1.0.1/32", metric: 0, isFromAddress: false }] };
   const body = { ...key, Interface: { Address: "10.1.0.5/24" } };
@@ -117,7 +117,7 @@ test("a network that reaches its own subnet by a gateway is refused with Docker'
   expect(await bench.machine.names()).toEqual([]);
 });
 
-test("a MAC that the request brings goes to a plugin that takes one, and is not answered [M-6.6] [M-6.8]", async () => {
+test("a MAC of the request is passed to a plugin with that capability, and is not answered [M-6.6] [M-6.8]", async () => {
   const bench = await benchWithNetwork();
   const Interface = { MacAddress: "02:00:00:00:00:77" };
   expect(await bench.createEndpoint("e1", { Interface })).toEqual({ Address: "10.1.0.5/24" });
@@ -169,7 +169,7 @@ test.each([
   [{ "plexus.colour": "red" }, "plexus.colour: there is no such option"],
   [{ "com.docker.network.endpoint.ifname": "a b" }, "interface name"],
   [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "0.Proto: must be 6, 17 or 132"],
-])("the options %j are refused", async (Options, problem) => {
+])("the options %j are rejected", async (Options, problem) => {
   const bench = await benchWithNetwork();
   const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options });
   expect(json.Err).toContain(problem);
@@ -182,14 +182,14 @@ test.each([
     "--driver-opt plexus.ips: no plugin of network plain has the capability ips",
   ],
   [{ "plexus.bandwidth": "1M" }, "plexus.bandwidth: no plugin"],
-])("what no plugin of the network can do is refused: %j", async (Options, problem) => {
+])("a capability that no plugin of the network has is rejected: %j", async (Options, problem) => {
   const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "bridge" }] };
   const bench = await benchWithNetwork({}, list);
   const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options });
   expect(json.Err).toContain(problem);
 });
 
-test("a network that cannot publish ports passes them over and says so: another of the container's may", async () => {
+test("a network that cannot publish ports ignores them with a warning", async () => {
   const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "macvlan" }] };
   const bench = await benchWithNetwork({}, list);
   const published = [{ Proto: 6, Port: 80, HostPort: 8080 }];
@@ -218,7 +218,7 @@ test("one of a container's networks publishes its port; another container cannot
   );
 });
 
-test("Join hands over the interface with its routes; the engine names it [M-9.1] [M-9.2] [M-9.3] [M-9.4] [M-9.5] [M-9.6] [M-9.7]", async () => {
+test("Join hands over the interface with its routes; dockerd names it [M-9.1] [M-9.2] [M-9.3] [M-9.4] [M-9.5] [M-9.6] [M-9.7]", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = {
     addresses: ["10.1.0.5/24", "fd00::5/64"],
@@ -248,7 +248,7 @@ test("Join hands over the interface with its routes; the engine names it [M-9.1]
   expect(await bench.machine.names()).toEqual([]);
 });
 
-test("a gateway outside of all subnets gets a route of its own [M-9.7]", async () => {
+test("a gateway outside of all subnets gets a route [M-9.7]", async () => {
   const bench = await benchWithNetwork();
   bench.machine.next = {
     addresses: ["10.1.0.5/32"],
@@ -287,7 +287,7 @@ test("an internal network has no gateway [M-9.8]", async () => {
   expect(answer).not.toHaveProperty("Gateway");
 });
 
-test("the name that the user wants is passed on with the prefix of the network [M-13.5]", async () => {
+test("the interface name that the user requested is passed on with the network's prefix [M-13.5]", async () => {
   const bench = await benchWithNetwork({ options: { "plexus.ifprefix": "net" } });
   await bench.createEndpoint("e1", {
     Options: { "com.docker.network.endpoint.ifname": "lan0" },
@@ -297,7 +297,7 @@ test("the name that the user wants is passed on with the prefix of the network [
   });
 });
 
-test("EndpointOperInfo says what the endpoint is [M-7.1]", async () => {
+test("EndpointOperInfo describes the endpoint [M-7.1]", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   expect(await bench.done("EndpointOperInfo", key)).toMatchObject({
@@ -307,7 +307,7 @@ test("EndpointOperInfo says what the endpoint is [M-7.1]", async () => {
   expect(json.Err).toBe("endpoint e2 is not known");
 });
 
-test("an endpoint that leaves is detached with its interface and addresses where they were [M-8.1] [M-10.1]", async () => {
+test("an endpoint that leaves is detached with its interface and addresses in the staging namespace [M-8.1] [M-10.1]", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.join("e1", sandbox);
@@ -320,14 +320,14 @@ test("an endpoint that leaves is detached with its interface and addresses where
   expect(await bench.machine.names()).toEqual([]);
 });
 
-test("an endpoint that was never joined is detached where it is [M-8.1]", async () => {
+test("an endpoint that never joined is detached in its staging namespace [M-8.1]", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.done("DeleteEndpoint", key);
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
 });
 
-test("an interface that went with its container has a substitute with its addresses, where the plugin needs one", async () => {
+test("an interface that is gone with its container gets a substitute if the plugin needs one", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.join("e1", sandbox);
@@ -340,7 +340,7 @@ test("an interface that went with its container has a substitute with its addres
   ]);
 });
 
-test("other plugins are executed without a namespace then", async () => {
+test("without a need for a substitute, DEL runs without a namespace", async () => {
   const list = { cniVersion: "1.0.0", name: "lan", plugins: [{ type: "macvlan" }] };
   const bench = await benchWithNetwork({}, list);
   await bench.createEndpoint("e1");
@@ -351,7 +351,7 @@ test("other plugins are executed without a namespace then", async () => {
   expect(bench.machine.calls.at(-1)).toBe("DEL e1 in none as eth0");
 });
 
-test("repeated calls are answered as the first ones and execute nothing again", async () => {
+test("repeated calls get the same answers and execute nothing again", async () => {
   const bench = await benchWithNetwork();
   const first = await bench.createEndpoint("e1");
   expect(await bench.createEndpoint("e1")).toEqual(first);
@@ -368,7 +368,7 @@ test("repeated calls are answered as the first ones and execute nothing again", 
   expect(bench.machine.calls).toHaveLength(2);
 });
 
-test("calls for endpoints that are not known do no harm", async () => {
+test("calls for unknown endpoints have no effect", async () => {
   const bench = await benchWithNetwork();
   expect(await bench.done("Leave", key)).toEqual({});
   expect(await bench.done("DeleteEndpoint", key)).toEqual({});
@@ -376,7 +376,7 @@ test("calls for endpoints that are not known do no harm", async () => {
   expect(json.Err).toBe("endpoint e1 is not known");
 });
 
-test("an endpoint whose ADD fails is detached, and its plugin's reason reaches the user", async () => {
+test("an endpoint whose ADD fails is detached, and the user gets the plugin's error", async () => {
   const bench = await benchWithNetwork();
   bench.machine.addFailures.push("no range set for host-local");
   const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options: {} });
@@ -389,7 +389,7 @@ test("an endpoint whose ADD fails is detached, and its plugin's reason reaches t
   expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
 });
 
-test("what one interface cannot take along is refused and detached", async () => {
+test("an endpoint that would lose interfaces or addresses is rejected and detached", async () => {
   const bench = await benchWithNetwork();
   bench.machine.further = ["eth7"];
   const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {} });
@@ -401,7 +401,7 @@ test("what one interface cannot take along is refused and detached", async () =>
   expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
 });
 
-test("a DEL that fails is reported, and tried again later", async () => {
+test("a failed DEL is returned to dockerd and retried later", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   bench.machine.delFailures.push("the plugin hangs");
@@ -433,7 +433,7 @@ test("direct mode attaches inside the container under a free name, and detaches 
   ]);
 });
 
-test("direct mode is refused where the container has no namespace yet, with the engine that it needs", async () => {
+test("direct mode is rejected if the container has no namespace yet", async () => {
   const bench = await benchWithNetwork({ options: { "plexus.mode": "direct" } });
   await bench.createEndpoint("e1");
   const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox });
@@ -442,7 +442,7 @@ test("direct mode is refused where the container has no namespace yet, with the 
   expect(bench.machine.calls).toEqual([]);
 });
 
-test("an ADD that fails inside a container is detached there", async () => {
+test("an ADD that fails inside a container is rolled back there", async () => {
   const bench = await benchWithNetwork({ options: { "plexus.mode": "direct" } });
   await bench.createEndpoint("e1");
   bench.machine.namespaces.set(sandbox, new Map());
@@ -453,7 +453,7 @@ test("an ADD that fails inside a container is detached there", async () => {
   expect(await bench.done("DeleteEndpoint", key)).toEqual({});
 });
 
-test("networks and endpoints survive the driver; a damaged file is put aside", async () => {
+test("networks and endpoints survive a restart; a damaged file is put aside", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.stop();

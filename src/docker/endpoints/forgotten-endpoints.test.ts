@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import {
   benchWithNetwork,
   type DriverBench,
+  key,
   sandbox,
   staging,
 } from "#docker/testing/driver-bench.ts";
@@ -19,161 +20,156 @@ async function benchWithContainer(): Promise<DriverBench> {
   return bench;
 }
 
-test("endpoints of running containers stay, however old they are", async () => {
+/** The container's namespace is not mounted any more where the driver looks, but its file exists. */
+function unmount({ machine }: DriverBench): void {
+  machine.namespaces.delete(sandbox);
+  machine.plainFiles.add(sandbox);
+}
+
+async function run(bench: DriverBench, times: number): Promise<void> {
+  for (let time = 1; time <= times; time++) await bench.detachForgotten();
+}
+
+test.each<{ what: string; change: (bench: DriverBench) => void | Promise<void>; stays: boolean }>([
+  {
+    what: "of a container that runs for hours",
+    change(bench) {
+      bench.nowMs += 180 * minute;
+    },
+    stays: true,
+  },
+  {
+    what: "whose namespace is in a directory that the driver cannot see",
+    change: ({ machine }) => {
+      machine.namespaces.delete(sandbox);
+      machine.hiddenDirectories.add(dirname(sandbox));
+    },
+    stays: true,
+  },
+  {
+    what: "whose namespace is mounted where the driver cannot see it",
+    change: unmount,
+    stays: true,
+  },
+  {
+    what: "whose namespace the driver saw and then was unmounted",
+    async change(bench) {
+      await bench.detachForgotten();
+      unmount(bench);
+    },
+    stays: false,
+  },
+  {
+    what: "whose namespace the previous process of the driver saw",
+    async change(bench) {
+      await bench.detachForgotten();
+      await bench.stop();
+      unmount(bench);
+      await bench.start();
+    },
+    stays: false,
+  },
+  {
+    what: "with an unmounted namespace in a directory where the driver sees another one",
+    async change(bench) {
+      unmount(bench);
+      await bench.createEndpoint("e2");
+      await bench.join("e2", `${sandbox}2`);
+      bench.machine.startContainer(`${sandbox}2`, "plxe2");
+    },
+    stays: false,
+  },
+  {
+    what: "that left a running container while the driver was stopped",
+    async change(bench) {
+      bench.machine.stopContainer(sandbox, "plxe1");
+      bench.machine.namespaces.set(sandbox, new Map());
+      await bench.detachForgotten();
+      bench.nowMs += 3 * minute;
+    },
+    stays: false,
+  },
+])("an endpoint $what stays: $stays", async ({ change, stays }) => {
   const bench = await benchWithContainer();
-  for (let run = 1; run <= 3; run++) {
-    bench.nowMs += 60 * minute;
-    await bench.detachForgotten();
-  }
-  expect(await bench.endpoints()).toEqual(["e1.json"]);
+  await change(bench);
+  await run(bench, 3);
+  expect((await bench.endpoints()).includes("e1.json")).toBe(stays);
 });
 
-test("an endpoint whose container is gone is detached the second time that it is found so", async () => {
+test("a hidden directory of namespaces is logged once", async () => {
   const bench = await benchWithContainer();
-  bench.machine.namespaces.delete(sandbox);
-  await bench.detachForgotten();
-  expect(await bench.endpoints()).toEqual(["e1.json"]);
-  await bench.detachForgotten();
-  expect(await bench.endpoints()).toEqual([]);
-  expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
-});
-
-test("containers stay whose namespaces are in a directory that the driver does not see, and the log says it once", async () => {
-  const bench = await benchWithContainer();
-  bench.machine.namespaces.delete(sandbox);
   bench.machine.hiddenDirectories.add(dirname(sandbox));
-  for (let run = 1; run <= 3; run++) await bench.detachForgotten();
-  expect(await bench.endpoints()).toEqual(["e1.json"]);
+  await run(bench, 3);
   const warning =
     "cannot see containers' network namespaces; endpoints that dockerd forgets stay attached";
   expect(bench.logger.at("warn")).toEqual([warning]);
 });
 
-test("a container's namespace that is mounted where the driver does not see it counts as there", async () => {
+test("an endpoint whose container is gone is detached when the second run confirms it", async () => {
   const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
-  bench.machine.plainFiles.add(sandbox);
-  for (let run = 1; run <= 3; run++) await bench.detachForgotten();
+  await run(bench, 1);
   expect(await bench.endpoints()).toEqual(["e1.json"]);
-});
-
-test("one that was seen and is unmounted is gone, although its file is still there", async () => {
-  const bench = await benchWithContainer();
-  await bench.detachForgotten();
-  bench.machine.namespaces.delete(sandbox);
-  bench.machine.plainFiles.add(sandbox);
-  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
+  await run(bench, 1);
   expect(await bench.endpoints()).toEqual([]);
+  expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
 });
 
-test("one that was never seen is gone, although its file is still there, once another in its directory was seen", async () => {
-  const bench = await benchWithContainer();
-  bench.machine.namespaces.delete(sandbox);
-  bench.machine.plainFiles.add(sandbox);
-  await bench.createEndpoint("e2");
-  await bench.join("e2", `${sandbox}2`);
-  bench.machine.startContainer(`${sandbox}2`, "plxe2");
-  for (let run = 1; run <= 3; run++) await bench.detachForgotten();
-  expect(await bench.endpoints()).toEqual(["e2.json"]);
-});
-
-test("what was seen before the driver was started again still counts", async () => {
-  const bench = await benchWithContainer();
-  await bench.detachForgotten();
-  await bench.stop();
-  bench.machine.namespaces.delete(sandbox);
-  bench.machine.plainFiles.add(sandbox);
-  await bench.start();
-  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
-  expect(await bench.endpoints()).toEqual([]);
-});
-
-test("an endpoint that waits for its container's namespace stays for two minutes", async () => {
-  const bench = await benchWithNetwork();
-  await bench.createEndpoint("e1");
-  await bench.join("e1", sandbox);
-  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
-  expect(await bench.endpoints()).toEqual(["e1.json"]);
-  bench.nowMs += 3 * minute;
-  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
-  expect(await bench.endpoints()).toEqual([]);
-});
-
-test("an endpoint that left its container while the driver was away is detached although that goes on", async () => {
-  const bench = await benchWithContainer();
-  bench.machine.stopContainer(sandbox, "plxe1");
-  bench.machine.namespaces.set(sandbox, new Map());
-  await bench.detachForgotten();
-  bench.nowMs += 3 * minute;
-  for (let run = 1; run <= 2; run++) await bench.detachForgotten();
-  expect(await bench.endpoints()).toEqual([]);
-  expect(bench.machine.ownLinks).toEqual([]);
-});
-
-test.each(["created", "left"])(
-  "an endpoint that is %s for two minutes is detached",
+test.each(["created", "joined", "left"])(
+  "an endpoint that stays %s without a container is detached after two minutes",
   async (phase) => {
     const bench = await benchWithNetwork();
     await bench.createEndpoint("e1");
-    if (phase === "left") {
-      await bench.join("e1", sandbox);
-      await bench.done("Leave", { NetworkID: "n1", EndpointID: "e1" });
-    }
-    await bench.detachForgotten();
+    if (phase !== "created") await bench.join("e1", sandbox);
+    if (phase === "left") await bench.done("Leave", key);
+    await run(bench, 2);
     expect(await bench.endpoints()).toEqual(["e1.json"]);
     bench.nowMs += 3 * minute;
-    await bench.detachForgotten();
+    await run(bench, 2);
     expect(await bench.endpoints()).toEqual([]);
   },
 );
 
-test("the machine's clock may be set while a container starts", async () => {
+test.each([20_000, -20_000])("a clock that is set by %i days has no effect", async (days) => {
   const bench = await benchWithNetwork();
-  for (const days of [20_000, -20_000]) {
-    await bench.createEndpoint("e1");
-    bench.clockMs += days * 86_400_000;
-    for (let run = 1; run <= 2; run++) await bench.detachForgotten();
-    expect(await bench.endpoints()).toEqual(["e1.json"]);
-    bench.nowMs += 3 * minute;
-    await bench.detachForgotten();
-    expect(await bench.endpoints()).toEqual([]);
-  }
+  await bench.createEndpoint("e1");
+  bench.clockMs += days * 86_400_000;
+  await run(bench, 2);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
+  bench.nowMs += 3 * minute;
+  await run(bench, 1);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
-test("after a restart of the machine everything is detached without a namespace", async () => {
+test("after a reboot every endpoint is detached without a namespace", async () => {
   const bench = await benchWithContainer();
   await bench.stop();
   bench.bootId = "boot-2";
   bench.machine.namespaces.delete(sandbox);
   await bench.start();
-  await bench.detachForgotten();
+  await run(bench, 1);
   expect(bench.machine.calls.at(-1)).toBe("DEL e1 in none as eth0");
   expect(await bench.endpoints()).toEqual([]);
 });
 
-test("a teardown that fails is tried again after half a minute", async () => {
+test("a failed detach is retried after half a minute", async () => {
   const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
   bench.machine.delFailures.push("the plugin hangs");
-  for (let run = 1; run <= 4; run++) await bench.detachForgotten();
+  await run(bench, 4);
   expect(bench.machine.calls.filter((call) => call.startsWith("DEL"))).toHaveLength(1);
   expect(bench.logger.at("warn")).toContain("could not detach an endpoint");
   bench.nowMs += minute;
-  await bench.detachForgotten();
+  await run(bench, 1);
   expect(await bench.endpoints()).toEqual([]);
 });
 
-test("a record without an endpoint is detached by what it holds", async () => {
+test("a record and a staging namespace without an endpoint are removed", async () => {
   const bench = await benchWithNetwork();
   bench.records = [{ containerId: "e7", ifName: "eth0" } as AttachmentRecord];
-  await bench.detachForgotten();
-  expect(bench.machine.calls).toEqual(["DEL e7 in none as eth0"]);
-});
-
-test("a staging namespace without an endpoint is removed", async () => {
-  const bench = await benchWithNetwork();
   await bench.machine.create("e8");
   await bench.createEndpoint("e1");
-  await bench.detachForgotten();
+  await run(bench, 1);
+  expect(bench.machine.calls.at(-1)).toBe("DEL e7 in none as eth0");
   expect(await bench.machine.names()).toEqual(["e1"]);
 });

@@ -32,7 +32,7 @@ test("ports of one container do not collide with each other", async () => {
   expect(portMappings.map(({ hostPort }) => hostPort)).toEqual([8000, 8001]);
 });
 
-test("a port that a process holds is passed over", async () => {
+test("a port that a process holds is skipped", async () => {
   const probe = async (port: number): Promise<number | undefined> =>
     port < 8002 ? undefined : port;
   const chosen = await chooseHostPorts([web], { networkId: "n1", taken: [], probe });
@@ -40,7 +40,7 @@ test("a port that a process holds is passed over", async () => {
   expect(chosen).toEqual({ portMappings, sharesPortsWith: [] });
 });
 
-test("probeHostPort() knows which TCP and UDP ports processes hold, and finds free ones", async () => {
+test("probeHostPort() detects TCP and UDP ports that processes hold, and finds free ones", async () => {
   const server = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
   await once(server, "listening");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { IpCommand } from "./ip-command.ts";
 
-test("find() tells a namespace, another file, nothing and a directory that is not there from each other", async () => {
+test("find() distinguishes a namespace, another file, a missing file and a missing directory", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-docker-"));
   const file = join(dir.path, "file");
   await writeFile(file, "");

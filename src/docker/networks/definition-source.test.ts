@@ -18,7 +18,7 @@ async function resolve({ source }: DefinitionSource, network: string) {
   return resolveNetwork({ network }, { ...found, confDir: "/nonexistent", confFiles, logger });
 }
 
-test("networks may be definitions of a cluster, read as they are when they are asked for", async () => {
+test("networks may be definitions of a cluster, read when they are needed", async () => {
   await using server = await FakeApiServer.start();
   server.token = "s3cr3t";
   const kubeconfig = await server.kubeconfig({ token: "s3cr3t" });
@@ -30,7 +30,7 @@ test("networks may be definitions of a cluster, read as they are when they are a
   );
 });
 
-test("a cluster that refuses the driver is named without its credentials [M-1.4]", async () => {
+test("an error of a cluster that rejects the driver does not contain the credentials [M-1.4]", async () => {
   await using server = await FakeApiServer.start();
   server.token = "another";
   const kubeconfig = await server.kubeconfig({ token: "s3cr3t" });
@@ -49,7 +49,7 @@ test("networks may be definitions of the driver's own directory of manifests", a
   expect(await resolve(definitions, "lan")).toMatchObject({ displayName: "default/lan" });
 });
 
-test("without a source there are files and JSON only", async () => {
+test("without a source, networks are files or JSON", async () => {
   await using definitions = await openDefinitionSource({ logger });
   await expect(resolve(definitions, "lan")).rejects.toThrow("/nonexistent");
 });

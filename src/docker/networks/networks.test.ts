@@ -84,7 +84,7 @@ test.each([
     { "plexus.network": "red", "plexus.mode": "direct", "plexus.gateway": "none" },
     "-o plexus.gateway: needs staged mode",
   ],
-])("the options %j are refused", async (options, problem) => {
+])("the options %j are rejected", async (options, problem) => {
   const bench = await startBench();
   expect(await create(bench, options)).toContain(problem);
 });
@@ -97,7 +97,7 @@ test("an internal network cannot be attached inside the container", async () => 
   expect(json.Err).toContain("--internal needs staged mode");
 });
 
-test("options of other owners are passed over, and the case of keys does not count", async () => {
+test("options without the prefix are ignored, and the case of keys does not matter", async () => {
   const bench = await startBench();
   const network = JSON.stringify(bridgeList);
   const options = { "Plexus.Network": network, "com.docker.network.driver.mtu": "1400" };
@@ -108,7 +108,7 @@ test.each([
   [{ type: "sbr" }, "the policy routes of plugin sbr"],
   [{ type: "tuning", sysctl: { "net.core.somaxconn": "500" } }, "the sysctls of plugin tuning"],
   [{ type: "macvlan", ipam: { type: "dhcp" } }, "the renewals of plugin dhcp"],
-])("the staged mode refuses what an interface cannot take along: %j", async (plugin, lost) => {
+])("staged mode rejects what an interface would lose: %j", async (plugin, lost) => {
   const bench = await startBench();
   const list = { cniVersion: "1.0.0", name: "x", plugins: [{ type: "bridge" }, plugin] };
   const network = JSON.stringify(list);
@@ -119,7 +119,7 @@ test.each([
   expect(await create(bench, direct)).toBeUndefined();
 });
 
-test("a network that is created again is resolved anew", async () => {
+test("a network that is created again is resolved again", async () => {
   const bench = await startBench();
   await bench.createNetwork();
   await bench.createNetwork({ ...bridgeList, name: "other" });

@@ -20,7 +20,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import type { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { FakeMachine } from "./fake-machine.ts";
 
-/** A bridge with addresses of its own. */
+/** A bridge with IPAM. */
 export const bridgeList = {
   cniVersion: "1.0.0",
   name: "red",
@@ -36,7 +36,7 @@ export const bridgeList = {
   ],
 };
 
-/** What an engine's null IPAM says of a network. */
+/** A network's data from Docker's null IPAM. */
 export const nullIpam = {
   IPv4Data: [{ AddressSpace: "null", Pool: "0.0.0.0/0" }],
   IPv6Data: [],
@@ -48,9 +48,9 @@ export interface Answer {
   readonly json: Record<string, unknown>;
 }
 
-/** What an endpoint of {@link benchWithNetwork} is named by. */
+/** The key of an endpoint of {@link benchWithNetwork}. */
 export const key = { NetworkID: "n1", EndpointID: "e1" };
-/** CNI_NETNS of that endpoint's ADD in the staged mode. */
+/** CNI_NETNS of that endpoint's ADD in staged mode. */
 export const staging = "/run/netns/plexus-docker-e1";
 /** The namespace of a container. */
 export const sandbox = "/var/run/docker/netns/1bfe5dba4ec0";
@@ -72,18 +72,18 @@ export async function benchWithNetwork(
   return bench;
 }
 
-/** The driver behind its socket, with a machine in memory; its state is in files. */
+/** The driver behind its socket, with an in-memory machine and state in files. */
 export class DriverBench implements AsyncDisposable {
   readonly machine = new FakeMachine();
   readonly logger = new FakeLogger();
   readonly dir: string;
-  /** What has passed on a clock that nobody sets. */
+  /** The monotonic clock. */
   nowMs = 0;
-  /** What the machine's clock showed at {@link nowMs} 0, since 1970. */
+  /** The wall clock at {@link nowMs} 0, since 1970. */
   clockMs = Date.parse("2026-01-01T00:00:00Z");
   bootId = "boot-1";
   records: AttachmentRecord[] = [];
-  /** Nothing can be written to the endpoints' directory; files can be removed. */
+  /** Whether writes to the endpoints' directory fail; files can be removed. */
   diskFull = false;
   readonly #stack: AsyncDisposableStack;
   #server: UnixSocketServer | undefined;
@@ -154,22 +154,21 @@ export class DriverBench implements AsyncDisposable {
     this.#server = undefined;
   }
 
-  /** The files of the endpoints that the driver has. */
+  /** The names of the endpoints' files. */
   endpoints(): Promise<string[]> {
     return readdir(join(this.dir, "endpoints"));
   }
 
-  /** What the driver does on its timer. */
+  /** The driver's timer. */
   async detachForgotten(): Promise<void> {
     await this.#forgotten?.detach();
   }
 
-  /** What the driver does every few seconds. */
   async ensureReachable(): Promise<void> {
     await this.#server?.ensureReachable();
   }
 
-  /** Sends a body as it is. */
+  /** Sends a raw body. */
   async send(path: string, body: string, method = "POST"): Promise<Answer> {
     const sent = request({ socketPath: this.socketPath, path, method });
     sent.end(body);
@@ -183,14 +182,14 @@ export class DriverBench implements AsyncDisposable {
     return this.send(`/NetworkDriver.${method}`, JSON.stringify(body));
   }
 
-  /** Calls a method that succeeds, and returns its answer. @throws Error with the driver's reason otherwise */
+  /** Calls a method and returns its answer. @throws Error with the driver's error */
   async done(method: string, body: object): Promise<Record<string, unknown>> {
     const { status, json } = await this.call(method, body);
     if (status !== 200 || json.Err !== undefined) throw new Error(`${status} ${json.Err}`);
     return json;
   }
 
-  /** Makes the network `n1`. */
+  /** Creates the network `n1`. */
   async createNetwork(
     list: object = bridgeList,
     { options = {}, ...extra }: { options?: object; [key: string]: unknown } = {},
@@ -205,7 +204,7 @@ export class DriverBench implements AsyncDisposable {
     });
   }
 
-  /** Makes an endpoint of `n1` and returns what it is answered with. */
+  /** Creates an endpoint of `n1` and returns the answer. */
   async createEndpoint(id: string, extra: object = {}): Promise<Record<string, unknown>> {
     const body = { NetworkID: "n1", EndpointID: id, Interface: {}, Options: {}, ...extra };
     return (await this.done("CreateEndpoint", body)).Interface as Record<string, unknown>;

@@ -8,10 +8,10 @@ import type {
   NetworkNamespaces,
 } from "#docker/netns/namespaces.ts";
 
-/** The path of the namespace that this process is in. */
+/** The path of this process's namespace. */
 const own = "/proc/self/ns/net";
 
-/** What plugins make of an interface, unless a test says otherwise. */
+/** The interface that an ADD makes by default. */
 const attached: Omit<LinkState, "ifName"> = {
   mac: "aa:bb:cc:00:00:01",
   kind: "veth",
@@ -22,21 +22,21 @@ const attached: Omit<LinkState, "ifName"> = {
   ],
 };
 
-/** A machine's namespaces and plugins in memory: which interface is where, and what was called. */
+/** In-memory namespaces and plugins, with a log of calls. */
 export class FakeMachine implements NetworkNamespaces, CniRuntime {
   /** By path: the interfaces by name. */
   readonly namespaces = new Map<string, Map<string, LinkState>>([[own, new Map()]]);
-  /** Paths of files that are no namespaces. */
+  /** Paths of files that are not namespaces. */
   readonly plainFiles = new Set<string>();
-  /** Directories that this process does not have. */
+  /** Directories that this process cannot see. */
   readonly hiddenDirectories = new Set<string>();
   /** In order: `ADD id in path as eth0`. */
   readonly calls: string[] = [];
-  /** The calls with everything that they carry. */
+  /** The calls with all their values. */
   readonly made: CniCall[] = [];
-  /** What the next ADD makes. */
+  /** Changes of the interface that the next ADD makes. */
   next: Partial<LinkState> = {};
-  /** Interfaces that an ADD makes besides. */
+  /** Additional interfaces of an ADD. */
   further: readonly string[] = [];
   /** Messages of the failures of the next ADDs and DELs. */
   readonly addFailures: string[] = [];
@@ -90,7 +90,7 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
     this.plainFiles.delete(this.pathOf(name));
   }
 
-  /** As when what a file of a namespace is mounted on goes: the interfaces go with the namespace. */
+  /** Unmounts a namespace, which destroys its interfaces and leaves its file. */
   loseMount(path: string): void {
     this.namespaces.delete(path);
     this.plainFiles.add(path);
@@ -124,7 +124,7 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
     this.#links(into).set(ifName, { ...attached, ifName, addresses });
   }
 
-  /** As an engine does that starts a container: the interface leaves the host for the container's namespace. */
+  /** As dockerd does at a container's start: moves its interfaces from the host into its namespace. */
   startContainer(sandboxKey: string, ...srcNames: string[]): void {
     const links = this.namespaces.get(sandboxKey) ?? new Map<string, LinkState>();
     this.namespaces.set(sandboxKey, links);
@@ -134,7 +134,7 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
     }
   }
 
-  /** As an engine does after Leave. */
+  /** As dockerd does after Leave. */
   stopContainer(sandboxKey: string, ...srcNames: string[]): void {
     for (const name of srcNames) this.#links(own).set(name, this.#take(sandboxKey, name));
     this.namespaces.delete(sandboxKey);

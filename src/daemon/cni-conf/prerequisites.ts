@@ -10,21 +10,21 @@ import { temporaryName } from "#lib/files/temporary-name.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { examinePlugins, lookUpPlugin, type PluginFindings } from "./plugin-lookup.ts";
 
-/** More than the record and the teardown plan of a usual pod. */
+/** More than the record of a usual pod. */
 const probeBytes = 64 * 1024;
 
-/** What {@link examineTakeover} looks at. */
-export interface TakeoverOptions {
+/** What {@link checkPrerequisites} looks at. */
+export interface PrerequisitesOptions {
   readonly spec: NodeConfSpec;
   readonly stateDir: string;
   readonly files: Pick<ConfFiles, "sees">;
 }
 
 /**
- * Why no pod could be attached if the container runtime called Plexus now, and what of that cannot be
- * seen. Whether the primary CNI's plugins are there is examined with its configuration.
+ * Why an ADD of any pod would fail now, and what plexusd cannot see of that. The primary CNI's plugins
+ * are checked with its configuration.
  */
-export async function examineTakeover(options: TakeoverOptions): Promise<PluginFindings> {
+export async function checkPrerequisites(options: PrerequisitesOptions): Promise<PluginFindings> {
   const shim = await examineShim(options);
   if (shim.problem !== undefined) return shim;
   const problem = await stateDirProblem(options.stateDir);
@@ -33,8 +33,8 @@ export async function examineTakeover(options: TakeoverOptions): Promise<PluginF
   return { ...shim, ...delegates };
 }
 
-/** Absent where `cniBinDir` is not the directory that the executables were installed into. */
-async function examineShim({ spec, files }: TakeoverOptions): Promise<PluginFindings> {
+/** The shim is missing if `cniBinDir` is not the directory of the installed executables. */
+async function examineShim({ spec, files }: PrerequisitesOptions): Promise<PluginFindings> {
   const { shimDir } = spec;
   const found = await lookUpPlugin(executableNames.shim, { binDirs: [shimDir], files });
   switch (found.kind) {
@@ -47,9 +47,9 @@ async function examineShim({ spec, files }: TakeoverOptions): Promise<PluginFind
   }
 }
 
-/** Every ADD begins with a record: a file system that is full or read-only lets none through. */
+/** Every ADD starts with a record, so all fail on a full or read-only file system. */
 async function stateDirProblem(stateDir: string): Promise<string | undefined> {
-  // By its name it is swept after a crash.
+  // The sweep removes a file of this name after a crash.
   const probe = join(stateDir, temporaryName(primaryConfName));
   try {
     await mkdir(stateDir, { recursive: true, mode: 0o700 });
@@ -63,7 +63,7 @@ async function stateDirProblem(stateDir: string): Promise<string | undefined> {
   }
 }
 
-async function examineDelegates({ spec, files }: TakeoverOptions): Promise<PluginFindings> {
+async function examineDelegates({ spec, files }: PrerequisitesOptions): Promise<PluginFindings> {
   const { delegates, binDirs } = spec;
   let warning: string | undefined;
   for (const [index, conf] of delegates.entries()) {
