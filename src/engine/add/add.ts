@@ -1,6 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { inSandbox, sandboxLinks } from "#engine/call/sandbox.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
@@ -8,7 +9,6 @@ import { HostGoneError, type Pod } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { AddRecord } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
-import { refuseRepeatedFailures } from "./earlier-failures.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
 import { rollBack } from "./roll-back.ts";
@@ -45,13 +45,18 @@ async function plan(
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   try {
-    const planned = await ctx.trace.phase("resolve", () => planAttachments(ctx, request, pod));
-    await refuseRepeatedFailures(ctx, pod, planned.attachments);
-    return planned;
+    const existing = (): Promise<Set<string>> => existingInterfaces(ctx, request.netns);
+    const input = { ...request, existingInterfaces: existing };
+    return await ctx.trace.phase("resolve", () => planAttachments(ctx, input, pod));
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
     throw error;
   }
+}
+
+async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<string>> {
+  const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
+  return new Set(links.map((link) => link.name));
 }
 
 /** Plexus would have to pass the other plugin's result on, but creates the pod's first interface itself (CNI 1.1.0 §4 "ADD"). */

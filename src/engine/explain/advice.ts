@@ -1,4 +1,3 @@
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 import { explainError } from "./explain-error.ts";
 import type { Advice, CallRecord, Explanation } from "./explanation.ts";
@@ -35,7 +34,7 @@ const rules: readonly Rule[] = [
   addFailed,
   nodeNotServed,
   sourceNotReady,
-  networkUnusable,
+  unusable,
   unattached,
   annotationChanged,
   statusPending,
@@ -94,12 +93,11 @@ function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
   );
 }
 
-function annotationInvalid({ annotationError }: Facts): Advice | undefined {
-  if (annotationError === undefined) return undefined;
-  return problem(
-    "InvalidAnnotation",
-    `The networks annotation cannot be used (${quoted(annotationError)}): correct it and create the pod again.`,
-  );
+function annotationInvalid({ problems }: Facts): Advice | undefined {
+  const invalid = problems.find(({ reason }) => reason === "InvalidAnnotation");
+  if (invalid === undefined) return undefined;
+  const { finding, step } = explainError(invalid);
+  return problem(finding, `The annotation cannot be used (${quoted(invalid.message)}): ${step}.`);
 }
 
 function addFailed({ calls, record }: Facts): Advice | undefined {
@@ -145,16 +143,13 @@ function apiAway(reason: string): Advice {
   );
 }
 
-function networkUnusable({ networks, record }: Facts): Advice | undefined {
-  const bad = networks.find((each) => each.problem !== undefined && each.ifName === undefined);
-  if (bad?.problem === undefined || record !== undefined) return undefined;
-  const { finding, step } = explainError(
-    omitUndefined({ message: bad.problem, reason: bad.reason }),
-  );
-  return problem(
-    finding,
-    `Network ${bad.network} cannot be attached (${quoted(bad.problem)}): ${step}.`,
-  );
+/** What the next ADD would fail for. */
+function unusable({ problems, record }: Facts): Advice | undefined {
+  const first = problems.find(({ isTolerated }) => isTolerated !== true);
+  if (first === undefined || record !== undefined) return undefined;
+  const { finding, step } = explainError(first);
+  const subject = first.network === undefined ? "The pod" : `Network ${first.network}`;
+  return problem(finding, `${subject} cannot be attached (${quoted(first.message)}): ${step}.`);
 }
 
 function unattached({ pod, record, missing }: Facts): Advice | undefined {
@@ -182,7 +177,7 @@ function annotationChanged({ networks }: Facts): Advice | undefined {
   if (added === undefined) return undefined;
   return problem(
     "AnnotationChanged",
-    `The pod was attached without network ${added.network}, which was asked for later: networks are attached when a pod starts, so create it again.`,
+    `The pod was attached without network ${added.network}, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again.`,
   );
 }
 

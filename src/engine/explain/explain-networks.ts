@@ -1,160 +1,110 @@
-import { asCniError, type CniError } from "#cni/error.ts";
+import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { configuredNetworks } from "#engine/plan/default-network.ts";
-import { pluginProblems } from "#engine/plan/find-plugins.ts";
-import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import { throwProblems } from "#engine/plan/problems.ts";
-import { checkRepeatedNetworks } from "#engine/plan/repeated-networks.ts";
-import { defaultOverride, resolveSelection } from "#engine/plan/requested-networks.ts";
+import { planAttachments } from "#engine/plan/plan-attachments.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { attempt, type PlanProblem } from "#engine/plan/problems.ts";
+import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { networksAnnotation, parseNetworkSelections } from "#npwg/selection/selection.ts";
-import { SelectionError } from "#npwg/selection/selection-error.ts";
-import type { ExplainedNetwork } from "./explanation.ts";
-
-/** A pod's networks by today's annotation and definitions. */
-export interface ExplainedNetworks {
-  readonly networks: readonly ExplainedNetwork[];
-  readonly annotationError?: string;
-}
-
-/**
- * Goes through what an ADD would attach now, network by network, without stopping at what is wrong, and
- * puts beside each what the record says is attached. Never throws for what is wrong with the pod.
- */
-export async function explainNetworks(
-  ctx: CallContext,
-  { pod, record, searchPath, isConfKnown }: ExplainInput,
-): Promise<ExplainedNetworks> {
-  const { clusterNetwork, delegates } = ctx.config;
-  const isDefaultKnown = isConfKnown || clusterNetwork !== undefined || delegates.length > 0;
-  const configured = isDefaultKnown
-    ? await attempt("default network", () => configuredFor(ctx, pod))
-    : recordedDefault(record);
-  const requested = await requestedBy(ctx, pod);
-  const all = [...configured, ...requested.networks];
-  const problems = await problemsOf(ctx, all, searchPath);
-  const attached = new Map(record?.attachments.map((each) => [each.displayName, each]));
-  return omitUndefined({
-    networks: all.map((each, i) => explained(each, problems[i], attached)),
-    annotationError: requested.annotationError,
-  });
-}
+import type { ExplainedNetwork, ExplainedProblem } from "./explanation.ts";
 
 /** What a pod's networks are explained from. */
 interface ExplainInput {
   readonly pod: Pod;
   readonly record: AttachmentRecord | undefined;
   readonly searchPath: readonly string[];
-  /** Whether plexusd writes the runtime's conf; else the default network may be one that only calls name. */
-  readonly isConfKnown: boolean;
+  /** The conf with which the container runtime calls Plexus; empty when it is not known. */
+  readonly conf: JsonObject;
 }
 
-/** As an ADD has them: the default network may be another one for this pod. */
-async function configuredFor(ctx: CallContext, pod: Pod): Promise<readonly ResolvedNetwork[]> {
-  const podNamespace = pod.namespace;
-  const [first, ...others] = await configuredNetworks(ctx, { runtimeConfig: {}, podNamespace });
-  const network = (await defaultOverride(ctx, pod)) ?? first;
-  return network === undefined ? others : [network, ...others];
+/** The networks that an ADD would attach now, each with what the record says about it, and all problems. */
+export interface ExplainedNetworks {
+  readonly networks: readonly ExplainedNetwork[];
+  readonly problems: readonly ExplainedProblem[];
 }
 
-/** A network that was looked up, or why that failed. */
-type LookedUp =
-  | { readonly name: string; readonly network: ResolvedNetwork }
-  | { readonly name: string; readonly isDefault: boolean; readonly problem?: CniError };
-
-/** The default network as it was attached, where only the runtime's calls name it. */
-function recordedDefault(record: AttachmentRecord | undefined): LookedUp[] {
-  const found = record?.attachments.find(({ isDefault }) => isDefault);
-  return found === undefined ? [] : [{ name: found.displayName, isDefault: true }];
-}
-
-async function attempt(
-  name: string,
-  lookUp: () => Promise<readonly ResolvedNetwork[]>,
-  isDefault = true,
-): Promise<LookedUp[]> {
-  try {
-    return (await lookUp()).map((network) => ({ name: network.displayName, network }));
-  } catch (error) {
-    return [{ name, isDefault, problem: asCniError(error) }];
-  }
-}
-
-async function requestedBy(
+/** Plans an ADD of the pod, collects its problems, and compares its networks with the record. */
+export async function explainNetworks(
   ctx: CallContext,
-  pod: Pod,
-): Promise<{ networks: LookedUp[]; annotationError?: string }> {
-  const annotation = pod.annotations[networksAnnotation] ?? "";
-  const networks: LookedUp[] = [];
-  try {
-    const selections = parseNetworkSelections(annotation, { podNamespace: pod.namespace });
-    for (const selection of selections) {
-      const name = `${selection.namespace}/${selection.name}`;
-      const lookUp = async () => [await resolveSelection(ctx, pod, selection)];
-      networks.push(...(await attempt(name, lookUp, false)));
-    }
-    return { networks };
-  } catch (error) {
-    const annotationError = errorMessage(error);
-    if (error instanceof SelectionError) return { networks, annotationError };
-    networks.push({ name: "annotation", isDefault: false, problem: asCniError(error) });
-    return { networks };
-  }
-}
-
-/** What is wrong with networks that could be looked up: a plugin that is not there, one network twice. */
-async function problemsOf(
-  ctx: CallContext,
-  all: readonly LookedUp[],
-  searchPath: readonly string[],
-): Promise<(CniError | undefined)[]> {
-  const networks = all.flatMap((each) => ("network" in each ? [each.network] : []));
-  const repeated = errorOf(() => checkRepeatedNetworks(networks));
-  return Promise.all(
-    all.map(async (each) => {
-      if (!("network" in each)) return each.problem;
-      const { network } = each;
-      try {
-        throwProblems(await pluginProblems(ctx, [network], searchPath));
-      } catch (error) {
-        return asCniError(error);
-      }
-      return repeated?.message.includes(network.displayName) === true ? repeated : undefined;
-    }),
+  { pod, record, searchPath, conf }: ExplainInput,
+): Promise<ExplainedNetworks> {
+  const { config } = ctx;
+  const found: PlanProblem[] = [];
+  const planning = { ...ctx, problems: found };
+  await attempt(planning, () => checkReadinessFile(ctx));
+  const request = {
+    containerId: record?.containerId ?? "",
+    ifName: record?.ifName ?? "eth0",
+    cniArgs: [],
+    path: searchPath.filter((dir) => dir !== config.binDir),
+    conf: { cniVersion: versionOf(conf), runtimeConfig: {} },
+    // A new sandbox has no other.
+    existingInterfaces: async () => new Set(["lo"]),
+  };
+  const plan = await attempt(planning, () => planAttachments(planning, request, pod));
+  const isDefaultKnown =
+    Object.keys(conf).length > 0 ||
+    config.clusterNetwork !== undefined ||
+    config.delegates.length > 0;
+  // Else only the calls of the container runtime name the default network.
+  const problems = found.filter(
+    ({ error }) => isDefaultKnown || error.reason !== "MissingDefaultNetwork",
   );
+  const networks = compared(plan?.attachments ?? [], problems, record);
+  return { networks, problems: problems.map(explainedProblem) };
 }
 
-function errorOf(check: () => void): CniError | undefined {
-  try {
-    check();
-    return undefined;
-  } catch (error) {
-    return asCniError(error);
-  }
+function versionOf({ cniVersion }: JsonObject): string {
+  return typeof cniVersion === "string" ? cniVersion : currentVersion;
 }
 
-function explained(
-  each: LookedUp,
-  error: CniError | undefined,
-  attached: ReadonlyMap<string, RecordedAttachment>,
-): ExplainedNetwork {
-  const found = attached.get(each.name);
-  const isAttached = found?.state === "attached";
-  return omitUndefined({
-    network: each.name,
-    isDefault: "network" in each ? each.network.isDefault : each.isDefault,
-    plugins: "network" in each ? each.network.list.plugins.map(({ type }) => type) : undefined,
-    ifName: isAttached ? found.ifName : undefined,
-    addresses: isAttached ? addressesOf(found) : undefined,
-    device: isAttached ? found.device?.id : undefined,
-    ignored: isAttached ? found.ignoredRequests : undefined,
-    problem: error?.message,
-    reason: error?.reason,
-  });
+/** The planned networks and those that cannot be planned, with what the record says about each. */
+function compared(
+  planned: readonly PlannedAttachment[],
+  problems: readonly PlanProblem[],
+  record: AttachmentRecord | undefined,
+): ExplainedNetwork[] {
+  const left = [...(record?.attachments ?? [])];
+  // A pod may have a network several times.
+  const take = (isWanted: (each: RecordedAttachment) => boolean): RecordedAttachment[] => {
+    const index = left.findIndex(isWanted);
+    return index < 0 ? [] : left.splice(index, 1);
+  };
+  const names = new Set(planned.map(({ displayName }) => displayName));
+  const unplanned = new Set(problems.flatMap(({ network }) => network ?? []));
+  const unknownDefault = planned.some(({ isDefault }) => isDefault)
+    ? []
+    : take(({ isDefault }) => isDefault);
+  return [
+    ...unknownDefault.map((each) => ({ ...fromRecord(each), network: each.displayName })),
+    ...planned.map(({ displayName, isDefault, list }) => ({
+      network: displayName,
+      isDefault,
+      plugins: list.plugins.map(({ type }) => type),
+      ...take((each) => each.displayName === displayName).map(fromRecord)[0],
+    })),
+    ...[...unplanned]
+      .filter((network) => !names.has(network))
+      .map((network) => ({
+        network,
+        isDefault: false,
+        ...take((each) => each.displayName === network).map(fromRecord)[0],
+      })),
+  ];
+}
+
+function fromRecord(recorded: RecordedAttachment): Omit<ExplainedNetwork, "network"> {
+  const { isDefault, state, ifName, device, ignoredRequests: ignored } = recorded;
+  if (state !== "attached") return { isDefault };
+  const addresses = addressesOf(recorded);
+  return omitUndefined({ isDefault, ifName, addresses, device: device?.id, ignored });
+}
+
+function explainedProblem({ error, network, isTolerated }: PlanProblem): ExplainedProblem {
+  const { reason, code, message } = error;
+  return omitUndefined({ network, isTolerated, reason, code, message });
 }
 
 function addressesOf({ result }: RecordedAttachment): string[] {

@@ -48,24 +48,27 @@ export async function explainPod(
 ): Promise<Explanation> {
   const { pod, sourceProblem } = await lookUp(deps, name, options);
   const record = await recordOf(deps, name, pod?.uid);
-  const { networks, annotationError } =
-    pod === undefined || pod.hostNetwork
-      ? { networks: [] }
-      : await networksOf(deps, pod, { record, options });
+  const isServed = pod !== undefined && !pod.hostNetwork && isOfNode(pod, options.node);
+  const explained = isServed
+    ? await networksOf(deps, pod, { record, options })
+    : { networks: [], problems: [] };
   const facts: Facts = omitUndefined({
     pod: { ...name, ...(pod && shown(pod)) },
     node: options.node,
     annotation: pod?.annotations[networksAnnotation],
-    annotationError,
-    networks,
+    ...explained,
     missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
     record: record && explainedRecord(record),
     published: publishedBy(pod),
     calls: deps.history.of(name),
     sourceProblem,
   });
-  const { sourceProblem: _, missing: __, ...explained } = facts;
-  return { ...explained, advice: advise(facts) };
+  const { sourceProblem: _, missing: __, ...explanation } = facts;
+  return { ...explanation, advice: advise(facts) };
+}
+
+function isOfNode(pod: PodState, node: NodeFacts): boolean {
+  return node.name === "" || pod.node === node.name;
 }
 
 function publishedBy(pod: PodState | undefined): readonly string[] | undefined {
@@ -135,6 +138,6 @@ function networksOf(
     logger: deps.logger,
     netnsState: "none",
   });
-  const isConfKnown = Object.keys(options.conf).length > 0;
-  return explainNetworks(ctx, { pod, record, searchPath: options.searchPath, isConfKnown });
+  const { searchPath, conf } = options;
+  return explainNetworks(ctx, { pod, record, searchPath, conf });
 }

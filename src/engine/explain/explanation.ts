@@ -1,6 +1,7 @@
 import type { Reason } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
+import type { Failure } from "./explain-error.ts";
 
 /** Where the state of any pod of the cluster comes from. */
 export interface PodStates {
@@ -22,9 +23,14 @@ export interface ExplainedNetwork {
   readonly plugins?: readonly string[];
   /** The requests of the pod that it was attached without. */
   readonly ignored?: readonly IgnoredRequest[];
-  /** Why it cannot be attached, as an ADD would say it. */
-  readonly problem?: string;
-  readonly reason?: Reason;
+}
+
+/** What an ADD would find wrong with the pod now. */
+export interface ExplainedProblem extends Failure {
+  /** As in {@link ExplainedNetwork}; absent where it concerns the whole pod. */
+  readonly network?: string;
+  /** Whether the configuration attaches the pod nevertheless. @default false */
+  readonly isTolerated?: boolean;
 }
 
 /** How a call for a pod ended. */
@@ -77,9 +83,10 @@ export interface Explanation {
   readonly node: NodeFacts;
   /** The value of the networks annotation; absent when the pod has none. */
   readonly annotation?: string;
-  /** What is wrong with it, with position and key. */
-  readonly annotationError?: string;
+  /** Those that an ADD would attach now. */
   readonly networks: readonly ExplainedNetwork[];
+  /** The first is the one for which an ADD would fail, unless it is tolerated. */
+  readonly problems: readonly ExplainedProblem[];
   readonly record?: ExplainedRecord;
   /** The interfaces that the pod's network-status lists; absent when it has none that can be read. */
   readonly published?: readonly string[];

@@ -11,6 +11,7 @@ import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
+import { attempt, type PlanContext } from "./problems.ts";
 import { unseenPathHint } from "./unseen-path.ts";
 
 /**
@@ -19,20 +20,29 @@ import { unseenPathHint } from "./unseen-path.ts";
  * @throws CniError 7 when none is configured or one cannot be used
  */
 export async function configuredNetworks(
-  ctx: CallContext,
+  ctx: PlanContext,
   options: { readonly runtimeConfig: JsonObject; readonly podNamespace: string | undefined },
 ): Promise<ResolvedNetwork[]> {
-  const first = await defaultNetwork(ctx, { runtimeConfig: options.runtimeConfig });
-  const { config } = ctx;
-  if (config.clusterNetwork === undefined) {
-    const rest = config.delegates.slice(1).map((conf, i) => inlineNetwork(conf, i + 1));
-    return [first, ...rest];
+  const { runtimeConfig, podNamespace } = options;
+  const networks = [await attempt(ctx, () => defaultNetwork(ctx, { runtimeConfig }))];
+  for (const [name, lookUp] of furtherNetworks(ctx, podNamespace)) {
+    networks.push(await attempt(ctx, lookUp, name));
   }
-  const system = config.systemNamespaces.includes(options.podNamespace ?? "");
-  const refs = system || options.podNamespace === undefined ? [] : config.defaultNetworks;
-  const others: ResolvedNetwork[] = [];
-  for (const ref of refs) others.push(await networkByReference(ctx, ref));
-  return [first, ...others];
+  return networks.filter((network) => network !== undefined);
+}
+
+/** The networks besides the default one: how each is named, and how it is looked up. */
+function furtherNetworks(
+  ctx: CallContext,
+  podNamespace: string | undefined,
+): [string, () => ResolvedNetwork | Promise<ResolvedNetwork>][] {
+  const { clusterNetwork, delegates, systemNamespaces, defaultNetworks } = ctx.config;
+  if (clusterNetwork === undefined) {
+    const further = [...delegates.entries()].slice(1);
+    return further.map(([i, conf]) => [`delegates[${i}]`, () => inlineNetwork(conf, i)]);
+  }
+  if (podNamespace === undefined || systemNamespaces.includes(podNamespace)) return [];
+  return defaultNetworks.map((ref) => [ref, () => networkByReference(ctx, ref)]);
 }
 
 /** What a network is looked up for; see {@link ConfOptions.unlimited}. */

@@ -1,8 +1,6 @@
 import { type CniArgs, mergeCniArgs } from "#cni/args.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
-import type { AddRequest } from "#cni/plugin/request.ts";
-import type { CallContext } from "#engine/call/deps.ts";
-import { inSandbox, sandboxLinks } from "#engine/call/sandbox.ts";
+import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
 import { withDeviceInfoFile } from "#engine/plan/devices/device-info.ts";
 import { withoutUnusedAnnotations } from "#engine/plan/pod/runtime-pod.ts";
@@ -12,11 +10,12 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
+import { refuseRepeatedFailures } from "./earlier-failures.ts";
 import { pluginProblems } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
-import { throwProblems } from "./problems.ts";
-import { checkRepeatedNetworks } from "./repeated-networks.ts";
+import { attempt, type PlanContext, refuse } from "./problems.ts";
+import { repeatedNetworkProblems } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
 import { delegateSearchPath } from "./search-path.ts";
 
@@ -29,26 +28,40 @@ export interface AttachmentPlan {
   readonly annotationError?: string;
 }
 
-/** Decides the attachments of a sandbox. @throws CniError when one of them cannot be made as requested */
+/** What a plan is made from, besides the pod. */
+export interface PlanRequest
+  extends Pick<AddRequest, "containerId" | "ifName" | "cniArgs" | "path"> {
+  readonly conf: Pick<RequestConf, "cniVersion" | "runtimeConfig">;
+  /** The names of the interfaces in the pod's network namespace before the ADD. */
+  readonly existingInterfaces: () => Promise<ReadonlySet<string>>;
+}
+
+/**
+ * Decides the attachments of a sandbox. Where problems are collected, networks that cannot be looked up are left out.
+ * @throws CniError when one of them cannot be made as requested, unless problems are collected
+ */
 export async function planAttachments(
-  ctx: CallContext,
-  request: AddRequest,
+  ctx: PlanContext,
+  request: PlanRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
-  const auxiliary = await auxiliaryNetwork(ctx, request.conf.cniVersion);
+  const chainName = ctx.config.auxiliaryCNIChainName;
+  const chain = () => auxiliaryNetwork(ctx, request.conf.cniVersion);
+  const auxiliary = await attempt(ctx, chain, chainName);
   const wanted = auxiliary === undefined ? selected : [...selected, auxiliary];
-  checkLimit(limits.networks, wanted.length, "the pod");
-  checkRepeatedNetworks(wanted);
+  await attempt(ctx, () => checkLimit(limits.networks, wanted.length, "the pod"));
+  refuse(ctx, repeatedNetworkProblems(wanted));
   const networks = await assignDevices(ctx, pod, wanted);
   const searchPath = delegateSearchPath(ctx.config, request.path);
   // One round trip to the shim, as neither waits for the other's answer.
   const [existing, problems] = await Promise.all([
-    existingInterfaces(ctx, request.netns),
+    request.existingInterfaces(),
     pluginProblems(ctx, networks, searchPath),
   ]);
-  throwProblems(problems);
-  const names = assignInterfaceNames(networks, { runtimeIfName: request.ifName, existing });
+  refuse(ctx, problems);
+  const { ifName: runtimeIfName } = request;
+  const names = assignInterfaceNames(networks, { ...ctx, runtimeIfName, existing });
   const attachments = networks.map((network, i) => {
     const ifName = names[i] as string;
     const args = withDeviceInfoFile(network, { ...request, ifName });
@@ -56,16 +69,14 @@ export async function planAttachments(
     const cniArgs = delegateArgs(request.cniArgs, network);
     return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
   });
-  return omitUndefined({
-    attachments,
-    recordBytes: plannedSize(attachments),
-    annotationError,
-  });
+  const recordBytes = (await attempt(ctx, () => plannedSize(attachments))) ?? 0;
+  await attempt(ctx, () => refuseRepeatedFailures(ctx, pod, attachments));
+  return omitUndefined({ attachments, recordBytes, annotationError });
 }
 
 async function selectNetworks(
-  ctx: CallContext,
-  request: AddRequest,
+  ctx: PlanContext,
+  request: PlanRequest,
   pod: Pod | undefined,
 ): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
   const configured = await configuredNetworks(ctx, {
@@ -74,13 +85,13 @@ async function selectNetworks(
   });
   if (pod === undefined) return { networks: configured };
   const { secondaries, defaultNetwork, annotationError } = await requestedNetworks(ctx, pod);
-  const [first, ...others] = configured;
-  if (first === undefined) return { networks: [...secondaries] };
+  const first = configured.find(({ isDefault }) => isDefault);
   const override = defaultNetwork && {
     ...defaultNetwork,
-    capabilityArgs: { ...first.capabilityArgs, ...defaultNetwork.capabilityArgs },
+    capabilityArgs: { ...first?.capabilityArgs, ...defaultNetwork.capabilityArgs },
   };
-  const networks = [override ?? first, ...others, ...secondaries];
+  const others = configured.filter((network) => network !== first);
+  const networks = [override ?? first ?? [], others, secondaries].flat();
   return omitUndefined({ networks, annotationError });
 }
 
@@ -90,9 +101,4 @@ const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
 function delegateArgs(args: CniArgs, { isDefault, selection, list }: ResolvedNetwork): CniArgs {
   const own = isDefault ? args : args.filter(([key]) => !addressArgs.has(key));
   return mergeCniArgs(own, selection === undefined ? [] : requestedCniArgs(selection, list));
-}
-
-async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<string>> {
-  const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
-  return new Set(links.map((link) => link.name));
 }

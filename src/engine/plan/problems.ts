@@ -1,13 +1,61 @@
-import type { CniError } from "#cni/error.ts";
+import { asCniError, type CniError } from "#cni/error.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import type { EventReason, Pod } from "#engine/ports.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** Why an ADD of a pod fails. */
+/** Why an ADD of a pod fails, or what it tolerates. */
 export interface PlanProblem {
   readonly error: CniError;
   /** The network with the problem; absent where it concerns the whole pod. */
   readonly network?: string;
+  /** Whether the configuration attaches the pod nevertheless. @default false */
+  readonly isTolerated?: boolean;
 }
 
-/** One error for all problems, with the code and the reason of the first. @throws CniError if there are any */
+/** What the planner works with. */
+export interface PlanContext extends CallContext {
+  /** Collects the problems; without it the planner throws the first one, as an ADD does. */
+  readonly problems?: PlanProblem[] | undefined;
+}
+
+/** Runs a step of the plan. @returns undefined when it fails and problems are collected */
+export async function attempt<T>(
+  { problems }: PlanContext,
+  step: () => Promise<T> | T,
+  network?: string,
+): Promise<T | undefined> {
+  if (problems === undefined) return step();
+  try {
+    return await step();
+  } catch (error) {
+    problems.push(omitUndefined({ error: asCniError(error), network }));
+    return undefined;
+  }
+}
+
+/** Reports problems for which an ADD fails. @throws CniError unless they are collected */
+export function refuse(
+  { problems }: Pick<PlanContext, "problems">,
+  found: readonly PlanProblem[],
+): void {
+  if (problems === undefined) throwProblems(found);
+  else problems.push(...found);
+}
+
+/** Reports a problem that the configuration tolerates: with a log line and an event, unless problems are collected. */
+export function tolerate(ctx: PlanContext, pod: Pod | undefined, problem: PlanProblem): void {
+  if (ctx.problems !== undefined) {
+    ctx.problems.push({ ...problem, isTolerated: true });
+    return;
+  }
+  const { message, reason } = problem.error;
+  ctx.logger.warn(omitUndefined({ network: problem.network, reason }), message);
+  if (pod === undefined) return;
+  const event: EventReason = reason ?? "AttachFailed";
+  ctx.deps.events.record(pod, { type: "Warning", reason: event, message });
+}
+
+/** Throws one error for all problems, with the code and the reason of the first. @throws CniError */
 export function throwProblems(problems: readonly PlanProblem[]): void {
   const first = problems[0]?.error;
   if (first === undefined) return;

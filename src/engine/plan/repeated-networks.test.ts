@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { parseNetConfList } from "#cni/conf/conf.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
-import { checkRepeatedNetworks } from "./repeated-networks.ts";
+import { repeatedNetworkProblems } from "./repeated-networks.ts";
 
 interface Case {
   readonly name?: string;
@@ -24,8 +24,8 @@ const mapped = {
   capabilityArgs: { portMappings: [{ hostPort: 80, containerPort: 80, protocol: "tcp" }] },
 };
 
-test("checkRepeatedNetworks() lets a network be attached as often as wanted [N-4.2a]", () => {
-  expect(() => checkRepeatedNetworks([plain, plain, plain])).not.toThrow();
+test("repeatedNetworkProblems() lets a network be attached as often as wanted [N-4.2a]", () => {
+  expect(repeatedNetworkProblems([plain, plain, plain])).toEqual([]);
 });
 
 test.each([
@@ -50,23 +50,24 @@ test.each([
     reason: /bandwidth.*its shaping device/,
   },
 ])(
-  "checkRepeatedNetworks() refuses a second attachment that $problem and says why",
+  "repeatedNetworkProblems() refuses a second attachment that $problem and says why",
   ({ network, reason }) => {
-    expect(() => checkRepeatedNetworks([network])).not.toThrow();
-    const refuse = (): void => checkRepeatedNetworks([plain, network]);
-    expect(refuse).toThrow(expect.objectContaining({ code: 100 }));
-    expect(refuse).toThrow(/network net .*default\/a/);
-    expect(refuse).toThrow(reason);
+    expect(repeatedNetworkProblems([network])).toEqual([]);
+    const [problem, ...others] = repeatedNetworkProblems([plain, network]);
+    expect(others).toEqual([]);
+    expect(problem).toMatchObject({ network: "default/a", error: { code: 100 } });
+    expect(problem?.error.message).toMatch(/network net .*default\/a/);
+    expect(problem?.error.message).toMatch(reason);
   },
 );
 
-test("checkRepeatedNetworks() compares the names of the CNI networks, not of the definitions", () => {
+test("repeatedNetworkProblems() compares the names of the CNI networks, not of the definitions", () => {
   const masquerading = { type: "ptp", ipMasq: true };
   const one = withPlugin(masquerading, { display: "default/a" });
   const other = withPlugin(masquerading, { display: "default/b" });
-  expect(() => checkRepeatedNetworks([one, other])).toThrow();
+  expect(repeatedNetworkProblems([one, other])).toHaveLength(1);
   const renamed = withPlugin(masquerading, { name: "net-2" });
-  expect(() => checkRepeatedNetworks([one, renamed])).not.toThrow();
+  expect(repeatedNetworkProblems([one, renamed])).toEqual([]);
 });
 
 test.each([
@@ -74,7 +75,7 @@ test.each([
   ["the runtime sends an empty list of ports", portmap, { capabilityArgs: { portMappings: [] } }],
   ["the plugin has not the capability", { type: "portmap" }, mapped],
   ["no rate is limited", bandwidth, {}],
-])("checkRepeatedNetworks() allows it where %s", (_, plugin, options) => {
+])("repeatedNetworkProblems() allows it where %s", (_, plugin, options) => {
   const network = withPlugin(plugin, options);
-  expect(() => checkRepeatedNetworks([network, network])).not.toThrow();
+  expect(repeatedNetworkProblems([network, network])).toEqual([]);
 });

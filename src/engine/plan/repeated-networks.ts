@@ -1,36 +1,33 @@
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
+import type { PlanProblem } from "./problems.ts";
 
 /**
- * Refuses to attach one CNI network twice where its plugins would damage the first attachment:
+ * The CNI networks that are to be attached twice although their plugins would damage the first attachment:
  * `bandwidth` names its device, and `portmap` and IP masquerading name their rules, after network
  * name and container ID alone, so that the second ADD fails or its DEL tears down the first.
- * Anything else may be attached as often as wanted (multi-network specification v1.1 §4.2).
- * @throws CniError 100 naming network, plugin and reason
+ * Any other network may be attached several times (multi-network specification v1.1 §4.2).
+ * @returns one problem per network, naming plugin and reason
  */
-export function checkRepeatedNetworks(networks: readonly ResolvedNetwork[]): void {
+export function repeatedNetworkProblems(networks: readonly ResolvedNetwork[]): PlanProblem[] {
   const byName = Map.groupBy(networks, (network) => network.list.name);
-  for (const [name, same] of byName) {
-    if (same.length < 2) continue;
-    for (const network of same) {
-      for (const plugin of network.list.plugins) refuseCollision(name, { network, plugin });
-    }
-  }
+  return [...byName.values()]
+    .filter((same) => same.length > 1)
+    .flatMap((same) => same.flatMap(collisions).slice(0, 1));
 }
 
-function refuseCollision(
-  name: string,
-  attachment: { network: ResolvedNetwork; plugin: PluginConf },
-): void {
-  const reason = collision(attachment.plugin, attachment.network);
-  if (reason === undefined) return;
-  throw new CniError(
-    "RepeatedNetwork",
-    `network ${name} cannot be attached twice to one pod (${attachment.network.displayName}): ` +
-      `plugin ${attachment.plugin.type} keeps ${reason} per network name and container, so that the ` +
-      "attachments would damage each other; use a second definition whose configuration has another name",
-  );
+function collisions(network: ResolvedNetwork): PlanProblem[] {
+  const { displayName, list } = network;
+  return list.plugins.flatMap((plugin) => {
+    const kept = collision(plugin, network);
+    if (kept === undefined) return [];
+    const message =
+      `network ${list.name} cannot be attached twice to one pod (${displayName}): plugin ${plugin.type} keeps ${kept} ` +
+      "per network name and container, so the attachments would damage each other; " +
+      "use a second definition whose configuration has another name";
+    return { network: displayName, error: new CniError("RepeatedNetwork", message) };
+  });
 }
 
 const rateKeys = ["ingressRate", "egressRate"];

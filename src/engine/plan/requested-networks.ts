@@ -16,6 +16,7 @@ import {
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
+import { attempt, type PlanContext, tolerate } from "./problems.ts";
 
 /** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
 interface PodRequests {
@@ -29,25 +30,39 @@ interface PodRequests {
  * Resolves the annotations of a pod into networks (multi-network specification v1.1 §4).
  * @throws CniError when a network may not be used, does not exist or lacks a requested capability
  */
-export async function requestedNetworks(ctx: CallContext, pod: Pod): Promise<PodRequests> {
-  const defaultNetwork = await defaultOverride(ctx, pod);
-  const annotation = pod.annotations[networksAnnotation] ?? "";
-  let selections: NetworkSelection[];
+export async function requestedNetworks(ctx: PlanContext, pod: Pod): Promise<PodRequests> {
+  const defaultNetwork = await attempt(ctx, () => defaultOverride(ctx, pod));
+  const parsed = await attempt(ctx, () => parseAnnotation(ctx, pod));
+  const secondaries: ResolvedNetwork[] = [];
+  for (const selection of parsed?.selections ?? []) {
+    const name = `${selection.namespace}/${selection.name}`;
+    const network = await attempt(ctx, () => resolveSelection(ctx, pod, selection), name);
+    if (network !== undefined) secondaries.push(network);
+  }
+  return omitUndefined({
+    secondaries,
+    defaultNetwork,
+    annotationError: parsed?.annotationError,
+  });
+}
+
+/** The pod's selections; none with an `annotationError` where an invalid annotation is ignored (§4.1.2.1). */
+function parseAnnotation(
+  ctx: PlanContext,
+  pod: Pod,
+): { selections: readonly NetworkSelection[]; annotationError?: string } {
   try {
-    selections = parseNetworkSelections(annotation, {
+    const selections = parseNetworkSelections(pod.annotations[networksAnnotation] ?? "", {
       podNamespace: pod.namespace,
       onWarning: (message) => ctx.logger.warn({}, message),
     });
+    return { selections };
   } catch (error) {
-    if (!(error instanceof SelectionError)) throw error;
-    if (ctx.config.invalidAnnotation === "fail") throw error;
-    emitInvalidAnnotation(ctx, pod, error);
-    ctx.logger.warn({}, `${error.message}; the pod gets its default network only`);
-    return omitUndefined({ secondaries: [], defaultNetwork, annotationError: error.message });
+    const isIgnored = error instanceof SelectionError && ctx.config.invalidAnnotation !== "fail";
+    if (!isIgnored) throw error;
+    tolerate(ctx, pod, { error });
+    return { selections: [], annotationError: error.message };
   }
-  const secondaries: ResolvedNetwork[] = [];
-  for (const selection of selections) secondaries.push(await resolveSelection(ctx, pod, selection));
-  return omitUndefined({ secondaries, defaultNetwork });
 }
 
 /**
@@ -73,23 +88,11 @@ export async function requestedNetworksForDel(
   return networks;
 }
 
-/** An invalid annotation may be ignored (§4.1.2.1), but never silently. */
-function emitInvalidAnnotation(ctx: CallContext, pod: Pod, error: SelectionError): void {
-  ctx.deps.events.record(pod, {
-    type: "Warning",
-    reason: "InvalidAnnotation",
-    message: error.message,
-  });
-}
-
 /**
  * The network that the pod has instead of the cluster default network, if its annotation names one.
  * @throws CniError as {@link requestedNetworks}
  */
-export async function defaultOverride(
-  ctx: CallContext,
-  pod: Pod,
-): Promise<ResolvedNetwork | undefined> {
+async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
   const annotation = pod.annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
   const defaultNamespace = ctx.config.plexusNamespace;
@@ -98,7 +101,7 @@ export async function defaultOverride(
 }
 
 /** The network of one selection. @throws CniError as {@link requestedNetworks} */
-export async function resolveSelection(
+async function resolveSelection(
   ctx: CallContext,
   pod: Pod,
   selection: NetworkSelection,

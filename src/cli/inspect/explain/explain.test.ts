@@ -21,7 +21,10 @@ const explanation: Explanation = {
   annotation: "net-a",
   networks: [
     { network: "cbr0", isDefault: true, plugins: ["flannel"] },
-    { network: "shop/net-a", isDefault: false, problem: "there is no such definition" },
+    { network: "shop/net-a", isDefault: false },
+  ],
+  problems: [
+    { network: "shop/net-a", reason: "MissingDefinition", message: "there is no such definition" },
   ],
   published: ["eth0"],
   calls: [{ command: "ADD", at: "2026-01-01T00:00:00Z", code: 100, message: "no definition" }],
@@ -93,7 +96,9 @@ test("explain says the sentence first, then what it is concluded from", async ()
 test("explain shows what a network ignored beside its state", async () => {
   const ignored = [{ key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" }];
   const network = { network: "shop/net-a", isDefault: false, ifName: "net1", ignored };
-  const { socket } = await plexusd({ explanation: { ...explanation, networks: [network] } });
+  const { socket } = await plexusd({
+    explanation: { ...explanation, networks: [network], problems: [] },
+  });
   const { out } = await run("explain", "--socket", socket, "shop/web");
 
   expect(out).toContain("attached, ignored mac (asked 02:00:00:00:00:01, got 02:00:00:00:00:02)");

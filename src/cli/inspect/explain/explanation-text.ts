@@ -1,15 +1,19 @@
 import { columns, table } from "#cli/table.ts";
-import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
+import type {
+  ExplainedNetwork,
+  ExplainedProblem,
+  Explanation,
+} from "#engine/explain/explanation.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 
 /** An explanation for people: the sentence first, then what it is concluded from. */
 export function explanationText(explanation: Explanation): string[] {
-  const { advice, pod, node, annotation, record, calls, networks } = explanation;
+  const { advice, pod, node, annotation, record, calls, networks, problems } = explanation;
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["pod", podText(pod)],
     ["node", nodeText(node)],
     ["annotation", annotation === undefined ? "none" : shortened(annotation)],
-    ["problem", explanation.annotationError],
+    ...problems.filter(isGeneral).map(({ message }) => ["problem", message] as const),
     ["record", record && `since ${record.createdAt}, container ${record.containerId.slice(0, 12)}`],
     ["status", explanation.published && `lists ${explanation.published.join(", ")}`],
     ...calls.map(
@@ -25,7 +29,7 @@ export function explanationText(explanation: Explanation): string[] {
     advice.sentence,
     "",
     ...columns(shown.map(([name, value]) => [`${name}:`, value])),
-    ...(networks.length === 0 ? [] : ["", ...networkTable(networks)]),
+    ...(networks.length === 0 ? [] : ["", ...networkTable(networks, problems)]),
   ];
 }
 
@@ -49,7 +53,14 @@ function nodeText({ name, confState, confReason }: Explanation["node"]): string 
   return confState === undefined ? name : `${name}: ${confState}, ${confReason}`;
 }
 
-function networkTable(networks: readonly ExplainedNetwork[]): string[] {
+function isGeneral({ network }: ExplainedProblem): boolean {
+  return network === undefined;
+}
+
+function networkTable(
+  networks: readonly ExplainedNetwork[],
+  problems: readonly ExplainedProblem[],
+): string[] {
   const hasDevices = networks.some(({ device }) => device !== undefined);
   const rows = networks.map((network) => [
     network.network,
@@ -57,7 +68,7 @@ function networkTable(networks: readonly ExplainedNetwork[]): string[] {
     network.addresses?.join(" ") || "-",
     ...(hasDevices ? [network.device ?? "-"] : []),
     network.plugins?.join(" ") ?? "-",
-    network.problem ?? stateText(network),
+    problems.find((problem) => problem.network === network.network)?.message ?? stateText(network),
   ]);
   const head = ["NETWORK", "INTERFACE", "ADDRESSES", ...(hasDevices ? ["DEVICE"] : [])];
   return table([...head, "PLUGINS", "STATE"], rows);

@@ -1,6 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import { attempt, type PlanContext, refuse, tolerate } from "#engine/plan/problems.ts";
 import type { Pod } from "#engine/ports.ts";
 import { withDevice } from "#npwg/device.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
@@ -17,19 +18,22 @@ const ownWord = "the pod's annotation";
  * @throws CniError 100 when the pod has no such device; CniError 11 when that is not known
  */
 export async function assignDevices(
-  ctx: CallContext,
+  ctx: PlanContext,
   pod: Pod | undefined,
   networks: readonly ResolvedNetwork[],
 ): Promise<readonly ResolvedNetwork[]> {
   const needing = networks.filter(needsDevice);
   if (needing.length === 0) return networks;
-  const pool = new DevicePool(await allocatedDevices(ctx, pod, needing));
+  const allocated = await attempt(ctx, () => allocatedDevices(ctx, pod, needing));
+  if (allocated === undefined) return networks;
+  const pool = new DevicePool(allocated);
   const devices = new Map<ResolvedNetwork, AllocatedDevice>();
-  for (const network of needing) {
-    const device = selectedDevice(ctx, pool, network);
+  for (const network of needing.filter(namesDevice)) {
+    const { displayName } = network;
+    const device = await attempt(ctx, () => selectedDevice(ctx, pool, network), displayName);
     if (device !== undefined) devices.set(network, device);
   }
-  for (const network of needing.filter((each) => !devices.has(each))) {
+  for (const network of needing.filter((each) => !namesDevice(each))) {
     const device = pool.takeNext(network.resourceName ?? "");
     if (device !== undefined) devices.set(network, device);
     else reportMissing(ctx, pod, { network, ...pool.shortage(network, needing) });
@@ -60,9 +64,13 @@ function selectedDevice(
   return device;
 }
 
-function needsDevice({ resourceName, selection }: ResolvedNetwork): boolean {
-  const { deviceId, resourceClaim } = selection ?? {};
-  return (resourceName ?? "") !== "" || deviceId !== undefined || resourceClaim !== undefined;
+function needsDevice(network: ResolvedNetwork): boolean {
+  return (network.resourceName ?? "") !== "" || namesDevice(network);
+}
+
+/** Whether the pod's selection names the device. */
+function namesDevice({ selection }: ResolvedNetwork): boolean {
+  return selection?.deviceId !== undefined || selection?.resourceClaim !== undefined;
 }
 
 function attachedBy(
@@ -82,17 +90,17 @@ interface MissingDevice extends DeviceShortage {
 }
 
 /** @throws CniError 100 unless the configuration has such networks attached without a device */
-function reportMissing(ctx: CallContext, pod: Pod | undefined, missing: MissingDevice): void {
+function reportMissing(ctx: PlanContext, pod: Pod | undefined, missing: MissingDevice): void {
   const { network, found, needed } = missing;
   const resource = network.resourceName ?? "";
   const message =
     `network ${network.displayName}: its definition needs a device of resource ${resource}, of which the pod ` +
     `was allocated ${found}, and its networks need ${needed}: a container of the pod has to request ` +
     `the resource (resources.limits: ${resource}: "${needed}"), or a resource claim of the pod to have it allocated`;
-  if (ctx.config.missingDevice === "fail") throw new CniError("DeviceNotAllocated", message);
-  ctx.logger.warn({ network: network.displayName, resource }, message);
-  if (pod === undefined) return;
-  ctx.deps.events.record(pod, { type: "Warning", reason: "DeviceNotAllocated", message });
+  const error = new CniError("DeviceNotAllocated", message);
+  const problem = { network: network.displayName, error };
+  if (ctx.config.missingDevice === "fail") refuse(ctx, [problem]);
+  else tolerate(ctx, pod, problem);
 }
 
 function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string): CniError {

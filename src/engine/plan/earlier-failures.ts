@@ -1,9 +1,9 @@
 import { toJson } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import type { PlannedAttachment } from "./planned-attachment.ts";
 
 /** As many sandboxes of a pod may wait for the teardown of a network to which none of them was attached. */
 const maxFailures = 4;
