@@ -17,7 +17,7 @@ const maxLength = 1 << 20;
 
 const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
 
-/** Keys that only the thick daemon's file has, by which it is recognized. */
+/** Keys by which the thick daemon's file is recognized: no other file has them. */
 const daemonKeys = ["chrootDir", "multusConfigFile", "multusAutoconfigDir", "socketDir"];
 
 /**

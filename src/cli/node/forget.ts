@@ -72,7 +72,7 @@ function isAttached({ attachments, teardown }: AttachmentRecord): boolean {
   return teardown === undefined || attachments.some(({ state }) => state === "attached");
 }
 
-/** What stays allocated for ever, as only the record names it. */
+/** What nothing can release once the record is gone. */
 function lossOf({ displayName, ifName, state, result, device }: RecordedAttachment): string {
   const ips = Array.isArray(result?.ips) ? result.ips : [];
   const addresses = ips.map((ip) => String((ip as { address?: unknown }).address));

@@ -43,8 +43,8 @@ export async function removePlexusConf(paths: UninstallPaths, output: CliOutput)
 }
 
 /**
- * Removes executables, socket and state: only files with names of ours, because a flag may name the
- * wrong directory. Directories that are empty then are removed, too.
+ * Removes executables, socket and state. It matches files by name, because a flag may point to the
+ * wrong directory. Directories that are then empty are removed, too.
  */
 export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput): Promise<void> {
   const executables: readonly string[] = Object.values(executableNames);
