@@ -72,10 +72,10 @@ test.each([
   ["a length that no memory has", "0affffffffffffffffff01", "ends within a field of 184467"],
   ["a number without end", "18ffffffffffffffffffff01", "a number has more than ten bytes"],
   ["a number that is cut", "1880", "ends within a number"],
-  ["a group", "0b", "there is no wire type 3"],
+  ["a group", "0b", "wire type 3 does not exist"],
   ["the field number 0", "02", "a field cannot have the number 0"],
   ["a number for a text", "0801", "title: is a number"],
-  ["a text for a number", "1a0161", "count: is no number"],
+  ["a text for a number", "1a0161", "count: is not a number"],
   ["a text that is not UTF-8", "0a01ff", "title: is not UTF-8"],
   ["something wrong further down", "220408010801", "inner: name: is a number"],
 ])("decode() refuses %s", (_, bytes, problem) => {

@@ -147,6 +147,6 @@ function asBytes(wire: bigint | Uint8Array): Uint8Array {
 }
 
 function asVarint(wire: bigint | Uint8Array): bigint {
-  if (typeof wire !== "bigint") throw new MessageError("is no number");
+  if (typeof wire !== "bigint") throw new MessageError("is not a number");
   return wire;
 }

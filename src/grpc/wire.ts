@@ -54,7 +54,7 @@ class WireReader {
       case wireTypes.fixed32:
         return this.#take(4);
       default:
-        throw new MessageError(`there is no wire type ${wireType} in proto3`);
+        throw new MessageError(`wire type ${wireType} does not exist in proto3`);
     }
   }
 

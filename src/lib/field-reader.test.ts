@@ -59,7 +59,7 @@ describe("FieldReader", () => {
       "inner.items[1]: must be an object, got []",
       "inner.items[0].n: must be a non-negative integer, got 1.5",
       'inner: must be an array, got {"items":[{"n":1.5},[]]}',
-      "map: is no key of this object",
+      "map: unknown key",
     ]);
   });
 

@@ -147,7 +147,7 @@ export class FieldReader {
   /** Adds a problem for every other key. */
   refuseOthers(keys: readonly string[]): void {
     for (const key of Object.keys(this.raw)) {
-      if (!keys.includes(key)) this.problem(key, "is no key of this object");
+      if (!keys.includes(key)) this.problem(key, "unknown key");
     }
   }
 

@@ -78,9 +78,9 @@ test.each([
   [
     "an unknown key in spec",
     nad.replace("config:", "conf:"),
-    /document 1: .*: spec\.conf: is no key/,
+    /document 1: .*: spec\.conf: unknown key/,
   ],
-  ["an unknown key at the top", `${nad}extra: 1\n`, /document 1: .*: extra: is no key/],
+  ["an unknown key at the top", `${nad}extra: 1\n`, /document 1: .*: extra: unknown key/],
   ["a config that is no text", nad.replace(`'{"type":"ptp"}'`, "{type: ptp}"), /spec\.config: /],
   ["no name", "{apiVersion: v1, kind: Pod, metadata: {}}", /metadata\.name: /],
   ["no metadata", "{apiVersion: v1, kind: Pod}", /metadata: /],

@@ -43,7 +43,7 @@ describe("parseNad()", () => {
     const bare = { apiVersion, kind, metadata: { name: "a" } };
     expect(parseNad(bare, manifest)).toEqual({ namespace: "default", name: "a", annotations: {} });
     expect(() => parseNad({ ...object, config: "", spec: { conf: "" } }, manifest)).toThrow(
-      'NetworkAttachmentDefinition "ns/net-a": config: is no key of this object; spec.conf: is no key of this object',
+      'NetworkAttachmentDefinition "ns/net-a": config: unknown key; spec.conf: unknown key',
     );
     expect(() => parseNad({ kind, metadata: { name: "a" } }, manifest)).toThrow(
       'NetworkAttachmentDefinition "a": apiVersion: is missing',

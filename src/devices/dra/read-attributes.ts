@@ -53,7 +53,7 @@ async function fromFile(
   } catch (error) {
     const { namespace, claim, device } = allocated;
     const fields = { err: error, driver: device.driver, claim: `${namespace}/${claim.name}` };
-    logger.warn(fields, "the driver's metadata of a device cannot be read: its slices are");
+    logger.warn(fields, "cannot read the driver's metadata of a device; using its slices");
     return undefined;
   }
 }
