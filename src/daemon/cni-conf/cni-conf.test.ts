@@ -22,13 +22,19 @@ const flannel = JSON.stringify({
   plugins: [{ type: "flannel" }],
 });
 
+/** A node whose primary CNI is Calico. */
+async function calicoNode(): Promise<Node> {
+  const node = await makeNode();
+  await node.put("10-calico.conflist", calico);
+  return node;
+}
+
 function delegatesTo(node: Node, file: string): object {
   return { plugins: [expect.objectContaining({ clusterNetwork: join(node.conf, file) })] };
 }
 
 test("writes a configuration of the primary's name and version with the union of its capabilities", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+  const node = await calicoNode();
   const conf = await node.start();
   expect(await node.own()).toEqual({
     cniVersion: "0.3.1",
@@ -49,9 +55,8 @@ test("writes a configuration of the primary's name and version with the union of
   expect(conf.notReadyReason()).toBeUndefined();
 });
 
-test("adds and leaves out capabilities as configured, that of the pod's annotations as well", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("adds and removes configured capabilities, including that of the pod's annotations", async () => {
+  const node = await calicoNode();
   const annotations = "io.kubernetes.cri.pod-annotations";
   await node.start({ capabilities: { ips: true, bandwidth: false, [annotations]: false } });
   expect(await node.own()).toEqual({
@@ -92,8 +97,7 @@ test.each([
 });
 
 test("waits until the primary's plugins are installed and executable", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+  const node = await calicoNode();
   await unlink(join(node.bin, "portmap"));
   const conf = await node.start();
   expect(conf.notReadyReason()).toContain(`portmap not found in ${node.bin}`);
@@ -105,8 +109,7 @@ test("waits until the primary's plugins are installed and executable", async () 
 });
 
 test("waits for the readiness file, but only before the first writing [N-6.1a]", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+  const node = await calicoNode();
   const readinessFile = join(node.state, "ready");
   const conf = await node.start({ readinessFile });
   expect(conf.notReadyReason()).toContain(`${readinessFile} does not exist yet`);
@@ -118,7 +121,7 @@ test("waits for the readiness file, but only before the first writing [N-6.1a]",
 });
 
 test.each(["multus", "multus-shim", "plexus", "genie"])(
-  "never takes a configuration of type %s as primary, whatever its name",
+  "never uses a configuration of type %s as primary, whatever its name",
   async (type) => {
     const node = await makeNode();
     await node.install(type);
@@ -139,7 +142,7 @@ test("lets the directory settle before it chooses for the first time", async () 
   expect(await node.own()).toMatchObject(delegatesTo(node, "05-calico.conflist"));
 });
 
-test("takes the file that the operator named, at once, and waits for it", async () => {
+test("uses the configured file at once, and waits for it", async () => {
   const node = await makeNode();
   await node.put("05-calico.conflist", calico);
   const options = { primaryConf: "10-flannel.conflist", settleMs: 60_000 };
@@ -150,8 +153,7 @@ test("takes the file that the operator named, at once, and waits for it", async 
 });
 
 test("follows the primary's changes", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+  const node = await calicoNode();
   const conf = await node.start();
   await node.put("10-calico.conflist", calico.replace("0.3.1", "1.1.0"));
   await vi.waitFor(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.1.0" }));
@@ -160,9 +162,8 @@ test("follows the primary's changes", async () => {
   expect(conf.states).toEqual(["active"]);
 });
 
-test("keeps its last good file while the primary is half-written, broken or away", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("keeps its last good file while the primary is incomplete, broken or missing", async () => {
+  const node = await calicoNode();
   const conf = await node.start({}, { goneMs: 60_000 });
   const written = await node.own();
   for (const text of ["", '{"cniVersion"']) {
@@ -178,9 +179,8 @@ test("keeps its last good file while the primary is half-written, broken or away
   expect(await node.own()).toEqual(written);
 });
 
-test("takes another primary when the one before stays away", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("uses another primary when the previous one stays missing", async () => {
+  const node = await calicoNode();
   await node.put("20-flannel.conflist", flannel);
   const conf = await node.start();
   await unlink(join(node.conf, "10-calico.conflist"));
@@ -188,7 +188,7 @@ test("takes another primary when the one before stays away", async () => {
   expect(await node.own()).toMatchObject(delegatesTo(node, "20-flannel.conflist"));
 });
 
-test("takes a better primary that appears, once the directory has settled", async () => {
+test("uses a better primary that appears, once the directory has settled", async () => {
   const node = await makeNode();
   await node.put("10-flannel.conflist", flannel);
   const conf = await node.start();
@@ -197,9 +197,8 @@ test("takes a better primary that appears, once the directory has settled", asyn
   expect(await node.own()).toMatchObject(delegatesTo(node, "05-calico.conflist"));
 });
 
-test("stays with the primary of before a restart while that one is away", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("keeps the primary from before a restart while that one is missing", async () => {
+  const node = await calicoNode();
   await (await node.start()).stop();
   const written = await node.own();
   await rename(join(node.conf, "10-calico.conflist"), join(node.conf, "10-calico.conflist.tmp"));
@@ -210,9 +209,8 @@ test("stays with the primary of before a restart while that one is away", async 
   await vi.waitFor(() => expect(conf.status()).toMatchObject({ primary: "10-calico.conflist" }));
 });
 
-test("learns the primary from its own file when its memory is lost", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("reads the primary from its file when the state directory is lost", async () => {
+  const node = await calicoNode();
   await (await node.start()).stop();
   await rm(node.state, { recursive: true });
   await unlink(join(node.conf, "10-calico.conflist"));
@@ -221,9 +219,8 @@ test("learns the primary from its own file when its memory is lost", async () =>
   expect(conf.notReadyReason()).toContain("10-calico.conflist is not there");
 });
 
-test("leaves its file when it stops, and does not rewrite an unchanged one", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("keeps its file when it stops, and does not rewrite an unchanged one", async () => {
+  const node = await calicoNode();
   await (await node.start()).stop();
   const before = await readdir(node.conf);
   const conf = await node.start();
@@ -231,18 +228,16 @@ test("leaves its file when it stops, and does not rewrite an unchanged one", asy
   expect(await readdir(node.conf)).toEqual(before);
 });
 
-test("restores its file when Cilium renames it, and says so", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("restores its file when Cilium renames it, with a status", async () => {
+  const node = await calicoNode();
   const conf = await node.start();
   await rename(join(node.conf, plexusConfName), join(node.conf, `${plexusConfName}.cilium_bak`));
   await vi.waitFor(() => expect(conf.states).toEqual(["active", "foreign-rename", "active"]));
   expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
 });
 
-test("restores its file when it was renamed while no daemon ran", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("restores its file when it was renamed while plexusd was not running", async () => {
+  const node = await calicoNode();
   await (await node.start()).stop();
   await rename(join(node.conf, plexusConfName), join(node.conf, `${plexusConfName}.cilium_bak`));
   const conf = await node.start();
@@ -254,17 +249,15 @@ test.each([
   ["emptied", (path: string) => writeFile(path, "")],
   ["changed", (path: string) => writeFile(path, flannel)],
 ])("restores its file when it is %s", async (_name, disturb) => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+  const node = await calicoNode();
   const conf = await node.start();
   await disturb(join(node.conf, plexusConfName));
   await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
   expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
 });
 
-test("does not fight in a hot loop with an agent that insists", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("backs off when an agent removes its file repeatedly", async () => {
+  const node = await calicoNode();
   const restore = { initialMs: 10, maxMs: 60_000, factor: 4, jitter: 0 };
   const conf = await node.start({}, { restore });
   const own = join(node.conf, plexusConfName);
@@ -283,9 +276,8 @@ test("does not fight in a hot loop with an agent that insists", async () => {
   expect(conf.notReadyReason()).toContain("cilium_bak");
 });
 
-test("says that another file shadows its own", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("reports that another file shadows its file", async () => {
+  const node = await calicoNode();
   const conf = await node.start();
   await node.put("00-multus.conf", '{"cniVersion":"1.0.0","name":"m","type":"multus"}');
   await vi.waitFor(() => expect(conf.status().state).toBe("shadowed"));
@@ -294,9 +286,8 @@ test("says that another file shadows its own", async () => {
   await vi.waitFor(() => expect(conf.status().state).toBe("active"));
 });
 
-test("removes what a crash between writing and renaming has left, and nothing else", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("removes temporary files that a crash left, and no other files", async () => {
+  const node = await calicoNode();
   await node.put(`.${plexusConfName}.0123456789ab.tmp`, '{"cniVer');
   await node.put(".someone-elses.tmp", "");
   await node.start();
@@ -307,7 +298,7 @@ test("removes what a crash between writing and renaming has left, and nothing el
   ]);
 });
 
-test("makes the runtime's directory when the primary has one of its own", async () => {
+test("creates the runtime's directory when the primary has another one", async () => {
   const node = await makeNode();
   const cniConfDir = join(node.conf, "../runtime/net.d");
   await node.put("10-calico.conflist", calico);
@@ -319,7 +310,7 @@ test("makes the runtime's directory when the primary has one of its own", async 
   await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
 });
 
-test("waits for a primary with a directory within the runtime's, which need not be there yet", async () => {
+test("waits for a primary in a subdirectory of the runtime's, which may not exist yet", async () => {
   const node = await makeNode();
   const primaryDir = join(node.conf, "primary.d");
   const conf = await node.start({ primaryDir });
@@ -331,7 +322,7 @@ test("waits for a primary with a directory within the runtime's, which need not 
   expect(await node.own()).toMatchObject({ plugins: [{ clusterNetwork }] });
 });
 
-test("writes at once without a primary where the default network is configured by name", async () => {
+test("writes at once without a primary when the default network is configured by name", async () => {
   const node = await makeNode();
   const conf = await node.start({ withoutPrimary: true, capabilities: { portMappings: true } });
   expect(conf.status().state).toBe("active");
@@ -347,9 +338,8 @@ test("writes at once without a primary where the default network is configured b
   });
 });
 
-test("gives its file the primary's name where an earlier release has called the network plexus", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("gives its file the primary's name when its name was plexus before", async () => {
+  const node = await calicoNode();
   await (await node.start()).stop();
   await node.put(plexusConfName, JSON.stringify({ ...(await node.own()), name: "plexus" }));
   const conf = await node.start();
@@ -357,7 +347,7 @@ test("gives its file the primary's name where an earlier release has called the 
   expect(conf.states).toEqual(["active"]);
 });
 
-test("has the name of the default network that is configured inline", async () => {
+test("uses the name of an inline default network", async () => {
   const node = await makeNode();
   const delegates = [
     { cniVersion: "1.0.0", name: "cbr0", plugins: [{ type: "flannel" }] },
@@ -385,9 +375,8 @@ test("reconcileNow() applies a changed configuration at once", async () => {
   await conf.stop();
 });
 
-test("a directory that cannot be written to is a state, not the end", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("a directory that cannot be written to is a state, and is retried", async () => {
+  const node = await calicoNode();
   const cniConfDir = join(node.state, "file/net.d");
   await writeFile(join(node.state, "file"), "");
   const conf = await node.start({ cniConfDir });
@@ -396,46 +385,54 @@ test("a directory that cannot be written to is a state, not the end", async () =
   await vi.waitFor(() => expect(conf.status().state).toBe("active"));
 });
 
-test("does not take a node over whose state directory cannot be used", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
-  await rm(node.state, { recursive: true });
-  await writeFile(node.state, "no directory");
-  const conf = await node.start();
-  expect(conf.notReadyReason()).toContain(`the state directory ${node.state} cannot be used`);
+const delegates = [
+  { cniVersion: "1.0.0", name: "a", plugins: [{ type: "calico" }, { type: "tuning" }] },
+];
+
+test.each<{
+  what: string;
+  spec?: Partial<NodeConfSpec>;
+  take: (node: Node) => Promise<void>;
+  restore: (node: Node) => Promise<void>;
+  reason: (node: Node) => string;
+}>([
+  {
+    what: "the state directory cannot be used",
+    async take(node) {
+      await rm(node.state, { recursive: true });
+      await writeFile(node.state, "not a directory");
+    },
+    restore: (node) => rm(node.state),
+    reason: (node) => `the state directory ${node.state} cannot be used`,
+  },
+  {
+    what: "the shim is missing",
+    take: (node) => unlink(join(node.bin, "plexus")),
+    restore: (node) => node.install("plexus"),
+    reason: (node) => `plexus is not installed in ${node.bin}`,
+  },
+  {
+    what: "a plugin of the configured delegates is missing",
+    spec: { withoutPrimary: true, delegates },
+    take: async () => undefined,
+    restore: (node) => node.install("tuning"),
+    reason: (node) =>
+      `delegates[0] cannot be used: its plugins are not all there: tuning not found in ${node.bin}`,
+  },
+])("writes no file while $what", async ({ spec, take, restore, reason }) => {
+  const node = await calicoNode();
+  await take(node);
+  const conf = await node.start(spec);
+  expect(conf.notReadyReason()).toContain(reason(node));
   expect(await node.own()).toBeUndefined();
-  await rm(node.state);
+  await restore(node);
   await vi.waitFor(() => expect(conf.status().state).toBe("active"));
   await conf.stop();
-  expect(await readdir(node.state)).toEqual(["primary-conf"]);
+  const left = (await readdir(node.state)).filter((name) => name !== "primary-conf");
+  expect(left).toEqual([]);
 });
 
-test("does not take a node over on which the shim is missing", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
-  await unlink(join(node.bin, "plexus"));
-  const conf = await node.start();
-  expect(conf.notReadyReason()).toContain(`plexus is not installed in ${node.bin}`);
-  expect(await node.own()).toBeUndefined();
-  await node.install("plexus");
-  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
-});
-
-test("does not take a node over on which a plugin of the configured delegates is missing", async () => {
-  const node = await makeNode();
-  const delegates = [
-    { cniVersion: "1.0.0", name: "a", plugins: [{ type: "calico" }, { type: "tuning" }] },
-  ];
-  const conf = await node.start({ withoutPrimary: true, delegates });
-  expect(conf.notReadyReason()).toBe(
-    `delegates[0] cannot be used: its plugins are not all there: tuning not found in ${node.bin}`,
-  );
-  expect(await node.own()).toBeUndefined();
-  await node.install("tuning");
-  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
-});
-
-test("a plugin in a directory that plexusd does not see is a warning: it may be there", async () => {
+test("a plugin in a directory that plexusd cannot see is a warning", async () => {
   const node = await makeNode({ view: (root) => viewOf([root]) });
   await node.put("10-calico.conflist", calico.replace("portmap", "other"));
   const conf = await node.start({ binDirs: ["/usr/libexec/cni", node.bin] });
@@ -448,24 +445,18 @@ test("a plugin in a directory that plexusd does not see is a warning: it may be 
   });
 });
 
-test.each(["/run/flannel/subnet.env", "/srv/net.d"])(
-  "says of %s, which is not mounted, that nothing can be found there",
-  async (path) => {
-    const node = await makeNode({ view: (root) => viewOf([root]) });
-    const conf = await node.start({ readinessFile: path });
-    expect(conf.notReadyReason()).toContain(`${path} does not exist in plexusd's container`);
-  },
-);
-
-test("says so of the primary's directory, too", async () => {
+test.each<[string, Partial<NodeConfSpec>]>([
+  ["/run/flannel/subnet.env", { readinessFile: "/run/flannel/subnet.env" }],
+  ["/srv/net.d", { readinessFile: "/srv/net.d" }],
+  ["/srv/net.d", { primaryDir: "/srv/net.d" }],
+])("names %s, which is not mounted into plexusd's container: %j", async (path, spec) => {
   const node = await makeNode({ view: (root) => viewOf([root]) });
-  const conf = await node.start({ primaryDir: "/srv/net.d" });
-  expect(conf.notReadyReason()).toContain("/srv/net.d does not exist in plexusd's container");
+  const conf = await node.start(spec);
+  expect(conf.notReadyReason()).toContain(`${path} does not exist in plexusd's container`);
 });
 
-test("keeps its file, and is not ready, while the node it has taken over cannot attach a pod", async () => {
-  const node = await makeNode();
-  await node.put("10-calico.conflist", calico);
+test("keeps an existing file, and is not ready, while the shim is missing", async () => {
+  const node = await calicoNode();
   await (await node.start()).stop();
   const written = await node.own();
   await unlink(join(node.bin, "plexus"));

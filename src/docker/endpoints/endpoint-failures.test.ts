@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
+  benchWithContainer,
   benchWithNetwork,
   bridgeList,
   key,
@@ -12,16 +13,14 @@ import {
 test("an endpoint is not attached when the disk is full", async () => {
   const bench = await benchWithNetwork();
   bench.diskFull = true;
-  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options: {} });
-  expect(json.Err).toContain("no space left on device");
+  expect(await bench.error("CreateEndpoint", { ...key, Interface: {}, Options: {} })).toContain(
+    "no space left on device",
+  );
   expect(bench.machine.calls).toEqual([]);
 });
 
 test("a container's endpoint is detached even when the disk is full", async () => {
-  const bench = await benchWithNetwork();
-  await bench.createEndpoint("e1");
-  await bench.join("e1", sandbox);
-  bench.machine.startContainer(sandbox, "plxe1");
+  const bench = await benchWithContainer();
   bench.diskFull = true;
   await bench.call("Leave", key);
   bench.machine.stopContainer(sandbox, "plxe1");
@@ -67,10 +66,7 @@ test("an endpoint whose Join could not be written is detached after two minutes 
 });
 
 test("a full disk does not detach running containers, and causes no warnings", async () => {
-  const bench = await benchWithNetwork();
-  await bench.createEndpoint("e1");
-  await bench.join("e1", sandbox);
-  bench.machine.startContainer(sandbox, "plxe1");
+  const bench = await benchWithContainer();
   bench.diskFull = true;
   for (let run = 1; run <= 3; run++) await bench.detachForgotten();
   expect(bench.logger.at("warn")).toEqual([]);

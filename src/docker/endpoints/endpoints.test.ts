@@ -2,6 +2,7 @@ import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
+  benchWithContainer,
   benchWithNetwork,
   bridgeList,
   type DriverBench,
@@ -158,8 +159,9 @@ test("the next port of a range is taken when another endpoint has the first", as
   await bench.createEndpoint("e1", { Options });
   await bench.createEndpoint("e2", { Options });
   expect(lastConf(bench).runtimeConfig).toMatchObject({ portMappings: [{ hostPort: 8001 }] });
-  const { json } = await bench.call("CreateEndpoint", { ...key, EndpointID: "e3", Options });
-  expect(json.Err).toBe("cannot publish port 80/tcp: port 8000-8001 of 0.0.0.0 is in use");
+  expect(await bench.error("CreateEndpoint", { ...key, EndpointID: "e3", Options })).toBe(
+    "cannot publish port 80/tcp: port 8000-8001 of 0.0.0.0 is in use",
+  );
 });
 
 test.each([
@@ -171,8 +173,9 @@ test.each([
   [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "0.Proto: must be 6, 17 or 132"],
 ])("the options %j are rejected", async (Options, problem) => {
   const bench = await benchWithNetwork();
-  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options });
-  expect(json.Err).toContain(problem);
+  expect(await bench.error("CreateEndpoint", { ...key, Interface: {}, Options })).toContain(
+    problem,
+  );
   expect(bench.machine.calls).toEqual([]);
 });
 
@@ -185,8 +188,9 @@ test.each([
 ])("a capability that no plugin of the network has is rejected: %j", async (Options, problem) => {
   const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "bridge" }] };
   const bench = await benchWithNetwork({}, list);
-  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options });
-  expect(json.Err).toContain(problem);
+  expect(await bench.error("CreateEndpoint", { ...key, Interface: {}, Options })).toContain(
+    problem,
+  );
 });
 
 test("a network that cannot publish ports ignores them with a warning", async () => {
@@ -303,15 +307,13 @@ test("EndpointOperInfo describes the endpoint [M-7.1]", async () => {
   expect(await bench.done("EndpointOperInfo", key)).toMatchObject({
     Value: { "plexus.network": "red", "plexus.addresses": ["10.1.0.5/24"] },
   });
-  const { json } = await bench.call("EndpointOperInfo", { ...key, EndpointID: "e2" });
-  expect(json.Err).toBe("endpoint e2 is not known");
+  expect(await bench.error("EndpointOperInfo", { ...key, EndpointID: "e2" })).toBe(
+    "endpoint e2 is not known",
+  );
 });
 
 test("an endpoint that leaves is detached with its interface and addresses in the staging namespace [M-8.1] [M-10.1]", async () => {
-  const bench = await benchWithNetwork();
-  await bench.createEndpoint("e1");
-  await bench.join("e1", sandbox);
-  bench.machine.startContainer(sandbox, "plxe1");
+  const bench = await benchWithContainer();
   expect(await bench.done("Leave", key)).toEqual({});
   bench.machine.stopContainer(sandbox, "plxe1");
   expect(await bench.done("DeleteEndpoint", key)).toEqual({});
@@ -328,10 +330,7 @@ test("an endpoint that never joined is detached in its staging namespace [M-8.1]
 });
 
 test("an interface that is gone with its container gets a substitute if the plugin needs one", async () => {
-  const bench = await benchWithNetwork();
-  await bench.createEndpoint("e1");
-  await bench.join("e1", sandbox);
-  bench.machine.startContainer(sandbox, "plxe1");
+  const bench = await benchWithContainer();
   bench.machine.namespaces.delete(sandbox);
   await bench.done("DeleteEndpoint", key);
   expect(bench.machine.calls.slice(1)).toEqual([
@@ -358,8 +357,9 @@ test("repeated calls get the same answers and execute nothing again", async () =
   const joined = await bench.join("e1", sandbox);
   expect(await bench.join("e1", sandbox)).toEqual(joined);
   bench.machine.startContainer(sandbox, "plxe1");
-  const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox, Options: {} });
-  expect(json.Err).toBe("endpoint e1 cannot be joined to a container: it is joined");
+  expect(await bench.error("Join", { ...key, SandboxKey: sandbox, Options: {} })).toBe(
+    "endpoint e1 cannot be joined to a container: it is joined",
+  );
   await bench.done("Leave", key);
   await bench.done("Leave", key);
   bench.machine.stopContainer(sandbox, "plxe1");
@@ -372,15 +372,17 @@ test("calls for unknown endpoints have no effect", async () => {
   const bench = await benchWithNetwork();
   expect(await bench.done("Leave", key)).toEqual({});
   expect(await bench.done("DeleteEndpoint", key)).toEqual({});
-  const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox });
-  expect(json.Err).toBe("endpoint e1 is not known");
+  expect(await bench.error("Join", { ...key, SandboxKey: sandbox })).toBe(
+    "endpoint e1 is not known",
+  );
 });
 
 test("an endpoint whose ADD fails is detached, and the user gets the plugin's error", async () => {
   const bench = await benchWithNetwork();
   bench.machine.addFailures.push("no range set for host-local");
-  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {}, Options: {} });
-  expect(json.Err).toBe("no range set for host-local");
+  expect(await bench.error("CreateEndpoint", { ...key, Interface: {}, Options: {} })).toBe(
+    "no range set for host-local",
+  );
   expect(bench.machine.calls).toEqual([
     `ADD e1 in ${staging} as eth0`,
     `DEL e1 in ${staging} as eth0`,
@@ -392,8 +394,9 @@ test("an endpoint whose ADD fails is detached, and the user gets the plugin's er
 test("an endpoint that would lose interfaces or addresses is rejected and detached", async () => {
   const bench = await benchWithNetwork();
   bench.machine.further = ["eth7"];
-  const { json } = await bench.call("CreateEndpoint", { ...key, Interface: {} });
-  expect(json.Err).toContain("makes further interfaces (eth7)");
+  expect(await bench.error("CreateEndpoint", { ...key, Interface: {} })).toContain(
+    "makes further interfaces (eth7)",
+  );
   bench.machine.further = [];
   bench.machine.next = { addresses: ["10.1.0.5/24", "10.1.0.6/24"] };
   const second = await bench.call("CreateEndpoint", { ...key, EndpointID: "e2", Interface: {} });
@@ -405,8 +408,7 @@ test("a failed DEL is returned to dockerd and retried later", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   bench.machine.delFailures.push("the plugin hangs");
-  const { json } = await bench.call("DeleteEndpoint", key);
-  expect(json.Err).toBe("the plugin hangs");
+  expect(await bench.error("DeleteEndpoint", key)).toBe("the plugin hangs");
   await bench.detachForgotten();
   expect(bench.machine.calls.filter((call) => call.startsWith("DEL"))).toHaveLength(2);
   expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
@@ -436,8 +438,9 @@ test("direct mode attaches inside the container under a free name, and detaches 
 test("direct mode is rejected if the container has no namespace yet", async () => {
   const bench = await benchWithNetwork({ options: { "plexus.mode": "direct" } });
   await bench.createEndpoint("e1");
-  const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox });
-  expect(json.Err).toContain("Docker Engine 28 or later");
+  expect(await bench.error("Join", { ...key, SandboxKey: sandbox })).toContain(
+    "Docker Engine 28 or later",
+  );
   await bench.done("DeleteEndpoint", key);
   expect(bench.machine.calls).toEqual([]);
 });
@@ -447,8 +450,7 @@ test("an ADD that fails inside a container is rolled back there", async () => {
   await bench.createEndpoint("e1");
   bench.machine.namespaces.set(sandbox, new Map());
   bench.machine.addFailures.push("no such device");
-  const { json } = await bench.call("Join", { ...key, SandboxKey: sandbox });
-  expect(json.Err).toBe("no such device");
+  expect(await bench.error("Join", { ...key, SandboxKey: sandbox })).toBe("no such device");
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${sandbox} as net0`);
   expect(await bench.done("DeleteEndpoint", key)).toEqual({});
 });

@@ -1,6 +1,7 @@
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
 import {
+  benchWithContainer,
   benchWithNetwork,
   type DriverBench,
   key,
@@ -10,15 +11,6 @@ import {
 import type { AttachmentRecord } from "#engine/record/record.ts";
 
 const minute = 60_000;
-
-/** With the endpoint `e1` in a running container. */
-async function benchWithContainer(): Promise<DriverBench> {
-  const bench = await benchWithNetwork();
-  await bench.createEndpoint("e1");
-  await bench.join("e1", sandbox);
-  bench.machine.startContainer(sandbox, "plxe1");
-  return bench;
-}
 
 /** The container's namespace is not mounted any more where the driver looks, but its file exists. */
 function unmount({ machine }: DriverBench): void {

@@ -93,8 +93,9 @@ test("an internal network cannot be attached inside the container", async () => 
   const bench = await startBench();
   const generic = { "plexus.network": JSON.stringify(bridgeList), "plexus.mode": "direct" };
   const Options = { "com.docker.network.generic": generic, "com.docker.network.internal": true };
-  const { json } = await bench.call("CreateNetwork", { NetworkID: "n1", Options });
-  expect(json.Err).toContain("--internal needs staged mode");
+  expect(await bench.error("CreateNetwork", { NetworkID: "n1", Options })).toContain(
+    "--internal needs staged mode",
+  );
 });
 
 test("options without the prefix are ignored, and the case of keys does not matter", async () => {

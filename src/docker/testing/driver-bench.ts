@@ -72,6 +72,15 @@ export async function benchWithNetwork(
   return bench;
 }
 
+/** Starts a driver with the endpoint `e1` in a running container. */
+export async function benchWithContainer(): Promise<DriverBench> {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1");
+  await bench.join("e1", sandbox);
+  bench.machine.startContainer(sandbox, "plxe1");
+  return bench;
+}
+
 /** The driver behind its socket, with an in-memory machine and state in files. */
 export class DriverBench implements AsyncDisposable {
   readonly machine = new FakeMachine();
@@ -180,6 +189,11 @@ export class DriverBench implements AsyncDisposable {
   /** Calls a method of the driver. */
   call(method: string, body: object): Promise<Answer> {
     return this.send(`/NetworkDriver.${method}`, JSON.stringify(body));
+  }
+
+  /** Calls a method and returns the error of its answer. */
+  async error(method: string, body: object): Promise<unknown> {
+    return (await this.call(method, body)).json.Err;
   }
 
   /** Calls a method and returns its answer. @throws Error with the driver's error */
