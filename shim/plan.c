@@ -75,8 +75,8 @@ static size_t parse_at(struct plan *plan, size_t at, const char *id, const char 
 	return plan_end(plan, start, at);
 }
 
-/* Finds the newest whole plan of a file, to which each update is appended. If something follows that is not whole, it
- * is unknown what was attempted since, and all of the plan is to be run. Returns false if there is no whole plan. */
+/* Finds the newest complete plan of a file, to which each update is appended. If incomplete bytes follow, it is unknown
+ * what was attempted since, so the whole plan must run. Returns false if there is no complete plan. */
 bool plan_parse(struct plan *plan, const char *id, const char *ifname)
 {
 	struct plan candidate = { .bytes = plan->bytes };

@@ -58,7 +58,7 @@
  * To an engine, a record that keeps this mark is a failed teardown.
  *
  * If a step fails, the file stays as it is, and the next DEL repeats all steps: CNI DELs are idempotent. After success
- * it becomes `<containerID>@<ifName>.detached`, an empty file by which a repeated DEL knows that nothing is left.
+ * it becomes `<containerID>@<ifName>.detached`, an empty file that tells a repeated DEL that nothing is left.
  *
  * `default.plan` holds the DELs of the default network, for a sandbox without a file. It has no RECORD, and its
  * containerID, ifName and bootId are empty. The container's variables are those of the shim's call.

@@ -38,7 +38,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 /** What a folder's tests may import beyond that: plexusctl is tested against what the daemon serves. */
 const testsMayImport: Readonly<Record<string, readonly string[]>> = { cli: ["daemon", "grpc"] };
 
-/** Folders whose code does no I/O of its own, and the modules of Node that do none either. */
+/** Folders whose code does no I/O, and the Node modules that do none. */
 const pureFolders = ["netlink", "cni", "npwg", "engine"];
 const pureModules = ["path", "path/posix", "util", "buffer", "crypto", "zlib", "os", "url"];
 
@@ -193,7 +193,7 @@ test("no file imports itself through other files, not even for a type", async ()
   expect(cycles(await sources(...roots))).toEqual([]);
 });
 
-test(`no folder has more than ${folderLimit} files beside tests of its own files`, async () => {
+test(`no folder has more than ${folderLimit} files, not counting their tests`, async () => {
   const paths = (await Promise.all(roots.map(filesBelow))).flat();
   const found = tooLarge(paths);
   expect(found.filter((line) => !crowded.includes(line.split(" ")[0] ?? ""))).toEqual([]);

@@ -17,7 +17,7 @@ test("the conformance pages are complete and as generated; `make docs` writes th
   });
 });
 
-/** Written so that this file has no identifier of its own. */
+/** Composed at run time, so that this file contains no identifiers. */
 const id = (name: string): string => ["[", name, "]"].join("");
 
 const root = "/repository";

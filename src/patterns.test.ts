@@ -10,7 +10,7 @@ import { expect, test } from "vitest";
 const known: Readonly<Record<string, string>> = {
   "/[[\\]{},:]|-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y":
     "sticky, and no two neighbours match the same character",
-  "/not\\s+found/gi": "white space is passed over once after each `not`, and ends it",
+  "/not\\s+found/gi": "white space is matched once after each `not`, and ends it",
   "/\\0.*$/s": "whatever follows the first NUL matches",
   "/\\uFFFD+$/": "an event's message, cut to 1 KiB",
   "/[.-]+$/": "230 characters of an object's name",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs jobs and measures each from its first fork to its last exit, so that what is measured does not
- * depend on what measures: Node's own way of starting processes costs milliseconds, and more under load.
+ * depend on the measuring program: starting processes from Node costs milliseconds, and more under load.
  *
  * A job is a row of steps, one after the other, as a runtime runs plugins. Lines on stdin:
  *   step JOB DIR PROGRAM   adds a step: DIR holds `env` (NAME=VALUE, NUL-terminated each) and `stdin`;

@@ -30,7 +30,7 @@ export function comparisonChart(results: Results): string {
   return picture(
     { width, height: header + Math.ceil(panels.length / columns) * height, title },
     text(title, { x: 20, y: 28, "font-size": 18, "font-weight": "bold" }),
-    text(`${subtitle} Each panel has a scale of its own.`, { x: 20, y: 48, fill: "#5f6368" }),
+    text(`${subtitle} Each panel has its scale.`, { x: 20, y: 48, fill: "#5f6368" }),
     ...legend(width - 150),
     ...panels.map((each, nth) => {
       const x = 20 + (nth % columns) * (panel.width + 20);
@@ -66,7 +66,7 @@ function costPanels({ cases, memory }: Results): Panel[] {
   });
   return [
     panelOf("CPU time for a pod (ptp and macvlan), ms", ({ cpuMs }) => cpuMs ?? 0),
-    panelOf("Memory of its own during a call, MiB", ({ name }) => own(name)),
+    panelOf("Private memory during a call, MiB", ({ name }) => own(name)),
     panelOf("Requests to the API for a pod (ptp and macvlan)", ({ requests }) =>
       sum(Object.values(requests)),
     ),

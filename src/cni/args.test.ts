@@ -38,7 +38,7 @@ test.each([
   expect(() => formatCniArgs([pair])).toThrow(expect.objectContaining({ code: 4, message }));
 });
 
-test("mergeCniArgs() lets later pairs win in the place of the first, and makes delegates ignore unknown keys", () => {
+test("mergeCniArgs() replaces earlier pairs in place by later ones, and makes delegates ignore unknown keys", () => {
   expect(mergeCniArgs([])).toEqual([["IgnoreUnknown", "1"]]);
   expect(
     mergeCniArgs(

@@ -12,8 +12,8 @@ export interface HostView {
 export const wholeHost: HostView = { sees: () => true };
 
 /**
- * The view of a process that sees nothing but these directories (or files) and what is in them. A
- * directory that only leads to one of them is not seen: a container has one of its own there.
+ * The view of a process that sees only these directories (or files) and their content. It does not see their parent
+ * directories: a container has different ones.
  */
 export function viewOf(mounted: readonly string[]): HostView {
   const places = mounted.map((path) => resolve(path));

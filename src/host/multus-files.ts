@@ -11,8 +11,8 @@ import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts
 const maxBytes = 4 * 1024 * 1024;
 
 /**
- * The files that Multus and its library libcni keep below a directory, `/var/lib/cni`. Multus gives libcni a directory of
- * its own since 3.5; before, the results were in libcni's.
+ * The files that Multus and its library libcni keep below a directory, `/var/lib/cni`. Since 3.5, Multus
+ * gives libcni a separate directory; earlier releases used libcni's default.
  */
 export class HostMultusFiles implements MultusFiles {
   readonly #dir: string;

@@ -269,7 +269,7 @@ test.each(["ends", "breaks"])(
   },
 );
 
-test("a frame that nobody asked for ends the session instead of being taken for the next answer", async () => {
+test("an unsolicited frame ends the session instead of counting as the next answer", async () => {
   const { session, send } = connected();
   const asked = session.request(1000);
   await send(encodeRequest(request), result("stray"));

@@ -8,7 +8,7 @@ metadata: {name: net, namespace: apps, annotations: {k: v}}
 spec: {config: '{"type":"ptp"}'}
 `;
 
-test("parseManifestFile() reads pods and definitions of several documents, passing over empty ones", () => {
+test("parseManifestFile() reads pods and definitions of several documents, and skips empty ones", () => {
   expect(parseManifestFile(`---\n${pod}\n---\n---\n${nad}---\n`, "f.yaml")).toEqual({
     pods: [
       { namespace: "default", name: "web", uid: "", annotations: { "a/b": "c" }, isStatic: false },

@@ -103,7 +103,7 @@ describe("nadConf()", () => {
     expect(list.plugins.map(({ type }) => type)).toEqual(["awesome-plugin"]);
   });
 
-  test("uses spec.config, a list with a name of its own [N-3.4.1a] [N-3.4.3]", async () => {
+  test("uses spec.config, a list with another name [N-3.4.1a] [N-3.4.3]", async () => {
     const config =
       '{"cniVersion": "0.3.0", "name": "other", "plugins": [{"type": "a"}, {"type": "b"}]}';
     const list = await nadConf(nad(config), notCalled);

@@ -126,7 +126,7 @@ describe("buildNetworkStatus()", () => {
   const gateway = "10.0.0.1";
   const addresses = ["10.0.0.2/24", "10.0.0.3/24", "10.0.0.4/24"].map((address) => ({ address }));
 
-  // What the client library's CreateNetworkStatuses() answers; the cases of its own tests come first.
+  // The answers of the client library's CreateNetworkStatuses(); the cases of its tests come first.
   test.each([
     {
       which: "the gateway's interface",

@@ -17,7 +17,7 @@ const planVersion = "3";
 export interface PlanMessage {
   readonly containerId: string;
   readonly ifName: string;
-  /** The boot in which the ADD was made; "" if it is unknown what was attempted, and all calls are to be run. */
+  /** The boot in which the ADD was made; "" if it is unknown what was attempted, so that all calls run. */
   readonly bootId: string;
   /** Groups below this number may have been attempted in that boot. */
   readonly attempted: number;

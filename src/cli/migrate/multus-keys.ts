@@ -64,7 +64,7 @@ export const translations: Readonly<Record<string, Translate>> = {
     "plexusd uses its service account. Only plexus-standalone on nodes without plexusd reads `kubeconfig`, from the CNI configuration (docs/operations/standalone.md)",
   ),
   cniDir: note(
-    "state lies in /var/lib/plexus. The pods that Multus attached have theirs in this directory: docs/user/migration.md says what becomes of them",
+    "state is in /var/lib/plexus. The state of pods that Multus attached is in this directory: docs/user/migration.md describes their teardown",
   ),
   retryDeleteOnError: note("always on: Plexus keeps a record until every network is detached"),
   allowTryDeleteOnErr: note("always on: Plexus keeps a record until every network is detached"),

@@ -66,7 +66,7 @@ export const validResult: fc.Arbitrary<JsonObject> = fc
     }),
   );
 
-/** Valid configuration lists with keys of their own. */
+/** Valid configuration lists with additional keys. */
 export const validList: fc.Arbitrary<JsonObject> = fc
   .record({
     extra: fc.dictionary(text, json),

@@ -9,7 +9,7 @@ import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
 /** The devices of each container by resource, in the kubelet's order of containers. */
 type Containers = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
 
-/** A pod as the kubelet lists it. Each device has an entry of its own, and all are shuffled. */
+/** A pod as the kubelet lists it. Each device has a separate entry, in random order. */
 export function listedPod(name: string, containers: Containers): PodResources {
   return {
     namespace: "default",

@@ -36,7 +36,7 @@ export class ScriptedServer {
     this.socketPath = socketPath;
   }
 
-  /** At a socket in a directory of its own, or at the one given. Nothing listens before {@link start}. */
+  /** On the given socket, or on one in a new directory. Nothing listens before {@link start}. */
   static async create(socketPath?: string): Promise<ScriptedServer> {
     const directory = await mkdtemp(join(tmpdir(), "plexus-grpc-"));
     const server = new ScriptedServer(directory, socketPath ?? join(directory, "server.sock"));

@@ -1,8 +1,8 @@
 const key = "k8s.v1.cni.cncf.io/network-status";
 
 /**
- * The body of a write; undefined when it is empty. client-go sends built-in types as protobuf, of which only the
- * network-status annotation is read, the only thing that Multus writes.
+ * The body of a write; undefined when it is empty. client-go sends built-in types as protobuf. Only the network-status
+ * annotation is read from it, because Multus writes nothing else.
  */
 export function parseBody(body: Buffer): unknown {
   if (body.length === 0) return undefined;

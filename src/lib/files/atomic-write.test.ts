@@ -46,7 +46,7 @@ test("atomicWrite() that cannot rename leaves the old content and no temporary f
   expect(await readdir(dir)).toEqual(["target"]);
 });
 
-test("atomicWrite() has all of the new content in a file of its own before it touches the old one", async () => {
+test("atomicWrite() writes all of the new content to a separate file before it replaces the old one", async () => {
   const path = join(dir, "file");
   await atomicWrite(path, "old");
   const content = "x".repeat(8 << 20);

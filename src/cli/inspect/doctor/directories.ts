@@ -31,7 +31,7 @@ function pluginDirectory(path: string): Promise<Finding> {
     const text = await ownerOf(path);
     const { mode } = await stat(path);
     if ((mode & 0o022) === 0) return { check, verdict: "ok", text };
-    const who = "whoever may write there has the rights of root, as under every container runtime";
+    const who = "users who may write there are effectively root, as with every container runtime";
     return { check, verdict: "warning", text: `${text}: ${who}` };
   });
 }

@@ -18,7 +18,7 @@ export async function shimFinding({ version, commit, dirs }: NodeStatus): Promis
       return { check, verdict: "ok", text };
     }
     const step =
-      "an upgrade that is going on, or one whose container plexusd's pod has not installed: restart that pod";
+      "an upgrade is in progress, or plexusd's pod has not installed its shim: restart that pod";
     return {
       check,
       verdict: "warning",
