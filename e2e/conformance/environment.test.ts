@@ -82,7 +82,8 @@ test.for([
     for (const command of ["ADD", "DEL", "CHECK"]) {
       const error = specifiedError(await call(command, changes));
       expect(error).toMatchObject({ cniVersion: "1.1.0", code: 4, msg });
-      expect(error.details).toEqual(details);
+      const [reason, own] = `${error.details}`.split("; ");
+      expect([reason, own]).toEqual(["reason=InvalidEnvironmentVariables", details]);
     }
     for (const command of ["GC", "STATUS"]) {
       expect(
@@ -118,7 +119,12 @@ test.for([
 
 test("an unknown command is code 4 [R-0.4-36]", async ({ call }) => {
   const error = specifiedError(await call("FROB"));
-  expect(error).toEqual({ cniVersion: "1.1.0", code: 4, msg: "unknown CNI_COMMAND: FROB" });
+  expect(error).toEqual({
+    cniVersion: "1.1.0",
+    code: 4,
+    msg: "unknown CNI_COMMAND: FROB",
+    details: "reason=InvalidEnvironmentVariables",
+  });
 });
 
 test.for(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
@@ -131,7 +137,7 @@ test.for(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
       expect(error).toMatchObject({ cniVersion, code: 1, msg });
       if (since)
         expect(error.details).toBe(
-          `config is "${cniVersion}", plugin supports [${cniVersions.map((v) => `"${v}"`).join(" ")}]`,
+          `reason=IncompatibleCniVersion; config is "${cniVersion}", plugin supports [${cniVersions.map((v) => `"${v}"`).join(" ")}]`,
         );
     }
   },
