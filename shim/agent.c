@@ -25,48 +25,33 @@ _Noreturn static void end(const char *subject, const char *problem)
 	exit(1);
 }
 
-static void enter_mount_namespace(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || setns(fd, CLONE_NEWNS))
-		end(path, errno_text(errno));
-	close(fd);
-}
-
 /* Carries out the options. Returns whether --once is one of them. */
 static bool read_options(char *const options[])
 {
 	static const char mount[] = "--mount-namespace=";
 	bool is_once = false;
 	for (; *options; options++) {
-		if (!strcmp(*options, "--once"))
+		if (!strcmp(*options, "--once")) {
 			is_once = true;
-		else if (!strncmp(*options, mount, sizeof mount - 1))
-			enter_mount_namespace(*options + sizeof mount - 1);
-		else
+		} else if (!strncmp(*options, mount, sizeof mount - 1)) {
+			const char *path = *options + sizeof mount - 1;
+			int fd = open(path, O_RDONLY | O_CLOEXEC);
+			if (fd < 0 || setns(fd, CLONE_NEWNS))
+				end(path, errno_text(errno));
+			close(fd);
+		} else {
 			end(*options, "unknown option; usage: plexus agent [--once] [--mount-namespace=FILE]");
+		}
 	}
 	return is_once;
-}
-
-/* One session, which ends with plexusd's answer. */
-_Noreturn static void serve_once(struct call *call)
-{
-	enum session_end ended = session_with_daemon(call);
-	if (ended == SESSION_UNREACHABLE)
-		end("cannot reach plexusd", call->trouble);
-	if (ended != SESSION_ANSWERED)
-		end("not all leftovers were tried", call->trouble);
-	exit(call->exit_status);
 }
 
 /* Serves plexusd until SIGTERM. Reconnects with backoff. */
 _Noreturn static void serve(struct call *call)
 {
 	const char *last = "";
-	int pause_ms = PAUSE_MIN_MS;
 	signal(SIGTERM, on_sigterm);
-	for (;;) {
+	for (int pause_ms = PAUSE_MIN_MS;; pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS) {
 		call->orders = 0;
 		call->trouble = "plexusd ended the session";
 		session_with_daemon(call);
@@ -76,7 +61,6 @@ _Noreturn static void serve(struct call *call)
 		if (call->orders)
 			pause_ms = PAUSE_MIN_MS;
 		usleep((useconds_t)pause_ms * 1000);
-		pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
 	}
 }
 
@@ -92,8 +76,12 @@ _Noreturn void agent(struct call *call, char *const options[])
 	setenv("PLEXUS_AGENT", is_once ? "once" : "", 1);
 	call_init(call);
 	session_request(call);
-	if (is_once)
-		serve_once(call);
-	setenv("PLEXUS_SILENCE_MS", "0", 1);
-	serve(call);
+	if (!is_once) {
+		setenv("PLEXUS_SILENCE_MS", "0", 1);
+		serve(call);
+	}
+	enum session_end ended = session_with_daemon(call);
+	if (ended != SESSION_ANSWERED)
+		end(ended == SESSION_UNREACHABLE ? "cannot reach plexusd" : "not all leftovers were tried", call->trouble);
+	exit(call->exit_status);
 }

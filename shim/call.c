@@ -50,17 +50,12 @@ bool call_attaches(const struct call *call)
 void call_find_version(struct call *call, const char *conf)
 {
 	static const char key[] = "\"cniVersion\"";
-	while ((conf = strchr(conf, '"'))) {
-		if (strncmp(conf++, key, sizeof key - 1))
-			continue;
-		conf += sizeof key - 2;
+	while ((conf = strstr(conf, key))) {
+		conf += sizeof key - 1;
 		conf += strspn(conf, ": \t\r\n");
-		if (*conf != '"')
-			continue;
-		size_t len = strspn(conf + 1, "0123456789.");
+		size_t len = *conf == '"' ? strspn(conf + 1, "0123456789.") : 0;
 		if (len && len < sizeof call->cni_version && conf[1 + len] == '"') {
-			memcpy(call->cni_version, conf + 1, len);
-			call->cni_version[len] = '\0';
+			print(call->cni_version, len + 1, "%s", conf + 1);
 			return;
 		}
 	}

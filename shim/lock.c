@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The locks that keep operations apart: one per sandbox, and one per node for garbage collection.
+ * The locks that keep operations apart: a file per sandbox, and the state directory for garbage collection.
  *
  * A sandbox's lock file carries two locks. Its flock is the operation's, and ends with the shim. The other one, on the
  * first byte, belongs to an open file that delegates inherit. It lasts until their last process has ended, even if
@@ -79,27 +79,6 @@ static void end_holders(int lock, pid_t group)
 		closedir(processes);
 }
 
-/* Kills what the delegates of a killed shim have left running: the group that the lock file names. */
-static void stragglers_end(int lock)
-{
-	char digits[NUMBER_SIZE] = "";
-	pid_t group = pread(lock, digits, sizeof digits - 1, 0) > 0 ? field_number(text(digits)) : 0;
-	if (group > 1)
-		end_holders(lock, group);
-}
-
-/* Opens a lock file, and creates it and the state directory if they are missing. Returns -1 if the disk is full or
- * read-only. */
-static int open_lock(const struct call *call, const char *path)
-{
-	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, fd = open(path, flags, 0600);
-	if (fd < 0 && errno == ENOENT && (!mkdir(call->state_dir, 0700) || errno == EEXIST))
-		fd = open(path, flags, 0600);
-	if (fd < 0 && errno != ENOSPC && errno != EDQUOT && errno != EROFS)
-		cannot_lock(call, path);
-	return fd;
-}
-
 /* Takes the lock once its holders release it. A holder whose runtime was killed (a DEL that hangs, or a shim that is
  * stopped) is killed after a while. */
 static void wait_for(const struct call *call, int fd, int how, const char *path, const char *scope)
@@ -121,34 +100,21 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 	}
 }
 
-/* Takes a lock until the process ends. If its last holder removed the file meanwhile, the lock is taken again on a
- * new file. Returns the open file, or -1 if there is no room for one. */
-static int lock(const struct call *call, const char *path, int how, const char *scope)
+/* Opens and locks a file until the process ends. If its last holder removed it meanwhile, it is created and locked
+ * again. Returns the open file, or -1 if the disk is full or read-only. */
+static int lock(const struct call *call, const char *path, int flags, int how, const char *scope)
 {
 	for (;;) {
-		int fd = open_lock(call, path);
-		if (fd < 0)
+		int fd = open(path, flags | O_CLOEXEC, 0600);
+		if (fd < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EROFS))
 			return -1;
+		if (fd < 0)
+			cannot_lock(call, path);
 		wait_for(call, fd, how, path, scope);
 		if (is_file(fd, path))
 			return fd;
 		close(fd);
 	}
-}
-
-/* Takes the node's lock, on the state directory itself if there is no room for a file. */
-static int lock_node(const struct call *call, char path[PATH_SIZE], int how)
-{
-	print(path, PATH_SIZE, "%s/.gc.lock", call->state_dir);
-	int fd = lock(call, path, how, "node");
-	if (fd >= 0)
-		return fd;
-	print(path, PATH_SIZE, "%s", call->state_dir);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		cannot_lock(call, path);
-	wait_for(call, fd, how, path, "node");
-	return fd;
 }
 
 /* Waits for the lock that delegates inherit. Returns whether other processes still hold it then. */
@@ -165,15 +131,16 @@ static bool is_held(const struct call *call, int patience_ms)
 	return false;
 }
 
-/* Waits for what earlier delegates have left running. After a while it kills what hangs since its shim was killed, but
- * not a daemon that a plugin started. The next call waits in the same way for what this call runs. */
+/* Waits for what earlier delegates have left running. After a while it kills the group that the lock file names, whose
+ * shim was killed, but no daemon that a plugin started. The next call waits in the same way for this one's delegates. */
 static void await_stragglers(struct call *call)
 {
-	char again[64];
+	char again[64], group[NUMBER_SIZE] = "";
 	print(again, sizeof again, "/proc/self/fd/%d", call->lock);
 	call->inherited_lock = open(again, O_RDWR | O_CLOEXEC);
 	if (is_held(call, setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS))) {
-		stragglers_end(call->lock);
+		if (pread(call->lock, group, sizeof group - 1, 0) > 0 && field_number(text(group)) > 1)
+			end_holders(call->lock, field_number(text(group)));
 		is_held(call, END_MS);
 	}
 	straggler_note(call->lock, 0);
@@ -195,18 +162,18 @@ static void release(void)
 void lock_take(struct call *call)
 {
 	bool gc = call_is(call, "GC");
-	char node[PATH_SIZE];
 	if (call_is(call, "STATUS") || call->problem.len)
 		return;
-	int fd = lock_node(call, node, gc ? LOCK_EX : LOCK_SH);
+	mkdir(call->state_dir, 0700);
+	int node = lock(call, call->state_dir, O_RDONLY | O_DIRECTORY, gc ? LOCK_EX : LOCK_SH, "node");
 	if (gc) {
-		call->node_lock = fd;
+		call->node_lock = node;
 		return;
 	}
 	print(call->lock_file, PATH_SIZE, "%s/%s.lock", call->state_dir, call->container_id);
-	call->lock = lock(call, call->lock_file, LOCK_EX, "sandbox");
+	call->lock = lock(call, call->lock_file, O_RDWR | O_CREAT | O_NOFOLLOW, LOCK_EX, "sandbox");
 	if (call->lock < 0) {
-		wait_for(call, fd, LOCK_EX, node, "node");
+		wait_for(call, node, LOCK_EX, call->state_dir, "node");
 		return;
 	}
 	(void)fcntl(call->lock, F_DUPFD_CLOEXEC, HOLDER_LOCK); /* by which other shims recognize the holder */

@@ -45,20 +45,12 @@ static enum session_end find_engine(struct call *call)
 	return end;
 }
 
-/* The code of a call that no engine answered. */
-static enum cni_error error_code(const struct call *call, enum session_end end)
-{
-	if (end == SESSION_MISUNDERSTOOD)
-		return CNI_INTERNAL;
-	if (end == SESSION_UNREACHABLE && call_is(call, "STATUS"))
-		return CNI_PLUGIN_NOT_AVAILABLE;
-	return CNI_TRY_AGAIN_LATER;
-}
-
 /* Ends a call that no engine answered. A DEL can succeed, and an ADD is rolled back. */
 static void end_alone(struct call *call, enum session_end end)
 {
-	enum cni_error code = error_code(call, end), undone;
+	enum cni_error undone, code = end == SESSION_MISUNDERSTOOD ? CNI_INTERNAL
+		: end == SESSION_UNREACHABLE && call_is(call, "STATUS") ? CNI_PLUGIN_NOT_AVAILABLE
+		: CNI_TRY_AGAIN_LATER;
 	bool is_del = call_is(call, "DEL"), is_add = call_is(call, "ADD");
 	struct buf failures = { 0 };
 	if (call->problem.len && !call->orders)

@@ -95,19 +95,17 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 
 /* Sends the request from inside the namespace. Returns errno, or 0 if it was answered. The connected socket receives
  * only from the kernel. */
-static int ask_kernel(const struct call *call, int pod, struct field request, struct buf *reply, const char **stage)
+static int ask_kernel(const struct call *call, int pod, struct field request, uint32_t seq, struct buf *reply,
+		      const char **stage)
 {
 	static const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-	struct nlmsghdr last;
-	bool only_reads;
 	int fd = socket_in(call, pod, stage), error;
 	if (fd < 0)
 		return -fd;
-	netlink_last(request.data, request.len, &last, &only_reads);
 	if (connect(fd, (const void *)&kernel, sizeof kernel) || send(fd, request.data, request.len, 0) < 0)
 		error = errno;
 	else
-		error = collect(fd, last.nlmsg_seq, reply);
+		error = collect(fd, seq, reply);
 	close(fd);
 	return error;
 }
@@ -142,7 +140,7 @@ int netlink_order(const struct call *call, const struct frame *f, struct buf *re
 			    (!call->netns_override && is_file(pod, OWN_NETNS)))) {
 		*message = "refused: an order may change only the call's own network namespace";
 	} else {
-		error = ask_kernel(call, pod, f->fields[1], reply, stage);
+		error = ask_kernel(call, pod, f->fields[1], last.nlmsg_seq, reply, stage);
 		*message = error ? "netlink request failed" : "";
 		if (!error)
 			*stage = "done";
@@ -179,7 +177,7 @@ const char *netns_doubt(const struct call *call)
 	if (state == NETNS_GONE || state == NETNS_OWN)
 		return NULL;
 	int pod = netns_open(call->netns);
-	if (pod < 0 || ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, &reply, &stage))
+	if (pod < 0 || ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &reply, &stage))
 		doubt = "its network namespace cannot be inspected";
 	close(pod);
 	for (size_t at = 0; !doubt && at < reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {

@@ -74,7 +74,7 @@ struct call {
 	struct buf request;        /* the REQUEST frame */
 	struct buf problem;        /* what is wrong with the variables that name the sandbox, or empty */
 	char lock_file[PATH_SIZE]; /* of the sandbox */
-	int node_lock;             /* a GC's open lock file of the node while it excludes others, else -1 */
+	int node_lock;             /* a GC's open state directory while it excludes others, else -1 */
 	int lock;                  /* the sandbox's open lock file */
 	int inherited_lock;        /* the same file opened again, for delegates to inherit; or -1 */
 	int orders;                /* EXEC and NETLINK; while there are none, nothing has been changed */
@@ -169,22 +169,10 @@ struct plan {
 bool plan_parse(struct plan *plan, const char *id, const char *ifname);
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 
-/* planfile.c */
-extern const char plan_record[], plan_tombstone[], plan_default[], plan_absent[];
-void plan_file(const struct call *call, const char *format, char path[PATH_SIZE]);
-bool plan_has(const struct call *call, const char *format);
-const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error);
-void plan_mark(const struct call *call);
-bool plan_is_of_other_boot(const struct plan *plan);
-int plan_forget(const struct call *call);
-bool multus_has(const struct call *call);
-void multus_clean(const struct call *call);
-
 /* replay.c */
+void plan_mark(const struct call *call);
 enum cni_error plan_replay(struct call *call, struct buf *failures);
-
-/* orders.c */
-enum session_end orders_serve(struct call *call, int fd, const struct frame *f);
+void multus_clean(const struct call *call);
 
 /* session.c */
 void session_request(struct call *call);

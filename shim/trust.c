@@ -93,39 +93,15 @@ void trusted_path(const struct call *call, const char *order, struct buf *list)
 	append(call, call->path, true, list);
 }
 
-/* Looks in the directories of a list; see plugin_find. */
-static const char *find_in(const struct call *call, const char *type, const struct buf *list,
-			   char path[PATH_SIZE], struct buf *message)
-{
-	const char *outcome = "missing";
-	struct stat file;
-	size_t len;
-	for (const char *dir = list->data; *dir; dir += len + (dir[len] == ':')) {
-		len = strcspn(dir, ":");
-		print(path, PATH_SIZE, "%.*s/%s", (int)len, dir, type);
-		if (stat(path, &file) || !S_ISREG(file.st_mode))
-			continue;
-		if (is_trusted(call, path, len, S_IFREG))
-			return "found";
-		if (!message->len)
-			buf_print(message, "directory %.*s of plugin \"%s\" is not trusted: add it to the runtime's CNI_PATH, "
-				  "or list it in %s and make every component of its path root's, writable by root "
-				  "alone, and no link", (int)len, dir, type, setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS));
-		outcome = "refused";
-	}
-	if (!message->len)
-		buf_print(message, "no plugin \"%s\" in \"%s\"", type, list->data);
-	return outcome;
-}
-
 /* Finds a plugin as libcni does: the first regular file of that name in the order's search path that may be run. Calls
  * that attach nothing search the call's directories too, as plugins may have been moved since the ADD. Returns the
- * outcome as in FIND_RESULT, with the plugin's path, or appends the reason. */
+ * outcome as in FIND_RESULT, with the plugin's path, or with a message. */
 const char *plugin_find(const struct call *call, struct field type, const char *search, char path[PATH_SIZE],
 			struct buf *message)
 {
-	const char *name = type.data, *outcome;
+	const char *name = type.data, *outcome = "missing";
 	struct buf list = { 0 };
+	struct stat file;
 	if (!*name || !is_text(type) || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, "..")) {
 		buf_print(message, "plugin type \"%s\" is not a plain file name", name);
 		return "refused";
@@ -133,7 +109,21 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 	append(call, search, true, &list);
 	if (!call_attaches(call))
 		append(call, call->path, true, &list);
-	outcome = find_in(call, name, &list, path, message);
+	size_t len;
+	for (const char *dir = list.data; *dir && strcmp(outcome, "found"); dir += len + (dir[len] == ':')) {
+		len = strcspn(dir, ":");
+		print(path, PATH_SIZE, "%.*s/%s", (int)len, dir, name);
+		if (stat(path, &file) || !S_ISREG(file.st_mode))
+			continue;
+		bool is_first = !strcmp(outcome, "missing");
+		outcome = is_trusted(call, path, len, S_IFREG) ? "found" : "refused";
+		if (is_first && *outcome == 'r')
+			buf_print(message, "directory %.*s of plugin \"%s\" is not trusted: add it to the runtime's CNI_PATH, "
+				  "or list it in %s and make every component of its path root's, writable by root "
+				  "alone, and no link", (int)len, dir, name, setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS));
+	}
+	if (!strcmp(outcome, "missing"))
+		buf_print(message, "no plugin \"%s\" in \"%s\"", name, list.data);
 	buf_free(&list);
 	return outcome;
 }

@@ -46,8 +46,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a delegate that outlives its shim is killed",
     file: "shim/lock.c",
-    find: "stragglers_end(call->lock);",
-    replace: "",
+    find: "end_holders(call->lock, field_number(text(group)));",
+    replace: ";",
     scenario: "DEL eth0/ptp:ipam-done shim kill-while-hung",
   },
   {

@@ -72,7 +72,7 @@ function isRead(path: string): boolean {
   const { base: name } = parse(path);
   if (path.startsWith(`${leasesName}/`)) return !/^(lock|last_reserved_ip\..*)$/.test(name);
   const kind = parseStateFileName(name)?.kind;
-  return kind === undefined || !["temporary", "sandbox-lock", "gc-lock"].includes(kind);
+  return kind === undefined || !["temporary", "sandbox-lock"].includes(kind);
 }
 
 /** The log as it would be had nothing of a kind been synced: what the test has to notice. */

@@ -50,7 +50,7 @@ eachBuild("the sandbox's lock", (bench) => {
     expect(inside()).toBe(1);
     open();
     for (const call of [first, ...rest]) expect(await call.ended).toMatchObject({ code: 0 });
-    expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+    expect(readdirSync(bench().state)).toEqual([]);
   });
 
   test("calls of different sandboxes, and STATUS, run side by side", async () => {
@@ -132,7 +132,7 @@ eachBuild("the sandbox's lock", (bench) => {
     const PLEXUS_STATE_DIR = join(bench().dir, "none", "none");
     expect(cniError(await start("DEL", { PLEXUS_STATE_DIR }).ended)).toMatchObject({
       code: 5,
-      msg: `cannot lock ${PLEXUS_STATE_DIR}/.gc.lock: it does not exist`,
+      msg: `cannot lock ${PLEXUS_STATE_DIR}: it does not exist`,
     });
   });
 });
@@ -192,16 +192,13 @@ function smallState(bench: Bench, inodes: number): string {
 eachBuild("a state directory that is full", (bench) => {
   afterEach(() => void execFileSync("umount", ["-l", bench().state]));
 
-  test.each([
-    ["for the sandbox's lock", 2, "c1.lock"],
-    ["for any lock", 1, ".gc.lock"],
-  ])("no room %s: calls get through, one after another", async (_, inodes, missing) => {
-    const state = smallState(bench(), inodes);
+  test("no room for the sandbox's lock: calls get through, one after another", async () => {
+    const state = smallState(bench(), 1);
     let inside = 0;
     let most = 0;
     await bench().engine(async (engine) => {
       most = Math.max(most, ++inside);
-      expect(existsSync(join(state, missing))).toBe(false);
+      expect(existsSync(join(state, "c1.lock"))).toBe(false);
       await sleep(50);
       inside--;
       engine.done();
@@ -214,7 +211,7 @@ eachBuild("a state directory that is full", (bench) => {
   });
 
   test("a DEL shuts out the sandbox's calls that do have a lock file", async () => {
-    const state = smallState(bench(), 4);
+    const state = smallState(bench(), 3);
     const { inside, open } = await gate(bench());
     const first = bench().start();
     await waitUntil("the call is under way", () => inside() === 1);
@@ -223,14 +220,14 @@ eachBuild("a state directory that is full", (bench) => {
     const error = cniError(await bench().run({ env: other }));
     expect(error).toMatchObject({
       code: 11,
-      msg: `another operation on this node is still running: it has held ${state}/.gc.lock for 200 ms`,
+      msg: `another operation on this node is still running: it has held ${state} for 200 ms`,
     });
     open();
     await first.ended;
   });
 
   test("no room for the sandbox's lock: what hangs after its shim was killed is left alone", async () => {
-    smallState(bench(), 2);
+    smallState(bench(), 1);
     const pid = await hangingIpam(bench());
     const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
     expect(await bench().run({ env })).toMatchObject({ code: 0 });
@@ -267,7 +264,7 @@ eachBuild("what delegates leave running", (bench) => {
     });
     expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
     expect(seen).toBe(true);
-    expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+    expect(readdirSync(bench().state)).toEqual([]);
   });
 
   test("for good does not hold its pod for ever [S-603]", async () => {
@@ -321,7 +318,7 @@ eachBuild("what delegates leave running", (bench) => {
     expect(await bench().run({ env })).toMatchObject({ code: 0 });
     bench().forgiveEngine();
     expect(isRunning(pid)).toBe(false);
-    expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+    expect(readdirSync(bench().state)).toEqual([]);
   });
 
   const start = (CNI_COMMAND: string): Call => bench().start({ env: { CNI_COMMAND } });
@@ -339,7 +336,7 @@ eachBuild("garbage collection", (bench) => {
     ["CHECK", "-x"],
   ] as const)("%s waits while another holds the node's lock (flock %s)", async (command, how) => {
     await bench().engine((engine) => engine.done());
-    const path = join(bench().state, ".gc.lock");
+    const path = bench().state;
     const holder = await hold(path, how);
     const error = cniError(await run(command));
     release(holder);
@@ -348,19 +345,19 @@ eachBuild("garbage collection", (bench) => {
       `another operation on this node is still running: it has held ${path} for 200 ms`,
     );
     expect(await run(command)).toMatchObject({ code: 0 });
-    expect(readdirSync(bench().state)).toEqual([".gc.lock"]);
+    expect(readdirSync(bench().state)).toEqual([]);
   });
 
   test.each(["ADD", "DEL", "CHECK"])("%s shares the node's lock", async (command) => {
     await bench().engine((engine) => engine.done());
-    const holder = await hold(join(bench().state, ".gc.lock"), "-s");
+    const holder = await hold(bench().state, "-s");
     expect(await run(command)).toMatchObject({ code: 0 });
     release(holder);
   });
 
   test("STATUS never waits", async () => {
     await bench().engine((engine) => engine.done());
-    const holder = await hold(join(bench().state, ".gc.lock"), "-x");
+    const holder = await hold(bench().state, "-x");
     expect(await run("STATUS")).toMatchObject({ code: 0 });
     release(holder);
   });

@@ -47,7 +47,7 @@ const listings = {
   "attachment records": `cd "$1" &&
     find . -maxdepth 1 -type f ! -name '*.lock' ! -name '*.tmp' ! -name '*.detached' \\
       ! -name primary-conf ! -name default.plan $show`,
-  locks: `cd "$1" && find . -name '*.lock' ! -name .gc.lock`,
+  locks: `cd "$1" && find . -name '*.lock'`,
   "published statuses": `cd "$2" && find . -type f ! -name '*.tmp' $show`,
   "temporary files": `find "$1" "$2" -name '*.tmp'`,
   // Those in this mount namespace, which every lab has for itself, but what lists them.

@@ -373,7 +373,7 @@ test("uninstall removes the files of a crash and of damaged records, and leaves 
     "run/plexus.sock.0a1b2c",
     "state/c-1@eth0.record.damaged",
     "state/.c-1@eth0.record.0123456789ab.tmp",
-    "state/.gc.lock",
+    "state/c-1.lock",
     "state/standalone/config.yaml",
     "state/standalone/kubeconfig",
     "state/standalone/node-name",

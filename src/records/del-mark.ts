@@ -1,6 +1,6 @@
 import { lstatSync } from "node:fs";
 
-/** The mode bit of a record whose DEL has begun; the shim sets it (shim/planfile.c). */
+/** The mode bit of a record whose DEL has begun; the shim sets it (shim/replay.c). */
 const begun = 0o100;
 
 /**

@@ -43,7 +43,6 @@ test("what was written before the clock was set back is removed as if it were as
 
 test("records, the default plan, damaged records and foreign files stay, however old", async () => {
   const kept = [
-    ".gc.lock",
     "c1@eth0.record",
     "c2@eth0.record.damaged",
     "default.plan",

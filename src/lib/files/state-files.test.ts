@@ -33,7 +33,6 @@ test.each([
   ["c-1@eth0.detached", { kind: "tombstone", containerId: "c-1", ifName: "eth0" }],
   [temporaryName(primaryConfName), { kind: "temporary" }],
   ["c-1.lock", { kind: "sandbox-lock", containerId: "c-1" }],
-  [".gc.lock", { kind: "gc-lock" }],
   ["primary-conf", { kind: "primary-conf" }],
 ])("parseStateFileName(%j) is %j", (name, file) => {
   expect(parseStateFileName(name)).toEqual(file);
@@ -62,7 +61,6 @@ test.each([
   recordFileName({ containerId: "%s", ifName: "%s" }),
   tombstoneFileName({ containerId: "%s", ifName: "%s" }),
   "%s.lock",
-  ".gc.lock",
 ])("the shim has the name %j too", async (format) => {
   const shim = new URL("../../../shim/", import.meta.url);
   const names = (await readdir(shim)).filter((name) => name.endsWith(".c"));

@@ -4,7 +4,7 @@ import { targetOfTemporaryName } from "./temporary-name.ts";
 /**
  * The names of all files in the state directory, and of the sockets in the directory of plexusd's
  * socket. Every part of Plexus takes them from here, except the shim, which has some of them in C:
- * records, tombstones and the default plan in shim/planfile.c, both locks in shim/lock.c.
+ * records, tombstones and the default plan in shim/replay.c, the lock in shim/lock.c.
  */
 
 /** A sandbox interface: the key of a record with its teardown plan. */
@@ -25,8 +25,6 @@ export type StateFile =
   | { readonly kind: "temporary" }
   /** The shim's lock of one sandbox. */
   | { readonly kind: "sandbox-lock"; readonly containerId: string }
-  /** The shim's lock that garbage collection holds alone. */
-  | { readonly kind: "gc-lock" }
   /** The file name of the primary CNI's configuration. */
   | { readonly kind: "primary-conf" }
   /** The DEL of the default network, for sandboxes without a record. */
@@ -38,7 +36,6 @@ export const primaryConfName = "primary-conf";
 /** The file that holds the plan of the default network's DEL. */
 export const defaultPlanName = "default.plan";
 
-const gcLockName = ".gc.lock";
 const damagedSuffix = ".damaged";
 const suffixes = { record: ".record", tombstone: ".detached" } as const;
 type InterfaceFileKind = keyof typeof suffixes;
@@ -71,7 +68,6 @@ export function damagedFileName(name: string): string {
 export function parseStateFileName(name: string): StateFile | undefined {
   if (name === primaryConfName) return { kind: "primary-conf" };
   if (name === defaultPlanName) return { kind: "default-plan" };
-  if (name === gcLockName) return { kind: "gc-lock" };
   if (isTemporary(name)) return { kind: "temporary" };
   const locked = sandboxLock.exec(name)?.[1];
   if (locked !== undefined) return { kind: "sandbox-lock", containerId: locked };
