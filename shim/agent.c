@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * `plexus agent [--once] [--mount-namespace=FILE]`: carries out the engine's orders outside of calls of the runtime, such
- * as DELs of leftovers. It has no container, so its orders obey the rules of such a DEL. It takes no lock: the engine
- * uses it only for sandboxes that no call is about.
- *
- * --once asks for a teardown of all leftovers now, prints the answer and ends.
- * --mount-namespace is for a container: with it, plugins find executables such as iptables, their own files and network
- * namespaces where the container runtime's plugins find them. */
+ * as DELs of leftovers. It takes no lock: the engine uses it only for sandboxes without a call. --once has all leftovers
+ * detached now and prints the answer. --mount-namespace is for a container: plugins then find executables, files and
+ * network namespaces where the runtime's plugins find them. */
 #include <sched.h>
 #include "shim.h"
 

@@ -31,13 +31,6 @@ void buf_add(struct buf *b, const void *data, size_t len)
 	b->data[b->len] = '\0';
 }
 
-/* Removes bytes from the front. */
-void buf_drop(struct buf *b, size_t len)
-{
-	b->len -= len;
-	memmove(b->data, b->data + len, b->len);
-}
-
 void buf_free(struct buf *b)
 {
 	free(b->data);
@@ -104,18 +97,15 @@ void print(char *to, size_t size, const char *format, ...)
 	buf_free(&b);
 }
 
-/* The length of the UTF-8 character at `s`, or 0 if there is none (RFC 3629, section 4). The range of the second
- * byte excludes overlong forms (after E0, F0), surrogates (ED) and code points beyond U+10FFFF (F4). The libc
- * would need a locale, and loading one takes longer than the rest of the start. */
+/* The length of the UTF-8 character at `s`, or 0 (RFC 3629, section 4). The range of the second byte excludes overlong
+ * forms (after E0, F0), surrogates (ED) and code points beyond U+10FFFF (F4). The libc would need a locale for this. */
 size_t utf8_length(const char *s)
 {
-	const unsigned char *byte = (const unsigned char *)s;
-	unsigned char least = byte[0] == 0xe0 ? 0xa0 : byte[0] == 0xf0 ? 0x90 : 0x80;
-	unsigned char most = byte[0] == 0xed ? 0x9f : byte[0] == 0xf4 ? 0x8f : 0xbf;
-	size_t len = byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
-	if (byte[0] < 0x80)
-		return 1;
-	if (byte[0] < 0xc2 || byte[0] > 0xf4 || byte[1] < least || byte[1] > most)
+	const unsigned char *byte = (const unsigned char *)s, first = *byte;
+	unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+	unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+	size_t len = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+	if (len > 1 && (first < 0xc2 || first > 0xf4 || byte[1] < least || byte[1] > most))
 		return 0;
 	for (size_t i = 2; i < len; i++)
 		if ((byte[i] & 0xc0) != 0x80)
@@ -171,13 +161,6 @@ bool is_exec(const struct frame *f)
 	return f->type == FRAME_EXEC && f->count >= EXEC_ENV && field_number(f->fields[EXEC_TIMEOUT]) >= 0;
 }
 
-static uint32_t get_be32(const char *at)
-{
-	uint32_t n;
-	memcpy(&n, at, 4);
-	return ntohl(n);
-}
-
 /* Appends a frame of these fields. */
 void frame_write(struct buf *b, int type, const struct field *fields, int count)
 {
@@ -199,9 +182,11 @@ void frame_write(struct buf *b, int type, const struct field *fields, int count)
 ssize_t frame_parse(const char *bytes, size_t len, struct frame *f)
 {
 	size_t at = 5, end, size;
+	uint32_t be32;
 	if (len < 4)
 		return 0;
-	end = (size_t)get_be32(bytes) + 4;
+	memcpy(&be32, bytes, 4);
+	end = (size_t)ntohl(be32) + 4;
 	if (end < at || end > FRAME_MAX + 4)
 		return -1;
 	if (len < end)
@@ -211,7 +196,8 @@ ssize_t frame_parse(const char *bytes, size_t len, struct frame *f)
 	while (at < end) {
 		if (end - at < 5 || f->count == FIELDS_MAX)
 			return -1;
-		size = get_be32(bytes + at);
+		memcpy(&be32, bytes + at, 4);
+		size = ntohl(be32);
 		if (size > end - at - 5 || bytes[at + 4 + size])
 			return -1;
 		f->fields[f->count++] = (struct field){ (char *)bytes + at + 4, size };

@@ -96,9 +96,8 @@ _Noreturn void end_by_signal(int number)
 	_exit(128 + number);
 }
 
-/* The shim's end of the runtime's pipe. Polled for no event, it reports that the runtime was killed. The call must
- * then end, so that the next one does not wait for it. A DEL continues, as everything that it still detaches is
- * useful. The agent has no runtime. */
+/* The shim's end of the runtime's pipe. Polled for no event, it reports that the runtime was killed. The call then ends,
+ * as the next one would wait for it. A DEL continues, as it still detaches. The agent has no runtime. */
 struct pollfd caller_end(const struct call *call)
 {
 	return (struct pollfd){ .fd = call_is(call, "DEL") || call_is(call, "AGENT") ? -1 : STDOUT_FILENO };

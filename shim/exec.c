@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs one delegate as the runtime would, within limits that no order can loosen. */
+ * Starts executables, and runs delegates as the runtime would, within limits that no order can loosen. */
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include "shim.h"
@@ -7,6 +8,7 @@
 #define OUTPUT_CAP (4 << 20)
 #define ERRORS_CAP (64 << 10)
 #define GRACE_US 2000000 /* for pipes to close after the delegate has ended */
+#define BUSY_US 2000000  /* for an executable that is still open for writing */
 
 enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES, SIGNALS = PIPES, CALLER, WATCHED };
 
@@ -21,6 +23,77 @@ struct delegate {
 	struct exec_result *result;
 };
 
+static const sigset_t no_signals;
+
+/* Occupies descriptors 0 to 3, which children need, and undoes signal settings of the runtime. */
+void spawn_prepare(struct call *call)
+{
+	sigset_t chld;
+	int fd;
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, NULL);
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	call->exec_errno = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (call->exec_errno == MAP_FAILED)
+		fail(call, CNI_INTERNAL, "out of memory");
+}
+
+/* Gives a delegate the order's variables, a trusted CNI_PATH and a process group, and has it die with the shim. */
+static int confine(struct call *call, const struct frame *order, pid_t shim)
+{
+	struct buf path = { 0 };
+	for (int i = EXEC_ENV; i < order->count; i++)
+		putenv(order->fields[i].data);
+	trusted_path(call, setting("CNI_PATH", ""), &path);
+	setenv("CNI_PATH", path.data, 1);
+	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
+		return -1;
+	if (call->inherited_lock >= 0)
+		straggler_note(DELEGATE_LOCK, getpid());
+	return getppid() == shim ? 0 : -1;
+}
+
+/* Becomes the executable. Retries for a while if the file is still open for writing (an installer's copy). */
+static void execute(const char *path)
+{
+	int64_t deadline = now_us() + BUSY_US;
+	for (;;) {
+		execv(path, (char *[]){ (char *)path, NULL });
+		if (errno != ETXTBSY || !ms_until(deadline))
+			return;
+		usleep(20000);
+	}
+}
+
+/* Starts a child with fds[i] as its descriptor i; with an order, as a delegate. Returns -1 if there is no child.
+ * exec_errno says why a child could not become the executable. */
+pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
+{
+	pid_t shim = getpid(), pid;
+	*call->exec_errno = 0;
+	pid = fork();
+	if (pid < 0)
+		*call->exec_errno = errno;
+	if (pid)
+		return pid;
+	for (int i = 0; i < count; i++)
+		if (dup2(fds[i], i) < 0)
+			_exit(126);
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &no_signals, NULL);
+	if (!order || !confine(call, order, shim))
+		execute(path);
+	*call->exec_errno = errno;
+	_exit(127);
+}
+
 /* Notes how the delegate ended. Returns where to print the reason. */
 static struct buf *set_outcome(struct exec_result *r, const char *outcome, int code)
 {
@@ -30,8 +103,7 @@ static struct buf *set_outcome(struct exec_result *r, const char *outcome, int c
 	return &r->message;
 }
 
-/* Kills the delegate and everything that it has started. The delegate is reaped only at the end, so that its number,
- * which is also its group's, cannot pass to another process. */
+/* Kills the delegate and what it has started. It is reaped only at the end, so that its number cannot be reused. */
 static void kill_group(const struct delegate *d)
 {
 	kill(-d->pid, SIGKILL);
@@ -82,8 +154,7 @@ static void heed_signals(const struct delegate *d, const sigset_t *before)
 	end_by_signal((int)info.ssi_signo);
 }
 
-/* Notices that the delegate has ended. If it was killed, its group is killed too: the rest of it would continue with
- * half of its work. */
+/* Notices that the delegate has ended. If it was killed, the rest of its group is killed too. */
 static void check_end(struct delegate *d)
 {
 	siginfo_t info = { 0 };
@@ -109,8 +180,8 @@ static void enforce_limits(struct delegate *d, bool late)
 	d->deadline = now_us() + GRACE_US;
 }
 
-/* Serves the pipes until the delegate has ended and they are closed. Another process may keep them open, so they get
- * only a short grace period after its end. Returns its wait status. */
+/* Serves the pipes until the delegate has ended and they are closed, or for a grace period if others keep them open.
+ * Returns its wait status. */
 static int attend(struct delegate *d, const sigset_t *before)
 {
 	struct exec_result *r = d->result;

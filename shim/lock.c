@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The locks that keep operations apart: a file per sandbox, and the state directory for garbage collection.
  *
- * A sandbox's lock file carries two locks. Its flock is the operation's, and ends with the shim. The other one, on the
- * first byte, belongs to an open file that delegates inherit. It lasts until their last process has ended, even if
- * the shim was killed, so that no DEL runs beside a plugin that is still at work. Where the file system does not
- * support it (F_OFD_SETLK), there is only the flock.
+ * A sandbox's file carries two locks. The flock ends with the shim. Delegates inherit the other one (F_OFD_SETLK, where
+ * supported). It lasts until their last process has ended, so that no DEL runs beside a plugin of a killed shim.
  *
- * While a delegate runs, the file names its process group. Only a shim that was killed leaves the name there. Its
- * plugin died with it, but a process that the plugin started, such as an address plugin, may hang and allocate
- * later. What a plugin leaves running after its end, such as a DHCP client, is not named. */
+ * While a delegate runs, the file names its process group. Only a killed shim leaves the name there. A process that its
+ * plugin started, such as an address plugin, may then hang, and allocate later. */
 #include <dirent.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -25,8 +22,7 @@ _Noreturn static void cannot_lock(const struct call *call, const char *path)
 	fail(call, CNI_IO_FAILURE, "cannot lock %s: %s", path, errno_text(errno));
 }
 
-/* Writes the caller's process group, or none (0), to the lock file. If there is no room, the group is not ended
- * later. */
+/* Writes the caller's process group, or none (0), to the lock file, if there is room. */
 void straggler_note(int lock, pid_t group)
 {
 	char digits[NUMBER_SIZE];
@@ -58,8 +54,7 @@ static bool is_abandoned(pid_t pid)
 }
 
 /* Kills the processes of the group that inherited the lock file; without a group (0), the shims that hold the lock and
- * whose runtime was killed. A descriptor pins each process before the checks, so that its number cannot pass to
- * another one. */
+ * whose runtime was killed. A descriptor pins each process first, as its number may be reused. */
 static void end_holders(int lock, pid_t group)
 {
 	DIR *processes = opendir("/proc");
@@ -67,7 +62,6 @@ static void end_holders(int lock, pid_t group)
 	while (processes && (entry = readdir(processes))) {
 		pid_t pid = field_number(text(entry->d_name));
 		int fd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-
 		if (fd < 0)
 			continue;
 		if (group ? getpgid(pid) == group && has_file(pid, DELEGATE_LOCK, lock)
@@ -100,8 +94,7 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 	}
 }
 
-/* Opens and locks a file until the process ends. If its last holder removed it meanwhile, it is created and locked
- * again. Returns the open file, or -1 if the disk is full or read-only. */
+/* Opens and locks a file, again if its last holder removed it. Returns -1 if the disk is full or read-only. */
 static int lock(const struct call *call, const char *path, int flags, int how, const char *scope)
 {
 	for (;;) {
@@ -146,8 +139,7 @@ static void await_stragglers(struct call *call)
 	straggler_note(call->lock, 0);
 }
 
-/* Removes the sandbox's lock file at the end of the call, unless processes of its delegates still hold it. The flock
- * itself ends with the process. */
+/* Removes the sandbox's lock file at the end of the call, unless processes of its delegates still hold it. */
 static void release(void)
 {
 	struct flock other = first_byte;
@@ -156,9 +148,8 @@ static void release(void)
 		unlink(holder->lock_file);
 }
 
-/* Excludes every other operation on the sandbox, and garbage collection, during this call. If there is no room for the
- * sandbox's lock file, as on a full disk, it excludes operations on all sandboxes, as a DEL must work even then. A
- * call with a problem needs no lock: nothing can be attached under such a name. */
+/* Excludes every other operation on the sandbox, and garbage collection. On a full disk, where a DEL must work too, it
+ * excludes operations on all sandboxes. A call with a problem needs no lock: no attachment can have such a name. */
 void lock_take(struct call *call)
 {
 	bool gc = call_is(call, "GC");
@@ -182,8 +173,7 @@ void lock_take(struct call *call)
 	await_stragglers(call);
 }
 
-/* Lets other operations run beside the rest of this garbage collection, except another one. The rest consists of DELs
- * of sandboxes that the runtime has forgotten, and these may hang. */
+/* Lets operations other than GC run beside the rest of this GC: DELs of forgotten sandboxes, which may hang. */
 void lock_share(struct call *call)
 {
 	int fd = call->node_lock;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plexus, as the container runtime calls it: carries the call to an engine and carries out the engine's orders. It
- * decides only what to do without an engine. */
+ * plexus, as the container runtime calls it: carries the call to an engine, or ends it without one. */
 #include "shim.h"
 
 #define STDIN_CAP (8 << 20)
@@ -17,24 +16,17 @@ static void read_conf(struct call *call)
 		fail(call, CNI_IO_FAILURE, "stdin is longer than %d MiB", STDIN_CAP >> 20);
 }
 
-/* How long to wait for an engine. A pod cannot start without one, a failed CHECK may end a pod, and a failed STATUS
- * makes the node unready, which a restart of plexusd should not. A DEL has its plan, and a GC is repeated. */
-static int wait_for_engine_ms(const struct call *call)
-{
-	int wait_ms = setting_ms("PLEXUS_WAIT_MS", 10000);
-	if (call->problem.len)
-		return 0;
-	if (call_is(call, "STATUS"))
-		return wait_ms < STATUS_WAIT_MS ? wait_ms : STATUS_WAIT_MS;
-	return call_attaches(call) ? wait_ms : 0;
-}
-
-/* Tries both engines, and then waits for the daemon. */
+/* Tries both engines, and then waits for the daemon. DEL and GC do not wait: a DEL has its plan, and a GC is repeated. A
+ * STATUS waits, so that a restart of plexusd does not make the node unready. */
 static enum session_end find_engine(struct call *call)
 {
-	session_request(call);
-	call->wait_ms = wait_for_engine_ms(call);
+	int wait_ms = setting_ms("PLEXUS_WAIT_MS", 10000);
+	if (call_is(call, "STATUS") && wait_ms > STATUS_WAIT_MS)
+		wait_ms = STATUS_WAIT_MS;
+	if (!call->problem.len && (call_attaches(call) || call_is(call, "STATUS")))
+		call->wait_ms = wait_ms;
 	int64_t deadline = now_us() + call->wait_ms * 1000LL;
+	session_request(call);
 	enum session_end end = session_with_daemon(call);
 	if (end == SESSION_UNREACHABLE)
 		end = session_with_standalone(call);

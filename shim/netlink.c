@@ -52,24 +52,21 @@ int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *onl
 	return 0;
 }
 
-/* Opens a socket in the namespace, which the process enters only for that. If it could not return, every later delegate
- * would run in the pod's namespace, so that ends the call. Returns -errno on failure. */
-static int socket_in(const struct call *call, int pod, const char **stage)
+/* Opens a socket in the namespace, which the process enters only for that. Delegates must not run there, so a failure to
+ * return ends the call. Returns -1 and notes the error on failure. */
+static int socket_in(const struct call *call, int pod, struct netlink_result *r)
 {
-	int home = netns_open(OWN_NETNS), fd = -1, error = 0;
-	if (home < 0) {
-		error = errno;
-	} else if (setns(pod, CLONE_NEWNET)) {
-		error = errno;
-		*stage = "open";
-	} else {
+	int home = netns_open(OWN_NETNS), fd = -1;
+	bool is_inside = home >= 0 && !setns(pod, CLONE_NEWNET);
+	if (is_inside)
 		fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-		error = errno;
-		if (setns(home, CLONE_NEWNET))
-			fail(call, CNI_INTERNAL, "cannot return to the shim's network namespace: %s", errno_text(errno));
-	}
+	else if (home >= 0)
+		r->stage = "open";
+	r->error = errno;
+	if (is_inside && setns(home, CLONE_NEWNET))
+		fail(call, CNI_INTERNAL, "cannot return to the shim's network namespace: %s", errno_text(errno));
 	close(home);
-	return fd < 0 ? -error : fd;
+	return fd;
 }
 
 /* Collects replies until the acknowledgement, error or DONE of message `seq`. Returns errno or 0. */
@@ -93,60 +90,53 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 	return 0;
 }
 
-/* Sends the request from inside the namespace. Returns errno, or 0 if it was answered. The connected socket receives
- * only from the kernel. */
-static int ask_kernel(const struct call *call, int pod, struct field request, uint32_t seq, struct buf *reply,
-		      const char **stage)
+/* Sends the request by a socket that is connected to the kernel, and notes the answer. Returns errno, or 0. */
+static int ask_kernel(const struct call *call, int pod, struct field request, uint32_t seq, struct netlink_result *r)
 {
 	static const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-	int fd = socket_in(call, pod, stage), error;
+	int fd = socket_in(call, pod, r);
 	if (fd < 0)
-		return -fd;
+		return r->error;
 	if (connect(fd, (const void *)&kernel, sizeof kernel) || send(fd, request.data, request.len, 0) < 0)
-		error = errno;
+		r->error = errno;
 	else
-		error = collect(fd, seq, reply);
+		r->error = collect(fd, seq, &r->reply);
 	close(fd);
-	return error;
+	return r->error;
 }
 
-/* Carries out one NETLINK order. Returns errno, or 0 if it was answered. protocol.h describes `stage`. An order may
- * change only the call's namespace, and not the runtime's unless the runtime asked for it; the check uses the open
- * file, as the path may change. */
-int netlink_order(const struct call *call, const struct frame *f, struct buf *reply, const char **message,
-		  const char **stage)
+/* True if the call may change the namespace: its own, and not the runtime's unless the runtime asked for it. The check
+ * uses the open file, as the path may change. */
+static bool may_change(const struct call *call, const char *path, int pod)
+{
+	return *call->netns && !strcmp(path, call->netns) && (call->netns_override || !is_file(pod, OWN_NETNS));
+}
+
+/* Carries out one NETLINK order. */
+void netlink_order(const struct call *call, const struct frame *f, struct netlink_result *r)
 {
 	const char *path = f->fields[0].data;
 	struct nlmsghdr last;
 	bool only_reads;
-	int pod, error = EPERM;
-	*stage = "request";
-	if (netlink_last(f->fields[1].data, f->fields[1].len, &last, &only_reads)) {
-		*message = "not a well-formed chain of netlink messages";
-		return EINVAL;
-	}
-	if (!*path) {
-		*message = "refused: the order names no network namespace";
-		return EPERM;
-	}
-	pod = netns_open(path);
+	*r = (struct netlink_result){ EINVAL, "not a well-formed chain of netlink messages", "request", { 0 } };
+	if (netlink_last(f->fields[1].data, f->fields[1].len, &last, &only_reads))
+		return;
+	r->error = EPERM;
+	r->message = "refused: the order names no network namespace";
+	if (!*path)
+		return;
+	int pod = netns_open(path);
+	r->message = "refused: an order may change only the call's own network namespace";
 	if (pod < 0) {
-		error = errno;
-		*stage = "open";
-		*message = error == EINVAL ? "not a network namespace" : "cannot open the network namespace";
-		return error;
-	}
-	if (!only_reads && (!*call->netns || strcmp(path, call->netns) ||
-			    (!call->netns_override && is_file(pod, OWN_NETNS)))) {
-		*message = "refused: an order may change only the call's own network namespace";
-	} else {
-		error = ask_kernel(call, pod, f->fields[1], last.nlmsg_seq, reply, stage);
-		*message = error ? "netlink request failed" : "";
-		if (!error)
-			*stage = "done";
+		r->error = errno;
+		r->stage = "open";
+		r->message = errno == EINVAL ? "not a network namespace" : "cannot open the network namespace";
+	} else if (only_reads || may_change(call, path, pod)) {
+		r->error = ask_kernel(call, pod, f->fields[1], last.nlmsg_seq, r);
+		r->message = r->error ? "netlink request failed" : "";
+		r->stage = r->error ? r->stage : "done";
 	}
 	close(pod);
-	return error;
 }
 
 /* True if the link is neither the call's interface nor one that the kernel creates in every namespace. */
@@ -164,27 +154,25 @@ static bool is_further(const struct nlmsghdr *link, const char *ifname)
 	return strcmp(RTA_DATA(a), ifname) && !strstr(everywhere, name);
 }
 
-/* Returns why the sandbox may have more than the call's interface, or NULL if its namespace has no other one or is
- * gone. */
+/* Returns why the sandbox may have more than the call's interface, or NULL. */
 const char *netns_doubt(const struct call *call)
 {
 	static struct { struct nlmsghdr header; struct ifinfomsg link; } all = {
 		{ sizeof all, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 }, { 0 } };
 	enum netns state = netns_state(call->netns);
-	const char *stage, *doubt = NULL;
-	struct buf reply = { 0 };
+	const char *doubt = NULL;
+	struct netlink_result r = { 0 };
 	struct nlmsghdr *link;
 	if (state == NETNS_GONE || state == NETNS_OWN)
 		return NULL;
 	int pod = netns_open(call->netns);
-	if (pod < 0 || ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &reply, &stage))
+	if (pod < 0 || ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &r))
 		doubt = "its network namespace cannot be inspected";
 	close(pod);
-	for (size_t at = 0; !doubt && at < reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
-		link = (struct nlmsghdr *)(reply.data + at);
+	for (size_t at = 0; !doubt && at < r.reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
+		link = (struct nlmsghdr *)(r.reply.data + at);
 		if (link->nlmsg_type == RTM_NEWLINK && is_further(link, call->ifname))
 			doubt = "its network namespace has further interfaces";
 	}
-	buf_free(&reply);
 	return doubt;
 }

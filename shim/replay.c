@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A complete DEL without an engine, from the teardown plan that was written before anything was attached. The state
- * directory has the plan, and Multus may have files of the container. */
+ * A complete DEL without an engine, from the teardown plan that was written before anything was attached. */
 #include <dirent.h>
 #include <stdio.h> /* rename */
 #include "shim.h"
@@ -12,7 +11,6 @@
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 static const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached", plan_default[] = "default.plan";
-static const char plan_absent[] = "it does not exist";
 
 /* The path of one of the attachment's files in the state directory. */
 static void plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
@@ -47,9 +45,8 @@ static int open_own(const struct call *call, const char *format, mode_t *mode)
 	return -1;
 }
 
-/* Marks the record, if there is one, before a DEL. A runtime may kill the call at any time and never repeat it, so
- * plexusd detaches the attachments of marked records. The mark is in the mode: it needs no disk space and no sync, and
- * is removed with the record. After a power loss it may be missing, but the record is then from an earlier boot. */
+/* Marks the record before a DEL. A runtime may kill the call and never repeat it, so plexusd detaches marked records. The
+ * mark is in the mode, which needs no disk space. A power loss may remove it, but the record is then of another boot. */
 void plan_mark(const struct call *call)
 {
 	mode_t mode;
@@ -59,27 +56,24 @@ void plan_mark(const struct call *call)
 	close(fd);
 }
 
-/* Reads and checks a plan. Returns what is wrong with it, or NULL if it can be used. `*error` is the errno of a file
- * that could not be read, else 0. */
-static const char *plan_load(const struct call *call, const char *format, struct plan *plan, int *error)
+/* Reads and checks a plan. Returns CNI_OK, or an error whose reason is in `problem`; NULL: there is no such file. */
+static enum cni_error plan_load(const struct call *call, const char *format, struct plan *plan, const char **problem)
 {
 	bool is_default = format == plan_default;
 	mode_t mode;
-	plan->bytes.len = 0;
 	int fd = open_own(call, format, &mode), cause = 0;
+	plan->bytes.len = 0;
 	if (fd < 0 || read_all(fd, &plan->bytes, PLAN_CAP, -1))
 		cause = errno;
 	close(fd);
-	*error = cause == ENOENT || cause == ELOOP ? 0 : cause;
-	if (cause == ENOENT)
-		return plan_absent;
-	if (cause == ELOOP)
-		return "it is not a regular file of root's with mode 0600 or 0700 and one link";
+	*problem = cause && cause != ENOENT ? errno_text(cause) : NULL;
+	if (cause && cause != ELOOP)
+		return CNI_IO_FAILURE;
 	if (cause)
-		return errno_text(cause);
-	if (!plan_parse(plan, is_default ? "" : call->container_id, is_default ? "" : call->ifname))
-		return "it is truncated, altered, of another attachment, or of a plan version other than " PLAN_VERSION;
-	return NULL;
+		*problem = "it is not a regular file of root's with mode 0600 or 0700 and one link";
+	else if (!plan_parse(plan, is_default ? "" : call->container_id, is_default ? "" : call->ifname))
+		*problem = "it is truncated, altered, of another attachment, or of a plan version other than " PLAN_VERSION;
+	return *problem ? CNI_DECODING_FAILURE : CNI_OK;
 }
 
 /* True if the machine was restarted since the plan was made: what it says of attempts may then be outdated. */
@@ -97,9 +91,8 @@ static bool plan_is_of_other_boot(const struct plan *plan)
 	return other;
 }
 
-/* Replaces the record with the tombstone, an empty file. Until then there is a plan, so that a DEL that is killed can
- * be repeated. plexusd can write to the state directory, so a link in place of the tombstone is not followed. Returns
- * -1 on failure. */
+/* Replaces the record with the tombstone in one step, so that a killed DEL can be repeated. Follows no link, which a
+ * compromised plexusd could make. Returns -1 on failure. */
 static int plan_forget(const struct call *call)
 {
 	char path[PATH_SIZE], tombstone[PATH_SIZE];
@@ -185,15 +178,14 @@ static enum cni_error replay(struct call *call, struct plan *plan, struct buf *f
 }
 
 /* A DEL without a plan. A tombstone says that everything has been detached. Otherwise the sandbox is older than Plexus
- * on this node and has the default network, whose DEL plexusd keeps in default.plan. If the sandbox may have more
- * networks, only plexusd can find them. */
+ * on this node. default.plan detaches its default network, but only plexusd can find others. */
 static enum cni_error without_plan(struct call *call, struct plan *plan, struct buf *failures)
 {
-	int error;
+	const char *problem;
 	if (!call_is(call, "DEL") || plan_has(call, plan_tombstone))
 		return CNI_OK;
 	const char *doubt = multus_has(call) ? "Multus has a file of it" : netns_doubt(call);
-	if (!doubt && plan_load(call, plan_default, plan, &error))
+	if (!doubt && plan_load(call, plan_default, plan, &problem))
 		doubt = "there is no usable default.plan";
 	if (doubt) {
 		buf_print(failures, "there is no record of this sandbox, and only plexusd can tell what to detach, "
@@ -205,31 +197,24 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 	return failures->len ? CNI_NOT_DETACHED : CNI_OK;
 }
 
-/* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else the error to report, with its text
- * in `failures`. */
+/* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. */
 enum cni_error plan_replay(struct call *call, struct buf *failures)
 {
 	struct plan plan = { 0 };
 	char path[PATH_SIZE];
-	enum cni_error code;
-	int error;
-	const char *problem = plan_load(call, plan_record, &plan, &error);
-	if (!problem) {
-		code = replay(call, &plan, failures);
-	} else if (problem == plan_absent) {
-		code = without_plan(call, &plan, failures);
-	} else {
-		plan_file(call, plan_record, path);
-		code = error ? CNI_IO_FAILURE : CNI_DECODING_FAILURE;
-		buf_print(failures, error ? "cannot read %s: %s" : "cannot use the teardown plan %s: %s; it is kept: start "
-			  "plexusd to detach from the record, or detach manually", path, problem);
-	}
-	buf_free(&plan.bytes);
+	const char *problem;
+	enum cni_error code = plan_load(call, plan_record, &plan, &problem);
+	if (code == CNI_OK)
+		return replay(call, &plan, failures);
+	if (!problem)
+		return without_plan(call, &plan, failures);
+	plan_file(call, plan_record, path);
+	buf_print(failures, code == CNI_IO_FAILURE ? "cannot read %s: %s" : "cannot use the teardown plan %s: %s; it is kept: "
+		  "start plexusd to detach from the record, or detach manually", path, problem);
 	return code;
 }
 
-/* Removes what Multus keeps of the call's container, once a record has replaced it. plexusd, which makes that record,
- * can only read these files. */
+/* Removes what Multus keeps of the call's container once plexusd, which can only read it, has made a record of it. */
 void multus_clean(const struct call *call)
 {
 	char path[PATH_SIZE], part[NAME_MAX + 1];

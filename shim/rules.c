@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which orders a call may carry. The runtime decides what is done to which container; an engine only decides how. The
- * steps of a teardown plan obey the same rules. */
+ * Which orders a call, or its teardown plan, may carry. The runtime decides what is done to which container. */
 #include "shim.h"
 
-/* The commands that each call may order. Every call may detach again what it attached. Calls that attach nothing may
- * also detach what earlier calls left over. */
+/* The commands that each call may order. Calls that attach nothing may also detach leftovers of earlier calls. */
 static const struct { const char *call, *commands[5]; } rules[] = {
 	{ "ADD", { "ADD", "CHECK", "DEL", "VERSION" } }, { "CHECK", { "ADD", "CHECK", "DEL", "VERSION" } },
 	{ "DEL", { "DEL", "VERSION" } }, { "GC", { "DEL", "GC", "VERSION" } },
@@ -41,9 +39,8 @@ static bool may_order(const struct call *call, const char *command)
 	return false;
 }
 
-/* True if a pod's network namespace is mounted at exactly that path. The engine chooses the paths of other containers'
- * namespaces. A link on the way could lead elsewhere once the delegate opens the path, and a compromised engine can
- * make links, but no mounts. /var/run is a link of the system. */
+/* True if a pod's network namespace is mounted at exactly that path. A compromised engine can make links, which could lead
+ * elsewhere once the delegate opens the path, but no mounts. /var/run is a link of the system. */
 static bool is_mounted_at(const char *path)
 {
 	char link[64], target[PATH_SIZE] = "";

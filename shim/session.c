@@ -29,15 +29,14 @@ static void answer_exec(struct call *call, const struct frame *f, struct buf *an
 		content(&r->message), number(elapsed, r->elapsed_us) }, 6);
 }
 
-static void answer_netlink(struct call *call, const struct frame *f, struct buf *answer)
+static void answer_netlink(const struct call *call, const struct frame *f, struct buf *answer)
 {
-	struct buf reply = { 0 };
-	const char *message, *stage;
+	struct netlink_result r = { 0 };
 	char code[NUMBER_SIZE];
-	int error = netlink_order(call, f, &reply, &message, &stage);
+	netlink_order(call, f, &r);
 	frame_write(answer, FRAME_NETLINK_RESULT, (struct field[]){
-		number(code, error), content(&reply), text(message), text(stage) }, 4);
-	buf_free(&reply);
+		number(code, r.error), content(&r.reply), text(r.message), text(r.stage) }, 4);
+	buf_free(&r.reply);
 }
 
 static void answer_find(const struct call *call, const struct frame *f, struct buf *answer)
@@ -56,8 +55,7 @@ static void answer_find(const struct call *call, const struct frame *f, struct b
 		buf_free(&messages[i]);
 }
 
-/* Carries out one order and sends its answer. A failed write is no error by itself: the engine may have sent DONE
- * before it closed the connection. If it has not, the next read fails. */
+/* Carries out one order and sends its answer. If the write fails, the engine may have sent DONE before it left. */
 static enum session_end serve_order(struct call *call, int fd, const struct frame *f)
 {
 	struct buf answer = { 0 };
@@ -131,19 +129,20 @@ static enum session_end converse(struct call *call, int fd)
 	enum session_end end = SESSION_OPEN;
 	struct buf in = { 0 };
 	struct frame f;
-	ssize_t size;
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 	(void)!write_all(fd, call->request.data, call->request.len);
+	buf_reserve(&in, CHUNK);
 	int64_t deadline = now_us() + silence_ms * 1000LL;
 	while (end == SESSION_OPEN) {
-		size = frame_parse(in.data, in.len, &f);
+		ssize_t size = frame_parse(in.data, in.len, &f);
 		if (size < 0) {
 			end = SESSION_MISUNDERSTOOD;
 		} else if (size == 0) {
 			end = read_more(call, fd, &in, silence_ms ? ms_until(deadline) : -1);
 		} else {
 			end = serve_order(call, fd, &f);
-			buf_drop(&in, (size_t)size);
+			in.len -= (size_t)size;
+			memmove(in.data, in.data + size, in.len);
 			deadline = now_us() + silence_ms * 1000LL;
 		}
 	}
@@ -179,17 +178,15 @@ enum session_end session_with_daemon(struct call *call)
 	return converse(call, fd);
 }
 
-/* Starts the one-shot engine with its end of a socket pair as fd 3, if it is installed and only root can change it. An
- * engine that did not answer is killed before the call continues. */
+/* Starts the one-shot engine, if only root can change it, with its end of a socket pair as fd 3. If it does not answer,
+ * it is killed before the call continues. */
 enum session_end session_with_standalone(struct call *call)
 {
 	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
 	struct stat file;
 	int pair[2];
 	pid_t pid = -1;
-	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111))
-		return SESSION_UNREACHABLE;
-	if (file.st_uid || file.st_mode & 022)
+	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111) || file.st_uid || file.st_mode & 022)
 		return SESSION_UNREACHABLE;
 	if (!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		pid = spawn(call, path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL);

@@ -63,6 +63,9 @@ struct exec_result {
 	int64_t elapsed_us;
 };
 
+/* The answer to a NETLINK order. */
+struct netlink_result { int error; const char *message, *stage; struct buf reply; };
+
 struct call {
 	const char *command, *container_id, *ifname, *netns, *path; /* the CNI variables; "" if not set */
 	bool netns_override;       /* CNI_NETNS may be the runtime's network namespace */
@@ -89,7 +92,6 @@ struct nlmsghdr;
 #define FORMAT(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
 void buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, const void *data, size_t len);
-void buf_drop(struct buf *b, size_t len);
 void buf_free(struct buf *b);
 struct field number(char digits[NUMBER_SIZE], int64_t n);
 void buf_vprint(struct buf *b, const char *format, va_list *args) FORMAT(2, 0);
@@ -144,19 +146,16 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 const char *order_variable(const struct frame *order, const char *name);
 bool order_allowed(const struct call *call, const struct frame *order, struct buf *message);
 
-/* spawn.c */
+/* exec.c */
 void spawn_prepare(struct call *call);
 pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order);
-
-/* exec.c */
 void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 
 /* netlink.c */
 int netns_open(const char *path);
 enum netns netns_state(const char *path);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads);
-int netlink_order(const struct call *call, const struct frame *f, struct buf *reply, const char **message,
-		  const char **stage);
+void netlink_order(const struct call *call, const struct frame *f, struct netlink_result *r);
 const char *netns_doubt(const struct call *call);
 
 /* plan.c */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which plugins may be run. A compromised engine must reach only the plugins that the node's administrator installed.
  *
- * The directories of the call's CNI_PATH are trusted as the runtime trusts them, with any owner and links, and also
- * if they are relative. Any other directory must be listed in /etc/plexus/plugin-dirs. From the root of the file
- * system down to the plugin, every component must then be root's, writable by root alone, and no link. So no other
- * user can replace it between the check and the execution. */
+ * The directories of the call's CNI_PATH are trusted as the runtime trusts them: with any owner, links or relative. Others
+ * must be listed in /etc/plexus/plugin-dirs, and every component of the plugin's path must be root's, writable by root
+ * alone, and no link. So no other user can replace it between the check and the execution. */
 #include "shim.h"
 
 #define LIST_CAP (64u << 10)
@@ -47,8 +46,7 @@ static bool list_has(const char *list, const char *separators, const char *dir, 
 	return false;
 }
 
-/* True if the administrator's file lists the directory. Lines that do not begin with a slash, such as comments, never
- * equal an absolute path. */
+/* True if the administrator's file lists the directory. Comments never equal an absolute path. */
 static bool is_listed(const char *dir, size_t len)
 {
 	const char *path = setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS), *slash = strrchr(path, '/');
@@ -85,8 +83,7 @@ static void append(const struct call *call, const char *path, bool untrusted, st
 	}
 }
 
-/* Appends the CNI_PATH of a delegate, where it looks for plugins by itself: the trusted part of the order's, then the
- * call's. */
+/* Appends the CNI_PATH of a delegate: the trusted part of the order's, then the call's. */
 void trusted_path(const struct call *call, const char *order, struct buf *list)
 {
 	append(call, order, false, list);
