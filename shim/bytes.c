@@ -77,20 +77,14 @@ void buf_vprint(struct buf *b, const char *format, va_list *args)
 
 void buf_print(struct buf *b, const char *format, ...)
 {
-	va_list args;
-	va_start(args, format);
-	buf_vprint(b, format, &args);
-	va_end(args);
+	BUF_VPRINT(b, format);
 }
 
 /* As snprintf: truncates text that does not fit. */
 void print(char *to, size_t size, const char *format, ...)
 {
 	struct buf b = { 0 };
-	va_list args;
-	va_start(args, format);
-	buf_vprint(&b, format, &args);
-	va_end(args);
+	BUF_VPRINT(&b, format);
 	b.len = b.len < size ? b.len : size - 1;
 	memcpy(to, b.data, b.len);
 	to[b.len] = '\0';
@@ -125,27 +119,6 @@ void buf_json(struct buf *b, const char *text)
 		else
 			buf_print(b, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)len, text);
 	}
-}
-
-struct field text(const char *s)
-{
-	return (struct field){ (char *)s, strlen(s) };
-}
-
-struct field content(const struct buf *b)
-{
-	return (struct field){ b->data, b->len };
-}
-
-/* True if the field can be used as a C string: it contains no NUL. */
-bool is_text(struct field f)
-{
-	return strlen(f.data) == f.len;
-}
-
-bool field_is(struct field f, const char *s)
-{
-	return f.len == strlen(s) && (f.len == 0 || !memcmp(f.data, s, f.len));
 }
 
 /* The field's decimal number of at most nine digits, or -1. */

@@ -34,17 +34,6 @@ void call_init(struct call *call)
 	strcpy(call->cni_version, "1.1.0");
 }
 
-bool call_is(const struct call *call, const char *command)
-{
-	return !strcmp(call->command, command);
-}
-
-/* True for the commands whose orders may concern only the call's container. */
-bool call_attaches(const struct call *call)
-{
-	return call_is(call, "ADD") || call_is(call, "CHECK");
-}
-
 /* Finds the version to answer with in the configuration's text: the first "cniVersion" key whose value is a
  * version. This is no JSON parser: a wrong guess only changes a field that runtimes ignore. */
 void call_find_version(struct call *call, const char *conf)
@@ -123,10 +112,7 @@ _Noreturn void fail(const struct call *call, enum cni_error code, const char *fo
 {
 	struct buf message = { 0 }, error = { 0 };
 	char *at;
-	va_list args;
-	va_start(args, format);
-	buf_vprint(&message, format, &args);
-	va_end(args);
+	BUF_VPRINT(&message, format);
 	if (message.len > MESSAGE_MAX)
 		message.data[MESSAGE_MAX] = '\0';
 	while ((at = strcasestr(message.data, "not found")) || (at = strcasestr(message.data, "no such file or")))

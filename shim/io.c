@@ -9,12 +9,6 @@ int64_t clock_us(clockid_t clock)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* For deadlines. */
-int64_t now_us(void)
-{
-	return clock_us(CLOCK_MONOTONIC);
-}
-
 /* The milliseconds until the deadline, rounded up; 0 once it has passed. */
 int ms_until(int64_t deadline)
 {
@@ -61,10 +55,7 @@ int write_all(int fd, const void *data, size_t len)
 int say(int fd, const char *format, ...)
 {
 	struct buf line = { 0 };
-	va_list args;
-	va_start(args, format);
-	buf_vprint(&line, format, &args);
-	va_end(args);
+	BUF_VPRINT(&line, format);
 	int result = write_all(fd, line.data, line.len);
 	buf_free(&line);
 	return result;

@@ -12,15 +12,11 @@
 #include "shim.h"
 
 #define END_MS 1000        /* for killed processes to end */
+#define CANNOT_LOCK "cannot lock %s: %s"
 #define STRAGGLER_MS 10000 /* for processes that nothing waits for to end by themselves */
 
 static const struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
 static const struct call *holder; /* of a sandbox's lock file */
-
-_Noreturn static void cannot_lock(const struct call *call, const char *path)
-{
-	fail(call, CNI_IO_FAILURE, "cannot lock %s: %s", path, errno_text(errno));
-}
 
 /* Writes the caller's process group, or none (0), to the lock file, if there is room. */
 void straggler_note(int lock, pid_t group)
@@ -82,7 +78,7 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 	int64_t begun = now_us(), deadline = begun + limit_ms * 1000LL, next = begun + patience_ms * 1000LL;
 	while (flock(fd, how | LOCK_NB)) {
 		if (errno != EWOULDBLOCK)
-			cannot_lock(call, path);
+			fail(call, CNI_IO_FAILURE, CANNOT_LOCK, path, errno_text(errno));
 		if (!ms_until(deadline))
 			fail(call, CNI_TRY_AGAIN_LATER, "another operation on this %s is still running: it "
 			     "has held %s for %d ms", scope, path, limit_ms);
@@ -102,7 +98,7 @@ static int lock(const struct call *call, const char *path, int flags, int how, c
 		if (fd < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EROFS))
 			return -1;
 		if (fd < 0)
-			cannot_lock(call, path);
+			fail(call, CNI_IO_FAILURE, CANNOT_LOCK, path, errno_text(errno));
 		wait_for(call, fd, how, path, scope);
 		if (is_file(fd, path))
 			return fd;

@@ -104,16 +104,10 @@ static int plan_forget(const struct call *call)
 	return fd < 0 ? -1 : close(fd);
 }
 
-static void multus_path(const char *name, char path[PATH_SIZE])
+/* Makes the path of Multus's file of the call's container. Returns true unless it certainly does not exist. */
+static bool multus_has(const struct call *call, char path[PATH_SIZE])
 {
-	print(path, PATH_SIZE, "%s/%s", setting("PLEXUS_MULTUS_DIR", MULTUS_DIR), name);
-}
-
-/* True unless it is certain that Multus keeps no file of the call's container. */
-static bool multus_has(const struct call *call)
-{
-	char path[PATH_SIZE];
-	multus_path(call->container_id, path);
+	print(path, PATH_SIZE, "%s/%s", setting("PLEXUS_MULTUS_DIR", MULTUS_DIR), call->container_id);
 	return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
 }
 
@@ -181,10 +175,11 @@ static enum cni_error replay(struct call *call, struct plan *plan, struct buf *f
  * on this node. default.plan detaches its default network, but only plexusd can find others. */
 static enum cni_error without_plan(struct call *call, struct plan *plan, struct buf *failures)
 {
+	char path[PATH_SIZE];
 	const char *problem;
 	if (!call_is(call, "DEL") || plan_has(call, plan_tombstone))
 		return CNI_OK;
-	const char *doubt = multus_has(call) ? "Multus has a file of it" : netns_doubt(call);
+	const char *doubt = multus_has(call, path) ? "Multus has a file of it" : netns_doubt(call);
 	if (!doubt && plan_load(call, plan_default, plan, &problem))
 		doubt = "there is no usable default.plan";
 	if (doubt) {
@@ -200,7 +195,7 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 /* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. */
 enum cni_error plan_replay(struct call *call, struct buf *failures)
 {
-	struct plan plan = { 0 };
+	static struct plan plan;
 	char path[PATH_SIZE];
 	const char *problem;
 	enum cni_error code = plan_load(call, plan_record, &plan, &problem);
@@ -217,19 +212,17 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 /* Removes what Multus keeps of the call's container once plexusd, which can only read it, has made a record of it. */
 void multus_clean(const struct call *call)
 {
-	char path[PATH_SIZE], part[NAME_MAX + 1];
-	struct dirent *entry;
-	DIR *results;
-	if (!multus_has(call) || !(plan_has(call, plan_record) || plan_has(call, plan_tombstone)))
+	char path[PATH_SIZE], results[PATH_SIZE], part[NAME_MAX + 1];
+	if (!multus_has(call, path) || !(plan_has(call, plan_record) || plan_has(call, plan_tombstone)))
 		return;
-	multus_path("results", path);
+	print(results, sizeof results, "%s/results", setting("PLEXUS_MULTUS_DIR", MULTUS_DIR));
 	print(part, sizeof part, "-%s-", call->container_id);
-	results = opendir(path);
-	while (results && (entry = readdir(results)))
+	struct dirent *entry;
+	DIR *dir = opendir(results);
+	while (dir && (entry = readdir(dir)))
 		if (strstr(entry->d_name, part))
-			unlinkat(dirfd(results), entry->d_name, 0);
-	if (results)
-		closedir(results);
-	multus_path(call->container_id, path);
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
 	unlink(path);
 }

@@ -90,6 +90,14 @@ struct nlmsghdr;
 
 /* bytes.c */
 #define FORMAT(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
+/* In a function with variable arguments: appends them. */
+#define BUF_VPRINT(b, format) \
+	do { va_list args; va_start(args, format); buf_vprint(b, format, &args); va_end(args); } while (0)
+static inline struct field text(const char *s) { return (struct field){ (char *)s, strlen(s) }; }
+static inline struct field content(const struct buf *b) { return (struct field){ b->data, b->len }; }
+/* True if the field can be used as a C string: it contains no NUL. */
+static inline bool is_text(struct field f) { return strlen(f.data) == f.len; }
+static inline bool field_is(struct field f, const char *s) { return f.len == strlen(s) && !memcmp(f.data, s, f.len); }
 void buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_free(struct buf *b);
@@ -99,10 +107,6 @@ void buf_print(struct buf *b, const char *format, ...) FORMAT(2, 3);
 void print(char *to, size_t size, const char *format, ...) FORMAT(3, 4);
 size_t utf8_length(const char *s);
 void buf_json(struct buf *b, const char *text);
-struct field text(const char *s);
-struct field content(const struct buf *b);
-bool is_text(struct field f);
-bool field_is(struct field f, const char *s);
 int field_number(struct field f);
 bool is_exec(const struct frame *f);
 void frame_write(struct buf *b, int type, const struct field *fields, int count);
@@ -110,7 +114,7 @@ ssize_t frame_parse(const char *bytes, size_t len, struct frame *f);
 
 /* io.c */
 int64_t clock_us(clockid_t clock);
-int64_t now_us(void);
+static inline int64_t now_us(void) { return clock_us(CLOCK_MONOTONIC); }
 int ms_until(int64_t deadline);
 ssize_t read_some(int fd, struct buf *b);
 int read_all(int fd, struct buf *b, size_t cap, int patience_ms);
@@ -122,8 +126,9 @@ bool is_file(int fd, const char *path);
 const char *setting(const char *name, const char *fallback);
 int setting_ms(const char *name, int fallback);
 void call_init(struct call *call);
-bool call_is(const struct call *call, const char *command);
-bool call_attaches(const struct call *call);
+static inline bool call_is(const struct call *call, const char *command) { return !strcmp(call->command, command); }
+/* True for the commands whose orders may concern only the call's container. */
+static inline bool call_attaches(const struct call *call) { return call_is(call, "ADD") || call_is(call, "CHECK"); }
 void call_find_version(struct call *call, const char *conf);
 void call_check(struct call *call);
 _Noreturn void end_by_signal(int number);
