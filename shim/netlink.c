@@ -174,5 +174,6 @@ const char *netns_doubt(const struct call *call)
 		if (link->nlmsg_type == RTM_NEWLINK && is_further(link, call->ifname))
 			doubt = "its network namespace has further interfaces";
 	}
+	buf_free(&r.reply);
 	return doubt;
 }
