@@ -86,7 +86,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a DEL waits for a missing plugin to return",
     file: "src/engine/del/chain-teardown.ts",
-    find: "failingMs < this.#ctx.config.missingPluginGraceMs",
+    find: "failingMs < missingPluginGraceMs",
     replace: "failingMs < 0",
     scenario: "DEL eth0/portmap:before plugin missing; repaired after DEL",
   },

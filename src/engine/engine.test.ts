@@ -104,7 +104,7 @@ test("handle() answers an unknown command with code 4", async () => {
   expect((await new EngineLab().call("PAUSE")).json).toMatchObject({ code: 4 });
 });
 
-test("handle() answers an unexpected error with code 999 and goes on serving", async () => {
+test("handle() answers an unexpected error with code 999 and continues to serve", async () => {
   const lab = new EngineLab();
   lab.source.failure = new TypeError("x is undefined");
   const { json } = await lab.add({ pod: "default/web" });

@@ -49,7 +49,7 @@ export class Engine {
 
   /**
    * Serves one call; every failure becomes an answer.
-   * @throws HostGoneError when the shim has gone, so that there is nobody to answer
+   * @throws HostGoneError when the shim has gone, so that the call cannot be answered
    */
   async handle(call: Call, host: CallHost): Promise<ServedCall> {
     const { clock, metrics } = this.#deps;
@@ -186,7 +186,7 @@ export class Engine {
     return explainPod({ ...this.#deps, history: this.#history }, pod, options);
   }
 
-  /** The pods that cannot start because the configuration refuses a request of theirs. */
+  /** The pods that cannot start because the configuration refuses one of their requests. */
   refusedRequests(): RefusedRequests[] {
     return refusedRequests(this.#history, this.#deps.now());
   }

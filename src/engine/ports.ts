@@ -5,19 +5,19 @@ import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 
 /*
- * What the engine needs from its surroundings. It does no I/O of its own: every file, process,
- * socket and clock is reached through one of these interfaces, or through the RecordStore.
+ * What the engine needs from its environment. It does no I/O itself: every file, process, socket and clock is
+ * reached through one of these interfaces, or through the RecordStore.
  */
 
 /** Access to the host during one call, through the shim that the runtime executed. */
 export interface DelegateHost {
   /**
-   * Executes one delegate and waits for it. Resolves whatever its exit status is.
+   * Executes one delegate and waits for it. Resolves with any exit status.
    * @throws HostGoneError when the shim has gone: nothing more can be executed for the call.
    */
   exec(call: DelegateCall): Promise<DelegateOutcome>;
   /**
-   * Looks up plugins in directories, by the rules of {@link exec}, and executes nothing. Resolves to
+   * Looks up plugins in directories like {@link exec}, without executing them. Resolves to
    * one answer for each type, in the same order.
    * @throws HostGoneError as above
    */
@@ -25,13 +25,13 @@ export interface DelegateHost {
   /**
    * Sends rtnetlink messages in one datagram in the network namespace at `netnsPath` and returns
    * everything that the kernel answered, up to the acknowledgement of the last one.
-   * @throws NetnsError when there is no such namespace (any more); CniError 5 when it cannot be entered
+   * @throws NetnsError when there is no such namespace (anymore); CniError 5 when it cannot be entered
    *   for another reason, or the kernel cannot be reached; HostGoneError as above
    */
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array>;
 }
 
-/** Whether a plugin's executable is there and may be executed; `message` says why not. */
+/** Whether a plugin's executable exists and may be executed; `message` says why not. */
 export type PluginLookup =
   | { readonly outcome: "found" }
   | { readonly outcome: "missing" | "refused"; readonly message: string };
@@ -47,7 +47,7 @@ export class HostGoneError extends Error {
   override readonly name = "HostGoneError";
 }
 
-/** There is no network namespace at a path (any more); `errno` is the kernel's, e.g. `ENOENT`. */
+/** There is no network namespace at a path (anymore); `errno` is the kernel's, e.g. `ENOENT`. */
 export class NetnsError extends Error {
   override readonly name = "NetnsError";
   readonly errno: number;
@@ -90,8 +90,8 @@ export interface ClusterSource {
     options: { signal?: AbortSignal },
   ): Promise<NetworkAttachmentDefinition | undefined>;
   /**
-   * The pod as the API has it, for what is seldom needed of its specification and status: read anew each
-   * time. Undefined when it does not exist any more, or where pods have no more than their metadata.
+   * The complete pod, read from the API each time, for rarely used fields. Undefined when it does not exist anymore,
+   * or the source has only the metadata of pods.
    * @throws CniError 11 as above
    */
   getPodObject(
@@ -102,22 +102,20 @@ export interface ClusterSource {
   notReadyReason(): string | undefined;
 }
 
-/** What identifies a pod to those who write on it. */
+/** Identifies a pod for writing to it. */
 export type PodReference = Pick<Pod, "namespace" | "name" | "uid">;
 
 /**
- * How publishing ended: `settled` = written, or never to be written (the pod is gone, the API refuses
- * the value for good); `pending` = not written yet. Whoever must not rely on the process living long
- * enough to write it records what is pending.
+ * How publishing ended: `settled` = written, or impossible to write (the pod is gone, the API rejects the value);
+ * `pending` = not written yet. The caller records a pending value, because this process may end before it is written.
  */
 export type PublishOutcome = "settled" | "pending";
 
 /** Publishes annotations on pods. */
 export interface StatusPublisher {
   /**
-   * Sets annotations on the pod (null removes one). Resolves when they are written, or after a
-   * bounded wait, with the write going on in the background. Never rejects: an attached pod must not
-   * fail because of its annotation.
+   * Sets annotations on the pod (null removes one). Resolves when they are written, or after a timeout, while the
+   * write continues in the background. Never rejects: an attached pod must not fail because of its annotation.
    */
   publish(
     pod: PodReference,
@@ -155,9 +153,9 @@ export interface SandboxList {
   readonly containerIds: ReadonlySet<string>;
 }
 
-/** The container runtime's own list of its sandboxes, where somebody keeps one for the engine. */
+/** The container runtime's list of its sandboxes, where one is kept for the engine. */
 export interface RuntimeSandboxes {
-  /** The newest list; undefined where there is none. @throws Error when it cannot be read */
+  /** The newest list; undefined when there is none. @throws Error when it cannot be read */
   latest(): Promise<SandboxList | undefined>;
 }
 
@@ -168,7 +166,7 @@ export interface ConfFiles {
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
-  /** Whether this process sees that place of the host: plexusd sees only what is mounted into its container. */
+  /** Whether this process can see a path of the host: plexusd sees only what is mounted into its container. */
   sees(path: string): boolean;
 }
 
@@ -177,11 +175,11 @@ export interface ConfFiles {
  * engine's process need not be able to write there. The shim removes it at the end of a DEL.
  */
 export interface MultusFiles {
-  /** The containers of which there is something, in no order. @throws CniError 5 */
+  /** The containers with files, in any order. @throws CniError 5 */
   containers(): Promise<string[]>;
-  /** The text of the file with a container's networks; undefined when there is none. @throws CniError 5, 6 */
+  /** The file with a container's networks; undefined when there is none. @throws CniError 5, 6 */
   networks(containerId: string): Promise<string | undefined>;
-  /** The text of libcni's cache about one of its attachments; undefined when there is none. @throws CniError 5, 6 */
+  /** libcni's cache file of an attachment; undefined when there is none. @throws CniError 5, 6 */
   cachedAdd(key: CachedAddKey): Promise<string | undefined>;
 }
 

@@ -1,12 +1,12 @@
 import { closeSync, constants, open } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
+import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import {

@@ -184,7 +184,7 @@ test("a record of a newer schema: DEL uses the teardown plan and removes both", 
   expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("a damaged record: what the annotation names gets its DEL, the file is put aside, the pod can be deleted", async ({
+test("a damaged record: what the annotation names gets its DEL, the file is renamed, the pod can be deleted", async ({
   node,
   plugins,
 }) => {
@@ -195,7 +195,7 @@ test("a damaged record: what the annotation names gets its DEL, the file is put 
   await pod.mustDel();
   expect(await plugins.order()).toEqual(detachOrder("alpha"));
   expect(existsSync(pod.recordPath)).toBe(false);
-  expect(node.log).toContain("put aside");
+  expect(node.log).toContain("were renamed");
   await pod.mustAdd();
   await pod.mustDel();
 });

@@ -48,7 +48,7 @@ export class AddRecord {
     );
   }
 
-  /** The attachments of which a delegate may have been executed, in the order of attachment. */
+  /** The attachments for which a delegate may have been executed, in order. */
   get attempted(): RecordedAttachment[] {
     const all = this.#attachments.map(({ attachment }) => attachment);
     return all.filter(({ state }) => state !== "planned");

@@ -2,27 +2,16 @@ import { expect, test, vi } from "vitest";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
-import { networksAnnotation } from "#npwg/selection/selection.ts";
-
-/** A pod `web` that asks for networks, with definitions `a` and `b` of the plugins `bridge` and `macvlan`. */
-function podWith(annotation: string): EngineLab {
-  const lab = new EngineLab();
-  lab.source.addNad("default/a", network("net-a", "bridge"));
-  lab.source.addNad("default/b", network("net-b", "macvlan"));
-  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: annotation } });
-  return lab;
-}
-
-const web = { pod: "default/web" };
+import { podLab, web } from "#engine/testing/pod-lab.ts";
 
 test("add() attaches the default network first, then the requested ones in their order [N-6.2] [N-4a] [N-6a]", async () => {
-  const lab = podWith("b,a");
+  const lab = podLab("b,a");
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "macvlan ADD net1", "bridge ADD net2"]);
 });
 
 test("add() never runs two delegates of a sandbox at once [N-7.3] [R-1.0-20] [R-0.4-01]", async () => {
-  const lab = podWith("a,b");
+  const lab = podLab("a,b");
   let running = 0;
   let most = 0;
   for (const type of ["ptp", "bridge", "macvlan"]) {
@@ -39,7 +28,7 @@ test("add() never runs two delegates of a sandbox at once [N-7.3] [R-1.0-20] [R-
 });
 
 test("add() answers with the default network's result alone, in the version of the runtime's conf", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   const { json } = await lab.add({ ...web, conf: { cniVersion: "0.4.0" } });
   expect(json).toMatchObject({
     cniVersion: "0.4.0",
@@ -49,7 +38,7 @@ test("add() answers with the default network's result alone, in the version of t
 });
 
 test("add() writes record and plan before the first delegate runs, and again with each network's progress", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   await lab.add(web);
   expect(lab.journal).toEqual([
     "create c1@eth0",
@@ -72,7 +61,7 @@ test("add() writes record and plan before the first delegate runs, and again wit
 });
 
 test("add() runs the delegates while the record becomes durable, and answers only when it is", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   const disk = Promise.withResolvers<void>();
   lab.records.becomesDurable = () => disk.promise;
   let isAnswered = false;
@@ -87,7 +76,7 @@ test("add() runs the delegates while the record becomes durable, and answers onl
 });
 
 test("add() undoes everything, the published status included, when the record does not become durable", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   lab.records.becomesDurable = () => Promise.reject(new Error("input/output error"));
   const { json } = await lab.add(web);
   expect(json).toMatchObject({ msg: "input/output error" });
@@ -96,7 +85,7 @@ test("add() undoes everything, the published status included, when the record do
 });
 
 test("add() does not start a network whose attempt cannot be recorded, and undoes the ones before", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   lab.records.failWrite = { nth: 2, error: new Error("disk full") };
   expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { msg: "disk full" } });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0"]);
@@ -104,7 +93,7 @@ test("add() does not start a network whose attempt cannot be recorded, and undoe
 });
 
 test("add() looks all plugins up before it records or attaches anything, and names those it cannot execute", async () => {
-  const lab = podWith("a,b");
+  const lab = podLab("a,b");
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   lab.plugins.setLookup("tuning", { outcome: "missing", message: "no such plugin" });
   lab.plugins.setLookup("macvlan", { outcome: "refused", message: "/x is writable by others" });
@@ -121,7 +110,7 @@ test("add() looks all plugins up before it records or attaches anything, and nam
 });
 
 test("add() does not look IPAM plugins up: some plugins have theirs built in", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   const plugins = [{ type: "bridge", ipam: { type: "built-in" } }];
   lab.source.addNad("default/a", { cniVersion: "1.0.0", name: "net-a", plugins });
   lab.plugins.setLookup("built-in", { outcome: "missing", message: "no such plugin" });
@@ -129,14 +118,14 @@ test("add() does not look IPAM plugins up: some plugins have theirs built in", a
 });
 
 test("add() runs no delegate when the record cannot be written", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   lab.records.failWrite = { nth: 1, error: new Error("disk full") };
   expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { code: 999, msg: "disk full" } });
   expect(lab.plugins.log()).toEqual([]);
 });
 
 test("add() records all that DEL, CHECK and GC need", async () => {
-  const lab = podWith('[{"name":"a","interface":"data0","cni-args":{"vlan":7}}]');
+  const lab = podLab('[{"name":"a","interface":"data0","cni-args":{"vlan":7}}]');
   lab.config = { binDir: "/opt/plexus/bin" };
   await lab.add({ ...web, env: { CNI_PATH: "/x:/y" } });
   const { record } = lab.records.writes.at(-1)!;
@@ -190,7 +179,7 @@ test("add() records all that DEL, CHECK and GC need", async () => {
 });
 
 test("add() keeps the gateways of a default-route request in the record", async () => {
-  const lab = podWith('[{"name":"a","default-route":["10.0.0.77"]}]');
+  const lab = podLab('[{"name":"a","default-route":["10.0.0.77"]}]');
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   const [first] = lab.records.writes;
   expect(first?.record.attachments.map((a) => a.defaultRoute)).toEqual([undefined, ["10.0.0.77"]]);
@@ -198,7 +187,7 @@ test("add() keeps the gateways of a default-route request in the record", async 
 });
 
 test("add() plans the exact DELs of all attachments, last first, in groups [R-0.3-14] [R-1.0-24]", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   await lab.add(web);
   const planned = lab.records.writes.at(-1)!.plan;
@@ -217,7 +206,7 @@ test("add() plans the exact DELs of all attachments, last first, in groups [R-0.
 });
 
 test("add() plans DELs without prevResult before anything has run, with it afterwards [R-0.4-12]", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   await lab.add(web);
   const prevResults = lab.records.writes.map(({ plan }) =>
     plan.steps.map(({ call }) => JSON.parse(call.stdin).prevResult?.ips[0].address),
@@ -230,7 +219,7 @@ test("add() plans DELs without prevResult before anything has run, with it after
 });
 
 test("add() writes one status entry for each attachment, the default network's alone as default [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
-  const lab = podWith("a,b");
+  const lab = podLab("a,b");
   await lab.add(web);
   expect(lab.publisher.status("default/web")).toMatchObject([
     { name: "default-net", interface: "eth0", ips: ["10.0.0.1"], default: true },
@@ -240,7 +229,7 @@ test("add() writes one status entry for each attachment, the default network's a
 });
 
 test("add() writes the status of a pod that asks for nothing as well", async () => {
-  const lab = podWith("");
+  const lab = podLab("");
   await lab.add(web);
   expect(lab.publisher.status("default/web")).toMatchObject([
     { name: "default-net", default: true },
@@ -248,7 +237,7 @@ test("add() writes the status of a pod that asks for nothing as well", async () 
 });
 
 test("add() emits one event for all interfaces", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   await lab.add(web);
   expect(lab.events.recorded.map(({ type, reason, message }) => [type, reason, message])).toEqual([
     [
@@ -260,7 +249,7 @@ test("add() emits one event for all interfaces", async () => {
 });
 
 test("add() attaches a sandbox that is no pod to the configured networks and asks for no pod", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   expect(await lab.add()).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
   expect(lab.source.asked).toEqual([]);
@@ -286,7 +275,7 @@ test.each([
   ["that is gone", "default/gone"],
   ["that was replaced", "default/web/another-uid"],
 ])("add() of a pod %s says try again later and attaches nothing", async (_, pod) => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   const { exitCode, json } = await lab.add({ pod });
   expect({ exitCode, code: json.code }).toEqual({ exitCode: 1, code: 11 });
   expect(json.msg).toContain(pod.split("/").slice(0, 2).join("/"));
@@ -294,7 +283,7 @@ test.each([
 });
 
 test("add() takes a static pod whatever UID the runtime sends, and publishes on its mirror", async () => {
-  const lab = podWith("");
+  const lab = podLab("");
   lab.source.addPod({ name: "etcd", namespace: "kube-system", uid: "mirror", isStatic: true });
   await lab.add({ pod: "kube-system/etcd/file-hash" });
   expect(lab.records.writes[0]?.record.pod?.uid).toBe("mirror");
@@ -302,7 +291,7 @@ test("add() takes a static pod whatever UID the runtime sends, and publishes on 
 });
 
 test("add() answers 'try again later' while the readiness file is missing, before it queries or records anything [N-6.1.2a]", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   lab.config = { readinessindicatorfile: "/run/default-ready" };
   const refused = await lab.add(web);
   expect(refused.json).toMatchObject({
@@ -315,7 +304,7 @@ test("add() answers 'try again later' while the readiness file is missing, befor
 });
 
 test("add() refuses an interface that is attached already and leaves it as it is [R-1.0-14] [R-0.4-05]", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   await lab.add(web);
   lab.journal.length = 0;
   const { json } = await lab.add(web);
@@ -325,7 +314,7 @@ test("add() refuses an interface that is attached already and leaves it as it is
 });
 
 test("add() gives delegates the runtime's CNI_ARGS, addresses to the default network alone", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   const CNI_ARGS =
     "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;IP=10.1.2.3;MAC=02:11:22:33:44:55;X=y";
   await lab.add({ env: { CNI_ARGS } });
@@ -350,7 +339,7 @@ test("add() runs chains with prevResult, name and version and the one chain's re
 });
 
 test("add() in a namespace that cannot be entered attaches nothing", async () => {
-  const lab = podWith("a");
+  const lab = podLab("a");
   const { json } = await lab.add({ ...web, env: { CNI_NETNS: "/run/netns/none" } });
   expect(json).toMatchObject({ code: 8, msg: expect.stringContaining("/run/netns/none") });
   expect(lab.journal).toEqual([]);

@@ -14,9 +14,9 @@ import { finishAdd } from "./finish-add.ts";
 import { rollBack } from "./roll-back.ts";
 
 /**
- * ADD: attaches the default network, then each requested one (ARCHITECTURE.md, "Life of one ADD").
- * Every process sees the record before the first delegate is executed, and it is durable before the
- * runtime is answered; after the first failure, whatever was attempted is detached again.
+ * ADD: attaches the default network, then each requested one. The record is visible to every process before the
+ * first delegate is executed, and durable before the runtime gets its answer. After a failure, everything that was
+ * attempted is detached.
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError with the failing delegate's code, naming its network
  */
@@ -59,7 +59,7 @@ async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<
   return new Set(links.map((link) => link.name));
 }
 
-/** Plexus would have to pass the other plugin's result on, but creates the pod's first interface itself (CNI 1.1.0 §4 "ADD"). */
+/** Plexus creates the pod's first interface, so it cannot pass on another plugin's result (CNI 1.1.0 §4 "ADD"). */
 function notFirstPlugin(): CniError {
   return new CniError(
     "NotFirstPlugin",

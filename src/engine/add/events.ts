@@ -5,18 +5,15 @@ import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { ignoredText } from "#npwg/served-requests.ts";
 
-/** The longest message about a failure of plugins, which may be long; the error object of the call has all of it. */
+/** Maximum length of a message about a failure; the error object of the call has all of it. */
 const messageMax = 300;
 
-/** Whether an attachment is to be shown: plugins that only change what others made have none of their own. */
+/** Whether an attachment is shown. Plugins that only modify others' interfaces have no interface to show. */
 export function isVisible({ planned, result }: Attached): boolean {
   return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
 }
 
-/**
- * Emits the one event that says which interfaces the pod got, in Multus's words. One for each of them would be
- * as many requests for every pod that starts.
- */
+/** Emits the event with the interfaces of the pod, worded as Multus's. One event for all saves requests to the API. */
 export function emitAddedInterfaces(
   ctx: CallContext,
   pod: Pod | undefined,
@@ -31,7 +28,7 @@ export function emitAddedInterfaces(
   ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });
 }
 
-/** Emits the one event that says which requests of the pod its networks ignored; none when they ignored none. */
+/** Emits an event with the requests of the pod that its networks ignored, if there are any. */
 export function emitIgnoredRequests(
   ctx: CallContext,
   pod: Pod | undefined,

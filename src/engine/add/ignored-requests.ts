@@ -5,7 +5,7 @@ import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 
 /**
- * The requests of the pod that the result of a network shows to be ignored, with a warning in the log.
+ * The requests of the pod that a network ignored, according to its result; logs a warning.
  * @throws CniError 100 naming plugins, keys and values, unless the configuration attaches such pods
  */
 export function acceptIgnoredRequests(

@@ -1,18 +1,13 @@
 import { expect, test } from "vitest";
 import { HostGoneError } from "#engine/ports.ts";
-import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, netns } from "#engine/testing/engine-lab.ts";
 import { exited } from "#engine/testing/fake-plugins.ts";
+import { podLab, web } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { networksAnnotation } from "#npwg/selection/selection.ts";
-
-const web = { pod: "default/web" };
 
 /** A pod that asks for a network of a device with a user-space driver, and for one of `bridge` and `tuning`. */
 function labWithDevice(result: JsonObject = onlyIn("net1")): EngineLab {
-  const lab = new EngineLab();
-  lab.source.addNad("default/vf", network("net-vf", "sriov"));
-  lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
-  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "vf,a" } });
+  const lab = podLab("vf,a", { vf: ["sriov"], a: ["bridge", "tuning"] });
   lab.plugins.script("sriov ADD", exited(0, result));
   return lab;
 }
@@ -84,7 +79,7 @@ test("add() succeeds when the kernel does not list the interfaces, and check() t
   let lists = 0;
   lab.kernel.refuse = () => (++lists === 2 ? 1 : undefined);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.logger.at("warn").at(-1)).toContain("cannot be listed");
+  expect(lab.logger.at("warn").at(-1)).toContain("cannot list the sandbox");
   expect(recorded(lab)).toEqual([undefined, undefined, undefined]);
   expect((await lab.check(web)).json.msg).toContain("interface net1 is gone");
 });

@@ -5,8 +5,8 @@ import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { HostGoneError } from "#engine/ports.ts";
 
 /**
- * The interfaces that the kernel has in a sandbox at the end of its ADD. The list is ordered right behind the last
- * plugin's execution: the shim carries out orders in sequence, so the ADD waits for no further round trip.
+ * The interfaces that the kernel has in a sandbox after its ADD. The request follows the last plugin's execution
+ * immediately: the shim executes orders in sequence, so the ADD waits for no extra round trip.
  */
 export class KernelInterfaces {
   readonly #ctx: CallContext;
@@ -18,7 +18,7 @@ export class KernelInterfaces {
     this.#netns = netns;
   }
 
-  /** Runs delegates, and orders the list behind the one with this number, counted from 1. */
+  /** Runs delegates, and requests the list after the one with this number, counted from 1. */
   listedBehind(last: number, run: RunDelegate): RunDelegate {
     let started = 0;
     return (call) => {
@@ -29,8 +29,8 @@ export class KernelInterfaces {
   }
 
   /**
-   * The names of a result's sandbox interfaces that the kernel does not have, as a user-space driver has them. None
-   * when the kernel could not be asked.
+   * The sandbox interfaces of a result that the kernel does not have, because a user-space driver owns them. Empty
+   * when the kernel's interfaces could not be listed.
    * @throws HostGoneError when the shim has gone
    */
   async missingOf({ interfaces }: Result): Promise<string[]> {
@@ -57,7 +57,7 @@ export class KernelInterfaces {
       const fields = { err: error, netns: this.#netns };
       this.#ctx.logger.warn(
         fields,
-        "the sandbox's interfaces cannot be listed: CHECK expects all that the results name",
+        "cannot list the sandbox's interfaces: CHECK will expect every interface of the results",
       );
       return undefined;
     }

@@ -1,18 +1,11 @@
 import { expect, test } from "vitest";
-import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, netns } from "#engine/testing/engine-lab.ts";
 import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
-import { networksAnnotation } from "#npwg/selection/selection.ts";
-
-const web = { pod: "default/web" };
+import { podLab, web } from "#engine/testing/pod-lab.ts";
 
 /** A pod with three networks: ptp on eth0, bridge on net1, macvlan and tuning on net2. */
-function threeNetworks(annotation = "a,b"): EngineLab {
-  const lab = new EngineLab();
-  lab.source.addNad("default/a", network("net-a", "bridge"));
-  lab.source.addNad("default/b", network("net-b", "macvlan", "tuning"));
-  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: annotation } });
-  return lab;
-}
+const threeNetworks = (annotation = "a,b"): EngineLab =>
+  podLab(annotation, { a: ["bridge"], b: ["macvlan", "tuning"] });
 
 test.each([
   { position: "first", failing: "ptp", undone: ["ptp DEL eth0"] },

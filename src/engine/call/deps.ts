@@ -19,7 +19,7 @@ import type { Trace } from "./trace.ts";
 export interface EngineDeps {
   /** The daemon's current configuration; the runtime's conf decides about absent keys. */
   readonly config: () => Partial<EngineConfig>;
-  /** Absent where there is neither an API nor a manifests directory: only sandboxes that are no pods can be attached then. */
+  /** Absent without an API and a manifests directory: then only sandboxes that are not pods can be attached. */
   readonly source?: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
@@ -28,23 +28,23 @@ export interface EngineDeps {
   readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
   /**
-   * Who knows which devices pods were allocated. Without any, as where pods come from a directory, the pod's
-   * own word for a device is taken: whoever can write there is root on the node.
+   * Sources of the devices that were allocated to pods. Without any, the device in the annotation is trusted: pods then
+   * come from a directory that only root can write.
    */
   readonly deviceSources: readonly DeviceSource[];
   /** Absent in a process that serves a single call. */
   readonly runtimeSandboxes?: RuntimeSandboxes;
   readonly logger: Logger;
   readonly metrics: EngineMetrics;
-  /** Milliseconds since some point of the boot, monotonic: every process of a boot reads the same clock. */
+  /** Milliseconds, monotonic; every process of a boot reads the same clock. */
   readonly clock: () => number;
   /** ISO 8601. */
   readonly now: () => string;
-  /** The kernel's present boot (`/proc/sys/kernel/random/boot_id`); the same for the whole process. */
+  /** The kernel's boot ID (`/proc/sys/kernel/random/boot_id`). */
   readonly bootId: () => string;
   /**
-   * Whether calls also repeat teardowns that others left behind: only in a process that serves many
-   * calls, as one that serves a single call would read all records for it.
+   * Whether calls also retry failed teardowns of other sandboxes: only in a process that serves many calls, because it
+   * has to read all records.
    */
   readonly repeatsTeardowns: boolean;
 }

@@ -8,7 +8,7 @@ export interface Failure<T> {
 }
 
 /**
- * Runs a step for every item, one after another. A failure does not keep it from the other items.
+ * Runs a step for every item in order, also after failures.
  * @returns the failures, in order
  * @throws HostGoneError at once: without the shim nothing more can be executed
  */
@@ -28,7 +28,7 @@ export async function collectFailures<T>(
   return failures;
 }
 
-/** As {@link collectFailures}, where the item does not matter. @returns the errors, in order */
+/** As {@link collectFailures}, without the items. @returns the errors, in order */
 export async function collectErrors<T>(
   items: Iterable<T>,
   step: (item: T) => Promise<void>,

@@ -5,7 +5,7 @@ import { type Link, listLinks } from "#netlink/links.ts";
 import { NetlinkError } from "#netlink/netlink-error.ts";
 import type { CallContext } from "./deps.ts";
 
-/** Reaches the kernel of a sandbox through the call's shim. */
+/** The netlink transport through the call's shim. */
 export function netlinkTransport(ctx: CallContext): NetlinkTransport {
   return (netns, messages) => ctx.host.netlink(netns, messages);
 }
@@ -19,7 +19,7 @@ export async function sandboxLinks(ctx: CallContext, netns: string): Promise<Lin
 }
 
 /**
- * Runs a step in the sandbox's namespace, with errors that a runtime understands.
+ * Runs a step in the sandbox's namespace, with CNI errors.
  * @throws CniError 8 when the namespace cannot be entered, 5 when the kernel refuses
  */
 export async function inSandbox<T>(netns: string, step: () => Promise<T>): Promise<T> {
@@ -35,7 +35,7 @@ export async function inSandbox<T>(netns: string, step: () => Promise<T>): Promi
   }
 }
 
-/** Runs a step whose netlink errors are code 5 for the runtime. @throws CniError 5 */
+/** Runs a step, and converts netlink errors. @throws CniError 5 */
 export async function asIoFailure<T>(step: () => Promise<T>): Promise<T> {
   try {
     return await step();

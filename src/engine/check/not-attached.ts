@@ -18,7 +18,7 @@ export interface PodState extends Pod {
   readonly isTerminating: boolean;
   /** The addresses of its present sandbox. */
   readonly podIps: readonly string[];
-  /** The network-status annotation, whoever wrote it. */
+  /** The network-status annotation, of Plexus or another meta-plugin. */
   readonly networkStatus: string | undefined;
 }
 

@@ -4,7 +4,7 @@ import type { EventReason, EventSubject } from "#engine/ports.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
-/** One attachment that is to be detached. */
+/** An attachment to detach. */
 export interface ChainToDetach {
   /** The name of its network for logs, events and errors. */
   readonly network: string;

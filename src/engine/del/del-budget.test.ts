@@ -1,21 +1,12 @@
 import { expect, test } from "vitest";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, netns, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended } from "#engine/testing/fake-plugins.ts";
-import { networksAnnotation } from "#npwg/selection/selection.ts";
-
-const web = { pod: "default/web" };
+import { attachedPod, web } from "#engine/testing/pod-lab.ts";
 
 /** A pod with ptp on eth0, bridge on net1 and macvlan on net2; a DEL has 90 s. */
-async function attached(): Promise<EngineLab> {
-  const lab = new EngineLab({ config: { delBudgetMs: 90_000 } });
-  lab.source.addNad("default/a", network("net-a", "bridge"));
-  lab.source.addNad("default/b", network("net-b", "macvlan"));
-  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b" } });
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  lab.plugins.calls.length = 0;
-  return lab;
-}
+const attached = (): Promise<EngineLab> =>
+  attachedPod("a,b", undefined, { config: { delBudgetMs: 90_000 } });
 
 /** A plugin that is killed when its time is over. */
 function hanging(lab: EngineLab): (call: DelegateCall) => DelegateOutcome {

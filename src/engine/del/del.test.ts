@@ -2,22 +2,12 @@ import { expect, test } from "vitest";
 import { HostGoneError } from "#engine/ports.ts";
 import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { exited, failed } from "#engine/testing/fake-plugins.ts";
+import { attachedPod, web } from "#engine/testing/pod-lab.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
-const web = { pod: "default/web" };
-
 /** A pod that is attached to ptp on eth0, bridge on net1, and macvlan and tuning on net2. */
-async function attached(): Promise<EngineLab> {
-  const lab = new EngineLab();
-  lab.source.addNad("default/a", network("net-a", "bridge"));
-  lab.source.addNad("default/b", network("net-b", "macvlan", "tuning"));
-  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b" } });
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  lab.source.asked.length = 0;
-  lab.plugins.calls.length = 0;
-  lab.journal.length = 0;
-  return lab;
-}
+const attached = (): Promise<EngineLab> =>
+  attachedPod("a,b", { a: ["bridge"], b: ["macvlan", "tuning"] });
 
 const everything = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"];
 
@@ -75,7 +65,7 @@ test("del() gives every plugin of a chain the attachment's final result and the 
   ]);
 });
 
-test("del() goes on with the other attachments after one failed, returns its error and keeps the record [N-7.2b] [N-7.2c]", async () => {
+test("del() detaches the other attachments after one failed, returns its error and keeps the record [N-7.2b] [N-7.2c]", async () => {
   const lab = await attached();
   lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
   const { exitCode, json } = await lab.del(web);
@@ -176,7 +166,7 @@ test("del() without a record hands on the runtime's prevResult and runtimeConfig
   ]);
 });
 
-test("del() without a record goes on without a prevResult that cannot be used", async () => {
+test("del() without a record ignores a prevResult that cannot be used", async () => {
   const lab = new EngineLab();
   const prevResult = { cniVersion: "1.0.0", ips: [{ address: "not one" }] };
   expect(await lab.del({ conf: { prevResult } })).toMatchObject({ exitCode: 0 });

@@ -9,7 +9,7 @@ import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachChain } from "./chain-teardown.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 
-/** A sandbox of which attachments are to be detached. */
+/** A sandbox with attachments to detach. */
 export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | "pod"> {
   /** CNI_NETNS for the delegates; "" when the namespace is gone. */
   readonly netns: string;

@@ -2,20 +2,10 @@ import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
+import { gone, web, withIpam } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
 
-const gone = { env: { PLEXUS_NETNS: "gone" } };
-const pod = "default/web";
 const mistake = failed(999, "invalid VLAN ID 5000");
-
-/** A network of one plugin with addresses, and of others after it. */
-function withIpam(type: string, ...chained: string[]): JsonObject {
-  const plugins = [
-    { type, ipam: { type: "host-local" } },
-    ...chained.map((each) => ({ type: each })),
-  ];
-  return { cniVersion: "1.0.0", name: "default-net", plugins };
-}
 
 /** A pod whose default network has these plugins; `bridge` fails in ADD and DEL as scripted. */
 function labOf(
@@ -37,7 +27,7 @@ function forgotten(lab: EngineLab): string[] {
 
 test("add() of a plugin that refuses its configuration in DEL, too, leaves no record, and releases its address", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake });
-  expect((await lab.add({ pod })).json).toMatchObject({ code: 999 });
+  expect((await lab.add(web)).json).toMatchObject({ code: 999 });
   expect(lab.records.keys).toEqual([]);
   expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
   expect(forgotten(lab)).toEqual([
@@ -53,18 +43,18 @@ test("del() forgets what its ADD could not when the interface is gone", async ()
     lab.kernel.addLink(netns, "eth0");
     return mistake;
   });
-  expect((await lab.add({ pod })).exitCode).toBe(1);
-  expect(await lab.del({ pod })).toMatchObject({ exitCode: 1 });
+  expect((await lab.add(web)).exitCode).toBe(1);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   lab.kernel.removeLink(netns, "eth0");
-  expect(await lab.del({ pod })).toMatchObject({ exitCode: 0 });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toEqual([]);
 });
 
 test("del() counts the IPAM plugin as called when that is what refuses the configuration", async () => {
   const lab = labOf(withIpam("bridge"), { add: failed(999, "no IP ranges specified") });
   lab.plugins.script("host-local DEL", failed(999, "no IP ranges specified"));
-  await lab.add({ pod });
+  await lab.add(web);
   expect(lab.records.keys).toEqual([]);
 });
 
@@ -96,14 +86,14 @@ test.each(uncertain)(
     const lab = labOf(withIpam("bridge"), { add, ...(del === undefined ? {} : { del }) });
     if (ipam !== undefined) lab.plugins.script("host-local DEL", ipam);
     lab.config = { failedAddGraceMs: 60_000 };
-    expect((await lab.add({ pod })).exitCode).toBe(1);
+    expect((await lab.add(web)).exitCode).toBe(1);
     lab.advance(50_000);
-    expect(await lab.del({ pod, ...gone })).toMatchObject({ exitCode: 1 });
+    expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
     expect(lab.records.keys).toEqual(["c1@eth0"]);
     expect(forgotten(lab)).toEqual([]);
     lab.stepClock(-365 * 86_400_000);
     lab.advance(10_000);
-    expect(await lab.del({ pod, ...gone })).toMatchObject({ exitCode: 0 });
+    expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 0 });
     expect(lab.records.keys).toEqual([]);
     expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
     expect(forgotten(lab)).toHaveLength(1);
@@ -126,19 +116,19 @@ const mayBeAttached: readonly MayBeAttached[] = [
 test.each(mayBeAttached)("del() never forgets an attachment whose ADD $how", async ({ add }) => {
   const lab = labOf(withIpam("bridge"), { add, del: mistake });
   lab.config = { failedAddGraceMs: 0 };
-  expect((await lab.add({ pod })).exitCode).toBe(1);
+  expect((await lab.add(web)).exitCode).toBe(1);
   lab.advance(86_400_000);
-  expect(await lab.del({ pod, ...gone })).toMatchObject({ exitCode: 1 });
+  expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
 test("del() never forgets an attachment that succeeded", async () => {
   const lab = new EngineLab({ config: { failedAddGraceMs: 0 } });
   lab.source.addPod({ name: "web" });
-  await lab.add({ pod });
+  await lab.add(web);
   lab.plugins.script("ptp DEL", mistake);
   lab.advance(86_400_000);
-  expect(await lab.del({ pod, ...gone })).toMatchObject({ exitCode: 1 });
+  expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
@@ -149,12 +139,12 @@ test("del() forgets nothing while the interface may be there", async () => {
     lab.kernel.addLink(netns, "eth0");
     return mistake;
   });
-  await lab.add({ pod });
+  await lab.add(web);
   lab.advance(86_400_000);
-  expect(await lab.del({ pod })).toMatchObject({ exitCode: 1 });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
   lab.kernel.removeLink(netns, "eth0");
   lab.kernel.refuse = () => 1;
-  expect(await lab.del({ pod })).toMatchObject({ exitCode: 1 });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
   expect(lab.plugins.of("host-local", "DEL")).toEqual([]);
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
@@ -166,7 +156,7 @@ test("a chained plugin that refuses its configuration does not keep those before
   lab.source.addPod({ name: "web" });
   lab.plugins.script("tuning", failed(999, "sysctl must be an object"));
   lab.plugins.script("sbr DEL", failed(999, "sbr never ran"));
-  await lab.add({ pod });
+  await lab.add(web);
   expect(lab.plugins.log("DEL")).toEqual(["sbr DEL eth0", "tuning DEL eth0", "ptp DEL eth0"]);
   expect(lab.kernel.linkNames(netns)).toEqual([]);
   expect(lab.records.keys).toEqual([]);
@@ -179,7 +169,7 @@ test("what the ADD said outlives plexusd: it is recorded before the rollback beg
     atDel.push(lab.records.writes.at(-1)?.record.attachments[0]?.failedAdd);
     return mistake;
   });
-  await lab.add({ pod });
+  await lab.add(web);
   expect(atDel[0]).toEqual({ position: 0, code: 999, message: "invalid VLAN ID 5000" });
 });
 
@@ -188,7 +178,7 @@ test("a pod keeps at most four records of a network that it can be neither attac
   const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, repeatsTeardowns: true });
   lab.source.addPod({ name: "web" });
   lab.plugins.script("bridge", dead);
-  const inSandbox = (n: number) => ({ pod, env: { CNI_CONTAINERID: `c${n}` } });
+  const inSandbox = (n: number) => ({ ...web, env: { CNI_CONTAINERID: `c${n}` } });
   for (let n = 1; n <= 6; n++) {
     expect(await lab.add(inSandbox(n))).toMatchObject({ exitCode: 1 });
     await lab.del(inSandbox(n));
@@ -212,7 +202,7 @@ test("the DEL after a refused ADD retries a teardown of the pod, so that the nex
   const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, repeatsTeardowns: true });
   lab.source.addPod({ name: "web" });
   lab.plugins.script("bridge", failed(999, "connection refused"));
-  const inSandbox = (n: number) => ({ pod, env: { CNI_CONTAINERID: `c${n}` } });
+  const inSandbox = (n: number) => ({ ...web, env: { CNI_CONTAINERID: `c${n}` } });
   for (let n = 1; n <= 4; n++) {
     await lab.add(inSandbox(n));
     await lab.del(inSandbox(n));

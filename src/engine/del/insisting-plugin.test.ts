@@ -1,13 +1,12 @@
 import { expect, test } from "vitest";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
+import { attachedTo } from "#engine/testing/pod-lab.ts";
 
 /** A sandbox that is attached to one network of these plugins, whose interface is gone by now. */
 async function withoutInterface(...types: string[]): Promise<EngineLab> {
-  const lab = new EngineLab({ conf: { delegates: [network("default-net", ...types)] } });
-  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  const lab = await attachedTo(network("default-net", ...types));
   lab.kernel.removeLink(netns, "eth0");
-  lab.plugins.calls.length = 0;
   return lab;
 }
 

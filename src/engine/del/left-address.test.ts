@@ -1,21 +1,15 @@
 import { expect, test } from "vitest";
-import { EngineLab, netns, sandbox } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, netns, sandbox } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
-
-const missing = { outcome: "missing", message: "no such plugin" } as const;
-const gone = { env: { PLEXUS_NETNS: "gone" } };
+import { attachedTo, gone, missing } from "#engine/testing/pod-lab.ts";
 
 /** A sandbox that is attached to one network of this plugin. */
-async function attached(type: string, ipam = "host-local"): Promise<EngineLab> {
+function attached(type: string, ipam = "host-local"): Promise<EngineLab> {
   const plugins = [{ type, ipam: { type: ipam } }, { type: "tuning" }];
-  const conf = { cniVersion: "1.0.0", name: "default-net", plugins };
-  const lab = new EngineLab({ conf: { delegates: [conf] } });
-  expect(await lab.add()).toMatchObject({ exitCode: 0 });
-  lab.plugins.calls.length = 0;
-  return lab;
+  return attachedTo({ cniVersion: "1.0.0", name: "default-net", plugins });
 }
 
-test("del() without a namespace executes the IPAM plugin that host-device passes over, with its input", async () => {
+test("del() without a namespace executes the IPAM plugin that host-device skips, with its input", async () => {
   const lab = await attached("host-device");
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
   const [, device, ipam] = lab.plugins.calls;
@@ -71,7 +65,7 @@ test("del() waits for an IPAM plugin that is missing to come back", async () => 
   expect(lab.logger.at("warn").at(-1)).toMatch(/plugin "host-local" is missing/);
 });
 
-test("the teardown plan has the IPAM plugin's DEL after such a plugin's, whatever becomes of the namespace", async () => {
+test("the teardown plan has the IPAM plugin's DEL after such a plugin's, with or without a namespace", async () => {
   const lab = await attached("host-device");
   const planned = lab.records.writes.at(-1)?.plan.steps.map(({ call }) => call.type);
   expect(planned).toEqual(["tuning", "host-device", "host-local"]);

@@ -2,30 +2,17 @@ import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
+import { attachedTo, gone, missing, withIpam } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
-
-const missing = { outcome: "missing", message: "no such plugin" } as const;
-const gone = { env: { PLEXUS_NETNS: "gone" } };
 
 /** Missing plugins are not waited for: what then counts as detached does so in the first DEL. */
 const config = { missingPluginGraceMs: 0 };
 
 /** A sandbox that is attached to one network of these plugins; those named after it are removed then. */
 async function attached(conf: JsonObject, ...removed: string[]): Promise<EngineLab> {
-  const lab = new EngineLab({ conf: { delegates: [conf] }, config });
-  expect(await lab.add()).toMatchObject({ exitCode: 0 });
-  lab.plugins.calls.length = 0;
+  const lab = await attachedTo(conf, { config });
   for (const type of removed) lab.plugins.setLookup(type, missing);
   return lab;
-}
-
-/** A network of a plugin that gives addresses, and of others after it that do not. */
-function withIpam(type: string, ...chained: string[]): JsonObject {
-  const plugins = [
-    { type, ipam: { type: "host-local" } },
-    ...chained.map((each) => ({ type: each })),
-  ];
-  return { cniVersion: "1.0.0", name: "default-net", plugins };
 }
 
 test("add() that a misspelt plugin ends does not keep the pod from being deleted", async () => {

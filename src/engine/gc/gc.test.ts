@@ -113,7 +113,7 @@ test("gc() uses the newest configuration of a network", async () => {
   });
 });
 
-test("gc() passes over networks with disableGC and those below 1.1.0, but detaches their stale attachments [R-1.1-03]", async () => {
+test("gc() skips networks with disableGC and those below 1.1.0, but detaches their stale attachments [R-1.1-03]", async () => {
   const lab = await pods();
   lab.source.addNad("default/a", { ...v110("net-a", "bridge"), disableGC: true });
   lab.conf = { delegates: [network("default-net", "ptp")] };
@@ -125,7 +125,7 @@ test("gc() passes over networks with disableGC and those below 1.1.0, but detach
   expect(lab.plugins.log()).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
 });
 
-test("gc() goes on after failures and returns all of them; what failed stays recorded [R-1.1-34] [R-1.1-31]", async () => {
+test("gc() continues after failures and returns all of them; what failed stays recorded [R-1.1-34] [R-1.1-31]", async () => {
   const lab = await pods("c1", "c2", "c3");
   lab.plugins.script("bridge DEL", (call) =>
     call.containerId === "c1" ? failed(5, "c1 busy") : undefined,
@@ -280,7 +280,7 @@ test.each(["both", "plan lost"])(
   },
 );
 
-test("gc() calls no plugin while a running container's recorded configuration cannot be read any more", async () => {
+test("gc() calls no plugin while a running container's recorded configuration cannot be read anymore", async () => {
   const lab = await pods("c1");
   const { record, plan } = lab.records.writes.at(-1)!;
   const [first, ...others] = record.attachments;

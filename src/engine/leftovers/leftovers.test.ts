@@ -44,7 +44,7 @@ function forC1(lab: EngineLab): string[] {
   return calls.map(({ type, command, ifName }) => `${type} ${command} ${ifName}`);
 }
 
-test("a later DEL repeats the teardown of a sandbox that failed, when its back-off is over", async () => {
+test("a later DEL repeats the teardown of a sandbox that failed, when its backoff is over", async () => {
   const lab = await withLeftover("c2", "c3");
   await lab.del(container("c2"));
   expect(forC1(lab)).toEqual([]);
@@ -89,7 +89,7 @@ test("a process that serves a single call repeats no teardown", async () => {
   expect(forC1(lab)).toEqual([]);
 });
 
-test("a teardown that fails again is left alone twice as long, up to ten minutes, and the calls succeed", async () => {
+test("the backoff of a teardown doubles with each failure, up to ten minutes, and the calls succeed", async () => {
   const lab = await withLeftover();
   lab.plugins.script("bridge DEL", failed(5, "still busy"));
   const attempts: number[] = [];
@@ -107,7 +107,7 @@ test("a teardown that fails again is left alone twice as long, up to ten minutes
   });
 });
 
-test("a teardown that fails again is left alone although the failure cannot be recorded", async () => {
+test("the backoff holds although the failure cannot be recorded", async () => {
   const lab = await withLeftover();
   lab.plugins.script("bridge DEL", failed(5, "still busy"));
   lab.advance(31_000);
@@ -176,7 +176,7 @@ test("networks of a leftover that hang for ever do not keep a slow one from its 
   expect(left).toEqual(["default/p1", "default/p3", "default/p4"]);
 });
 
-test("a call that took long leaves leftovers alone", async () => {
+test("a call that took long retries no leftover", async () => {
   const lab = await withLeftover("c2");
   lab.advance(31_000);
   lab.plugins.script("ptp DEL", () => {
@@ -216,7 +216,7 @@ test("a leftover whose container has a call in flight is left to that", async ()
   expect(await own).toMatchObject({ exitCode: 0 });
 });
 
-test("a record that another process changes meanwhile stays as that process wrote it", async () => {
+test("a record that another process changes meanwhile is kept", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);
   const { record, plan } = lab.records.writes.at(-1)!;
@@ -353,7 +353,7 @@ test("a sandbox that is no pod's is on no list of the runtime, and stays attache
   expect(lab.records.keys).toEqual(["c9@eth0"]);
 });
 
-test("a leftover that cannot be read is none of the call", async () => {
+test("a leftover that cannot be read does not fail the call", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);
   lab.records.failLoad = { record: new Error("EMFILE") };
@@ -420,7 +420,7 @@ test("retryLeftover() repeats one teardown after another, until none is due", as
   expect(lab.records.keys).toEqual(["c3@eth0"]);
 });
 
-test("retryLeftover() passes over a container with a call in flight, and one that has just failed again", async () => {
+test("retryLeftover() skips a container with a call in flight, and one that has just failed again", async () => {
   const lab = await pods(["c1", "c2"]);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   await lab.del(container("c1"));
@@ -450,7 +450,7 @@ test("retryLeftover() whose shim goes ends there", async () => {
   await expect(lab.engine.retryLeftover(agent, host)).rejects.toThrow("the shim has gone");
 });
 
-test("retryAllLeftovers() tries each leftover once, due or not, and says what became of it", async () => {
+test("retryAllLeftovers() tries each leftover once, due or not, and returns the outcomes", async () => {
   const lab = await pods(["c1", "c2", "c3", "c4"]);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   for (const id of ["c1", "c2", "c3"]) await lab.del(container(id));

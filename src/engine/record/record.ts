@@ -9,30 +9,29 @@ export interface RecordKey {
   readonly ifName: string;
 }
 
-/** The attachments of one sandbox, as resolved at ADD: what DEL, CHECK and GC work from. */
+/** The attachments of one sandbox, as resolved at ADD, for DEL, CHECK and GC. */
 export interface AttachmentRecord extends RecordKey {
   readonly netns: string;
-  /** The version of the network configuration that the runtime passed. */
+  /** The version of the runtime's network configuration. */
   readonly cniVersion: string;
   /** Absent for sandboxes that are not Kubernetes pods. */
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** ISO 8601, for people. */
   readonly createdAt: string;
   /**
-   * The kernel's boot at the time of the ADD (`/proc/sys/kernel/random/boot_id`). In another boot the
-   * progress that {@link RecordedAttachment.state} names may be older than what was done. "" when it
-   * is not known: no boot has that ID.
+   * The kernel's boot ID at the time of the ADD (`/proc/sys/kernel/random/boot_id`). In another boot
+   * {@link RecordedAttachment.state} may be outdated. "" when unknown, which no boot has.
    */
   readonly bootId: string;
   /** In the order of attachment; the default network first. */
   readonly attachments: readonly RecordedAttachment[];
-  /** Annotations by name that could not be written when the ADD ended, and still have to be. */
+  /** Annotations by name that could not be written during the ADD. */
   readonly pendingStatus?: Readonly<Record<string, string>>;
-  /** The last DEL that left something of the record behind; absent as long as none has begun. */
+  /** The last DEL that did not detach everything; absent until one has begun. */
   readonly teardown?: FailedTeardown;
 }
 
-/** A point in time that no change of the machine's clock moves. */
+/** A point in time that does not depend on the machine's clock. */
 export interface BootTime {
   /** As in {@link AttachmentRecord.bootId}. */
   readonly bootId: string;
@@ -40,32 +39,32 @@ export interface BootTime {
   readonly clockMs: number;
 }
 
-/** Why a record is still there although its sandbox was to be detached. */
+/** Why a record remains although its sandbox should be detached. */
 export interface FailedTeardown {
   /** ISO 8601; for people. */
   readonly firstFailedAt: string;
-  /** The first failure in the boot of the last one: grace periods count from here. Absent where nobody noted it. */
+  /** The first failure in the boot of the last one: start of grace periods. Absent when unknown. */
   readonly since?: BootTime;
   /** ISO 8601: the last failure. */
   readonly failedAt: string;
-  /** How many DELs have failed; 0 while one has begun, or is due, and has neither failed nor succeeded. */
+  /** Number of failed DELs; 0 while the first one runs, or is due. */
   readonly attempts: number;
   readonly lastError: string;
 }
 
 /** The device of an attachment, as it was allocated. */
 export interface AttachedDevice extends AllocatedDevice {
-  /** "" where the pod asked for the device and the definition names no resource. */
+  /** "" when the pod requested the device and the definition names no resource. */
   readonly resourceName: string;
 }
 
 /**
- * How far the ADD of an attachment has come: `planned` before its first delegate, `attempted` once a
- * delegate may have been executed, `attached` with its result.
+ * Progress of the ADD of an attachment: `planned` before its first delegate, `attempted` once a delegate may have been
+ * executed, `attached` with its result.
  */
 type AttachmentState = "planned" | "attempted" | "attached";
 
-/** How a plugin ended the ADD of an attachment with an error of its own. */
+/** The error with which a plugin ended the ADD of an attachment. */
 export interface FailedAdd {
   /** The plugin's position in its chain, from 0: the plugins after it never ran. */
   readonly position: number;
@@ -94,23 +93,23 @@ export interface RecordedAttachment {
   readonly defaultRoute?: readonly string[];
   /** The final result of its ADD as the plugin chain printed it; absent until then. */
   readonly result?: JsonObject;
-  /** What the pod asked of the network and did not get; absent where there is nothing, and before the result. */
+  /** Requests of the pod that the network ignored; absent when there are none, and before the result. */
   readonly ignoredRequests?: readonly IgnoredRequest[];
   /**
-   * Absent where the ADD succeeded, and where nobody knows how it ended: it was interrupted, or a plugin was killed or
-   * printed no error. It may then have attached something.
+   * Absent when the ADD succeeded, or its end is unknown: it was interrupted, or a plugin was killed or printed no
+   * error. It may then have attached something.
    */
   readonly failedAdd?: FailedAdd;
   /**
-   * Names of the result's sandbox interfaces that the kernel did not have when the ADD ended: a user-space driver has
-   * them (DPDK, vhost-user), and CHECK does not look for them. Absent when there are none.
+   * Sandbox interfaces of the result that the kernel did not have after the ADD, because a user-space driver owns them
+   * (DPDK, vhost-user). CHECK does not look for them. Absent when there are none.
    */
   readonly userSpaceInterfaces?: readonly string[];
 }
 
 /**
- * The attachments that have to be detached, in the order of attachment. What never ran owes no DEL, but
- * progress is not durable at once: after a restart of the machine everything planned may have run.
+ * The attachments that have to be detached, in the order of attachment. What was never attempted needs no DEL. Progress
+ * is not durable immediately, so after a reboot everything planned may have run.
  */
 export function attachmentsToDetach(
   { attachments, bootId }: Pick<AttachmentRecord, "attachments" | "bootId">,
@@ -120,7 +119,7 @@ export function attachmentsToDetach(
   return attachments.filter(({ state }) => state !== "planned");
 }
 
-/** Whether the machine was certainly restarted since the ADD: nothing of the sandbox is left but what is on disk. */
+/** Whether the machine was rebooted since the ADD: of the sandbox, only files are left. */
 export function isOfEarlierBoot(
   { bootId }: Pick<AttachmentRecord, "bootId">,
   currentBootId: string,
@@ -128,7 +127,7 @@ export function isOfEarlierBoot(
   return bootId !== "" && bootId !== currentBootId;
 }
 
-/** The teardown of a record whose DEL has begun, or is due, at this time (ISO 8601). */
+/** The teardown of a record whose DEL has begun or is due, with the time in ISO 8601. */
 export function begunTeardown(
   at: string,
   reason = "its DEL has begun and not succeeded",
@@ -136,7 +135,7 @@ export function begunTeardown(
   return { firstFailedAt: at, failedAt: at, attempts: 0, lastError: reason };
 }
 
-/** The pod of a record, or its container where there is no pod; for people. */
+/** The pod of a record, or its container if it has no pod; for people. */
 export function sandboxName(record: AttachmentRecord): string {
   return record.pod === undefined
     ? record.containerId.slice(0, 12)

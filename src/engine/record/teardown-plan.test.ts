@@ -1,18 +1,15 @@
 import { expect, test } from "vitest";
-import { bootId, EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { bootId, type EngineLab } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
-import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { podLab, web } from "#engine/testing/pod-lab.ts";
 import { attachmentsToDetach } from "./record.ts";
 import { stepsToReplay } from "./teardown-plan.ts";
 
 /** What the records and plans of an ADD that fails at its second of three networks said, write by write. */
 async function writesOfFailedAdd(): Promise<EngineLab["records"]["writes"]> {
-  const lab = new EngineLab();
-  lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
-  lab.source.addNad("default/b", network("net-b", "macvlan"));
-  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b" } });
+  const lab = podLab("a,b", { a: ["bridge", "tuning"], b: ["macvlan"] });
   lab.plugins.script("bridge ADD", failed(5, "no"));
-  await lab.add({ pod: "default/web" });
+  await lab.add(web);
   return lab.records.writes;
 }
 

@@ -31,7 +31,7 @@ export interface LabOptions {
   readonly noSource?: boolean;
   /** Whether calls repeat the teardowns that others left behind. @default false */
   readonly repeatsTeardowns?: boolean;
-  /** Who allocates devices. @default nobody */
+  /** Sources of allocated devices. @default none */
   readonly deviceSources?: readonly DeviceSource[];
 }
 

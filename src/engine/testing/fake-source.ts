@@ -29,7 +29,7 @@ export class FakeSource implements ClusterSource {
     this.#pods.delete(name);
   }
 
-  /** A definition by `namespace/name`; without a config it is to be looked up on disk. */
+  /** A definition by `namespace/name`; without a config, its file is used. */
   addNad(path: string, conf?: JsonObject | string, annotations: Record<string, string> = {}): void {
     const [namespace = "", name = ""] = path.split("/");
     const config = typeof conf === "object" ? JSON.stringify(conf) : conf;

@@ -88,7 +88,7 @@ describe("applyDefaultRoute()", () => {
     kernel.refuse = ({ type }): number | undefined =>
       type === MessageType.NEWROUTE ? 12 : undefined;
     await expect(apply(["10.1.0.1"])).rejects.toThrow(
-      "cannot add the IPv4 default route via 10.1.0.1 dev net1: ENOMEM; and the routes could not be put back: cannot add the IPv4 default route via 10.0.0.1 dev eth0: ENOMEM",
+      "cannot add the IPv4 default route via 10.1.0.1 dev net1: ENOMEM; and the routes could not be restored: cannot add the IPv4 default route via 10.0.0.1 dev eth0: ENOMEM",
     );
   });
 

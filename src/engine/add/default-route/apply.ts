@@ -7,7 +7,7 @@ import { RouteError } from "./route-error.ts";
 import type { RoutedAttachment } from "./route-state.ts";
 import { type DefaultRoutesAfter, routesAfter } from "./routes-after.ts";
 
-/** The sandbox whose default route is to be set, its attachments, and how to reach the kernel. */
+/** A sandbox with its attachments, and its kernel. */
 export interface DefaultRouteRequest {
   readonly netns: string;
   /** All attachments of the pod. */
@@ -67,17 +67,17 @@ async function carryOut(edits: readonly RouteEdit[], context: EditContext): Prom
   });
 }
 
-/** A route that is gone already need not be removed. */
+/** Removing a route that is gone succeeds. */
 function isSuccess(op: RouteEdit["op"], errno: string | undefined): boolean {
   return errno === undefined || (op === "del" && errno === "ESRCH");
 }
 
-/** Equivalent to: `ip route add default …` (`append` for what is put back), `ip route del default …`. */
+/** Equivalent to: `ip route add default …` (`append` to restore a route), `ip route del default …`. */
 function editRequest({ op, route, append }: RouteEdit): Request {
   return op === "del" ? deleteRoute(route) : addRoute(route, { append: append === true });
 }
 
-/** Removes what was added, then puts back what was removed, in the order it had. @throws RouteError */
+/** Removes what was added, then restores what was removed, in its order. @throws RouteError */
 async function restore(done: readonly RouteEdit[], context: EditContext): Promise<void> {
   const added = done.filter(({ op }) => op === "add").toReversed();
   const removed = done.filter(({ op }) => op === "del");
@@ -101,7 +101,7 @@ async function restoreNote(done: readonly RouteEdit[], context: EditContext): Pr
     await restore(done, context);
     return "";
   } catch (error) {
-    return `; and the routes could not be put back: ${errorMessage(error)}`;
+    return `; and the routes could not be restored: ${errorMessage(error)}`;
   }
 }
 

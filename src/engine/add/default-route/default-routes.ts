@@ -7,9 +7,8 @@ import { withDefaultRoutes } from "./result-edit.ts";
 import type { RoutedAttachment } from "./route-state.ts";
 
 /**
- * Gives the default route to the attachment that the pod selected for it, if any, and returns the
- * results with the routes that the kernel then has: the runtime, the status and later CHECKs use
- * them (multi-network specification v1.1 §4.1.2.1.9).
+ * Gives the default route to the attachment that the pod selected, if any. Returns the results with the kernel's
+ * routes, for the runtime, the status and CHECK (multi-network specification v1.1 §4.1.2.1.9).
  * @throws RouteError when the request cannot be met; the routes are then as before
  */
 export async function applyDefaultRoutes(

@@ -21,7 +21,7 @@ import {
 export interface RouteEdit {
   readonly op: "add" | "del";
   readonly route: KernelRoute;
-  /** Put back behind others of the same metric instead of being refused: what is left of a multipath route. */
+  /** Append it to others of the same metric: the rest of a multipath route. @default false */
   readonly append?: boolean;
 }
 
@@ -59,8 +59,8 @@ function selectedAttachment(
  * - An empty list keeps the attachment's own default routes; the other attachments lose theirs of
  *   the families in which this one has any. (Multus takes them from every interface.)
  *
- * Routes of interfaces that belong to no attachment are left alone. Nothing is changed unless all of
- * it can be: a gateway that is not on the attachment's link is refused here.
+ * Routes of interfaces without an attachment are not changed. Nothing is changed unless everything can be: a gateway
+ * that is not on the attachment's link is refused here.
  *
  * @throws RouteError 100
  */

@@ -5,10 +5,9 @@ import { kernelMetric } from "#netlink/routes.ts";
 import type { DefaultRoute, DefaultRoutesAfter } from "./routes-after.ts";
 
 /**
- * The result with the default routes that its attachment has in the kernel, in place of those that
- * its plugins reported, so that the runtime, the record and the pod's status are correct. Other
- * routes, routes of other tables, and families that were not decided on stay, and so do the
- * gateways of the addresses: they describe the network, not what the pod uses.
+ * Replaces the default routes in a result with those that its attachment has in the kernel, for the runtime, the
+ * record and the pod's status. Keeps other routes, routes of other tables, and families that were not changed. Also
+ * keeps the gateways of addresses: they describe the network, not what the pod uses.
  */
 export function withDefaultRoutes(result: Result, after: DefaultRoutesAfter | undefined): Result {
   if (after === undefined || after.families.length === 0) return result;

@@ -2,7 +2,7 @@ import type { IpFamily } from "#lib/ip.ts";
 import type { InterfaceAddress, Link } from "#netlink/links.ts";
 import { isDefault, type KernelRoute } from "#netlink/routes.ts";
 
-/** An attachment, as far as it matters for the pod's default route. */
+/** What matters of an attachment for the default route. */
 export interface RoutedAttachment {
   readonly ifName: string;
   /** Its other interfaces in the pod, where it has several. */
@@ -18,7 +18,7 @@ export interface RouteState {
   readonly routes: readonly KernelRoute[];
 }
 
-/** One address family of a default route that is to be decided. */
+/** The default route of one address family, for a decision. */
 export interface FamilyContext {
   readonly state: RouteState;
   readonly family: IpFamily;

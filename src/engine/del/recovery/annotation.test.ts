@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { attachedPod } from "#engine/testing/pod-lab.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 /* Sandboxes whose record and plan are lost: what is left are the pod's annotation and the definitions. */
@@ -7,16 +8,7 @@ import { networksAnnotation } from "#npwg/selection/selection.ts";
 const web = { pod: "default/web/uid-1" };
 
 /** A pod in ptp on eth0, bridge on net1 and macvlan on data0. */
-async function attached(): Promise<EngineLab> {
-  const lab = new EngineLab();
-  lab.source.addNad("default/a", network("net-a", "bridge"));
-  lab.source.addNad("default/b", network("net-b", "macvlan"));
-  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b@data0" } });
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  lab.plugins.calls.length = 0;
-  lab.events.recorded.length = 0;
-  return lab;
-}
+const attached = (): Promise<EngineLab> => attachedPod("a,b@data0");
 
 const everything = ["macvlan DEL data0", "bridge DEL net1", "ptp DEL eth0"];
 

@@ -40,7 +40,7 @@ const everything = [
   "ptp DEL eth0",
 ];
 
-test("DEL detaches all networks with what Multus cached, removes its files, and asks nobody", async () => {
+test("DEL detaches all networks with what Multus cached, removes its files, and asks no API", async () => {
   const lab = labAfterMultus();
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(everything);
