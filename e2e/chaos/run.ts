@@ -11,7 +11,7 @@ import { type CallOutcome, problemOf, startCall } from "./lab/runtime-call.ts";
 import { networks } from "./lab/topology.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** What became of one run. */
+/** The result of one run. */
 export interface RunResult {
   /** For each fault of the scenario, whether it came to happen. */
   readonly happened: readonly boolean[];

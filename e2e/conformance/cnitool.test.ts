@@ -178,7 +178,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     await runtime.must("del", netns);
   });
 
-  test("a later plugin of the runtime's list gets Plexus' result, and DEL goes on without the namespace [R-0.4-13] [R-0.3-17]", async () => {
+  test("a later plugin of the runtime's list gets Plexus' result, and DEL works without the namespace [R-0.4-13] [R-0.3-17]", async () => {
     const after = [{ type: "tuning", mtu: 1400 }];
     await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] }, { after });
     await runtime.must("add", netns);

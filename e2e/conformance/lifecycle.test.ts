@@ -70,10 +70,7 @@ test("a second ADD of the same container and interface is refused, and no delega
   await pod.mustDel();
 });
 
-test("each interface of a container has a state of its own [R-0.4-04]", async ({
-  node,
-  plugins,
-}) => {
+test("each interface of a container has separate state [R-0.4-04]", async ({ node, plugins }) => {
   const plain = await node.newPod();
   await plain.mustAdd();
   await plain.mustAdd({ ifName: "eth1" });

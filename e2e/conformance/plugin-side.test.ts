@@ -169,7 +169,7 @@ test("stderr of a delegate that succeeds goes to the runtime's log; stdout holds
   await pod.mustDel();
 });
 
-test("args and keys that nobody knows are passed over, and reach no delegate [R-0.2-04] [R-0.4-33] [R-0.2-06]", async ({
+test("unknown args and keys are ignored, and reach no delegate [R-0.2-04] [R-0.4-33] [R-0.2-06]", async ({
   plugins,
   pod,
 }) => {

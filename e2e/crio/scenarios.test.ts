@@ -141,7 +141,7 @@ test("what a failing DEL leaves is detached by a later call, although CRI-O asks
   expect(await node.remains()).toEqual([]);
 });
 
-test("while plexusd is away, pods are detached, and others start as soon as it is back", async () => {
+test("while plexusd is unavailable, pods are detached, and others start as soon as it is back", async () => {
   const node = await startPlexusNode();
   const first = await node.runPod("first", { networks: "storage" });
   const second = await node.runPod("second", { networks: "storage" });

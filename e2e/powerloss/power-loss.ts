@@ -15,7 +15,7 @@ interface SavedFile {
 export interface Remains {
   /** How many operations had been made. */
   readonly after: number;
-  /** What became of those that no fsync had covered. */
+  /** Which of the operations that no fsync had covered are left. */
   readonly survives: Survival;
   readonly files: readonly SavedFile[];
 }

@@ -30,7 +30,7 @@ export interface Leak {
   readonly left: readonly string[];
 }
 
-/** What became of a task. */
+/** The result of a task. */
 export interface TaskResult {
   readonly story: string;
   readonly operations: number;

@@ -125,7 +125,7 @@ test.each(["talos", "bottlerocket"])(
   },
 );
 
-test("overlay openshift has everything in a namespace of its own, the account of the policy too", async () => {
+test("overlay openshift has everything in its own namespace, also the policy's account", async () => {
   const all = await kustomize("overlays/openshift");
   const text = JSON.stringify(all);
   expect(text).not.toContain("kube-system:plexusd");

@@ -168,7 +168,7 @@ describe("a cluster", () => {
     );
   });
 
-  test("goes on after its API server was away", async () => {
+  test("continues after its API server was unavailable", async () => {
     await cluster.controlPlane.stopApiServer();
     const { exitCode } = await cluster.tryKubectl("get", "nodes", "--request-timeout=2s");
     expect(exitCode).not.toBe(0);

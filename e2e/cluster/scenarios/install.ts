@@ -65,7 +65,7 @@ export function installScenarios(scene: () => Scene): void {
       await expect(target.apply(bad)).rejects.toThrow(/spec\.config/);
     });
 
-    test("serves metrics to a token with the right, and to nobody else [S-505]", async () => {
+    test("serves metrics only to a token with the permission [S-505]", async () => {
       const { target } = scene();
       const reader = await tokenOf(target, "plexus-metrics-reader");
       const stranger = await tokenOf(target, "default");

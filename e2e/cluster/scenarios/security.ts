@@ -86,7 +86,7 @@ export function securityScenarios(scene: () => Scene): void {
       expect(await answers(scene().target, refused)).toEqual(refused.map(() => false));
     });
 
-    test("writes the status of a pod of its own node, and nothing else of it [S-202] [S-205]", async () => {
+    test("writes only the status of a pod, and only on its node [S-202] [S-205]", async () => {
       const { target } = scene();
       await scene().startPod("mine");
       const good = await ask(target, patchStatus("mine", annotation(statusKey, "[]")));
@@ -127,7 +127,7 @@ export function securityScenarios(scene: () => Scene): void {
       ]);
     });
 
-    test("writes events in its own name, and in nobody else's [S-206]", async () => {
+    test("writes events only in its own name [S-206]", async () => {
       const { target } = scene();
       const own = await ask(target, createEvent("own", {}));
       const name = own.body.metadata?.name ?? "";

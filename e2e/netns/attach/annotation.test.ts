@@ -70,7 +70,7 @@ test("JSON form: namespace and interface keys; foreign keys are no error [N-4.1.
   await pod.mustDel();
 });
 
-test("the same network several times: each is an attachment with an interface and an entry of its own [N-4.2a] [N-4.2b] [N-4.2.1b]", async ({
+test("the same network several times: each is an attachment with a separate interface and entry [N-4.2a] [N-4.2b] [N-4.2.1b]", async ({
   node,
 }) => {
   const pod = await node.pod("thrice", { networks: "macvlan,macvlan,macvlan@third" });

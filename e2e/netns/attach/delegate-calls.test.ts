@@ -203,7 +203,7 @@ test("cni-args win over the args of the definition, with which they are combined
   await pod.mustDel();
 });
 
-test("below 0.4.0 no plugin gets prevResult on DEL; CHECK is passed over [R-0.3-14] [R-0.4-12]", async ({
+test("below 0.4.0 no plugin gets prevResult on DEL; CHECK is skipped [R-0.3-14] [R-0.4-12]", async ({
   node,
   plugins,
 }) => {

@@ -14,7 +14,7 @@ import { cniPluginDir, distPath, nodeBinary } from "../../support/paths.ts";
 const mac = "02:ee:00:00:00:01";
 const otherMac = "0a:58:0a:00:00:01";
 
-/** What `plexusctl migrate` writes for everybody who comes from Multus. */
+/** What `plexusctl migrate` writes on every node that had Multus. */
 const likeMultus = {
   undeclaredRequests: "cniArgs",
   ignoredRequests: "warn",

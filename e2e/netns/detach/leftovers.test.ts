@@ -136,7 +136,7 @@ test("a connected `plexus agent` completes it as soon as it is due, without any 
   expect(await plugins.order(left.containerId)).toEqual(["DEL alpha/net1"]);
 });
 
-test("plexusctl gc tries all that is left at once, and says what became of each", async ({
+test("plexusctl gc tries to detach every leftover at once, and reports each result", async ({
   idleNode: node,
   plugins,
 }) => {

@@ -39,7 +39,7 @@ interface Detachment {
   readonly detach: (node: PlexusNode, pod: TestPod) => Promise<void>;
 }
 
-// The reference release's host-device alone succeeds without a namespace before it comes to its IPAM plugin.
+// Of the reference release only host-device succeeds without a namespace before it calls its IPAM plugin.
 test.for<Detachment>([
   { how: "DEL", detach: (_, pod) => pod.mustDel() },
   {

@@ -214,7 +214,7 @@ test("an endpoint whose staging namespace lost its mount is deleted, and made ag
   expect(differences(before, await node.state())).toEqual([]);
 });
 
-test("a second driver with the same state ends at once, and the first one goes on", async ({
+test("a second driver with the same state ends at once, and the first one continues", async ({
   node,
 }) => {
   await expect(node.launch()).rejects.toThrow("is plexusctl docker running already?");

@@ -11,7 +11,7 @@ import { startPlexusd } from "../../support/plexusd.ts";
 import { waitUntil } from "../../support/wait.ts";
 
 /**
- * What goes wrong for pods in practice, brought about with the real shim, daemon and plugins, and what `plexusctl
+ * What goes wrong for pods in practice, provoked with the real shim, daemon and plugins, and what `plexusctl
  * explain` then says: the words that it knows errors by are those that plugins and kernel really use.
  */
 const readyFile = "/run/cni/primary-is-ready";
@@ -154,7 +154,7 @@ const cases: Readonly<Record<string, Case>> = {
     before: ({ plugins }) => plugins.script("scripted", "ADD", { stdout: "", exit: 0 }),
     ...{ finding: "PluginOutput", quotes: /scripted/ },
   },
-  "a plugin with an error of its own": {
+  "a plugin that fails": {
     net: bridge("net", 91, { ipam: { type: "static", addresses: [{ address: "nonsense" }] } }),
     ...{ finding: "PluginFailed", quotes: /nonsense/ },
   },
@@ -237,7 +237,7 @@ test("a pod that there is not, one that is not attached yet, and one whose annot
   const findings: string[] = [];
   const note = async (pod: string): Promise<unknown> =>
     findings.push((await explained(node.socketPath, `default/${pod}`)).finding);
-  await note("nobody");
+  await note("missing");
   const pod = await node.newPod();
   await note(pod.name);
   await pod.mustAdd();

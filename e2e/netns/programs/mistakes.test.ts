@@ -76,7 +76,7 @@ test.for(passing)(
   },
 );
 
-test("a kubelet that retries for ever leaves four records at most, which plexusctl gc --forget removes", async ({
+test("a kubelet that retries without limit leaves four records at most, which plexusctl gc --forget removes", async ({
   node,
 }) => {
   await node.nad(

@@ -20,7 +20,7 @@ const own = "00-plexus.conflist";
 
 /** The primary CNI writes where no container runtime looks: what docs/operations/fresh-nodes.md says first. */
 export function primaryDirScenarios(scene: () => Scene): void {
-  test("whose primary CNI has a directory of its own is not ready before Plexus is there", {
+  test("whose primary CNI has another directory is not ready before Plexus is there", {
     timeout: 900_000,
   }, async () => {
     const { target } = scene();
