@@ -25,7 +25,7 @@ class Runtime {
     });
   }
 
-  /** Kills the runtime while its shim goes on. */
+  /** Kills the runtime while its shim continues. */
   async kill(): Promise<void> {
     process.kill(await this.#number("runtime"), "SIGKILL");
   }
@@ -102,7 +102,7 @@ eachBuild("a call whose runtime was killed", (bench) => {
     expect(await alone.status()).toBe(terminated);
   });
 
-  test("DEL goes on: what it detaches is detached", async () => {
+  test("DEL continues: what it detaches is detached", async () => {
     const [begun, go, done] = ["begun", "go", "done"].map((name) => join(bench().dir, name));
     bench().plugin("p", `echo >${begun}; until [ -e ${go} ]; do sleep 0.05; done; echo 1 >${done}`);
     const steps = [{ type: "p", path: bench().bin, env: ["CNI_COMMAND=DEL"] }];

@@ -30,7 +30,7 @@ eachBuild("plexus agent", (bench) => {
     expect(fields.slice(2).sort()).toEqual(["CNI_COMMAND=AGENT", `CNI_PATH=${bench().bin}`]);
   });
 
-  test("carries out what a DEL without a container of its own may [S-112]", async () => {
+  test("carries out what a DEL without a container may [S-112]", async () => {
     bench().plugin("p", 'echo "ran $CNI_COMMAND $CNI_CONTAINERID $CNI_NETNS"');
     const netns = bench().netns();
     const results: ExecResult[] = [];

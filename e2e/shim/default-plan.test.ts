@@ -131,7 +131,7 @@ eachBuild("a DEL without record and plexusd", (bench) => {
     expect(node.ran).toEqual([]);
   });
 
-  test("a file of Multus of another container is none of this one", async () => {
+  test("a file of Multus for another container does not count", async () => {
     const node = new Node(bench());
     node.multusKnows("c2");
     expect(await node.del()).toMatchObject({ code: 0 });

@@ -72,7 +72,7 @@ eachBuild("a delegate", (bench) => {
     expect([blocked, ignored! & ~reserved]).toEqual([0n, 0n]);
   });
 
-  test("leads a process group of its own", async () => {
+  test("leads a new process group", async () => {
     bench().plugin(
       "p",
       `read -r pid name state ppid pgrp rest </proc/$$/stat; [ "$pid" = "$pgrp" ] && echo leader`,
@@ -237,7 +237,7 @@ eachBuild("an order that breaks the rules", (bench) => {
     expect(await bench().order({ type: "p", path })).toMatchObject({ outcome: "missing" });
   });
 
-  test("the first regular file wins; directories and missing places are passed over", async () => {
+  test("the first regular file wins; directories and missing places are skipped", async () => {
     const first = join(bench().dir, "first");
     mkdirSync(join(first, "p"), { recursive: true });
     const second = join(bench().dir, "second");

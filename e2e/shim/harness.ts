@@ -31,7 +31,7 @@ export interface RunOptions {
   env?: Record<string, string>;
   args?: string[];
   stdin?: string | Uint8Array;
-  /** Leave stdin open for ever. */
+  /** Never close stdin. */
   holdStdin?: boolean;
   /** @default root */
   uid?: number;

@@ -159,7 +159,7 @@ eachBuild("the node's lock of a GC", (bench) => {
   });
 });
 
-/** An IPAM plugin that hangs for ever, of an ADD whose shim was killed. Later calls execute nothing. */
+/** A hanging IPAM plugin of an ADD whose shim was killed. Later calls execute nothing. */
 async function hangingIpam(bench: Bench): Promise<number> {
   const begun = join(bench.dir, "begun");
   const ipam = bench.plugin("ipam", `echo $$ >${begun}; exec sleep 60`);
@@ -176,7 +176,7 @@ async function hangingIpam(bench: Bench): Promise<number> {
   return pid;
 }
 
-/** A state directory on a file system of its own, with room for so many files and directories. */
+/** A state directory on a separate file system with this many inodes. */
 function smallState(bench: Bench, inodes: number): string {
   execFileSync("mount", [
     "-t",
@@ -267,7 +267,7 @@ eachBuild("what delegates leave running", (bench) => {
     expect(readdirSync(bench().state)).toEqual([]);
   });
 
-  test("for good does not hold its pod for ever [S-603]", async () => {
+  test("for good does not block its pod [S-603]", async () => {
     const pid = await leave("exec sleep 60");
     await bench().engine((engine) => engine.done());
     const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
@@ -312,7 +312,7 @@ eachBuild("what delegates leave running", (bench) => {
     bench().forgiveEngine();
   });
 
-  test("after the shim was killed: what hangs for ever is ended", async () => {
+  test("after the shim was killed: a plugin that hangs is ended", async () => {
     const pid = await hangingIpam(bench());
     const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
     expect(await bench().run({ env })).toMatchObject({ code: 0 });

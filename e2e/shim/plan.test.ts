@@ -144,7 +144,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(plan.ran).toEqual(Array(2).fill("a DEL net1 '' conf"));
   });
 
-  test("after a failure: passes over the rest of that group, goes on with others, keeps the plan whole", async () => {
+  test("after a failure: skips the rest of that group, continues with others, keeps the whole plan", async () => {
     const plan = new Plan(bench());
     plan.step("b", `echo '{ "code": 7,\n\t"msg": "still busy" }'; exit 1`);
     const written = plan.write([
@@ -303,7 +303,7 @@ eachBuild("a plan that knows its progress", (bench) => {
     [1, ["a"]],
     [2, ["b", "a"]],
     [3, ["c", "b", "a"]],
-  ])("with %i attempted attachments passes over the others", async (attempted, names) => {
+  ])("with %i attempted attachments skips the others", async (attempted, names) => {
     const plan = new Plan(bench());
     plan.write(steps, { attempted });
     expect(await plan.replay()).toMatchObject({ code: 0, stdout: "" });
@@ -344,7 +344,7 @@ eachBuild("a plan that knows its progress", (bench) => {
       (update) => Buffer.from(update.toString("latin1").replaceAll("c1", "c2"), "latin1"),
     ],
   ])(
-    "whose newest update is %s is replayed whole: nobody knows what was tried",
+    "whose newest update is %s is replayed whole: it is unknown what was tried",
     async (_, spoil) => {
       const plan = new Plan(bench());
       const first = plan.write(steps, { attempted: 0 });

@@ -157,7 +157,7 @@ eachBuild("a stolen plexusd that plants symbolic links", (bench) => {
 
 eachBuild("a stolen plexusd that does not answer", (bench) => {
   test.each(["ADD", "CHECK", "GC", "STATUS"])(
-    "holds no %s for ever [S-108]",
+    "ends each %s after its limit [S-108]",
     async (CNI_COMMAND) => {
       await bench().engine(() => undefined);
       const env = { CNI_COMMAND, PLEXUS_SILENCE_MS: "300" };

@@ -104,7 +104,7 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
 });
 
 eachBuild("another directory", (bench) => {
-  test("that nobody has listed is refused, with the file that could [S-101]", async () => {
+  test("that is not listed is refused, with the file that could list it [S-101]", async () => {
     const dir = directory(bench());
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
     list(bench(), "/opt/cni/bin", `#${dir}`, `${dir}x`, ` ${dir}`);
@@ -120,7 +120,7 @@ eachBuild("another directory", (bench) => {
     });
   });
 
-  test("that is not trusted is passed over where a later one has the plugin", async () => {
+  test("that is not trusted is skipped if a later one has the plugin", async () => {
     const dir = directory(bench());
     bench().plugin("p", "echo trusted");
     const result = await bench().order({ type: "p", path: `${dir}:${bench().bin}` });

@@ -154,7 +154,7 @@ test("a call waits a bounded time for an API server that hangs, and leaves the s
   expect(await pendingOf("a")).toBeDefined();
 });
 
-test("events name the pod's node where nobody has said the node's name", async () => {
+test("events name the pod's node if the node's name is unknown", async () => {
   const api = await apiWithPod("missing");
   await keep("", await kubeconfigOf(api, "mine"));
   expect(await add()).toMatchObject({ json: { msg: expect.stringContaining("missing") } });

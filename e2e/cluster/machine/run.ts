@@ -10,7 +10,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** @default the current directory */
   readonly cwd?: string;
-  /** Kill the program after so long. @default no limit */
+  /** Kill the program after this time. @default no limit */
   readonly timeoutMs?: number;
 }
 

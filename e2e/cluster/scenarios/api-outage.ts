@@ -166,7 +166,7 @@ function sleeping(marker: string): object {
   return { command: ["sleep", marker] };
 }
 
-/** Kills the sandbox of the one pod that sleeps so long, and waits until it sleeps in another one. */
+/** Kills the sandbox of the pod with this sleep time, and waits until it sleeps in a new one. */
 async function replaceSandbox({ target }: Scene, marker: string): Promise<void> {
   const namespaceOf = async (pid: string): Promise<string> =>
     target.inNode(["readlink", `/proc/${pid}/ns/net`]);

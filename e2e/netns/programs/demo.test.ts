@@ -72,9 +72,9 @@ function picture(stdout: string): string[] {
 }
 
 test("without root it fails with one line that names the reason", async () => {
-  const nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-s"];
+  const asUser = ["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-s"];
   // Read from stdin, as the checkout may be in a directory that only root can read.
-  const { exitCode, stdout, stderr } = await execa("setpriv", nobody, {
+  const { exitCode, stdout, stderr } = await execa("setpriv", asUser, {
     inputFile: script,
     reject: false,
     cwd: "/",

@@ -189,7 +189,7 @@ test("plexusd alone has a token, which is valid for an hour [S-204]", () => {
   expect(mountOf(installSpec.containers[0], "token")).toMatchObject({ readOnly: true });
 });
 
-test("the agent is the only privileged container, in a pod of its own without a token or a volume", () => {
+test("the agent is the only privileged container, in a separate pod without a token or a volume", () => {
   const { spec } = byKind("DaemonSet", agent).spec.template;
   const { containers, volumes, initContainers, ...pod } = spec;
   expect({ volumes, initContainers }).toEqual({ volumes: undefined, initContainers: undefined });

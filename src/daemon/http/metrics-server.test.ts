@@ -47,7 +47,7 @@ async function get(port: number, options: { path: string; method: string; token?
   return { status: response.statusCode, headers: response.headers, body: await text(response) };
 }
 
-test("whoever may get /metrics reads them, over TLS", async () => {
+test("authorized callers read /metrics over TLS", async () => {
   const ask = await serve();
   const answer = await ask("/metrics", "reader");
 
@@ -58,7 +58,7 @@ test("whoever may get /metrics reads them, over TLS", async () => {
 
 test.each([
   ["without a token", undefined, 401],
-  ["with a token that is nobody's", "forged", 401],
+  ["with an unknown token", "forged", 401],
   ["with a token without the right", "anybody", 403],
 ])("%s nothing is shown [S-505]", async (_, token, status) => {
   const ask = await serve();
@@ -75,7 +75,7 @@ test("nothing else is served there, not even health", async () => {
   expect((await ask("/metrics", "reader", "POST")).status).toBe(405);
 });
 
-test("an API server that is away is said, and asked again", async () => {
+test("an unavailable API server is reported, and asked again", async () => {
   let calls = 0;
   const ask = await serve(async () => {
     calls += 1;
@@ -99,7 +99,7 @@ test("an address that is taken is named", async () => {
   await expect(starting).rejects.toThrow("cannot serve metrics on 192.0.2.1:1: ");
 });
 
-test("a verdict is kept for a minute, whoever asks with it", async () => {
+test("a verdict is kept for a minute, for every caller", async () => {
   let now = 0;
   const review = vi.fn<AccessReview>(async () => "allowed");
   const access = reviewedAccess({ review, now: () => now });
