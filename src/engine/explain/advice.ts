@@ -77,7 +77,7 @@ function ofHostNetwork({ pod, annotation }: Facts): Advice | undefined {
   );
 }
 
-/** Of a pod that is not to go, what matters is why it cannot be attached; the DEL that follows may fail besides. */
+/** For a pod that is not terminating, the failed ADD matters more than the DEL after it. */
 function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
   const last = calls.at(-1);
   if (lastAdd(calls)?.message !== undefined && pod.isTerminating !== true) return undefined;

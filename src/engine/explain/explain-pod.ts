@@ -25,7 +25,7 @@ export interface ExplainOptions {
   readonly node: NodeFacts;
   /** The conf with which the container runtime calls Plexus; empty when it is not known. */
   readonly conf: JsonObject;
-  /** Where plugins are looked up on the node; the container runtime's CNI_PATH is known in its calls only. */
+  /** Where plugins are looked up on the node: only calls have the container runtime's CNI_PATH. */
   readonly searchPath: readonly string[];
   /** Looks a plugin up in {@link searchPath}. */
   readonly findPlugin: (type: string) => Promise<PluginLookup>;
@@ -37,10 +37,7 @@ export interface PodName {
   readonly name: string;
 }
 
-/**
- * Everything that is known of a pod's networks, with the one sentence of advice. Reads only; what cannot
- * be found out is left out, and said.
- */
+/** Everything known about a pod's networks, with one sentence of advice. Reads only, and leaves out what is unknown. */
 export async function explainPod(
   deps: EngineDeps & { readonly history: CallHistory },
   name: PodName,
@@ -83,7 +80,7 @@ function shown({ uid, node, hostNetwork, phase, isTerminating }: PodState): Show
   return omitUndefined({ uid, node, hostNetwork, phase, isTerminating });
 }
 
-/** Whoever asks for an explanation has waited long enough: a pod between two sandboxes is not running. */
+/** No grace period: a pod between two sandboxes is not running. */
 function missingOf(deps: EngineDeps, pod: PodState, isRecorded: boolean): readonly string[] {
   const { plexusNamespace } = { ...defaultEngineConfig, ...deps.config() };
   const unrecordedForMs = Number.POSITIVE_INFINITY;

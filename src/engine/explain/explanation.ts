@@ -5,7 +5,7 @@ import type { Failure } from "./explain-error.ts";
 
 /** Where the state of any pod of the cluster comes from. */
 export interface PodStates {
-  /** The pod's state; undefined when there is no such pod. @throws CniError 11 when nobody answers in time */
+  /** The pod's state; undefined when there is no such pod. @throws CniError 11 when the API does not answer in time */
   find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;
 }
 

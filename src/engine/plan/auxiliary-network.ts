@@ -6,9 +6,9 @@ import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 /**
- * The network of `auxiliaryCNIChainName`, by which a vendor has plugins executed for every pod beside its
- * networks; none where its directory has no plugins.
- * @throws CniError 7 when `clusterNetwork` is no path beside which the directory could be
+ * The network of `auxiliaryCNIChainName`: a vendor's plugins, which run for every pod after its networks. Undefined
+ * when its directory has no plugins.
+ * @throws CniError 7 when `clusterNetwork` is not a path: the directory is next to it
  */
 export async function auxiliaryNetwork(
   ctx: CallContext,

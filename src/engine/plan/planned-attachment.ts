@@ -17,7 +17,7 @@ export interface ResolvedNetwork {
   readonly capabilityArgs: JsonObject;
   readonly selection?: NetworkSelection;
   /**
-   * Its plugins are to be chained although there is nothing before them: the first gets an empty result.
+   * Its plugins are chained, but no plugin runs before them: the first gets an empty result.
    * @default false
    */
   readonly isAuxiliary?: boolean;

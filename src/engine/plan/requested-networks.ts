@@ -66,8 +66,8 @@ function parseAnnotation(
 }
 
 /**
- * The same for the DEL of a sandbox of which nothing else is known: networks that cannot be resolved any more are left
- * out, with a warning, and nothing that is not right is refused.
+ * The same for the DEL of a sandbox without a record. Skips networks that cannot be resolved any more, with a
+ * warning, and refuses nothing.
  */
 export async function requestedNetworksForDel(
   ctx: CallContext,

@@ -1,8 +1,8 @@
 import type { ConfFiles } from "#engine/ports.ts";
 
 /**
- * What is to be added to the message that nothing was found at a path: empty, unless this process does
- * not see that place of the host. Then it would never be found, whatever there is on the host.
+ * Hint that a path is not mounted into this process's container, for the message that nothing was found there; empty
+ * when the path is visible.
  */
 export function unseenPathHint(files: Pick<ConfFiles, "sees">, path: string): string {
   if (files.sees(path)) return "";

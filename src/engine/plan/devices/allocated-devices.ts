@@ -7,8 +7,8 @@ import type { AllocatedDevice, DeviceNetwork } from "./device-ports.ts";
 type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
 
 /**
- * What all sources of devices say together. One that cannot say now does not hold up a pod that has enough
- * devices by the others: the API server may be away, and the kubelet know.
+ * The devices of all sources. A source that is unavailable does not delay a pod that has enough devices from the
+ * others: the kubelet may know them while the API server is unavailable.
  * @throws CniError 100 when two of them have devices of a resource that a network needs; else as the sources do
  */
 export async function allocatedDevices(
@@ -38,7 +38,7 @@ function isTemporary(error: unknown): boolean {
   return error instanceof CniError && error.code === CniErrorCode.TryAgainLater;
 }
 
-/** Whether no network can need what is not known. */
+/** Whether every network has its device, whatever the unavailable sources would add. */
 function suffices(devices: Devices, networks: readonly DeviceNetwork[]): boolean {
   return networks.every(({ resourceName = "", selection }) => {
     const needing = networks.filter((network) => network.resourceName === resourceName);

@@ -9,12 +9,12 @@ import { allocatedDevices } from "./allocated-devices.ts";
 import { DevicePool, type DeviceShortage } from "./device-pool.ts";
 import type { AllocatedDevice } from "./device-ports.ts";
 
-/** The pod's own word for a device, where nobody allocates any. */
+/** Source of a device that the annotation requests, where no allocator exists. */
 const ownWord = "the pod's annotation";
 
 /**
  * Gives each network that needs a device the next one of its resource that the pod was allocated, in the
- * order of attachment, or the one that the pod's selection names. Nothing is asked when none needs one.
+ * order of attachment, or the one that the pod's selection names. Asks the device sources only if a network needs one.
  * @throws CniError 100 when the pod has no such device; CniError 11 when that is not known
  */
 export async function assignDevices(
@@ -43,7 +43,7 @@ export async function assignDevices(
 
 /**
  * The device that the pod's selection names, by its ID or by the claim that it was allocated for.
- * @throws CniError 100 when the pod was not allocated it: else whoever creates pods could take any device
+ * @throws CniError 100 when the pod was not allocated it: else any user who creates pods could take any device
  */
 function selectedDevice(
   ctx: CallContext,
@@ -84,7 +84,7 @@ function attachedBy(
   return { ...network, list: withDevice(network.list, device.id), capabilityArgs, device };
 }
 
-/** A network that gets no device, and how it comes. */
+/** A network that gets no device, and why. */
 interface MissingDevice extends DeviceShortage {
   readonly network: ResolvedNetwork;
 }

@@ -82,7 +82,7 @@ export class ResourceApiUnavailableError extends Error {
   override readonly name = "ResourceApiUnavailableError";
 }
 
-/** Files with device information, by which device plugins, CNI plugins and pods tell of a device. */
+/** Files with device information, which device plugins, CNI plugins and pods exchange. */
 export interface DeviceInfoFiles {
   /** @throws Error as of node:fs; undefined when there is no file */
   read(path: string): Promise<string | undefined>;

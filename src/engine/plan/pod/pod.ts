@@ -23,8 +23,7 @@ function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
 }
 
 /**
- * The pod to attach; undefined if the sandbox is not a pod. It is looked up only where the runtime does not
- * describe it.
+ * The pod to attach; undefined if the sandbox is not a pod. Looks it up only if the runtime does not describe it.
  * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that knows pods: the runtime may still
  *   want it, and an invented result would start it without its networks
  */
@@ -44,11 +43,11 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
   );
 }
 
-/** The error for a pod of which something has to be looked up where nothing is known. */
+/** The error when a pod must be looked up and no cluster source is configured. */
 export function noSource({ namespace, name }: PodIdentity): CniError {
   return new CniError(
     "DaemonUnavailable",
-    `cannot look up the networks of pod ${namespace}/${name}: plexusd is away and has left no access to the ` +
+    `cannot look up the networks of pod ${namespace}/${name}: plexusd is unavailable and has left no access to the ` +
       "API server; the pod can be attached once plexusd runs again",
   );
 }

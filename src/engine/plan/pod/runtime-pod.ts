@@ -7,8 +7,8 @@ import type { JsonObject } from "#lib/json.ts";
 import { isStaticPod } from "#npwg/object-meta.ts";
 
 /**
- * The capability by which containerd (from 1.5) and CRI-O (from 1.29) hand over the annotations of the pod: those
- * with which the kubelet asked for the sandbox, and so never older than what the API would say.
+ * The capability with which containerd (from 1.5) and CRI-O (from 1.29) pass the pod's annotations. They come from
+ * the kubelet's request for the sandbox, so they are never older than the API's.
  */
 export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
 
