@@ -205,7 +205,7 @@ static int attend(struct delegate *d, const sigset_t *before)
 	return status;
 }
 
-/* Makes the pipes, of which `far` are the delegate's ends. Returns -1 with errno on failure. */
+/* Creates the pipes. `far` gets the delegate's ends. Returns -1 with errno on failure. */
 static int make_pipes(struct delegate *d, int far[PIPES], const sigset_t *watched)
 {
 	int pair[2];

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 /**
- * Every pattern of src/ of which the time is not linear by its form, and why it may stay. plexusd
+ * Every pattern of src/ whose form does not imply linear time, and why it may stay. plexusd
  * serves all pods of its node on one thread: a pattern that backtracks on one pod's text holds up all
  * others.
  */

@@ -166,7 +166,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     says: ["no default network is configured", "clusterNetwork"],
     conf: {},
   },
-  "an API server that is away": {
+  "an unavailable API server": {
     finding: "ApiUnavailable",
     says: ["from the API server within 5000 ms"],
     before: (lab) => {
@@ -175,7 +175,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
       );
     },
   },
-  "an API server that is away since": {
+  "an API server that became unavailable": {
     finding: "ApiUnavailable",
     says: ["not been listed yet"],
     add: false,
@@ -252,7 +252,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     finding: "IncompatibleCniVersion",
     says: ["cniVersion"],
   },
-  "a plugin's error that nobody knows": {
+  "an unknown error of a plugin": {
     ...plugin("the flux capacitor is empty"),
     finding: "PluginFailed",
     says: ["network default/net-a (net1)", "flux capacitor", "the plugin's message"],

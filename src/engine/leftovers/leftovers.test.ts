@@ -140,7 +140,7 @@ async function withNetworks(count: number): Promise<EngineLab> {
   return lab;
 }
 
-/** A plugin that needs so long, and is killed when it does not get it. */
+/** A plugin that needs this time, and is killed if its timeout is shorter. */
 function needing(
   lab: EngineLab,
   ms: number,
@@ -162,7 +162,7 @@ test("a leftover with eight networks, each of which needs a second, is detached 
   expect(lab.records.keys).toEqual([]);
 });
 
-test("networks of a leftover that hang for ever do not keep a slow one from its turn", async () => {
+test("networks of a leftover that hang do not block a slow one", async () => {
   const lab = await withNetworks(4);
   for (const type of ["p1", "p3", "p4"]) {
     lab.plugins.script(`${type} DEL`, needing(lab, Number.POSITIVE_INFINITY));

@@ -45,7 +45,7 @@ test("an ADD succeeds although what is pending cannot be recorded either", async
   );
 });
 
-test("publishPendingStatuses() makes up for it once it can, with everything else of the record kept", async () => {
+test("publishPendingStatuses() writes the status when it can, and keeps the rest of the record", async () => {
   const lab = await unpublished();
   const value = await pendingOf(lab);
   const { pendingStatus: _, ...record } = (await lab.records.load(sandbox)) ?? {};

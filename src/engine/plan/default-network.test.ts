@@ -72,7 +72,7 @@ test.each([
   },
 );
 
-test("clusterNetwork whose definition cannot be looked up now is tried again later, not looked for on disk", async () => {
+test("clusterNetwork whose definition cannot be looked up is retried later, and not searched on disk", async () => {
   const lab = labWith({ clusterNetwork: "flannel" });
   lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "ptp"));
   lab.source.failure = new Error("API server away");

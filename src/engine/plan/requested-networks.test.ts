@@ -138,7 +138,7 @@ test("cni-args win over the definition's own, key by key [N-4.1.2.1.6.2b]", asyn
   expect(lab.plugins.calls[1]?.conf.args).toEqual({ cni: { vlan: 7, queue: 2 }, other: true });
 });
 
-test("the same network is attached as often as it is named, each as an attachment of its own [N-4.2a] [N-4.2b]", async () => {
+test("the same network is attached as often as it is named, each as a separate attachment [N-4.2a] [N-4.2b]", async () => {
   const lab = asking("a,a");
   lab.source.addNad("default/a", network("net-a", "bridge"));
   await lab.add(web);
@@ -217,7 +217,7 @@ test("namespace isolation does not bind what the node's configuration names", as
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
 
-test("the default network's annotation takes the default network's place, name and runtimeConfig, with requests of its own", async () => {
+test("the default network's annotation replaces the default network, with its name and runtimeConfig, and may have other requests", async () => {
   const lab = podWith({
     [defaultNetworkAnnotation]: '[{"name":"fast","ips":["10.1.1.1/24"]}]',
     [networksAnnotation]: "a",

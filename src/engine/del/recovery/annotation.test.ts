@@ -61,7 +61,7 @@ test("only networks whose interface is there get a DEL, and definitions that are
 test.each<[string, (lab: EngineLab) => void]>([
   ["the pod is gone", (lab) => lab.source.removePod("default/web")],
   [
-    "the API is away",
+    "the API is unavailable",
     (lab) => {
       lab.source.failure = new Error("API server away");
     },

@@ -59,7 +59,7 @@ test("add() counts a cluster default network that needs a device first [D-3]", a
   expect(devicesOf(lab)).toEqual({ eth0: pci(1), net1: pci(2) });
 });
 
-test("add() asks nobody for devices when no network needs one", async () => {
+test("add() asks no device source if no network needs a device", async () => {
   const kubelet = new FakeDevices();
   const lab = labWith("plain", [kubelet]);
   await lab.add(web);
@@ -103,7 +103,7 @@ test.each(["eth5", "eth0Mvp3", "0000:03:02.8", "vdpa0", "mlx5_core.sf.2"])(
   },
 );
 
-test("DEL, CHECK and GC have the device from the record and ask nobody [D-6]", async () => {
+test("DEL, CHECK and GC use the recorded device and ask no device source [D-6]", async () => {
   const kubelet = new FakeDevices().allocate(vf, pci(1));
   const lab = labWith("sriov", [kubelet], { config: { checkDelegates: "all" } });
   await lab.add(web);
@@ -112,7 +112,7 @@ test("DEL, CHECK and GC have the device from the record and ask nobody [D-6]", a
     resourceName: vf,
     source: "the kubelet",
   });
-  kubelet.failure = new Error("the kubelet is away");
+  kubelet.failure = new Error("the kubelet is unavailable");
   kubelet.lookups.length = 0;
   expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
   expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
@@ -126,7 +126,7 @@ test.each([
   ["none", [], "was allocated 0, and its networks need 2"],
   ["fewer than networks", [pci(1)], "was allocated 1, and its networks need 2"],
 ])(
-  "a pod with devices: %s, is not attached, and is told what to do [D-5]",
+  "a pod with devices: %s, is not attached, and the error says what to do [D-5]",
   async (_, ids, numbers) => {
     const lab = labWith("sriov,other", [new FakeDevices().allocate(vf, ...ids)]);
     const { exitCode, json } = await lab.add(web);
@@ -369,7 +369,7 @@ test("a selection chooses the device of a claim and a request; the others get th
   });
 });
 
-test("a claim's device needs no resource of its own or of the definition [D-28]", async () => {
+test("a claim's device needs no resource, neither on the device nor in the definition [D-28]", async () => {
   const networks = JSON.stringify([byClaim("plain", "nic"), byClaim("sriov", "nic")]);
   const lab = labWith(networks, [claimed("", ["a", "nic", "req"], ["b", "nic", "req"])]);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
@@ -403,7 +403,7 @@ test("networks get devices of device plugins and of claims, each resource from o
 test("a source that cannot say now does not hold up a pod that has enough devices without it [D-29]", async () => {
   const kubelet = new FakeDevices().allocate(vf, "a");
   const dra = new FakeDevices("ResourceClaim x");
-  dra.failure = new CniError(CniErrorCode.TryAgainLater, "the API server is away");
+  dra.failure = new CniError(CniErrorCode.TryAgainLater, "the API server is unavailable");
   const lab = labWith("sriov", [kubelet, dra]);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.logger.at("warn")).toHaveLength(1);

@@ -11,14 +11,14 @@ function annotated(annotations: unknown): { conf: JsonObject } {
   return { conf: { runtimeConfig: { [podAnnotationsCapability]: annotations } } as JsonObject };
 }
 
-/** With a definition `a`, and no pods: whoever asks for one is told that there is none. */
+/** With a definition `a`, and no pods: a look-up finds none. */
 function labWithoutPods(): EngineLab {
   const lab = new EngineLab();
   lab.source.addNad("default/a", network("net-a", "bridge"));
   return lab;
 }
 
-test("add() asks nobody about a pod whose annotations the runtime sends, and publishes on its UID", async () => {
+test("add() looks up no pod whose annotations the runtime sends, and publishes on its UID", async () => {
   const lab = labWithoutPods();
   const call = annotated({
     [networksAnnotation]: "a",
@@ -39,7 +39,7 @@ test("add() asks nobody about a pod whose annotations the runtime sends, and pub
 test.each([
   ["has no annotations", {}],
   ["has no annotations, as Go writes it", null],
-])("add() of a pod that %s asks nobody anything", async (_name, annotations) => {
+])("add() of a pod that %s looks up nothing", async (_name, annotations) => {
   const lab = labWithoutPods();
   expect(await lab.add({ pod, ...annotated(annotations) })).toMatchObject({ exitCode: 0 });
   expect(lab.source.asked).toEqual([]);
