@@ -1,7 +1,7 @@
 /** Phrases that readers have to read twice, and what to write instead. A space stands for any gap. */
 const phrases: ReadonlyMap<string, string> = new Map([
   ["whoever", "name the person or the program"],
-  [String.raw`(?<!["=/])nobody(?!")`, "no user, no process, no caller"],
+  [`(?<!["=/])nobody(?!")`, "no user, no process, no caller"],
   ["(?:is|are|was|were) away", "unavailable, not running"],
   ["pass(?:es|ed|ing)? over", "skip"],
   ["(?:goes|go|going|went) on(?= with|[,.;:]| until| without| after)", "continue"],
