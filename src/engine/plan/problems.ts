@@ -42,14 +42,21 @@ export function refuse(
   else problems.push(...found);
 }
 
-/** Reports a problem that the configuration tolerates: with a log line and an event, unless problems are collected. */
-export function tolerate(ctx: PlanContext, pod: Pod | undefined, problem: PlanProblem): void {
+/**
+ * Reports a problem that the configuration tolerates: with a log line, which says what the pod gets, and an
+ * event, unless problems are collected.
+ */
+export function tolerate(
+  ctx: PlanContext,
+  pod: Pod | undefined,
+  { effect, ...problem }: PlanProblem & { readonly effect: string },
+): void {
   if (ctx.problems !== undefined) {
     ctx.problems.push({ ...problem, isTolerated: true });
     return;
   }
   const { message, reason } = problem.error;
-  ctx.logger.warn(omitUndefined({ network: problem.network, reason }), message);
+  ctx.logger.warn(omitUndefined({ network: problem.network, reason }), `${message}; ${effect}`);
   if (pod === undefined) return;
   const event: EventReason = reason ?? "AttachFailed";
   ctx.deps.events.record(pod, { type: "Warning", reason: event, message });

@@ -60,7 +60,7 @@ function parseAnnotation(
   } catch (error) {
     const isIgnored = error instanceof SelectionError && ctx.config.invalidAnnotation !== "fail";
     if (!isIgnored) throw error;
-    tolerate(ctx, pod, { error });
+    tolerate(ctx, pod, { error, effect: "the pod gets its default network only" });
     return { selections: [], annotationError: error.message };
   }
 }

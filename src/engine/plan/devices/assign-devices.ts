@@ -100,7 +100,7 @@ function reportMissing(ctx: PlanContext, pod: Pod | undefined, missing: MissingD
   const error = new CniError("DeviceNotAllocated", message);
   const problem = { network: network.displayName, error };
   if (ctx.config.missingDevice === "fail") refuse(ctx, [problem]);
-  else tolerate(ctx, pod, problem);
+  else tolerate(ctx, pod, { ...problem, effect: "the network gets no device" });
 }
 
 function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string): CniError {
