@@ -18,7 +18,7 @@ test("a delegate that hangs is killed with its children, and the ADD is undone [
   const error = errorOf(await pod.add());
   expect(error.msg).toContain(`plugin type="alpha" failed (add)`);
   expect(error.msg).toContain(`timed out after ${delegateTimeoutMs} ms`);
-  expect((await explained(node.socketPath, "default/hangs")).finding).toBe("plugin-timeout");
+  expect((await explained(node.socketPath, "default/hangs")).finding).toBe("PluginTimeout");
   const alpha = (await plugins.executions()).find((e) => e.type === "alpha");
   await waitForExit(alpha?.pid as number);
   await waitForExit(alpha?.grandchild as number);
