@@ -74,7 +74,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a failed plugin is ignored only if it leaves nothing on the host",
-    file: "src/engine/del/chain-teardown.ts",
+    file: "src/engine/del/chain/chain-teardown.ts",
     find: "if (leavesNothingOutside(call) && (",
     replace: "if ([leavesNothingOutside] && (",
     scenario: "DEL net1/host-address:before delegate fail; repaired after DEL; netns removed",
@@ -85,7 +85,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a DEL waits for a missing plugin to return",
-    file: "src/engine/del/chain-teardown.ts",
+    file: "src/engine/del/chain/chain-teardown.ts",
     find: "failingMs < missingPluginGraceMs",
     replace: "failingMs < 0",
     scenario: "DEL eth0/portmap:before plugin missing; repaired after DEL",

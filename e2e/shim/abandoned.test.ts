@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { isRunning } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
-import { encodePlan } from "./frames.ts";
-import { type Bench, cniError, eachBuild } from "./harness.ts";
+import { encodePlan } from "./lab/frames.ts";
+import { type Bench, cniError, eachBuild } from "./lab/harness.ts";
 
 /** A container runtime that reads the shim's stdout from a pipe, as containerd and CRI-O do. */
 class Runtime {

@@ -5,8 +5,8 @@ import { mkdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
-import { FrameType } from "./frames.ts";
-import { type Bench, type Call, type ExecResult, eachBuild } from "./harness.ts";
+import { FrameType } from "./lab/frames.ts";
+import { type Bench, type Call, type ExecResult, eachBuild } from "./lab/harness.ts";
 
 function startAgent(bench: Bench, env: Record<string, string> = {}): Call {
   return bench.start({ args: ["agent"], env, stdin: "" });

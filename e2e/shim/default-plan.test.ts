@@ -10,8 +10,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type ExecOrder, encodePlan } from "./frames.ts";
-import { type Answer, type Bench, cniError, eachBuild } from "./harness.ts";
+import { type ExecOrder, encodePlan } from "./lab/frames.ts";
+import { type Answer, type Bench, cniError, eachBuild } from "./lab/harness.ts";
 
 /** A node whose plexusd left the plan of the default network's DEL, and then went. */
 class Node {

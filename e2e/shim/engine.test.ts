@@ -14,8 +14,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { isRunning } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
-import { encodeExec, encodeFrame, encodePlan, FrameType } from "./frames.ts";
-import { type Bench, cniError, eachBuild } from "./harness.ts";
+import { encodeExec, encodeFrame, encodePlan, FrameType } from "./lab/frames.ts";
+import { type Bench, cniError, eachBuild } from "./lab/harness.ts";
 
 /**
  * Installs an engine of our own kind as plexus-standalone, and returns its path. The script runs as either kind of

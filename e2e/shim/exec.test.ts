@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { isRunning, waitForExit } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
-import { eachBuild } from "./harness.ts";
+import { eachBuild } from "./lab/harness.ts";
 
 eachBuild("a delegate", (bench) => {
   test("gets the order's stdin, the overlaid environment, and its own path as argv[0]", async () => {

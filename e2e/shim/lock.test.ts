@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { isRunning } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
-import { type Bench, type Call, cniError, eachBuild } from "./harness.ts";
+import { type Bench, type Call, cniError, eachBuild } from "./lab/harness.ts";
 
 /** Holds a lock with util-linux's flock until it is killed. */
 async function hold(path: string, kind: "-x" | "-s"): Promise<ChildProcess> {

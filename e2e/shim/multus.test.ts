@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { encodePlan } from "./frames.ts";
-import { type Bench, eachBuild } from "./harness.ts";
+import { encodePlan } from "./lab/frames.ts";
+import { type Bench, eachBuild } from "./lab/harness.ts";
 
 /** A node on which Multus attached two containers. */
 class MultusNode {

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { eachBuild, type NetlinkResult } from "./harness.ts";
+import { eachBuild, type NetlinkResult } from "./lab/harness.ts";
 
 const RTM_NEWLINK = 16;
 const RTM_DELLINK = 17;

@@ -25,8 +25,8 @@ import {
   encodePlanEnd,
   type FieldValue,
   FrameType,
-} from "./frames.ts";
-import { type Answer, type Bench, cniError, eachBuild } from "./harness.ts";
+} from "./lab/frames.ts";
+import { type Answer, type Bench, cniError, eachBuild } from "./lab/harness.ts";
 
 /** A plan on disk, whose steps note their name and environment. */
 class Plan {

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readlinkSync, rmSync, symlinkSync, writeFileSy
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
-import { type Bench, type ExecResult, eachBuild } from "./harness.ts";
+import { type Bench, type ExecResult, eachBuild } from "./lab/harness.ts";
 
 /** Has one call of this command carry one order whose plugin says that it ran. */
 function carry(bench: Bench, call: Record<string, string>, env: string[]): Promise<ExecResult> {

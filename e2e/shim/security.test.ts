@@ -11,8 +11,8 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { type ExecOrder, encodePlan } from "./frames.ts";
-import { type Bench, cniError, type ExecResult, eachBuild } from "./harness.ts";
+import { type ExecOrder, encodePlan } from "./lab/frames.ts";
+import { type Bench, cniError, type ExecResult, eachBuild } from "./lab/harness.ts";
 
 /*
  * What somebody can do with the node who has taken over plexusd: its end of the socket, and its mounts

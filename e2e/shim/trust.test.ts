@@ -10,8 +10,8 @@ import {
 } from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
-import type { FieldValue } from "./frames.ts";
-import { type Bench, type ExecResult, eachBuild } from "./harness.ts";
+import type { FieldValue } from "./lab/frames.ts";
+import { type Bench, type ExecResult, eachBuild } from "./lab/harness.ts";
 
 /** A directory beside the one in CNI_PATH, with a plugin `p`; its path. */
 function directory(bench: Bench, name = "extra"): string {

@@ -16,6 +16,10 @@ async function main(): Promise<void> {
     stopping.abort();
     setTimeout(() => process.exit(128 + constants.signals.SIGTERM), stopMsOf(argv)).unref();
   });
+  // The reader of a pipe may stop before the end: `plexusctl doctor | head`.
+  process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+    process.exit(code === "EPIPE" ? 0 : 1);
+  });
   process.exitCode = await runCli(argv, output, stopping.signal);
 }
 

@@ -1,7 +1,7 @@
-import { DocumentError, withValue } from "#lib/document-error.ts";
-import { type FieldReader, type ReadingRules, readFields } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
-import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
+import { DocumentError, withValue } from "#lib/parsing/document-error.ts";
+import { type FieldReader, type ReadingRules, readFields } from "#lib/parsing/field-reader.ts";
+import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 
 interface DocumentOptions extends ReadingRules {

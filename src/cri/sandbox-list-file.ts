@@ -4,7 +4,7 @@ import * as z from "zod";
 import type { RuntimeSandboxes, SandboxList } from "#engine/ports.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
-import { parseWith } from "#lib/parse-with.ts";
+import { parseWith } from "#lib/parsing/parse-with.ts";
 
 const schema = z.object({ listedAt: z.string().min(1), containerIds: z.array(z.string()) });
 

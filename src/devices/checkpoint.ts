@@ -1,4 +1,4 @@
-import { type FieldReader, readFields } from "#lib/field-reader.ts";
+import { type FieldReader, readFields } from "#lib/parsing/field-reader.ts";
 import type { ContainerNames } from "./container-names.ts";
 import { type DeviceEntry, type DeviceIds, orderedDevices } from "./ordered-devices.ts";
 

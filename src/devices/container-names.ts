@@ -1,6 +1,6 @@
-import type { FieldReader } from "#lib/field-reader.ts";
-import { readFields } from "#lib/field-reader.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
+import { readFields } from "#lib/parsing/field-reader.ts";
 
 /** The names of a pod's containers, in the order of its specification. */
 export interface ContainerNames {

@@ -1,10 +1,10 @@
 import { CniError } from "#cni/error.ts";
 import type { Pod } from "#engine/ports.ts";
-import { DocumentError } from "#lib/document-error.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { readFields } from "#lib/field-reader.ts";
 import { isJsonObject, quoteValue } from "#lib/json.ts";
-import { parseYamlDocuments } from "#lib/yaml.ts";
+import { DocumentError } from "#lib/parsing/document-error.ts";
+import { readFields } from "#lib/parsing/field-reader.ts";
+import { parseYamlDocuments } from "#lib/parsing/yaml.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import { describeObject, readObjectMeta } from "#npwg/object-meta.ts";
 

@@ -2,9 +2,9 @@ import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import { quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import { describeObject, type ObjectMeta, readObjectMeta } from "./object-meta.ts";
 
 /** The used part of a NetworkAttachmentDefinition (multi-network specification v1.1 §3.2). */

@@ -1,6 +1,6 @@
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, quoteValue } from "#lib/json.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 
 /** The used part of a Kubernetes object's `metadata`. */
 export interface ObjectMeta {

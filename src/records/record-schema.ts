@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { parseWith } from "#lib/parse-with.ts";
+import { parseWith } from "#lib/parsing/parse-with.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 
 /** The only schema that this version reads and writes. */

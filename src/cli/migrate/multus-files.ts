@@ -1,7 +1,7 @@
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
-import { parseYamlDocuments } from "#lib/yaml.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
+import { parseYamlDocuments } from "#lib/parsing/yaml.ts";
 
 /** One configuration of Multus, as found in a file. */
 export interface MultusConfiguration {

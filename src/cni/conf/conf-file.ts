@@ -2,7 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
 import {
   type ConfOptions,
   checkPluginCount,

@@ -3,10 +3,10 @@ import { CniErrorCode } from "#cni/error.ts";
 import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
 import { isNetworkName } from "#cni/names.ts";
 import { negotiateVersion, parseVersion } from "#cni/versions.ts";
-import { withValue } from "#lib/document-error.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { withValue } from "#lib/parsing/document-error.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import { type PluginConf, readPlugin } from "./plugin-conf.ts";
 
 /** A network configuration list: CNI 1.1.0 §1 "Configuration format". */

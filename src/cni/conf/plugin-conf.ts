@@ -2,9 +2,9 @@ import { readDocument, readJsonObject } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
 import { isPluginType } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
-import { withValue } from "#lib/document-error.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
+import { withValue } from "#lib/parsing/document-error.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 
 /** One plugin of a list: CNI 1.1.0 §1 "Plugin configuration objects". */
 export interface PluginConf {

@@ -1,7 +1,7 @@
 import { asCniError, CniErrorCode } from "#cni/error.ts";
 import { currentVersion } from "#cni/versions.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
 
 /**
  * What a plugin prints on stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's plugins do.

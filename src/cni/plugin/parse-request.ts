@@ -5,9 +5,9 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { validateNetworkName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import { type Command, checkVariables, checkVersion, type Env, isCommand } from "./commands.ts";
 import type { PluginRequest, RequestConf, ValidAttachments } from "./request.ts";
 

@@ -1,10 +1,10 @@
 import { readDocument } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
 import { type ResultFamily, resultFamily } from "#cni/versions.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import { formatCidr, type IpFamily, ipFamily, tryParseCidr, tryParseIp } from "#lib/ip.ts";
 import { quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import type { Result, ResultDns, ResultInterface, ResultIp, ResultRoute } from "./result.ts";
 
 /**

@@ -1,12 +1,12 @@
 import { CniError, CniErrorCode, type CniErrorOptions, type Reason } from "#cni/error.ts";
 import { limits } from "#cni/limits.ts";
-import { Problems } from "#lib/document-error.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, type JsonObject, quoteValue } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { joinLines, oneLine } from "#lib/one-line.ts";
+import { Problems } from "#lib/parsing/document-error.ts";
+import { FieldReader } from "#lib/parsing/field-reader.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
 /** The attachment whose delegate failed. */

@@ -3,7 +3,7 @@ import { basename, join } from "node:path";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { primaryConfName } from "#lib/files/state-files.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
 
 /** Remembers the primary's file across restarts and removals of Plexus's file. */
 export class PreviousPrimary {

@@ -9,8 +9,8 @@ import {
 } from "yaml";
 import type * as z from "zod";
 import { errorMessage } from "#lib/error-message.ts";
-import { fieldPath } from "#lib/parse-with.ts";
-import { yamlOptions, yamlProblems } from "#lib/yaml.ts";
+import { fieldPath } from "#lib/parsing/parse-with.ts";
+import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
 import { configFromFile, type DaemonConfig } from "./config.ts";
 import { configSchema } from "./schema.ts";
 

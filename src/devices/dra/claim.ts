@@ -1,8 +1,8 @@
 import { readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import type { PodClaim } from "./pod-claims.ts";
 
 const schedulingGroup = "scheduling.k8s.io";

@@ -1,8 +1,8 @@
 import { readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 
 /** A claim of a pod. */
 export interface PodClaim {

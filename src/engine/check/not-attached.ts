@@ -1,6 +1,6 @@
 import type { Pod } from "#engine/ports.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
 import {
   defaultNetworkAnnotation,
   networksAnnotation,

@@ -1,6 +1,7 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { combineErrors } from "#engine/call/failures.ts";
+import { netnsOfRecord } from "#engine/del/chain/netns.ts";
 import {
   type AttachmentRecord,
   attachmentsToDetach,
@@ -9,7 +10,6 @@ import {
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
 import { failingFor } from "./failed-teardown.ts";
-import { netnsOfRecord } from "./netns.ts";
 import { TeardownProgress } from "./teardown-progress.ts";
 
 /** How a record is detached. */

@@ -1,13 +1,13 @@
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectFailures, type Failure } from "#engine/call/failures.ts";
+import { detachChain } from "#engine/del/chain/chain-teardown.ts";
+import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
 import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import { recordedList, runtimeConf, withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import { extendedPath } from "#engine/plan/search-path.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
-import { detachChain } from "./chain-teardown.ts";
-import type { ChainToDetach } from "./chain-to-detach.ts";
 
 /** A sandbox with attachments to detach. */
 export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | "pod"> {

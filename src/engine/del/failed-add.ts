@@ -2,8 +2,8 @@ import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { reportedError } from "#cni/runtime/delegate-error.ts";
 import type { EngineConfig } from "#engine/config.ts";
+import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
-import type { ChainToDetach } from "./chain-to-detach.ts";
 
 /** The longest message that a record keeps. */
 const messageMax = 1024;

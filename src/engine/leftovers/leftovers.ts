@@ -1,8 +1,8 @@
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import { namespaceIsGone } from "#engine/del/chain/netns.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
-import { namespaceIsGone } from "#engine/del/netns.ts";
 import { withdrawStatus } from "#engine/network-status/pending-status.ts";
 import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";

@@ -1,7 +1,7 @@
 import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
-import { mayLeaveAddress } from "#engine/del/ipam.ts";
+import { mayLeaveAddress } from "#engine/del/chain/ipam.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 
 /*

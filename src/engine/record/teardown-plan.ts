@@ -1,10 +1,10 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { ipamCallAfter } from "#engine/del/ipam.ts";
+import { ipamCallAfter } from "#engine/del/chain/ipam.ts";
 import { recordedList, runtimeConf } from "#engine/plan/planned-attachment.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
 
 /** One DEL of a teardown plan. */

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { parseYamlDocuments, placeOf, YamlError } from "#lib/yaml.ts";
+import { parseYamlDocuments, placeOf, YamlError } from "#lib/parsing/yaml.ts";
 
 /**
  * Rewrites a kubeconfig so that the Kubernetes client library reads what kubectl reads. The library

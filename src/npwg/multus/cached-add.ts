@@ -1,9 +1,9 @@
 import { type CniArgs, formatCniArgs } from "#cni/args.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
-import type { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 
 /** The key of an ADD in libcni's cache. */
 export interface CachedAddKey {

@@ -1,10 +1,10 @@
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { parseJson } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { DocumentError, Problems } from "#lib/document-error.ts";
-import { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { DocumentError, Problems } from "#lib/parsing/document-error.ts";
+import { FieldReader } from "#lib/parsing/field-reader.ts";
 import { ifNameProblem } from "#npwg/if-names.ts";
 
 /** A network of a sandbox, as Multus stores it before it attaches it. */

@@ -1,8 +1,8 @@
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
-import { type Problems, withValue } from "#lib/document-error.ts";
-import { FieldReader } from "#lib/field-reader.ts";
 import { isJsonObject, type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { type Problems, withValue } from "#lib/parsing/document-error.ts";
+import { FieldReader } from "#lib/parsing/field-reader.ts";
 import { ifNameProblem } from "#npwg/if-names.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 import {

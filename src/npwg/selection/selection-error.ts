@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import { type FieldProblem, summarize } from "#lib/document-error.ts";
+import { type FieldProblem, summarize } from "#lib/parsing/document-error.ts";
 
 /** A problem of a selection annotation. */
 export interface SelectionProblem {

@@ -1,9 +1,9 @@
 import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
-import { Problems, withValue } from "#lib/document-error.ts";
 import type { IpFamily } from "#lib/ip.ts";
 import { type Json, quoteValue } from "#lib/json.ts";
-import { JsonTextError, parseJsonText } from "#lib/json-text.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { Problems, withValue } from "#lib/parsing/document-error.ts";
+import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
 import { defaultRouteFamilies } from "./default-route-families.ts";
 import { parseSelectionElement } from "./element.ts";
 import type { NetworkSelection } from "./network-selection.ts";

@@ -1,6 +1,6 @@
-import type { FieldReader } from "#lib/field-reader.ts";
 import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import { parseHardwareAddress } from "#npwg/hardware-address.ts";
 import type { Bandwidth, PortMapping } from "./network-selection.ts";
 

@@ -3,7 +3,7 @@ import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/json-text.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 /*

@@ -2,8 +2,8 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { FailedAddRules, forgottenText, isRefusal } from "#engine/del/failed-add.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
-import { FailedAddRules, forgottenText, isRefusal } from "./failed-add.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import {
   insistsOnInterface,

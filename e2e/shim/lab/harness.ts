@@ -6,7 +6,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect } from "vitest";
-import { waitUntil } from "../support/wait.ts";
+import { waitUntil } from "../../support/wait.ts";
 import {
   decodeFrame,
   type ExecOrder,
@@ -17,7 +17,7 @@ import {
   FrameType,
 } from "./frames.ts";
 
-const dist = resolve(import.meta.dirname, "../../dist");
+const dist = resolve(import.meta.dirname, "../../../dist");
 
 export interface Answer {
   code: number | null;
@@ -187,7 +187,7 @@ export class Bench {
   /** Compiles a fixture into the plugin directory. */
   compile(name: string): string {
     const path = join(this.bin, name);
-    execFileSync("cc", ["-o", path, join(import.meta.dirname, "fixtures", `${name}.c`)]);
+    execFileSync("cc", ["-o", path, join(import.meta.dirname, "../fixtures", `${name}.c`)]);
     return path;
   }
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from "./json.ts";
+import { isJsonObject, type Json } from "#lib/json.ts";
 
 /** JSON text that cannot be used; `line` and `column` count from 1 and point at the first wrong character. */
 export class JsonTextError extends Error {

@@ -1,5 +1,5 @@
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { DocumentError, Problems, withValue } from "./document-error.ts";
-import { isJsonObject, type JsonObject } from "./json.ts";
 
 export interface ReadingRules {
   /** Ignore the case of keys, like Go's encoding/json; the last spelling wins. */

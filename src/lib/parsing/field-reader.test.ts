@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { JsonObject } from "#lib/json.ts";
 import { DocumentError, Problems } from "./document-error.ts";
 import { FieldReader, readFields } from "./field-reader.ts";
-import type { JsonObject } from "./json.ts";
 
 /** What a reading gives, and the problems that it notes, as `path: reason`. */
 function read<T>(

@@ -1,4 +1,4 @@
-import { quoteValue } from "./json.ts";
+import { quoteValue } from "#lib/json.ts";
 
 /** A problem of a document. */
 export interface FieldProblem {
