@@ -7,7 +7,6 @@ import { choiceFlag, commonFlags } from "./flags.ts";
 
 const timeoutMs = 15_000;
 
-/** The flags of commands that print what plexusd answers on its admin socket. */
 export const adminFlags = {
   output: choiceFlag(["text", "json"], { short: "o", help: "the format", fallback: "text" }),
   socket: commonFlags.socket,
@@ -18,10 +17,7 @@ export class PlexusdUnavailable extends Error {
   override readonly name = "PlexusdUnavailable";
 }
 
-/**
- * Gets a path from plexusd's admin socket and returns the JSON of the answer.
- * @throws PlexusdUnavailable without an answer; Error with the message of an answer that is not 200
- */
+/** Gets JSON from plexusd's admin socket. @throws PlexusdUnavailable, or Error for a failure */
 export async function askAdmin<T>(callSocket: string, path: string): Promise<T> {
   const socketPath = adminSocketPath(callSocket);
   const { status, body } = await get(socketPath, path).catch((cause: unknown) => {

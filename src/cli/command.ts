@@ -2,20 +2,16 @@ import type { Flag } from "./flags.ts";
 
 /** The exit codes of plexusctl. */
 export const ExitCode = {
-  /** The command did what it is for. */
   Done: 0,
   /** The command failed, or what it checks is not in order; stderr says why. */
   Failed: 1,
-  /** The command line was not understood. */
   WrongUsage: 2,
 } as const;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
 /** Where a command writes. */
 export interface CliOutput {
-  /** A line on stdout: what was asked for. */
   out(line: string): void;
-  /** A line on stderr: what went wrong. */
   err(line: string): void;
 }
 
@@ -34,7 +30,6 @@ export interface Command<F extends Flags = Flags> {
   readonly name: string;
   /** The arguments besides flags, for the usage: `FILE`; several where it ends in `...`. */
   readonly positionals?: string;
-  /** One line for the list of commands. */
   readonly summary: string;
   /** What the command does, where the summary and the flags do not say everything. */
   readonly description?: string;
@@ -43,10 +38,7 @@ export interface Command<F extends Flags = Flags> {
   readonly failsWhen?: string;
   /** How long it may take to end when the process is asked to, in milliseconds. @default 1000 */
   readonly stopMs?: number;
-  /**
-   * `stopping` is aborted when the process is asked to end.
-   * @throws Error, printed in one line; the exit code is then {@link ExitCode.Failed}
-   */
+  /** `stopping` is aborted when the process is asked to end. @throws Error, printed in one line */
   run(line: CommandLine<F>, output: CliOutput, stopping: AbortSignal): Promise<ExitCode>;
 }
 

@@ -1,6 +1,5 @@
 import { defaultPaths } from "#lib/files/default-paths.ts";
 
-/** What a flag is read as: a text (one of `choices`, where there are any), texts, or whether it is given. */
 type FlagValue = string | boolean | readonly string[];
 
 /** One flag of a command: how to parse it, and its line of the help. */
@@ -41,7 +40,6 @@ export function choiceFlag<const T extends string>(
   return { value: choices.join("|"), choices, ...options };
 }
 
-/** Flags of several commands. */
 export const commonFlags = {
   socket: textFlag("PATH", "the socket of plexusd", defaultPaths.socket),
   stateDir: textFlag("DIR", "the attachment records", defaultPaths.stateDir),

@@ -3,7 +3,6 @@ import process from "node:process";
 import { errorMessage } from "#lib/error-message.ts";
 import { runCli, stopMsOf } from "./cli.ts";
 
-/** plexusctl. */
 async function main(): Promise<void> {
   const argv = process.argv.slice(2);
   const output = {

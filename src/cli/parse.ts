@@ -2,7 +2,6 @@ import { type ParseArgsConfig, parseArgs } from "node:util";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Command, CommandLine, Flags } from "./command.ts";
 
-/** The words after a command's name, or what is wrong with them. */
 type Parsed = { readonly line: CommandLine } | { readonly problem: string };
 
 /** Parses the words after a command's name. */
@@ -22,7 +21,6 @@ export function parseCommandLine(command: Command, argv: readonly string[]): Par
   }
 }
 
-/** The flags as `parseArgs` of Node takes them. */
 function parseArgsOptions(flags: Flags): NonNullable<ParseArgsConfig["options"]> {
   const options = Object.entries(flags).map(([name, { fallback, short }]) => [
     name,

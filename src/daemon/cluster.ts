@@ -15,7 +15,6 @@ export interface Cluster {
   readonly events: EventRecorder;
   /** This node's pods and its Node; absent without an API. */
   readonly node?: Pick<KubeAdapter, "nodePods" | "removeTaint">;
-  /** Device claims; absent without an API. */
   readonly resourceApi?: ResourceApi;
   /** Records an event on the Node for relevant changes of its CNI configuration. */
   nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;
@@ -79,7 +78,6 @@ const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
   "foreign-rename": "PlexusConfForeignRename",
 };
 
-/** The event for a relevant change: displaced, active again, another primary. */
 function nodeConfEvent(status: NodeConfStatus, before: NodeConfStatus): NodeEvent | undefined {
   const reason = displacedReasons[status.state];
   if (reason !== undefined) return { type: "Warning", reason, message: status.reason };

@@ -20,7 +20,6 @@ export interface DaemonFlags {
   readonly cniConfDir?: string;
 }
 
-/** Where pods and NetworkAttachmentDefinitions come from. */
 type SourceFlag =
   | { readonly kind: "manifests"; readonly dir: string }
   /** Without a kubeconfig: the API of the cluster that plexusd runs in. */

@@ -30,7 +30,6 @@ export interface HousekeepingOptions {
   readonly records: RecordStore;
   readonly sockets: readonly { ensureReachable(): Promise<void> }[];
   readonly confFiles: ConfFiles;
-  /** Absent without an API. */
   readonly duties: NodeDuties | undefined;
   readonly logger: Logger;
 }

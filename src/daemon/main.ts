@@ -8,7 +8,7 @@ import { createLogger } from "#serving/logger.ts";
 import { type DaemonFlags, parseFlags, usage } from "./flags.ts";
 import { startDaemon } from "./start.ts";
 
-/** Runs plexusd until SIGTERM or SIGINT. When it cannot start it says why in one line and exits with 1. */
+/** Runs plexusd until SIGTERM or SIGINT. If it cannot start, it prints why and exits with 1. */
 async function main(): Promise<void> {
   const command = parseFlags(process.argv.slice(2));
   const { version, commit } = buildInfo();

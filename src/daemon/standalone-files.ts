@@ -13,7 +13,6 @@ export interface StandaloneFilesOptions {
   readonly nodeName: string;
   /** Directories in which plexus-standalone may be installed. */
   readonly binDirs: () => readonly string[];
-  /** The text of the configuration in effect. */
   readonly config: () => string;
   /** A self-contained kubeconfig; absent without an API. */
   readonly kubeconfig?: () => Promise<string>;
@@ -33,7 +32,7 @@ export class StandaloneFiles {
     this.#paths = standalonePaths(options.stateDir);
   }
 
-  /** Writes changes, or removes all files without plexus-standalone. @throws Error when a file or the credentials cannot be used */
+  /** Writes changes; without plexus-standalone, removes all files. @throws Error when that fails */
   async refresh(): Promise<void> {
     if (!(await this.#isInstalled())) return this.#removeAll();
     const { dir, config, nodeName, kubeconfig } = this.#paths;

@@ -35,17 +35,16 @@ export interface DaemonOptions {
   readonly logger: Logger;
   readonly setLogLevel: (level: string) => void;
   readonly nodeName: string;
-  /** The cluster's API; set in a pod. */
   readonly inCluster?: InClusterOptions;
 }
 
 /** A running plexusd. */
 export interface RunningDaemon {
-  /** Finishes the calls in flight, then closes everything. Records and the node's CNI configuration stay. */
+  /** Finishes the calls in flight. Records and the node's CNI configuration stay. */
   stop(): Promise<void>;
 }
 
-/** Connects the engine to its adapters and serves calls. @throws Error when something it needs cannot be used */
+/** Connects the engine to its adapters and serves calls. @throws Error when it cannot start */
 export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon> {
   const { flags, logger } = options;
   const records = await FileRecordStore.open(flags.stateDir);
@@ -177,7 +176,7 @@ function openCluster(
   return openApiCluster({ ...required, ...omitUndefined({ kubeconfig, inCluster }) });
 }
 
-/** Only if plexusd is the node's CNI: with an API and a configuration file, or with --cni-conf-dir. */
+/** Only if plexusd is the node's CNI: with an API and a configuration file, or --cni-conf-dir. */
 async function startNodeConfIfNeeded(
   options: DaemonOptions,
   parts: { config: EffectiveConfig; cluster: Cluster; metrics: Metrics; confFiles: HostConfFiles },

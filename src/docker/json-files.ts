@@ -34,7 +34,7 @@ export class JsonFiles<T extends object> implements Collection<T> {
     this.#dir = dir;
   }
 
-  /** Reads a directory, or creates it. Files that cannot be used are put aside. @throws Error as node:fs does */
+  /** Reads or creates a directory; puts unusable files aside. @throws Error as node:fs does */
   static async open<T extends object>(options: JsonFilesOptions<T>): Promise<JsonFiles<T>> {
     const { dir, schema, logger } = options;
     await mkdir(dir, { recursive: true, mode: 0o700 });

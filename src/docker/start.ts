@@ -42,9 +42,8 @@ export interface DockerOptions {
   readonly manifests?: string;
   readonly kubeconfig?: string;
   readonly capabilities: Pick<Capabilities, "Scope" | "ConnectivityScope">;
-  /** Prefix for dockerd's paths of network namespaces, if they are mounted elsewhere; otherwise "". */
+  /** Prefix for dockerd's paths of network namespaces, if mounted elsewhere; otherwise "". */
   readonly sandboxRoot: string;
-  /** How often endpoints that dockerd forgot are looked for. */
   readonly forgottenCheckMs: number;
   readonly pid: number;
   readonly logger: Logger;

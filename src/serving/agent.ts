@@ -10,7 +10,7 @@ import { oneLine } from "#lib/one-line.ts";
 /** How often an agent's engine looks for leftovers. */
 const intervalMs = 10_000;
 
-/** Whether a request comes from `plexus agent`, which executes orders without a call of a runtime. */
+/** Whether a request comes from `plexus agent`, which executes orders without a runtime's call. */
 export function isAgent({ command }: Call): boolean {
   return command === "AGENT";
 }
@@ -20,11 +20,7 @@ export function isAgentOnce(call: Call): boolean {
   return isAgent(call) && call.env.PLEXUS_AGENT === "once";
 }
 
-/**
- * Tears every leftover down once through an agent. The answer has a line for each; exit code 1 means
- * that some remain.
- * @throws HostGoneError when the agent disconnects
- */
+/** Tears leftovers down once; exit code 1 if some remain. @throws HostGoneError on disconnect */
 export async function serveAgentOnce(
   engine: Engine,
   call: Call,

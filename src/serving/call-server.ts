@@ -46,7 +46,6 @@ export class CallServer {
     return calls;
   }
 
-  /** How many calls are being served. */
   get inFlight(): number {
     return this.#calls.size;
   }
@@ -61,7 +60,7 @@ export class CallServer {
     await this.#server?.ensureReachable();
   }
 
-  /** Takes no new calls and waits until those in flight are answered. New shims wait for the successor. */
+  /** Takes no new calls and waits for those in flight. New shims wait for the successor. */
   async drain(): Promise<void> {
     this.#stopping.abort();
     const closed = this.#server?.close();

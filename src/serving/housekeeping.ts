@@ -26,7 +26,7 @@ export function socketsTask(
 }
 
 /**
- * Runs tasks on timers. Runs of one task never overlap. A failed task runs again when it is due next;
+ * Runs tasks on timers. Runs of one task never overlap. A failed task runs again when it is due;
  * its error is logged when it changes.
  */
 export class Housekeeping {

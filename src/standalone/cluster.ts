@@ -16,9 +16,7 @@ import type { CallCluster } from "./serve.ts";
 /** How long the process waits for pending writes after its answer. */
 const closeGraceMs = 2000;
 
-/** Where a standalone call can find its pods. */
 interface CallClusterOptions {
-  /** A directory of manifests. */
   readonly manifests: string | undefined;
   /** The kubeconfig that plexusd keeps for calls while it is unavailable. */
   readonly keptKubeconfig: string;

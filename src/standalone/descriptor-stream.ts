@@ -4,8 +4,8 @@ import { Duplex } from "node:stream";
 const chunkSize = 64 * 1024;
 
 /**
- * A connected socket that was inherited as a descriptor. net.Socket does not support descriptors under
- * Bun, which compiles the standalone executable.
+ * A connected socket that was inherited as a descriptor. net.Socket does not support descriptors
+ * under Bun, which compiles the standalone executable.
  */
 export class DescriptorStream extends Duplex {
   readonly #fd: number;

@@ -5,15 +5,13 @@ import type { OneShotKube } from "#kube/one-shot.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { CallCluster } from "./serve.ts";
 
-/** Options of {@link lazyKube}. */
 interface LazyKubeOptions {
   readonly open: () => Promise<OneShotKube>;
   readonly logger: Logger;
-  /** How long the process waits for pending writes after its answer. */
   readonly closeGraceMs: number;
 }
 
-/** The API, opened when a call first needs it. A DEL does not, and must not fail without credentials. */
+/** The API, opened at first use. A DEL does not use it, and must not fail without credentials. */
 export function lazyKube(
   options: LazyKubeOptions,
 ): Required<Omit<CallCluster, "deviceSources">> & { readonly resourceApi: ResourceApi } {

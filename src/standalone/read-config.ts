@@ -5,7 +5,7 @@ import { ifPresent } from "#lib/files/is-absent.ts";
 
 /**
  * Reads the first file that exists, or else the defaults.
- * @throws ConfigError, or as node:fs does, when that file cannot be used: no other policy replaces it
+ * @throws ConfigError, or as node:fs does, if that file is unusable: no other policy replaces it
  */
 export async function readConfig(paths: readonly string[]): Promise<DaemonConfig> {
   for (const path of paths) {

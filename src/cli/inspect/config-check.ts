@@ -5,7 +5,6 @@ import { parseConfig } from "#daemon/config/parse.ts";
 import { readHostView, wholeHost } from "#host/host-view.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
-/** `plexusctl config check FILE`. */
 export const configCheckCommand = command({
   name: "config check",
   positionals: "FILE",

@@ -19,7 +19,6 @@ const flags = {
   socket: commonFlags.socket,
 } as const;
 
-/** `plexusctl devices`. */
 export const devicesCommand = command({
   name: "devices",
   positionals: "[NAMESPACE/]POD",

@@ -12,7 +12,6 @@ interface ListedRecord {
   readonly reason: string | undefined;
 }
 
-/** `plexusctl records`. */
 export const recordsCommand = command({
   name: "records",
   summary: "list the attachments of this node",

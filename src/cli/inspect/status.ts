@@ -3,7 +3,6 @@ import { textFlag } from "#cli/flags.ts";
 import { defaultHttpAddress } from "#daemon/config/config.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
-/** `plexusctl status`. */
 export const statusCommand = command({
   name: "status",
   summary: "show the status of plexusd on this node",
@@ -19,7 +18,6 @@ export const statusCommand = command({
   },
 });
 
-/** The metrics that are shown, and their labels. */
 const shownMetrics: readonly (readonly [name: string, label: string])[] = [
   ["plexus_attachments", "attachments"],
   ["plexus_leftover_records", "leftovers"],

@@ -3,7 +3,6 @@ import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import type { MultusConfiguration } from "./multus-files.ts";
 import { multusRules, translations } from "./multus-keys.ts";
 
-/** What a user needs to know about one key. */
 interface MigrationNote {
   /** The file or ConfigMap entry with the key. */
   readonly source: string;
@@ -25,9 +24,8 @@ const ruleNotes = Object.entries(multusRules).map(
 );
 
 /**
- * Converts configurations of Multus into one of Plexus. As with Multus, the daemon's file overrides the
- * CNI configuration; of two of the same kind, the later one overrides with a note. The result accepts
- * what Multus accepts ({@link multusRules}).
+ * Converts configurations of Multus. As with Multus, the daemon's file overrides the CNI one; of
+ * two of a kind, the later overrides with a note. The result is as lenient ({@link multusRules}).
  */
 export function convert(found: readonly MultusConfiguration[]): Migration {
   const values = new Map<string, { value: Json; source: string }>();

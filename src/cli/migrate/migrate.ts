@@ -7,14 +7,12 @@ import { errorMessage } from "#lib/error-message.ts";
 import { convert, type Migration } from "./convert.ts";
 import { findMultusConfigurations } from "./multus-files.ts";
 
-/** How the configuration is printed. */
 const formats = {
   yaml: asYaml,
   configmap: asConfigMap,
   json: (migration: Migration) => JSON.stringify(migration, undefined, 2),
 };
 
-/** `plexusctl migrate FILE...`. */
 export const migrateCommand = command({
   name: "migrate",
   positionals: "FILE...",

@@ -21,9 +21,8 @@ const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
 const daemonKeys = ["chrootDir", "multusConfigFile", "multusAutoconfigDir", "socketDir"];
 
 /**
- * Finds the configurations of Multus in the text of one file: a CNI conf or list, a thick daemon's
- * `daemon-config.json`, or ConfigMaps with either (YAML or JSON, several documents, a List).
- * @throws Error naming the file and what is expected
+ * Finds the configurations of Multus in a file: a CNI conf or list, `daemon-config.json`, or
+ * ConfigMaps with either (YAML or JSON, several documents, a List). @throws Error naming the file
  */
 export function findMultusConfigurations(text: string, file: string): MultusConfiguration[] {
   if (text.length > maxLength) {

@@ -1,7 +1,6 @@
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 
-/** What one key of Multus is converted to. */
 interface Translation {
   /** Keys of Plexus's configuration; nested ones are written `primary.conf`. */
   readonly keys?: JsonObject;
@@ -26,7 +25,7 @@ const silent: Translate = () => ({});
 const logging = note("Plexus logs to stderr: read it with kubectl logs; the kubelet rotates it");
 const socket = note("not needed: the socket is /run/plexus/plexus.sock");
 
-/** Every key that Multus 4.3 reads, in its CNI configuration or its daemon's, and its counterpart. */
+/** Every key that Multus 4.3 reads, for CNI or for its daemon, and its counterpart. */
 export const translations: Readonly<Record<string, Translate>> = {
   cniVersion: silent,
   name: silent,
@@ -86,10 +85,7 @@ export const translations: Readonly<Record<string, Translate>> = {
   enablePprof: note("there is no profiling port"),
 };
 
-/**
- * Keys that make Plexus as lenient as Multus where its default is stricter, so that definitions and
- * pods of today keep working. Each has the reason and when to remove it.
- */
+/** Keys that make Plexus as lenient as Multus, so that existing definitions and pods work. */
 export const multusRules: Readonly<Record<string, { value: Json; note: string }>> = {
   undeclaredRequests: {
     value: "cniArgs",
@@ -112,7 +108,6 @@ function onHost(value: Json): Json {
     : value;
 }
 
-/** The default directory is left out. */
 function withoutDefault(key: string, value: Json): Translation {
   return value === "" || value === defaultPaths.cniConfDir ? {} : { keys: { [key]: value } };
 }

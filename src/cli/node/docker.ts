@@ -8,7 +8,7 @@ import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { createLogger } from "#serving/logger.ts";
 
-/** Calls in progress are answered before the process ends; the plugins of one call may take this long. */
+/** The process ends after calls in progress; the plugins of one call may take this long. */
 const longestCallMs = 120_000;
 
 const flags = {
@@ -47,7 +47,6 @@ const flags = {
   }),
 } as const;
 
-/** `plexusctl docker`. */
 export const dockerCommand = command({
   name: "docker",
   summary: "run the network driver for Docker until it is stopped",

@@ -12,7 +12,6 @@ import {
 import { readBootId } from "#host/boot-id.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
-/** What to forget. */
 interface ForgetOptions {
   readonly stateDir: string;
   /** A container ID or the beginning of one. */
@@ -21,11 +20,7 @@ interface ForgetOptions {
   readonly attached: boolean;
 }
 
-/**
- * Removes the records of a sandbox without executing a plugin, and prints what stays allocated. It
- * works on the state directory, so it needs no plexusd.
- * @throws Error when a record cannot be read or removed
- */
+/** Removes a sandbox's records; executes no plugin. @throws Error when one cannot be removed */
 export async function forget(options: ForgetOptions, output: CliOutput): Promise<ExitCode> {
   const { stateDir, sandbox, attached } = options;
   const { records } = await readRecords(stateDir);

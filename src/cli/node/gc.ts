@@ -8,7 +8,6 @@ import { forget } from "./forget.ts";
 /** Where plugins find programs such as iptables. */
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** `plexusctl gc`. */
 export const gcCommand = command({
   name: "gc",
   summary: "detach the networks of sandboxes that no longer exist",

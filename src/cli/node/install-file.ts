@@ -31,7 +31,6 @@ export async function installFile(from: string, to: string): Promise<"installed"
   return "installed";
 }
 
-/** SHA-256 of a file's content. */
 async function sha256OfFile(path: string): Promise<string> {
   const hash = createHash("sha256");
   await pipeline(createReadStream(path), hash);

@@ -63,10 +63,7 @@ a file on the host lists. The command writes that list: binDir of the configurat
   },
 });
 
-/**
- * Root without capabilities, as in the init container, can write only into directories of root.
- * @throws the error, with advice if this is the cause
- */
+/** Adds advice: root without capabilities can write only into directories that root owns. */
 async function explainRefusal(dir: string, error: unknown): Promise<never> {
   const { code } = error as NodeJS.ErrnoException;
   const owner = (await stat(dir).catch(() => undefined))?.uid ?? 0;

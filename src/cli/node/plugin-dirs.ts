@@ -13,9 +13,8 @@ const head = "# Written by plexusctl install: directories, besides the container
 const secondLine = "# plexus executes plugins from. They must be writable by root alone.";
 
 /**
- * Makes the file list these directories and no others; without any it removes the file. A file that
- * plexusctl did not write is never changed.
- * @throws Error when such a file lacks a directory, or a directory cannot be listed
+ * Makes the file list only these directories; without any, removes it. Never changes a foreign
+ * file. @throws Error when that file lacks a directory, or a directory cannot be listed
  */
 export async function listPluginDirs(
   path: string,

@@ -7,7 +7,6 @@ import { writeSandboxList } from "#cri/sandbox-list-file.ts";
 const intervalMs = 30_000;
 const timeoutMs = 10_000;
 
-/** `plexusctl sandboxes`. */
 export const sandboxesCommand = command({
   name: "sandboxes",
   summary: "list the pod sandboxes of the container runtime",

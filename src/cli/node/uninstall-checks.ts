@@ -57,17 +57,14 @@ function namesOf(records: readonly AttachmentRecord[]): string {
   return `${records.length} (${names}${more})`;
 }
 
-/**
- * The file that the container runtime will use once ours is removed, or the problem without one.
- * Neither where Plexus is not installed: there is nothing to hand back.
- */
+/** The file that the container runtime uses next, or why there is none; neither without Plexus. */
 export interface PrimaryAfterUninstall {
   readonly file?: string;
   readonly warning?: string;
   readonly problem?: string;
 }
 
-/** Finds the configuration to hand the node back to: the previous primary, else the first usable one. */
+/** Finds the file to hand the node back to: the previous primary, else the first usable one. */
 export async function findPrimaryAfterUninstall(
   paths: UninstallPaths,
   view: HostView,

@@ -17,7 +17,6 @@ export interface UninstallPaths {
   readonly binDir: string;
   readonly stateDir: string;
   readonly socket: string;
-  /** The list that `plexusctl install` wrote. */
   readonly pluginDirsFile: string;
 }
 
@@ -33,19 +32,13 @@ export async function restorePrimary(
   output.out(`${target}: restored`);
 }
 
-/**
- * Removes our configuration, and copies of it under other names (`.cilium_bak`): the agent that
- * renamed them may rename them back.
- */
+/** Removes our file and its renamed copies (`.cilium_bak`): an agent may rename them back. */
 export async function removePlexusConf(paths: UninstallPaths, output: CliOutput): Promise<void> {
   const isOurs = (name: string): boolean => name === plexusConfName || isRenamedPlexusConf(name);
   if (await removeFiles(paths.cniConfDir, isOurs, output)) await syncDirectory(paths.cniConfDir);
 }
 
-/**
- * Removes executables, socket and state. It matches files by name, because a flag may point to the
- * wrong directory. Directories that are then empty are removed, too.
- */
+/** Removes files by name, as a flag may name a wrong directory, and directories that get empty. */
 export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput): Promise<void> {
   const executables: readonly string[] = Object.values(executableNames);
   await removeFiles(paths.binDir, (name) => executables.includes(name), output);

@@ -85,9 +85,8 @@ export class AdminAnswers {
   }
 
   /**
-   * Reads which devices the resource claims of a pod were allocated. plexusctl asks the kubelet itself:
-   * plexusd would keep the gRPC library in memory.
-   * @throws CniError as {@link DeviceSource.devicesOf} does
+   * The devices of a pod's resource claims. plexusctl asks the kubelet for the others, because the
+   * gRPC library would stay in plexusd's memory. @throws CniError as {@link DeviceSource.devicesOf}
    */
   async claimedDevices(name: PodName): Promise<DevicesByResource> {
     const { claims, cluster } = this.#options;

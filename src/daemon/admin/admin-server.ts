@@ -18,9 +18,8 @@ export interface AdminServerOptions {
 const maxConnections = 8;
 
 /**
- * Answers plexusctl on a Unix socket: `GET /node` with a {@link NodeStatus}, `GET
- * /pods/NAMESPACE/NAME` with an explanation of the pod, `GET /pods/NAMESPACE/NAME/claimed-devices` with
- * {@link DevicesByResource}. It changes nothing.
+ * Answers `GET /node` ({@link NodeStatus}), `/pods/NAMESPACE/NAME` (an explanation) and
+ * `/pods/NAMESPACE/NAME/claimed-devices` ({@link DevicesByResource}) on a Unix socket, read-only.
  * @throws Error when the socket cannot be made
  */
 export function startAdminServer({

@@ -20,17 +20,14 @@ export interface NodeStatus {
   readonly unseenPaths: readonly string[];
   readonly dirs: {
     readonly cniConfDir: string;
-    /** Where the shim is. */
     readonly shimDir: string;
     readonly binDirs: readonly string[];
     readonly stateDir: string;
   };
   readonly attachments: number;
   readonly leftovers: number;
-  /** Running pods that lack networks which they ask for. */
   readonly unattachedPods: number;
   readonly requests: {
-    /** The rules for requests that networks do not serve, as calls have them. */
     readonly rules: RequestRules;
     readonly refused: readonly RefusedRequests[];
   };

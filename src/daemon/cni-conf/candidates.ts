@@ -17,13 +17,11 @@ export type PrimaryCandidate =
       /** Plugins that plexusd cannot see, one sentence. */
       readonly warning?: string;
     }
-  /** It cannot be used (yet). */
   | { readonly kind: "unusable"; readonly file: string; readonly problem: string };
 
 /** Where the primary CNI's configuration may be. */
 export interface PrimarySearch {
   readonly dir: string;
-  /** Where its plugins must be. */
   readonly binDirs: readonly string[];
   readonly files: ConfFiles;
 }
@@ -36,8 +34,8 @@ export function isConfFile(name: string): boolean {
 }
 
 /**
- * Finds the files that a container runtime would consider, in its order, without Plexus's and those of
- * meta-plugins, which are recognized by their plugins' types.
+ * Finds the files that a container runtime would consider, in its order, without Plexus's and
+ * those of meta-plugins, which it recognizes by their plugins' types.
  */
 export async function findCandidates(search: PrimarySearch): Promise<PrimaryCandidate[]> {
   const all = await search.files.list(search.dir);

@@ -6,21 +6,18 @@ import type { PrimaryCandidate } from "./candidates.ts";
 export interface Primary {
   readonly file: string;
   readonly list: NetConfList;
-  /** Plugins that plexusd cannot see, one sentence. */
   readonly warning?: string;
 }
 
 /** The input of {@link choosePrimary}. */
 export interface PrimaryChoiceInput {
   readonly candidates: readonly PrimaryCandidate[];
-  /** The file that the operator named. */
   readonly configured: string | undefined;
   /** The previous primary, also from before a restart. */
   readonly previous: string | undefined;
   /** How long the candidates have not changed. */
   readonly unchangedMs: number;
   readonly settleMs: number;
-  /** How long a previous primary may be missing before another one replaces it. */
   readonly goneMs: number;
 }
 
@@ -33,11 +30,11 @@ export type PrimaryChoice =
   | { readonly kind: "not-needed" };
 
 /**
- * Chooses the primary CNI's configuration. A configured name is waited for. Otherwise it is the file
- * that the container runtime would use, the first in byte order, with these exceptions:
- * - The directory must have settled: at boot, the first agent that writes a file may not be the node's CNI.
+ * Chooses the primary CNI's configuration. A configured name is waited for. Otherwise it is the
+ * file that the container runtime would use, the first in byte order, with these exceptions:
+ * - The directory must have settled: at boot, the first agent to write may not be the node's CNI.
  * - The previous primary stays while no usable file sorts before it.
- * - A previous primary that is missing or broken is waited for, because its agent may be restarting.
+ * - A missing or broken previous primary is waited for, because its agent may be restarting.
  */
 export function choosePrimary(input: PrimaryChoiceInput): PrimaryChoice {
   const { candidates, configured, previous } = input;

@@ -6,9 +6,8 @@ import { NodeConfReconciler, type ReconcilerOptions } from "./reconciler.ts";
 import { isSameStatus, type NodeConfStatus } from "./status.ts";
 import { defaultTimings, type NodeConfTimings } from "./timings.ts";
 
-/** Options of {@link startNodeConf}; {@link NodeConf.reconcileNow} after the specification has changed. */
+/** Options of {@link startNodeConf}; call {@link NodeConf.reconcileNow} when `spec` changes. */
 export interface NodeConfOptions extends Omit<ReconcilerOptions, "timings"> {
-  /** Called when the status changes. */
   readonly onChange?: (status: NodeConfStatus, before: NodeConfStatus) => void;
   /** @default defaultTimings */
   readonly timings?: Partial<NodeConfTimings>;
@@ -17,15 +16,13 @@ export interface NodeConfOptions extends Omit<ReconcilerOptions, "timings"> {
 /** Keeps the node's CNI configuration up to date. */
 export interface NodeConf {
   status(): NodeConfStatus;
-  /** Why the configuration makes the node not ready; undefined when it is ready. */
   notReadyReason(): string | undefined;
-  /** Starts a round now. */
   reconcileNow(): void;
   /** Keeps the file: only an uninstallation removes it. */
   stop(): Promise<void>;
 }
 
-/** Keeps `00-plexus.conflist` in the container runtime's directory; resolves after the first round. */
+/** Keeps `00-plexus.conflist` in the runtime's directory; resolves after the first round. */
 export async function startNodeConf(options: NodeConfOptions): Promise<NodeConf> {
   const loop = new NodeConfLoop(options);
   await loop.start();

@@ -7,10 +7,7 @@ export type ForeignChange =
   | { readonly kind: "removed" }
   | { readonly kind: "renamed"; readonly to: string };
 
-/**
- * Finds out what another process did to Plexus's file; undefined when nothing. `written` is its text
- * when plexusd last wrote or read it, undefined when it never existed.
- */
+/** What others did to Plexus's file; `written` is what plexusd last wrote or read, if anything. */
 export function findForeignChange(
   dir: CniConfDir,
   written: string | undefined,
@@ -23,13 +20,12 @@ export function findForeignChange(
 
 /** Times of a {@link RestoreBackoff}. */
 export interface RestoreTimings {
-  /** Between two restorations. */
   readonly restore: BackoffOptions;
   /** After this time without a foreign change, the backoff restarts. */
   readonly calmMs: number;
 }
 
-/** Backs off restores, because some agents remove other files repeatedly: Cilium's exclusive mode at each start. */
+/** Backs off restores: Cilium's exclusive mode, for example, removes other files at each start. */
 export class RestoreBackoff {
   readonly #backoff: Backoff;
   readonly #calmMs: number;
@@ -49,13 +45,11 @@ export class RestoreBackoff {
     return Math.max(0, this.#restoreAt - now);
   }
 
-  /** plexusd restored its file. */
   restored(): void {
     this.#restoreAt = undefined;
     this.#lastRestored = performance.now();
   }
 
-  /** Nothing has to be restored. */
   notNeeded(): void {
     this.#restoreAt = undefined;
   }

@@ -3,8 +3,8 @@ import type { ForeignChange } from "./foreign-change.ts";
 import type { NodeConfStatus } from "./status.ts";
 
 /**
- * The phases of a reconciliation. Each has a method of its name in `NodeConfReconciler`, which returns
- * the next phase. Only the uninstaller (`giveBackNode` in src/cli) removes Plexus's file.
+ * The phases of a reconciliation. `NodeConfReconciler` has a method for each, which returns the
+ * next phase. Only the uninstaller (`giveBackNode` in src/cli) removes Plexus's file.
  */
 export type Phase = ChoosePhase | GuardPhase | WritePhase | WaitPhase;
 
@@ -17,7 +17,6 @@ export interface ChoosePhase {
 export interface GuardPhase {
   readonly phase: "guard";
   readonly choice: PrimaryChoice;
-  /** The text that Plexus's file should have. */
   readonly wanted: string;
 }
 
@@ -32,7 +31,6 @@ export interface WritePhase {
 /** Wait until a directory or the configuration changes, or `atMostMs` have passed. */
 export interface WaitPhase {
   readonly phase: "wait";
-  /** The status in the meantime. */
   readonly status: NodeConfStatus;
   readonly atMostMs: number;
 }

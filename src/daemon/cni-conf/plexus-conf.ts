@@ -21,7 +21,6 @@ const defaultVersion = "1.0.0";
 /** For a default network that is configured by reference, so its name is unknown. */
 const defaultName = "plexus";
 
-/** The input of {@link plexusConfText}. */
 interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilities" | "delegates"> {
   /** Absent if plexusd's configuration names the default network. */
   readonly primary: Primary | undefined;
@@ -29,14 +28,13 @@ interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilitie
 
 /**
  * The text of Plexus's file. The list has the default network's name, because runtimes store
- * attachments under it (libcni's cache, CRI-O's valid attachments). So they also find pods that were
- * attached before Plexus was installed or are deleted after it was removed.
+ * attachments under it (libcni's cache, CRI-O's valid attachments). So they also find pods attached
+ * before Plexus was installed or deleted after it was removed.
  */
 export function plexusConfText(options: PlexusConfParts): string {
   const { primary } = options;
   const plugin = {
     type: "plexus",
-    // JSON has no undefined: then the key is absent.
     clusterNetwork: primary && join(options.primaryDir, primary.file),
     capabilities: capabilitiesOf(primary, options.capabilities),
   };
@@ -50,10 +48,7 @@ function nameOf({ primary, delegates }: PlexusConfParts): string {
   return primary?.list.name ?? (typeof inline === "string" ? inline : defaultName);
 }
 
-/**
- * The runtime passes only capabilities of the outermost plugin. With the pod's annotations, Plexus
- * does not have to ask the API for them; no primary CNI declares that capability.
- */
+/** Runtimes pass only the outermost plugin's capabilities. Annotations save reads of the API. */
 function capabilitiesOf(
   primary: Primary | undefined,
   configured: Readonly<Record<string, boolean>>,
@@ -113,8 +108,8 @@ export function isRenamedPlexusConf(name: string): boolean {
 }
 
 /**
- * Writes Plexus's file atomically. The rename happens within the directory, because container runtimes
- * read it again after a rename, not after a creation.
+ * Writes Plexus's file atomically. The rename happens within the directory, because container
+ * runtimes read it again after a rename, not after a creation.
  */
 export async function writePlexusConf(dir: string, text: string): Promise<void> {
   await mkdir(dir, { recursive: true });

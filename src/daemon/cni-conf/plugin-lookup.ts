@@ -14,11 +14,9 @@ export type PluginPresence =
   | { readonly kind: "missing" }
   | { readonly kind: "unseen"; readonly why: string };
 
-/** The result of checking a network's plugins, a sentence each; empty when all exist. */
+/** The check of a network's plugins: `problem` names missing ones, `warning` those not visible. */
 export interface PluginFindings {
-  /** Some are missing. */
   readonly problem?: string;
-  /** plexusd cannot see whether some exist. */
   readonly warning?: string;
 }
 

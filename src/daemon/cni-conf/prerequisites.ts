@@ -20,10 +20,7 @@ export interface PrerequisitesOptions {
   readonly files: Pick<ConfFiles, "sees">;
 }
 
-/**
- * Why an ADD of any pod would fail now, and what plexusd cannot see of that. The primary CNI's plugins
- * are checked with its configuration.
- */
+/** Why an ADD would fail now, apart from the primary CNI's plugins, and what cannot be seen. */
 export async function checkPrerequisites(options: PrerequisitesOptions): Promise<PluginFindings> {
   const shim = await examineShim(options);
   if (shim.problem !== undefined) return shim;

@@ -14,7 +14,6 @@ export class PreviousPrimary {
     this.#dir = stateDir;
   }
 
-  /** Its file name; undefined when there was none. */
   get file(): string | undefined {
     return this.#file;
   }
@@ -26,7 +25,6 @@ export class PreviousPrimary {
     this.#file = name !== "" && !name.includes("/") ? name : primaryOf(plexusConf);
   }
 
-  /** Writes the name to the state directory. */
   async save(file: string): Promise<void> {
     if (file === this.#file) return;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
@@ -35,7 +33,6 @@ export class PreviousPrimary {
   }
 }
 
-/** The file name of the primary that Plexus's file delegates to. */
 function primaryOf(plexusConf: string | undefined): string | undefined {
   if (plexusConf === undefined) return undefined;
   try {

@@ -8,7 +8,6 @@ import { choosePrimary, type PrimaryChoice } from "./choose-primary.ts";
 /** Options of a {@link PrimaryChooser}. */
 export interface PrimaryChooserOptions {
   readonly files: ConfFiles;
-  /** How long a previous primary may be missing before another one replaces it. */
   readonly goneMs: number;
 }
 
@@ -21,10 +20,7 @@ export class PrimaryChooser {
     this.#options = options;
   }
 
-  /**
-   * `previous` is the previous primary's file. Only the first choice waits for the readiness file.
-   * @throws Error when the primary CNI's directory cannot be read
-   */
+  /** The first choice waits for the readiness file. @throws Error if a directory is unreadable */
   async choose(
     spec: NodeConfSpec,
     { previous, isFirst }: { previous: string | undefined; isFirst: boolean },
@@ -60,7 +56,6 @@ class SettleTimer {
   #fingerprint = "";
   #unchangedSince = performance.now();
 
-  /** How long these candidates, with this content, have not changed. */
   unchangedMs(candidates: readonly PrimaryCandidate[]): number {
     const fingerprint = fingerprintOf(candidates);
     if (fingerprint !== this.#fingerprint) this.#unchangedSince = performance.now();

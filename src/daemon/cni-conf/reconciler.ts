@@ -19,7 +19,6 @@ import type { NodeConfTimings } from "./timings.ts";
 
 /** Options of a {@link NodeConfReconciler}. */
 export interface ReconcilerOptions {
-  /** The specification as of now. */
   readonly spec: () => NodeConfSpec;
   /** Where the name of the primary CNI's file is kept. */
   readonly stateDir: string;
@@ -28,7 +27,7 @@ export interface ReconcilerOptions {
   readonly timings: NodeConfTimings;
 }
 
-/** Reconciles the container runtime's directory with the specification: one method per {@link Phase}. */
+/** Reconciles the runtime's directory with the specification: one method per {@link Phase}. */
 export class NodeConfReconciler {
   readonly #options: ReconcilerOptions;
   readonly #previous: PreviousPrimary;
@@ -76,7 +75,7 @@ export class NodeConfReconciler {
     }
   }
 
-  /** → wait while Plexus's file was never written and there is no primary or a prerequisite is missing; else → guard. */
+  /** → wait if no file was written yet and a primary or prerequisite is missing; else → guard. */
   async #choose(): Promise<Phase> {
     const choice = await this.#choice();
     if (choice.kind !== "waiting") {
@@ -131,7 +130,6 @@ export class NodeConfReconciler {
     return this.#waitAfter(choice);
   }
 
-  /** Plexus's file is as wanted. */
   async #waitAfter(choice: PrimaryChoice): Promise<WaitPhase> {
     if (choice.kind === "primary") await this.#previous.save(choice.primary.file);
     const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
@@ -148,7 +146,7 @@ export class NodeConfReconciler {
     return { phase: "wait", status, atMostMs: Math.min(dueMs, reconsiderMs ?? dueMs) };
   }
 
-  /** The file was removed while plexusd was not running: a previous primary proves that it existed. */
+  /** The file was removed while plexusd was not running: a previous primary proves it existed. */
   #lostText(wanted: string): string | undefined {
     return this.#previous.file === undefined ? undefined : wanted;
   }

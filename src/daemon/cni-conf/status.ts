@@ -23,7 +23,6 @@ export type NodeConfState = (typeof nodeConfStates)[number];
 /** The state and its reason. */
 export interface NodeConfStatus {
   readonly state: NodeConfState;
-  /** One sentence. */
   readonly reason: string;
   /** The file that the default network is delegated to. */
   readonly primary?: string;

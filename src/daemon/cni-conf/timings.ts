@@ -12,7 +12,6 @@ export interface NodeConfTimings extends RestoreTimings {
   readonly goneMs: number;
 }
 
-/** The times in production. */
 export const defaultTimings: NodeConfTimings = {
   pollMs: 30_000,
   waitingPollMs: 1000,

@@ -14,11 +14,8 @@ import { type ConfigFile, configSchema } from "./schema.ts";
 export interface DaemonConfig {
   /** Keys about networks. The runtime's configuration may have those that are absent here. */
   readonly engine: Partial<EngineConfig>;
-  /** How long a live read of the API may take. */
   readonly apiTimeoutMs: number;
-  /** How long a call waits for its status annotation. */
   readonly statusWaitMs: number;
-  /** The kubelet's directory. */
   readonly kubeletDir: string;
   /** Where health and metrics are served, if anywhere. */
   readonly http: ListenAddress | undefined;
@@ -34,7 +31,6 @@ export interface DaemonConfig {
 export interface NodeConfSpec {
   /** Where the container runtime looks for networks. */
   readonly cniConfDir: string;
-  /** The plugin directory with the shim. */
   readonly shimDir: string;
   /** Where the primary CNI's plugins must be, in order. */
   readonly binDirs: readonly string[];
@@ -44,7 +40,6 @@ export interface NodeConfSpec {
   readonly primaryConf: string | undefined;
   /** Whether the default network is configured by name or inline. */
   readonly withoutPrimary: boolean;
-  /** The inline networks. */
   readonly delegates: readonly JsonObject[];
   readonly settleMs: number;
   readonly readinessFile: string | undefined;
@@ -98,7 +93,6 @@ function isConfPath(reference: string): boolean {
   return reference.startsWith("/") && /\.(conf|conflist|json)$/.test(reference);
 }
 
-/** The configuration without a file, or with an empty one. */
 export const defaultConfig: DaemonConfig = configFromFile(configSchema.parse({}));
 
 /** Where health and metrics are served by default, as `ADDRESS:PORT`. */

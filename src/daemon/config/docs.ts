@@ -4,7 +4,6 @@ import { networkKeys } from "#engine/config-keys.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { configSchema } from "./schema.ts";
 
-/** The parts of a JSON Schema that the page uses. */
 interface Schema {
   readonly type?: string;
   readonly enum?: readonly string[];
@@ -63,7 +62,6 @@ function limitRows(): string[] {
   );
 }
 
-/** A number of bytes in MiB or KiB. */
 function amountOf(max: number, unit: Limit["unit"]): string {
   if (unit !== "bytes") return `${max}`;
   return max % (1 << 20) === 0 ? `${max >> 20} MiB` : `${max >> 10} KiB`;

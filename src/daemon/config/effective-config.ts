@@ -10,7 +10,6 @@ export interface EffectiveConfig {
   current(): DaemonConfig;
   /** The text of the file in effect; empty without a file. */
   text(): string;
-  /** Calls the listener when a changed file has taken effect. */
   onChange(listener: () => void): void;
   /** Calls the listener when a changed file cannot be used; the previous one stays in effect. */
   onInvalid(listener: (message: string) => void): void;
@@ -25,7 +24,7 @@ export interface EffectiveConfigOptions {
   readonly metrics: Metrics;
 }
 
-/** Reads the configuration and follows its file. @throws ConfigError or Error when it cannot be used */
+/** Reads the configuration and follows its file. @throws ConfigError or Error if it is unusable */
 export function openEffectiveConfig(options: EffectiveConfigOptions): Promise<EffectiveConfig> {
   const { config } = options.flags;
   return config === undefined ? configWithoutFile(options) : followFile(config, options);

@@ -3,7 +3,6 @@ import { type HostView, viewOf } from "#host/host-view.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { DaemonConfig } from "./config.ts";
 
-/** A path of the host in the configuration. */
 interface ConfiguredPath {
   readonly key: string;
   readonly path: string;
@@ -13,7 +12,7 @@ interface ConfiguredPath {
   readonly onlyChecked?: boolean;
 }
 
-/** The paths that plexusd sees when deployed as in deploy/, with volumes for the configured directories. */
+/** The paths that plexusd sees in deploy/'s pod, with volumes for the configured directories. */
 export function deployedView({ nodeConf }: DaemonConfig): HostView {
   const { confDir, stateDir, socket } = defaultPaths;
   return viewOf([nodeConf.cniConfDir, nodeConf.shimDir, confDir, stateDir, dirname(socket)]);
@@ -51,7 +50,6 @@ function configuredPaths({ engine, nodeConf }: DaemonConfig): ConfiguredPath[] {
   ];
 }
 
-/** The directory of a value that is a path. */
 function networkPath(key: string, value: string | undefined): ConfiguredPath[] {
   return value?.startsWith("/") ? [{ key, path: value, mount: dirname(value) }] : [];
 }

@@ -14,7 +14,6 @@ import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
 import { configFromFile, type DaemonConfig } from "./config.ts";
 import { configSchema } from "./schema.ts";
 
-/** A problem in a configuration file. */
 interface ConfigProblem {
   /** From 1. */
   readonly line: number;
@@ -37,10 +36,7 @@ export class ConfigError extends Error {
   }
 }
 
-/**
- * Reads a configuration (YAML or JSON; an empty one is all defaults). `source` is what messages call it.
- * @throws ConfigError with every problem as `source:line: key: problem`
- */
+/** Reads YAML or JSON; `source` names it in messages. @throws ConfigError with every problem */
 export function parseConfig(text: string, source: string): DaemonConfig {
   const lines = new LineCounter();
   const options = { ...yamlOptions, lineCounter: lines, strict: true, stringKeys: true };

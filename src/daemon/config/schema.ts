@@ -54,9 +54,9 @@ const primarySchema = z.strictObject({
 });
 
 /**
- * The configuration file. Every key is optional. Parsing applies the defaults of plexusd's keys. Keys of the
- * engine stay absent, because the runtime's configuration may have them: the engine applies those defaults.
- * A key with `restart` is read only at start.
+ * The configuration file; every key is optional. Parsing applies plexusd's defaults. Keys of the
+ * engine stay absent, because the runtime's configuration may have them: the engine applies their
+ * defaults. A key with `restart` is read only at start.
  */
 export const configSchema = z
   .strictObject({

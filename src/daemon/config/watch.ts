@@ -10,28 +10,25 @@ import { parseConfig } from "./parse.ts";
 export interface WatchConfigOptions {
   readonly path: string;
   readonly logger: Logger;
-  /** Called when a new configuration has taken effect. */
   readonly onChange?: (config: DaemonConfig) => void;
   /** Called when the changed file cannot be used; the previous configuration stays in effect. */
   readonly onInvalid?: (error: Error) => void;
   /** How often the file is read without a reported change. @default 30000 */
   readonly pollMs?: number;
-  /** Delay between a change and reading the file: a ConfigMap changes several files. @default 200 */
+  /** Delay between a change and reading: a ConfigMap changes several files. @default 200 */
   readonly settleMs?: number;
 }
 
 /** A configuration that follows its file. */
 export interface WatchedConfig {
   current(): DaemonConfig;
-  /** The text that {@link current} was read from. */
   text(): string;
   close(): void;
 }
 
 /**
- * Reads the configuration, and again after each change. It watches the directory, because a ConfigMap's
- * volume changes by replacing a symlink next to the file.
- * @throws ConfigError, or as node:fs does, when the file cannot be used
+ * Reads the configuration, and again after each change. It watches the directory, because a
+ * ConfigMap's volume replaces a symlink next to the file. @throws ConfigError, or as node:fs does
  */
 export async function watchConfig(options: WatchConfigOptions): Promise<WatchedConfig> {
   const { path, settleMs = 200, pollMs = 30_000 } = options;

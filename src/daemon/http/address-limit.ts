@@ -1,7 +1,6 @@
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
-/** The most recent addresses that are remembered. */
 const maxAddresses = 1024;
 
 /** A rate limit per peer address, so that one peer cannot use up the limit of others. */
@@ -13,7 +12,6 @@ export class AddressLimit {
     this.#options = options;
   }
 
-  /** Takes a token of the address, if it has one. */
   tryTake(address: string): boolean {
     return this.#buckets.getOrMake(address, () => new TokenBucket(this.#options)).tryTake();
   }

@@ -3,9 +3,8 @@ import type { Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
 
 /**
- * Limits a server to `max` connections. For each further one it closes the oldest connection that is
- * not being answered, or else the oldest. `server.maxConnections` would reject the new connection
- * instead, and thereby probes while other clients keep their connections.
+ * Limits a server to `max` connections: a further one closes the oldest that is not being answered,
+ * or else the oldest. `server.maxConnections` would reject the new one, and thereby probes.
  */
 export function limitConnections(server: Server | TlsServer, max: number): void {
   /** In the order of opening. */

@@ -5,7 +5,6 @@ import type { Metrics } from "./metrics.ts";
 
 /** Options of {@link startHealthServer}. */
 export interface HealthServerOptions {
-  /** Port 0 for any free port. */
   readonly address: { readonly host: string; readonly port: number };
   /** Why plexusd is not ready, a sentence each; empty when it is. */
   readonly readiness: () => readonly string[];
@@ -15,7 +14,7 @@ export interface HealthServerOptions {
 /** Far more than a kubelet, a Prometheus server and a person need. */
 const maxConnections = 64;
 
-/** Serves /healthz, /readyz (with reasons) and /metrics. @throws Error when the address cannot be used */
+/** Serves /healthz, /readyz (with reasons) and /metrics. @throws Error when it cannot listen */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
   const server = createServer(timeouts, (request, response) => {
     pageOf(request, options)

@@ -24,7 +24,7 @@ export const timeouts = {
   connectionsCheckingInterval: 1000,
 };
 
-/** Listens; without a host on every address. @throws Error naming `what` when the address cannot be used */
+/** Listens; without a host on every address. @throws Error naming `what` when it cannot */
 export async function listen(
   server: Server | TlsServer,
   where: { readonly host?: string; readonly port: number; readonly what: string },

@@ -2,10 +2,7 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import type { KubeMetrics } from "#kube/adapter.ts";
 import { eventDropReasons, restartReasons, statusWriteResults } from "#kube/metric-labels.ts";
 
-/**
- * Metrics of the use of the Kubernetes API. Counters have all their series from the start: Prometheus
- * sees no increase in a series that appears with the first failure, so an alert would miss it.
- */
+/** API metrics. All series exist from the start: an alert misses the first failure in a new one. */
 export function kubeMetrics(registry: Registry): Required<KubeMetrics> {
   const registers = [registry];
   const synced = new Gauge({

@@ -7,7 +7,6 @@ export class LabelLimit {
     this.#max = max;
   }
 
-  /** The value, or `other` when there are too many. */
   label(value: string): string {
     if (this.#known.has(value)) return value;
     if (this.#known.size >= this.#max) return "other";

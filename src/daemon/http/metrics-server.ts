@@ -29,9 +29,8 @@ const connectionsOfAddress = { burst: 20, tokensPerSecond: 2 };
 const certificateDays = 3650;
 
 /**
- * Serves /metrics over TLS, with a self-signed certificate, to bearers of tokens that the API server
- * authorizes to `get` the path `/metrics`.
- * @throws Error when the address cannot be used
+ * Serves /metrics over TLS, with a self-signed certificate, to bearers of tokens that the API
+ * server authorizes to `get /metrics`. @throws Error when the address cannot be used
  */
 export async function startMetricsServer(options: MetricsServerOptions): Promise<HealthServer> {
   const access = reviewedAccess(options);

@@ -10,21 +10,15 @@ import { kubeMetrics } from "./kube-metrics.ts";
 export interface Metrics {
   readonly engine: EngineMetrics;
   readonly kube: Required<KubeMetrics>;
-  /** Sets the state of the node's CNI configuration. */
   nodeConfState(state: NodeConfState): void;
-  /** Counts a reading of a changed configuration. */
   configRead(result: "ok" | "invalid"): void;
-  /** Text and content type of /metrics. */
   render(): Promise<{ text: string; contentType: string }>;
 }
 
-/** Options of {@link createMetrics}. */
+/** Options of {@link createMetrics}. The counts are read at each request of /metrics. */
 export interface MetricsOptions {
-  /** The number of recorded attachments; called for each request of /metrics. */
   readonly attachments?: () => Promise<number>;
-  /** The number of leftover records; called for each request of /metrics. */
   readonly leftovers?: () => Promise<number>;
-  /** The number of pods without their networks; called for each request of /metrics. */
   readonly notAttached?: () => Promise<number>;
   /** Event loop, memory and CPU of the process. @default true */
   readonly processMetrics?: boolean;
@@ -34,7 +28,7 @@ export interface MetricsOptions {
 export function createMetrics(options: MetricsOptions = {}): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  // A timer measures the event loop's lag; by default it wakes an idle plexusd a hundred times a second.
+  // A timer measures the event loop's lag. By default it wakes plexusd a hundred times a second.
   if (options.processMetrics ?? true) {
     collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
   }

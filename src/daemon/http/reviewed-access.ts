@@ -7,7 +7,6 @@ import { AddressLimit } from "./address-limit.ts";
 /** The decision about a request for metrics. */
 export type MetricsAccess = AccessVerdict | "too-many" | "unknown";
 
-/** Options of {@link reviewedAccess}. */
 interface ReviewedAccessOptions {
   readonly review: AccessReview;
   /** Milliseconds, monotonic. @default performance.now */
@@ -17,7 +16,7 @@ interface ReviewedAccessOptions {
 /** How long a verdict is cached, and thus how long a revoked permission stays effective. */
 const keptMs = 60_000;
 
-/** Tokens with a cached verdict, of readers and of strangers each; far more than Prometheus servers. */
+/** Tokens with a cached verdict, of readers and of others each; more than Prometheus servers. */
 const maxKept = 64;
 
 /** Limits the load of unknown tokens on the API server. */
@@ -41,10 +40,9 @@ export type MetricsGate = (
 ) => Promise<MetricsAccess>;
 
 /**
- * Decides who may read the metrics: bearers of tokens that the API server authorizes to `get /metrics`.
- * Verdicts are cached for a minute by the token's hash. Known readers have a separate cache and no rate
- * limit, so unknown tokens cannot displace them. Never rejects: without an answer, the result is
- * `unknown`.
+ * Lets bearers read the metrics if the API server authorizes their token to `get /metrics`.
+ * Caches verdicts for a minute by the token's hash. Known readers have a separate cache and no rate
+ * limit, so unknown tokens cannot displace them. Never rejects: without an answer it is `unknown`.
  */
 export function reviewedAccess(options: ReviewedAccessOptions): MetricsGate {
   const now = options.now ?? ((): number => performance.now());

@@ -15,11 +15,7 @@ export interface HttpServersOptions {
   readonly logger: Logger;
 }
 
-/**
- * Starts the configured HTTP servers, to be closed with `resources`: health and metrics for the node
- * itself, and metrics over TLS for authorized callers.
- * @throws Error when an address cannot be used, or there is no API to authorize callers
- */
+/** Starts the configured servers. @throws Error when one cannot listen, or has no API to ask */
 export async function startHttpServers(
   resources: AsyncDisposableStack,
   { config, metrics, cluster, readiness, logger }: HttpServersOptions,

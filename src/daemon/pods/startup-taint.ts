@@ -2,9 +2,7 @@ import type { Logger } from "#engine/ports.ts";
 
 /** What a {@link StartupTaint} works with. */
 export interface StartupTaintOptions {
-  /** The configured key, if any. */
   readonly key: () => string | undefined;
-  /** Why the node is not ready, a sentence each; empty when it is. */
   readonly readiness: () => readonly string[];
   /** Removes the taints with a key from this node's Node. @throws Error when that cannot be done */
   readonly remove: (key: string) => Promise<boolean>;

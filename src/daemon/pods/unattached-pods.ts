@@ -24,12 +24,9 @@ export interface UnattachedPodsOptions {
 
 /** A pod that requests networks and has no record. */
 interface Observation {
-  /** When it was first seen. */
   readonly since: number;
   readonly hasEvent: boolean;
-  /** When to read it next. */
   readonly readAt: number;
-  /** The missing networks at the last read. */
   readonly missing: readonly string[];
 }
 

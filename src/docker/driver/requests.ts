@@ -3,8 +3,8 @@ import { type IpFamily, tryParseCidr, tryParseIp } from "#lib/ip.ts";
 
 /*
  * The bodies that dockerd sends (libnetwork's remote driver protocol). Known members are checked
- * strictly. Unknown members are ignored, because every Docker Engine release adds some. Go writes an
- * empty list or map as null, and an empty string where there is no value.
+ * strictly. Unknown members are ignored: every Docker Engine release adds some. Go writes an empty
+ * list or map as null, and an absent value as an empty string.
  */
 
 /** Of a network or an endpoint; part of file names, and the container ID of CNI calls. */
@@ -135,7 +135,6 @@ export type Method = keyof typeof requestSchemas;
 /** The body of a method. */
 export type RequestOf<M extends Method> = z.output<(typeof requestSchemas)[M]>;
 
-/** Methods for which dockerd sends no body. */
 export const methodsWithoutBody: ReadonlySet<string> = new Set<Method>([
   "Plugin.Activate",
   "NetworkDriver.GetCapabilities",

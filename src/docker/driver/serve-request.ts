@@ -20,8 +20,8 @@ export interface HttpRequest {
 }
 
 /**
- * Serves one request of dockerd. An unknown method gets 404, so that dockerd can tell it from one that
- * failed; a body that cannot be read gets 4xx; a refused operation gets `{"Err": …}`.
+ * Serves one request of dockerd. An unknown method gets 404, so that dockerd can tell it from one
+ * that failed; an unreadable body gets 4xx; a refused operation gets `{"Err": …}`.
  */
 export async function serveRequest(
   request: HttpRequest,

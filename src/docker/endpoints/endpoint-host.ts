@@ -4,10 +4,7 @@ import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/netns/na
 import type { EndpointState } from "#docker/state.ts";
 import { isJsonObject } from "#lib/json.ts";
 
-/**
- * Plugins that remove an endpoint's rules on the host only if they find its interface with its
- * addresses. If the interface is gone, they get a substitute, which they remove.
- */
+/** Plugins that need the interface, or a substitute, to remove an endpoint's rules on the host. */
 const masqueradingPlugins: ReadonlySet<string> = new Set(["bridge", "ptp"]);
 
 /** The name of an endpoint's interface on the host; the kernel allows 15 characters. */
@@ -27,12 +24,11 @@ export class EndpointHost {
     this.#bootId = parts.bootId;
   }
 
-  /** The path of an endpoint's staging namespace, whether or not it exists. */
   stagingNetns(endpointId: string): string {
     return this.#namespaces.pathOf(endpointId);
   }
 
-  /** Attaches an endpoint in its staging namespace. @throws DriverError or Error; then {@link detach} it */
+  /** Attaches an endpoint in its staging namespace. @throws Error; then {@link detach} it */
   async stage(endpoint: EndpointState): Promise<LinkState> {
     await this.#namespaces.create(endpoint.id);
     await this.#runtime.add({ ...endpoint, containerId: endpoint.id });
@@ -61,10 +57,7 @@ export class EndpointHost {
     return this.#namespaces.state(endpoint.netns, endpoint.ifName);
   }
 
-  /**
-   * The first unused interface name with a prefix in a container.
-   * @throws DriverError when the container has no network namespace yet
-   */
+  /** The first unused interface name with a prefix. @throws DriverError without a namespace */
   async freeIfName(sandboxKey: string, prefix: string): Promise<string> {
     if ((await this.#namespaces.find(sandboxKey)) !== "namespace") {
       throw new DriverError(
@@ -83,7 +76,6 @@ export class EndpointHost {
     return (await this.#namespaces.links()).includes(hostIfName(endpoint.id));
   }
 
-  /** What is at the path of a container's network namespace. */
   findSandbox(path: string): Promise<FoundAtPath> {
     return this.#namespaces.find(path);
   }
@@ -95,14 +87,13 @@ export class EndpointHost {
     await this.#namespaces.remove(endpoint.id);
   }
 
-  /** Removes staging namespaces of unknown endpoints. */
   async removeNamespacesExcept(isKnown: (endpointId: string) => boolean): Promise<void> {
     for (const name of await this.#namespaces.names()) {
       if (!isKnown(name)) await this.#namespaces.remove(name);
     }
   }
 
-  /** CNI_NETNS for a DEL: a namespace with the interface or a substitute, else the staging namespace, else "". */
+  /** CNI_NETNS for a DEL: the namespace with the interface or a substitute, else staging or "". */
   async #netnsForDel(endpoint: EndpointState): Promise<string> {
     if (endpoint.bootId !== this.#bootId) return "";
     if (endpoint.mode === "direct" && (await this.findSandbox(endpoint.netns)) === "namespace") {

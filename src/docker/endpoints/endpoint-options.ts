@@ -76,7 +76,7 @@ const plexusSchema = z.strictObject({
 
 /**
  * Reads the options of an endpoint. Docker's keys that Plexus does not use are ignored.
- * @throws DriverError naming every option that is wrong or unknown; CniError 4 for an invalid interface name
+ * @throws DriverError naming every invalid option; CniError 4 for an invalid interface name
  */
 export function parseEndpointOptions(options: Readonly<Record<string, unknown>>): EndpointOptions {
   const parsed = plexusSchema.safeParse(plexusOptions(options));

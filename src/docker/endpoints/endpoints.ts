@@ -18,7 +18,7 @@ export interface EndpointsOptions {
   readonly networks: Networks;
   readonly host: EndpointHost;
   readonly probePort: ProbePort;
-  /** Prefix for dockerd's paths of network namespaces; "" if this process has them at the same paths. */
+  /** Prefix for dockerd's paths of network namespaces; "" if they are the same here. */
   readonly sandboxRoot: string;
   readonly bootId: string;
   /** ISO 8601. */
@@ -41,7 +41,7 @@ export class Endpoints {
 
   /**
    * Creates an endpoint, in staged mode with its interface. Idempotent.
-   * @throws DriverError, CniError or Error; the endpoint is then detached, now or on a later attempt
+   * @throws DriverError, CniError or Error; the endpoint is detached now or on a later attempt
    */
   async create(request: CreateEndpoint): Promise<InterfaceAnswer> {
     const { stored, networks, host, logger } = this.#options;
@@ -90,7 +90,7 @@ export class Endpoints {
     return joinAnswer(endpoint, network);
   }
 
-  /** Takes an endpoint back from a container. dockerd returns its interface afterwards. @throws as {@link remove} */
+  /** Takes an endpoint back before dockerd returns its interface. @throws as {@link remove} */
   async leave(request: RequestOf<"NetworkDriver.Leave">): Promise<void> {
     using _lock = await this.#locks.acquire(request.EndpointID);
     const endpoint = this.#options.stored.get(request.EndpointID);
@@ -99,17 +99,14 @@ export class Endpoints {
     await this.#put("left", endpoint);
   }
 
-  /** Removes an endpoint, if it is known. @throws CniError or Error when it is not fully detached */
+  /** Removes an endpoint, if known. @throws CniError or Error when it is not fully detached */
   async remove(endpointId: string): Promise<void> {
     using _lock = await this.#locks.acquire(endpointId);
     const endpoint = this.#options.stored.get(endpointId);
     if (endpoint !== undefined) await this.#detach(endpoint);
   }
 
-  /**
-   * Removes an endpoint if no call for it is in flight and `isDue` confirms it under the lock.
-   * @throws CniError or Error when it is not fully detached
-   */
+  /** As {@link remove}, if no call for it is in flight and `isDue` confirms it under the lock. */
   async removeIf(
     endpointId: string,
     isDue: (endpoint: EndpointState) => Promise<boolean>,
@@ -184,7 +181,6 @@ export class Endpoints {
     return { InterfaceName: {}, StaticRoutes: [], DisableGatewayService: true };
   }
 
-  /** Detaches an endpoint that could not be created. */
   async #discard(endpoint: EndpointState): Promise<void> {
     try {
       await this.#detach(endpoint);

@@ -32,7 +32,7 @@ export interface ForgottenEndpointsOptions {
  */
 export class ForgottenEndpoints {
   readonly #options: ForgottenEndpointsOptions;
-  /** Endpoints without a container at the last run. Between two of dockerd's steps any can look like that. */
+  /** Endpoints without a container at the last run; any may be one between steps of dockerd. */
   #orphans: ReadonlySet<string> = new Set();
   /** Directories where the driver has seen a container's namespace, so mounts there are visible. */
   readonly #visibleDirectories = new Set<string>();
@@ -70,7 +70,6 @@ export class ForgottenEndpoints {
     this.#firstSeen = new Map(seen);
   }
 
-  /** Whether an endpoint has been in its phase for longer than dockerd leaves it there. */
   #isOverdue({ id, since }: EndpointState): boolean {
     const seen = this.#firstSeen.get(id);
     return seen?.since === since && this.#options.nowMs() - seen.atMs > transientMs;
@@ -91,7 +90,7 @@ export class ForgottenEndpoints {
 
   async #isDue(endpoint: EndpointState, orphans: Set<string>): Promise<boolean> {
     const { phase, id } = endpoint;
-    // Under the endpoint's lock no call is in flight: the one that set the phase failed or was killed.
+    // Under the lock no call is in flight: the one that set the phase failed or was killed.
     if (phase === "creating" || phase === "deleting") return true;
     if (endpoint.bootId !== this.#options.bootId) return true;
     if (phase !== "joined") return this.#isOverdue(endpoint);
@@ -100,7 +99,7 @@ export class ForgottenEndpoints {
     return this.#orphans.has(id);
   }
 
-  /** Whether the interface is in no container: it is still or again on the host, or its namespace is gone. */
+  /** No container has the interface: it is on the host (again), or its namespace is gone. */
   async #isOrphan(endpoint: EndpointState): Promise<boolean> {
     const { host } = this.#options;
     if (await host.isOnHost(endpoint)) return this.#isOverdue(endpoint);
@@ -109,8 +108,8 @@ export class ForgottenEndpoints {
     const found = await host.findSandbox(sandboxKey);
     if (found === "namespace") await this.#markSeen(endpoint, directory);
     if (found === "hidden") this.#warnHidden(directory);
-    // dockerd unmounts a namespace, and removes its file a minute later. The file counts as unmounted
-    // only in a directory where mounts are visible to this process.
+    // dockerd unmounts a namespace, and removes its file a minute later. The file counts as
+    // unmounted only in a directory where mounts are visible to this process.
     return found === "nothing" || (found === "other" && this.#visibleDirectories.has(directory));
   }
 

@@ -40,8 +40,8 @@ export function interfaceAnswer({ requested, link, displayName }: EndpointState)
 }
 
 /**
- * The address of a family that dockerd sets, together with a route to its subnet. If the kernel has no
- * such route, as with `ptp`, the address gets the prefix length of a single host.
+ * The address of a family that dockerd sets, together with a route to its subnet. If the kernel has
+ * no such route, as with `ptp`, the address gets the prefix length of a single host.
  */
 function addressToHandOver({ addresses, routes }: Link, family: IpFamily): string | undefined {
   const ofFamily = addresses.filter((address) => ipFamily(address) === family);
@@ -56,7 +56,7 @@ function addressToHandOver({ addresses, routes }: Link, family: IpFamily): strin
   return `${parseCidr(first).address}/${addressBits[family]}`;
 }
 
-/** Whether the kernel treats the address's subnet as on the link. @throws RangeError for an invalid address */
+/** Whether the address's subnet is on the link. @throws RangeError for an invalid address */
 function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): boolean {
   const { address: ip, prefix, family } = parseCidr(address);
   if (prefix === addressBits[family]) return true;

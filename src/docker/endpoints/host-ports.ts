@@ -6,16 +6,16 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { PortMapping } from "#npwg/selection/network-selection.ts";
 import type { PublishedPort } from "./endpoint-options.ts";
 
-/** Binds a port of the host for a moment; 0 for any. Resolves to the port, or undefined when it is in use. */
+/** Binds a port of the host for a moment, 0 for any. Undefined when it is in use. */
 export type ProbePort = (
   port: number,
   at: Pick<PublishedPort, "protocol" | "hostIP">,
 ) => Promise<number | undefined>;
 
-/** How often the kernel is asked for any port, because another endpoint may have the one it returns. */
+/** Attempts to get a port from the kernel, which may return one that another endpoint has. */
 const anyPortAttempts = 20;
 
-/** A port of the host that another endpoint has. No process holds it: the kernel has a rule for it. */
+/** A host port that another endpoint has. No process holds it: the kernel has a rule for it. */
 export interface TakenPort {
   readonly mapping: PortMapping;
   readonly endpointId: string;
@@ -25,10 +25,7 @@ export interface TakenPort {
 /** What an endpoint publishes. */
 export interface ChosenPorts {
   readonly portMappings: readonly PortMapping[];
-  /**
-   * Endpoints that publish the ports instead. Docker requests a container's ports on each of its
-   * networks, and one suffices. Join shows whether it is the same container.
-   */
+  /** Endpoints that publish the ports instead, if Join shows that the container is the same. */
   readonly sharesPortsWith: readonly string[];
 }
 
@@ -38,10 +35,7 @@ interface HostPorts {
   readonly probe: ProbePort;
 }
 
-/**
- * Chooses the host's port of each published one: the only one, the first free one of a range, or any.
- * @throws DriverError when none is free
- */
+/** Chooses a port of the host for each published one. @throws DriverError when none is free */
 export async function chooseHostPorts(
   published: readonly PublishedPort[],
   { networkId, taken, probe }: HostPorts,
@@ -64,7 +58,7 @@ export async function chooseHostPorts(
   return { portMappings: chosen, sharesPortsWith: [...owners] };
 }
 
-/** The endpoint of another network that has the requested port. No container is in a network twice. */
+/** The endpoint of another network with the requested port; no container is in a network twice. */
 function ownerElsewhere(
   port: PublishedPort,
   taken: readonly TakenPort[],

@@ -32,10 +32,7 @@ export interface NewEndpointContext {
   readonly warn: (message: string) => void;
 }
 
-/**
- * Decides how an endpoint is attached, and executes nothing.
- * @throws DriverError when the network cannot provide what the container requests
- */
+/** Plans how an endpoint is attached. @throws DriverError when the network cannot provide it */
 export async function newEndpoint(
   network: NetworkState,
   request: RequestOf<"NetworkDriver.CreateEndpoint">,
@@ -85,10 +82,7 @@ export async function newEndpoint(
   };
 }
 
-/**
- * Docker requests a container's ports on each of its networks. A network that cannot publish ports
- * ignores them, as Docker's drivers do.
- */
+/** A network that cannot publish ports ignores them: Docker requests them on each network. */
 function portsToPublish(
   list: NetConfList,
   { published }: EndpointOptions,

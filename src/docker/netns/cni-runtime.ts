@@ -21,7 +21,6 @@ export interface CniRuntime {
 /** Options of a {@link ShimRuntime}. */
 export interface ShimRuntimeOptions {
   readonly shim: string;
-  /** Directories of plugins. */
   readonly binDirs: readonly string[];
   /** The call socket of this process's engine. */
   readonly socket: string;
@@ -29,7 +28,7 @@ export interface ShimRuntimeOptions {
 }
 
 /**
- * Executes the shim as container runtimes do; the shim calls the engine of this process. It holds the
+ * Executes the shim as container runtimes do. The shim calls the engine of this process, holds the
  * endpoint's lock, and replays the teardown plan when this process dies during a call.
  */
 export class ShimRuntime implements CniRuntime {

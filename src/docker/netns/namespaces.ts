@@ -32,18 +32,18 @@ export interface LinkAddresses {
  */
 export type FoundAtPath = "namespace" | "other" | "nothing" | "hidden";
 
-/** The machine's network namespaces and their interfaces. Every method throws an Error that names the problem. */
+/** The machine's network namespaces and their interfaces. Every method throws an Error. */
 export interface NetworkNamespaces {
   /** The path of the staging namespace `name`, whether or not it exists. */
   pathOf(name: string): string;
   find(path: string): Promise<FoundAtPath>;
-  /** The names of all namespaces that {@link create} made in any process, including unmounted ones. */
+  /** The names of all namespaces from {@link create}, in any process, including unmounted ones. */
   names(): Promise<string[]>;
   /** Creates an empty namespace. Keeps an existing one, and replaces an unmounted one. */
   create(name: string): Promise<void>;
   /** Removes a namespace and its interfaces, or its unmounted file, if it exists. */
   remove(name: string): Promise<void>;
-  /** The names of a namespace's interfaces, including `lo`; by default of this process's namespace. */
+  /** The names of a namespace's interfaces, with `lo`; by default of this process's namespace. */
   links(path?: string): Promise<string[]>;
   state(path: string, ifName: string): Promise<LinkState>;
   /** Moves an interface into this process's namespace and renames it. */

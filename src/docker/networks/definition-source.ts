@@ -10,10 +10,7 @@ export interface DefinitionSource extends AsyncDisposable {
   readonly source?: Pick<ClusterSource, "getNad">;
 }
 
-/**
- * Opens a directory of manifests, or a cluster. A cluster is asked for each definition when it is needed.
- * @throws CniError or Error when it cannot be used
- */
+/** Opens a directory of manifests or a cluster. @throws CniError or Error if it cannot be used */
 export async function openDefinitionSource(options: {
   readonly manifests?: string;
   readonly kubeconfig?: string;

@@ -44,10 +44,7 @@ const schema = z
     error: "needs staged mode",
   });
 
-/**
- * Reads the options of a network. Keys without Plexus's prefix are ignored.
- * @throws DriverError naming every option that is wrong or unknown
- */
+/** Ignores keys without Plexus's prefix. @throws DriverError naming every invalid option */
 export function parseNetworkOptions(given: Readonly<Record<string, unknown>>): NetworkOptions {
   const generic = given[genericKey] ?? {};
   if (typeof generic !== "object" || generic === null) {

@@ -23,9 +23,8 @@ export class Networks {
   }
 
   /**
-   * Resolves a network and stores it. A repeated call resolves it again: swarm creates a network on a
-   * node each time it is first used there.
-   * @throws DriverError, CniError or Error when the network cannot be used
+   * Resolves and stores a network. A repeated call resolves it again: swarm creates a network on a
+   * node each time it is first used there. @throws DriverError, CniError or Error
    */
   async create(request: RequestOf<"NetworkDriver.CreateNetwork">): Promise<void> {
     const options = parseNetworkOptions(request.Options);
@@ -42,7 +41,6 @@ export class Networks {
     });
   }
 
-  /** Forgets a network, if it is known. */
   remove(id: string): Promise<void> {
     return this.#stored.remove(id);
   }
@@ -55,8 +53,8 @@ export class Networks {
   }
 
   /**
-   * Whether dockerd may leave out the reservation of a gateway address. If a plugin uses that address,
-   * the first container would get it too.
+   * Whether dockerd may leave out the reservation of a gateway address: if a plugin uses that
+   * address, the first container would get it too.
    */
   async needsNoGateway(options: Readonly<Record<string, unknown>>): Promise<boolean> {
     const parsed = parseNetworkOptions(options);

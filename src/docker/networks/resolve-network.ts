@@ -16,7 +16,6 @@ import type { NetworkOptions } from "./network-options.ts";
 export interface NetworkSources {
   /** Definitions of a cluster or of the driver's directory of manifests, if it has either. */
   readonly source?: Pick<ClusterSource, "getNad">;
-  /** Configurations, by their CNI name. */
   readonly confDir: string;
   readonly confFiles: ConfFiles;
   readonly logger: Logger;
@@ -34,8 +33,8 @@ type NetworkReference = Pick<NetworkOptions, "network" | "manifests">;
 const defaultNamespace = "default";
 
 /**
- * Finds the network that `plexus.network` names: a configuration in JSON, a file (a CNI configuration or
- * a manifest with one definition), a definition, or a configuration by its CNI name.
+ * Finds the network that `plexus.network` names: a configuration in JSON, a file (a configuration
+ * or a manifest with one definition), a definition, or a configuration by its CNI name.
  * @throws DriverError, CniError or Error when it does not exist or cannot be used
  */
 export async function resolveNetwork(

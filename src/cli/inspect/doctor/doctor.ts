@@ -8,7 +8,6 @@ import type { Finding } from "./finding.ts";
 import { reportFindings } from "./report-findings.ts";
 import { shimFinding } from "./shim.ts";
 
-/** `plexusctl doctor`. */
 export const doctorCommand = command({
   name: "doctor",
   summary: "check this node: directories, configuration, versions, API, leftovers",

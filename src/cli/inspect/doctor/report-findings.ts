@@ -67,7 +67,6 @@ function unattachedPods({ unattachedPods: count }: NodeStatus): Finding {
   return { check, verdict: "warning", text };
 }
 
-/** Which rules hold, and the pods that they keep from starting. */
 function requests({ requests: { rules, refused } }: NodeStatus): Finding[] {
   const check = "requests of pods";
   const held = Object.entries(rules).map(([key, value]) => `${key}: ${value}`);
@@ -80,7 +79,6 @@ function requests({ requests: { rules, refused } }: NodeStatus): Finding[] {
   });
 }
 
-/** The most pods that a finding names. */
 const namedMax = 5;
 
 function named(pods: readonly string[]): string {

@@ -4,7 +4,6 @@ import { podName } from "#cli/pod-name.ts";
 import type { Advice, Explanation } from "#engine/explain/explanation.ts";
 import { explanationText } from "./explanation-text.ts";
 
-/** `plexusctl explain NAMESPACE/NAME`. */
 export const explainCommand = command({
   name: "explain",
   positionals: "NAMESPACE/NAME",
