@@ -3,18 +3,13 @@ import { isNetworkName } from "#cni/names.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
-/**
- * The configuration keys for networks and their attachment, shared by plexusd's configuration file and the
- * runtime's configuration (`"type":"plexus"`). Keys with the same meaning in Multus have its names.
- */
+/** The keys of plexusd's file and the runtime's conf; those that Multus has mean the same. */
 
 // A process uses a schema only a few times, so compiling it, zod's default, would take longer.
 z.config({ jitless: true });
 
-/** Any text but the empty one. */
 export const nonEmptyText = z.string().min(1, { error: "must not be empty" });
 
-/** A path that does not depend on a working directory. */
 export const absolutePath = z
   .string()
   .refine((path) => path.startsWith("/") && !path.includes("\0"), {
@@ -43,7 +38,6 @@ const finiteJson = z.custom<Json>().superRefine((value, ctx) => {
     ctx.addIssue({ code: "custom", path, message: "the number is out of range" });
 });
 
-/** Paths of the numbers in a value that are not finite. */
 function infiniteNumbers(value: unknown): (string | number)[][] {
   if (typeof value === "number") return Number.isFinite(value) ? [] : [[]];
   if (typeof value !== "object" || value === null) return [];
@@ -189,7 +183,6 @@ export const networkKeys = {
 /** Values of {@link networkKeys} in one of the two configurations. */
 export type NetworkKeyValues = z.output<z.ZodObject<typeof networkKeys>>;
 
-/** Keys that exclude each other in one configuration. */
 const exclusiveKeys = [
   ["clusterNetwork", "delegates"],
   ["plexusNamespace", "multusNamespace"],

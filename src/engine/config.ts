@@ -12,7 +12,6 @@ import {
 /** The configuration of one call: {@link networkKeys}, and what only plexusd's file can say. */
 export type EngineConfig = Readonly<typeof networkKeyDefaults> &
   Omit<NetworkKeyValues, keyof typeof networkKeyDefaults | "multusNamespace"> & {
-    /** A delegate that takes longer is killed. */
     readonly delegateTimeoutMs: number;
     /** What a DEL may take for all its delegates together; each network gets a fair share. */
     readonly delBudgetMs: number;
@@ -22,7 +21,6 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
     readonly failedAddGraceMs: number;
   };
 
-/** What holds where neither side says anything. */
 export const defaultEngineConfig: EngineConfig = {
   ...networkKeyDefaults,
   delegateTimeoutMs: 60_000,
@@ -35,9 +33,8 @@ export const defaultEngineConfig: EngineConfig = {
 const confSchema = z.object(networkKeys).superRefine(refuseExclusiveKeys);
 
 /**
- * The configuration for one call: plexusd's where it says something, else the conf that the
- * runtime handed over, else the default. `clusterNetwork` and `delegates` go together: a side that
- * gives one of them decides about both.
+ * The configuration for one call: plexusd's, else the runtime's conf, else the default. A side that
+ * gives `clusterNetwork` or `delegates` decides about both.
  * @throws CniError 7 naming the key of the conf that cannot be used
  */
 export function configForCall(daemon: Partial<EngineConfig>, conf: JsonObject): EngineConfig {

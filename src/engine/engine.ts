@@ -47,10 +47,7 @@ export class Engine {
     this.#leftovers = new Leftovers(deps, this.#locks);
   }
 
-  /**
-   * Serves one call; every failure becomes an answer.
-   * @throws HostGoneError when the shim has gone, so that the call cannot be answered
-   */
+  /** Serves one call; failures become answers. @throws HostGoneError when the shim has gone */
   async handle(call: Call, host: CallHost): Promise<ServedCall> {
     const { clock, metrics } = this.#deps;
     const tools = callTools(this.#deps, host);
@@ -128,8 +125,7 @@ export class Engine {
   }
 
   /**
-   * Retries a teardown that is due through `plexus agent`, a shim that serves no call; `call` has its
-   * environment.
+   * Retries one due teardown through `plexus agent`, whose environment is in `call`.
    * @returns whether there was one
    * @throws HostGoneError when the shim has gone
    */
@@ -140,9 +136,8 @@ export class Engine {
   }
 
   /**
-   * Retries every failed teardown once through such a shim, whether it is due or not.
-   * @throws Error when the records cannot be listed
-   * @throws HostGoneError when the shim has gone
+   * Retries every failed teardown once through such a shim, due or not.
+   * @throws HostGoneError when the shim has gone, Error when the records cannot be listed
    */
   retryAllLeftovers(call: Call, host: CallHost): Promise<LeftoverOutcome[]> {
     return this.#byAgent(host, (ctx) =>
@@ -162,10 +157,7 @@ export class Engine {
     }
   }
 
-  /**
-   * The number of leftovers: records whose sandbox the container runtime will not delete.
-   * @throws Error when the records cannot be listed
-   */
+  /** Counts the leftovers. @throws Error when the records cannot be listed */
   countLeftovers(): Promise<number> {
     return this.#leftovers.count();
   }
@@ -192,9 +184,8 @@ export class Engine {
   }
 
   /**
-   * Publishes the statuses that calls could not publish in time. `isInUse` tells whether another process
-   * serves a call for a container, whose status waits for the next time. The others wait, too, once the API
-   * does not accept a status, or the signal fires.
+   * Publishes the statuses that calls could not publish in time, except of containers that
+   * `isInUse`. Stops when the API does not accept one, or the signal fires.
    * @throws CniError when a record cannot be read or written
    */
   async publishPendingStatuses(

@@ -11,16 +11,9 @@ import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 
 /** Access to the host during one call, through the shim that the runtime executed. */
 export interface DelegateHost {
-  /**
-   * Executes one delegate and waits for it. Resolves with any exit status.
-   * @throws HostGoneError when the shim has gone: nothing more can be executed for the call.
-   */
+  /** Executes a delegate; resolves with any exit status. @throws HostGoneError without the shim */
   exec(call: DelegateCall): Promise<DelegateOutcome>;
-  /**
-   * Looks up plugins in directories like {@link exec}, without executing them. Resolves to
-   * one answer for each type, in the same order.
-   * @throws HostGoneError as above
-   */
+  /** Looks up plugins like {@link exec}; one answer per type, in order. @throws HostGoneError */
   find(searchPath: readonly string[], types: readonly string[]): Promise<readonly PluginLookup[]>;
   /**
    * Sends rtnetlink messages in one datagram in the network namespace at `netnsPath` and returns
@@ -79,9 +72,8 @@ export interface Pod {
 /** Where pods and NetworkAttachmentDefinitions come from. */
 export interface ClusterSource {
   /**
-   * The pod; undefined when it certainly does not exist under that name (and, if a UID is given
-   * and the pod is not static, with that UID).
-   * @throws CniError 11 when that cannot be determined in time.
+   * The pod; undefined when it certainly does not exist with that name and (unless static) UID.
+   * @throws CniError 11 when that cannot be determined in time
    */
   getPod(identity: PodIdentity, options: { signal?: AbortSignal }): Promise<Pod | undefined>;
   /** The definition; undefined when it certainly does not exist. @throws CniError 11 as above */
@@ -90,8 +82,8 @@ export interface ClusterSource {
     options: { signal?: AbortSignal },
   ): Promise<NetworkAttachmentDefinition | undefined>;
   /**
-   * The complete pod, read from the API each time, for rarely used fields. Undefined when it does not exist anymore,
-   * or the source has only the metadata of pods.
+   * The complete pod, read from the API; undefined when it is gone, or the source has only
+   * metadata.
    * @throws CniError 11 as above
    */
   getPodObject(
@@ -105,10 +97,7 @@ export interface ClusterSource {
 /** Identifies a pod for writing to it. */
 export type PodReference = Pick<Pod, "namespace" | "name" | "uid">;
 
-/**
- * How publishing ended: `settled` = written, or impossible to write (the pod is gone, the API rejects the value);
- * `pending` = not written yet. The caller records a pending value, because this process may end before it is written.
- */
+/** `settled` = written or impossible to write; `pending` = not yet, so the caller records it. */
 export type PublishOutcome = "settled" | "pending";
 
 /** Publishes annotations on pods. */
@@ -170,10 +159,7 @@ export interface ConfFiles {
   sees(path: string): boolean;
 }
 
-/**
- * What Multus keeps of the sandboxes that it attached, on a node that it served before: read only, as the
- * engine's process need not be able to write there. The shim removes it at the end of a DEL.
- */
+/** Multus's files about its sandboxes, read only: the shim removes them at the end of a DEL. */
 export interface MultusFiles {
   /** The containers with files, in any order. @throws CniError 5 */
   containers(): Promise<string[]>;

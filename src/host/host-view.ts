@@ -11,10 +11,7 @@ export interface HostView {
 /** The view of a process that runs on the host itself. */
 export const wholeHost: HostView = { sees: () => true };
 
-/**
- * The view of a process that sees only these directories (or files) and their content. It does not see their parent
- * directories: a container has different ones.
- */
+/** The view of a process in whose container only these files and directories are the host's. */
 export function viewOf(mounted: readonly string[]): HostView {
   const places = mounted.map((path) => resolve(path));
   return {

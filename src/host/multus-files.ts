@@ -10,10 +10,7 @@ import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts
 /** No file of Multus comes near: one that is longer is none. */
 const maxBytes = 4 * 1024 * 1024;
 
-/**
- * The files that Multus and its library libcni keep below a directory, `/var/lib/cni`. Since 3.5, Multus
- * gives libcni a separate directory; earlier releases used libcni's default.
- */
+/** The files of Multus and libcni below `/var/lib/cni`; before 3.5 Multus used libcni's default. */
 export class HostMultusFiles implements MultusFiles {
   readonly #dir: string;
   readonly #resultDirs: readonly string[];
@@ -46,10 +43,7 @@ export class HostMultusFiles implements MultusFiles {
   }
 }
 
-/**
- * A file that is no link, no device and not too long; undefined when there is none.
- * @throws CniError 5, or 6 when it is something else
- */
+/** Undefined if there is none. @throws CniError 5, or 6 for a link, a device or a long file */
 async function readRegularFile(path: string): Promise<string | undefined> {
   let file: FileHandle | undefined;
   try {

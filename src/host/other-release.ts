@@ -4,9 +4,9 @@ import type { Frame } from "#protocol/frame.ts";
 import type { DoneMessage } from "#protocol/messages.ts";
 
 /**
- * The answer to a `REQUEST` of another protocol version: the runtime is to try again, and does so with
- * the executable that the upgrade installs. `DONE` is the same in every version, and so are the
- * first two fields of `REQUEST`.
+ * The answer to a `REQUEST` of another protocol version: the runtime retries with the executable
+ * that the upgrade installs. `DONE` and the first two fields of `REQUEST` are the same in every
+ * version.
  */
 export function otherReleaseAnswer(request: Frame): DoneMessage {
   const error = new CniError(

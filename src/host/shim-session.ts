@@ -31,10 +31,8 @@ interface Waiter {
 }
 
 /**
- * The connection of one call to its shim: reads the request, sends orders, and ends the call. The
- * shim carries out orders one after another, so that its answers come in the order of the orders; the
- * next order need not wait for them. When the shim disconnects, everything pending rejects and `gone`
- * is aborted.
+ * The connection of one call to its shim. The shim carries out orders one after another, so the
+ * next order need not wait. When it disconnects, everything pending rejects and `gone` is aborted.
  */
 export class ShimSession implements DelegateHost {
   readonly #stream: Duplex;
@@ -57,15 +55,14 @@ export class ShimSession implements DelegateHost {
     stream.on("end", () => this.#lose("the shim has gone"));
   }
 
-  /** Aborted when the shim has gone. */
   get gone(): AbortSignal {
     return this.#gone.signal;
   }
 
   /**
-   * The shim's request. A shim of another release is answered before this throws: its runtime is
-   * to try again when the upgrade of the node is complete.
-   * @throws ProtocolError when it breaks the protocol; HostGoneError when none comes within `timeoutMs`
+   * The shim's request. A shim of another release is answered before this throws.
+   * @throws ProtocolError when it breaks the protocol; HostGoneError when none comes within
+   * `timeoutMs`
    */
   async request(timeoutMs: number): Promise<RequestMessage> {
     const timer = setTimeout(() => {
@@ -88,12 +85,10 @@ export class ShimSession implements DelegateHost {
     }
   }
 
-  /** See {@link DelegateHost.exec}. */
   async exec(call: DelegateCall): Promise<DelegateOutcome> {
     return decodeExecResult(await this.#order(encodeExec({ group: 0, ...call })));
   }
 
-  /** See {@link DelegateHost.find}. */
   async find(
     searchPath: readonly string[],
     types: readonly string[],
@@ -104,7 +99,6 @@ export class ShimSession implements DelegateHost {
     return (await Promise.all(answers)).flat();
   }
 
-  /** See {@link DelegateHost.netlink}. */
   async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
     const result = decodeNetlinkResult(await this.#order(encodeNetlink(netnsPath, messages)));
     if (result.stage === "done") return result.bytes;

@@ -91,10 +91,8 @@ export class FrameReader {
   #needed = 4;
 
   /**
-   * Takes the next bytes and returns the frames that they complete. Chunks are joined only when a
-   * frame is complete: large ones come in many.
-   * @throws ProtocolError on a frame that is too long, has too many fields, or whose fields do not
-   *   add up
+   * Returns the frames that the next bytes complete; joins chunks only then: large ones have many.
+   * @throws ProtocolError when a frame is too long, has too many fields, or they do not add up
    */
   push(chunk: Uint8Array): Frame[] {
     this.#chunks.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length));

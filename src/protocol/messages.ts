@@ -37,7 +37,6 @@ const execOutcomes = [
   "failed",
 ] as const;
 
-/** The ways in which an execution can end. */
 type ExecOutcome = (typeof execOutcomes)[number];
 
 const findOutcomes = ["found", "missing", "refused"] as const;

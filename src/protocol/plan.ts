@@ -28,7 +28,6 @@ export interface PlanMessage {
 export interface RecordMessage {
   /** Of the text: a decimal number. */
   readonly schema: string;
-  /** A JSON object. */
   readonly text: string;
 }
 
@@ -49,7 +48,6 @@ export function encodePlan(plan: PlanMessage, record?: RecordMessage): Buffer {
 
 /** The newest plan in a file's bytes that is whole. */
 export interface NewestPlan {
-  /** From its first frame to its last one. */
   readonly bytes: Buffer;
   /** Where it ends in the file. */
   readonly end: number;
@@ -58,8 +56,7 @@ export interface NewestPlan {
 }
 
 /**
- * Finds the newest whole plan of a file, to which each update is appended. Skips plans with a wrong checksum, and what
- * a crash or a full disk left unfinished.
+ * Finds the newest whole plan of a file. Skips wrong checksums and what a crash left unfinished.
  * @throws ProtocolError when there is none
  */
 export function findNewestPlan(file: Buffer): NewestPlan {
@@ -98,8 +95,7 @@ function endFrame(calls: number, body: Buffer): Buffer {
 }
 
 /**
- * The newest whole teardown plan in a file's bytes. If something follows it that is not whole, it is unknown what was
- * attempted since, and its `bootId` is "".
+ * The newest whole plan. If something follows it, `bootId` is "": unknown what was attempted since.
  * @throws ProtocolError when there is none, or it is of another version
  */
 export function decodePlan(file: Buffer): PlanMessage {
@@ -127,10 +123,7 @@ function withoutEnd(frames: readonly Frame[]): readonly Frame[] {
   return frames.slice(0, frames.at(-2)?.type === FrameType.Record ? -2 : -1);
 }
 
-/**
- * The record of the newest plan in a file's bytes.
- * @throws ProtocolError when there is none
- */
+/** The record of the newest plan of a file. @throws ProtocolError when there is none */
 export function decodeRecord(file: Buffer): RecordMessage & { readonly isOutdated: boolean } {
   const { bytes, isOutdated } = findNewestPlan(file);
   for (let at = 0; ; ) {

@@ -31,9 +31,8 @@ import {
 import { sweepStateDirectory } from "./sweep.ts";
 
 /**
- * Stores records with their teardown plans as `<containerID>@<ifName>.record` in one directory.
- * Updates are appended; finishing a record leaves a tombstone (`.detached`). The key follows from
- * the name, because a container ID contains no `@`.
+ * Stores records with plans as `<containerID>@<ifName>.record` in one directory. Updates are
+ * appended; finishing a record leaves a tombstone (`.detached`). A container ID contains no `@`.
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;
@@ -150,8 +149,7 @@ export class FileRecordStore implements RecordStore {
   }
 
   /**
-   * Frees the content's blocks after the call. A disk that discards them takes milliseconds, and
-   * even starting a thread for it takes longer than the answer.
+   * Later, because a disk that discards the blocks, or even starting a thread, delays the answer.
    */
   #emptyLater(path: string): void {
     const { promise, resolve } = Promise.withResolvers<void>();

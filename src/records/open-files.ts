@@ -14,20 +14,15 @@ import { putFile, writeAt } from "./state-file.ts";
 
 /** The time after which an update is synced; until then a power loss may lose it. */
 const delayMs = 500;
-/**
- * A file is rewritten with only its newest content before it exceeds both this length and this
- * multiple of that content.
- */
+/** Compacts a file before it exceeds both this length and this multiple of its newest content. */
 const lengthMax = 256 * 1024;
 const contentsMax = 8;
 
-/** A file that is open for updates. */
 interface OpenFile {
   readonly fd: number;
   readonly inode: number;
   /** The offset of the next update. */
   end: number;
-  /** Whether an update is not yet synced. */
   isDirty: boolean;
   /** The current sync, during which the file must stay open. Never rejects. */
   syncing: Promise<unknown>;
@@ -48,10 +43,7 @@ export class OpenFiles {
     this.#dir = dir;
   }
 
-  /**
-   * Atomically replaces a file, visible to all processes on return; `synced` resolves when it is
-   * durable.
-   */
+  /** Atomically replaces a file, visible to all processes; `synced` resolves when it is durable. */
   put(path: string, content: Uint8Array): { readonly synced: Promise<void> } {
     this.release(path);
     const fd = putFile(path, content);

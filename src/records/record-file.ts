@@ -10,7 +10,6 @@ import { readRecord, recordSchemaVersion } from "./record-schema.ts";
 
 interface RecordPlace {
   readonly path: string;
-  /** The expected sandbox. */
   readonly key: RecordKey;
 }
 
@@ -33,10 +32,8 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
 }
 
 /**
- * The newest record of a file. If an incomplete update follows, its progress may be out of date:
- * the boot is then unknown, so that everything is detached.
- * @throws CniError 6 naming the file when it has no whole record, or one of another schema or
- * sandbox
+ * The newest record of a file. After an incomplete update its boot is unknown: all is detached.
+ * @throws CniError 6 naming a file without a whole record, or of another schema or sandbox
  */
 export function parseRecord(bytes: Buffer, place: RecordPlace): AttachmentRecord {
   return usable("attachment record", place, () => {
@@ -47,10 +44,7 @@ export function parseRecord(bytes: Buffer, place: RecordPlace): AttachmentRecord
   });
 }
 
-/**
- * The newest teardown plan of a record's file.
- * @throws CniError 6 naming the file when it has no whole plan, or one of another sandbox
- */
+/** The newest plan of a record's file. @throws CniError 6 without one, or for another sandbox */
 export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
   return usable("teardown plan", place, () => {
     const { containerId, ifName, bootId, attempted, calls } = decodePlan(bytes);

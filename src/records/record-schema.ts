@@ -57,11 +57,7 @@ const record: z.ZodType<AttachmentRecord> = z.strictObject({
   teardown: teardown.exactOptional(),
 });
 
-/**
- * Reads a record of that schema.
- * @throws ProtocolError when the schema is unknown
- * @throws DocumentError naming every member that is wrong
- */
+/** Reads a record. @throws ProtocolError for another schema, DocumentError naming wrong members */
 export function readRecord(schema: string, value: unknown): AttachmentRecord {
   if (schema !== recordSchemaVersion) {
     throw new ProtocolError(`it has schema ${schema}, this version reads ${recordSchemaVersion}`);

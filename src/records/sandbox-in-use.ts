@@ -7,8 +7,7 @@ import { sandboxLockName } from "#lib/files/state-files.ts";
 const longestCallMs = 600_000;
 
 /**
- * Whether another process may be serving a call for the sandbox. A lock that is older than any call
- * was left by a killed shim.
+ * Whether another process may serve the sandbox; a lock older than any call is of a killed shim.
  */
 export async function isSandboxInUse(stateDir: string, containerId: string): Promise<boolean> {
   const lock = join(stateDir, sandboxLockName(containerId));

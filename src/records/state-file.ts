@@ -44,20 +44,14 @@ export function isPrivateFile(path: string, content: Buffer): boolean {
   return content.equals(readFileSync(path));
 }
 
-/**
- * Writes all bytes at an offset of an open file.
- * @throws Error as of node:fs, possibly after a part
- */
+/** Writes all bytes at an offset. @throws Error as of node:fs, possibly after a part */
 export function writeAt(fd: number, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) {
     done += writeSync(fd, bytes, done, bytes.length - done, position + done);
   }
 }
 
-/**
- * Atomically replaces a file (mode 0600). Leaves no temporary file after an error.
- * @returns its descriptor, which the caller must close
- */
+/** Atomically replaces a file (mode 0600). @returns its descriptor, which the caller must close */
 export function putFile(path: string, content: Uint8Array): number {
   const temporary = join(dirname(path), temporaryName(basename(path)));
   const fd = openSync(temporary, "wx+", 0o600);

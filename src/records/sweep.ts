@@ -10,10 +10,7 @@ const abandonedAfterMs = 600_000;
 const tombstoneLifetimeMs = 6 * 3_600_000;
 
 interface SweepOptions {
-  /**
-   * The most tombstones to keep: a node with many short-lived pods must not run out of inodes.
-   * @default 4096
-   */
+  /** Tombstones to keep: many short-lived pods must not use up all inodes. @default 4096 */
   readonly tombstonesMax?: number;
 }
 

@@ -12,7 +12,6 @@ import {
 } from "#engine/record/teardown-plan.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** What one write of the record changes beyond the attachments' progress. */
 interface RecordChanges extends Pick<AttachmentRecord, "teardown" | "pendingStatus"> {
   /** The attachments that stay in the record. @default all */
   readonly only?: readonly RecordedAttachment[];
@@ -68,7 +67,6 @@ export class AddRecord {
         : this.#detachable(planned, attachment);
   }
 
-  /** Notes that a network is attached; nothing is written. */
   noteAttached(position: number, attached: Attached): void {
     const { raw: result, ignoredRequests, userSpaceInterfaces = [] } = attached;
     this.note(position, {

@@ -14,9 +14,8 @@ import { finishAdd } from "./finish-add.ts";
 import { rollBack } from "./roll-back.ts";
 
 /**
- * ADD: attaches the default network, then each requested one. The record is visible to every process before the
- * first delegate is executed, and durable before the runtime gets its answer. After a failure, everything that was
- * attempted is detached.
+ * ADD: attaches the default network, then each requested one; after a failure, detaches what was
+ * attempted. The record is visible before the first delegate runs, and durable before the answer.
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError with the failing delegate's code, naming its network
  */

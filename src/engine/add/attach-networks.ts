@@ -18,19 +18,17 @@ import type { AddRecord } from "./add-record.ts";
 import { acceptIgnoredRequests } from "./ignored-requests.ts";
 import { KernelInterfaces } from "./kernel-interfaces.ts";
 
-/** The networks of a sandbox, all attached. */
 interface AttachedNetworks {
   readonly attached: readonly Attached[];
   readonly kernel: KernelInterfaces;
 }
 
 /**
- * Attaches the networks in order, up to the first that fails. What is attached stays: the caller rolls back
- * what the record says. The record is written before each network, so that a teardown after a crash skips
- * networks that were never attempted. The first network is recorded as attempted from the beginning.
- *
- * A network whose first plugin could not be executed was not attempted: its DEL would fail for the same reason.
- * A network whose result makes the record too long has failed.
+ * Attaches the networks in order, up to the first that fails; the caller rolls back what the record
+ * says. The record is written before each network, so that a teardown after a crash skips networks
+ * that were never attempted.
+ * A network whose first plugin could not be executed was not attempted: its DEL would fail for the
+ * same reason. A network whose result makes the record too long has failed.
  * @throws CniError with the failing delegate's code, naming its network
  */
 export async function attachNetworks(
@@ -88,7 +86,6 @@ function emptyResult(cniVersion: string): JsonObject {
   return formatResult({ cniVersion, interfaces: [], ips: [], routes: [] }, cniVersion);
 }
 
-/** Runs the delegates of a chain, and notes how they ended. */
 class ObservedChain {
   readonly #run: RunDelegate;
   #started = 0;
@@ -99,7 +96,6 @@ class ObservedChain {
     this.#run = run;
   }
 
-  /** Whether any delegate was found and executed. */
   get wasExecuted(): boolean {
     return this.#wasExecuted;
   }

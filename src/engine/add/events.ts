@@ -5,7 +5,6 @@ import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { ignoredText } from "#npwg/served-requests.ts";
 
-/** Maximum length of a message about a failure; the error object of the call has all of it. */
 const messageMax = 300;
 
 /** Whether an attachment is shown. Plugins that only modify others' interfaces have no interface to show. */

@@ -12,22 +12,18 @@ import type { AddRecord } from "./add-record.ts";
 import { emitAddedInterfaces, emitIgnoredRequests } from "./events.ts";
 import type { KernelInterfaces } from "./kernel-interfaces.ts";
 
-/** The networks of an ADD, all attached. */
 interface SandboxToFinish {
   readonly record: AddRecord;
   /** Resolves when the record survives a power loss. */
   readonly durable: Promise<void>;
-  /** Undefined for a sandbox that is not a pod. */
   readonly pod: Pod | undefined;
   readonly attached: readonly Attached[];
   readonly kernel: KernelInterfaces;
-  /** Why the pod's network annotation is ignored, when it is. */
   readonly annotationError: string | undefined;
 }
 
 /**
- * Finishes an ADD whose networks are all attached: sets the default route, records the results,
- * and publishes network-status.
+ * Sets the default route, records the results and publishes network-status of attached networks.
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError when one of these steps fails; nothing is published then
  */
@@ -43,10 +39,7 @@ export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Pro
   return result;
 }
 
-/**
- * Publishes the status, writes the results to the record, and waits until the created record is durable, all at
- * the same time. The request to the API is sent first. All of them have ended before a rollback starts.
- */
+/** Runs the steps concurrently, the API request first. All have ended before a rollback starts. */
 async function recordAndPublish(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
   const { record, pod } = sandbox;
   const { containerId } = record.sandbox;

@@ -4,10 +4,7 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { HostGoneError } from "#engine/ports.ts";
 
-/**
- * The interfaces that the kernel has in a sandbox after its ADD. The request follows the last plugin's execution
- * immediately: the shim executes orders in sequence, so the ADD waits for no extra round trip.
- */
+/** The kernel's interfaces in a sandbox after its ADD, listed without an extra round trip. */
 export class KernelInterfaces {
   readonly #ctx: CallContext;
   readonly #netns: string;
@@ -18,7 +15,7 @@ export class KernelInterfaces {
     this.#netns = netns;
   }
 
-  /** Runs delegates, and requests the list after the one with this number, counted from 1. */
+  /** Requests the list right after delegate `last` (from 1): the shim executes orders in turn. */
   listedBehind(last: number, run: RunDelegate): RunDelegate {
     let started = 0;
     return (call) => {
@@ -29,8 +26,7 @@ export class KernelInterfaces {
   }
 
   /**
-   * The sandbox interfaces of a result that the kernel does not have, because a user-space driver owns them. Empty
-   * when the kernel's interfaces could not be listed.
+   * Sandbox interfaces of a user-space driver, which the kernel lacks. None if it was not listed.
    * @throws HostGoneError when the shim has gone
    */
   async missingOf({ interfaces }: Result): Promise<string[]> {

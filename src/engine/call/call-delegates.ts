@@ -3,16 +3,11 @@ import type { DelegateHost } from "#engine/ports.ts";
 import type { EngineMetrics } from "./deps.ts";
 import type { Trace } from "./trace.ts";
 
-/** Maximum number of characters of the delegates' stderr that one call returns. */
 const stderrMax = 64 * 1024;
 
-/** What {@link EngineMetrics} gets about one execution. */
 type Execution = Parameters<EngineMetrics["delegateEnded"]>[0];
 
-/**
- * Executes the delegates of one call through its shim, and collects what the call reports about them: their
- * trace, their metrics, and their stderr, which the runtime gets with the shim's own (CNI 1.0.0 §4).
- */
+/** Executes the delegates of a call; collects their trace, metrics and stderr (CNI 1.0.0 §4). */
 export class CallDelegates {
   readonly #host: DelegateHost;
   readonly #trace: Trace;
@@ -25,17 +20,14 @@ export class CallDelegates {
     this.#trace = trace;
   }
 
-  /** The networks whose delegates were called. */
   get networks(): string[] {
     return [...this.#networks];
   }
 
-  /** What the delegates printed on stderr. */
   get stderr(): string {
     return this.#stderr;
   }
 
-  /** Executes the delegates of one network. */
   runner(network: string): RunDelegate {
     return (call) => this.#run(network, call);
   }

@@ -40,7 +40,6 @@ export function answerOf({ call, outcome, delegates, trace }: FinishedCall): Cal
   };
 }
 
-/** A sandbox as log lines name it. */
 interface NamedSandbox extends Pick<Call, "containerId" | "ifName"> {
   readonly pod?: { readonly namespace: string; readonly name: string };
 }

@@ -4,7 +4,6 @@ import type { DelegateHost, PodIdentity } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { podIdentity } from "./pod-identity.ts";
 
-/** A request as the shim sends it. */
 interface ShimRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: string;
@@ -17,7 +16,6 @@ export interface Call extends ShimRequest {
   /** "" when absent, as {@link ifName}. */
   readonly containerId: string;
   readonly ifName: string;
-  /** Absent for a sandbox that is not a pod. */
   readonly pod?: PodIdentity;
   /** CNI_PATH, without empty elements. */
   readonly path: readonly string[];
@@ -61,7 +59,6 @@ export interface ServedCall {
 
 /** The shim of one call: carries out the engine's orders until it disconnects. */
 export interface CallHost extends DelegateHost {
-  /** Aborted when the shim has gone. */
   readonly gone: AbortSignal;
 }
 

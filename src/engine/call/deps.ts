@@ -28,8 +28,7 @@ export interface EngineDeps {
   readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
   /**
-   * Sources of the devices that were allocated to pods. Without any, the device in the annotation is trusted: pods then
-   * come from a directory that only root can write.
+   * None: the annotation's device is trusted, as pods come from a directory only root can write.
    */
   readonly deviceSources: readonly DeviceSource[];
   /** Absent in a process that serves a single call. */
@@ -40,12 +39,8 @@ export interface EngineDeps {
   readonly clock: () => number;
   /** ISO 8601. */
   readonly now: () => string;
-  /** The kernel's boot ID (`/proc/sys/kernel/random/boot_id`). */
   readonly bootId: () => string;
-  /**
-   * Whether calls also retry failed teardowns of other sandboxes: only in a process that serves many calls, because it
-   * has to read all records.
-   */
+  /** Whether calls also retry other sandboxes' teardowns: not in processes that serve one call. */
   readonly repeatsTeardowns: boolean;
 }
 
@@ -71,10 +66,8 @@ export interface CallContext {
   readonly startedAt: number;
   /** The call's CNI_NETNS; `ok` also for the shim's own namespace where CNI_NETNS_OVERRIDE allows it. */
   readonly netnsState: NetnsState;
-  /** Executes the delegates of a network through {@link host}, traced and measured. */
   readonly delegateRunner: (network: string) => RunDelegate;
   readonly logger: Logger;
   readonly trace: Trace;
-  /** Aborted when the shim has gone. */
   readonly signal: AbortSignal;
 }

@@ -8,8 +8,7 @@ export interface Failure<T> {
 }
 
 /**
- * Runs a step for every item in order, also after failures.
- * @returns the failures, in order
+ * Runs a step for every item in order, also after failures, and returns the failures in order.
  * @throws HostGoneError at once: without the shim nothing more can be executed
  */
 export async function collectFailures<T>(

@@ -1,10 +1,7 @@
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { SharedLock } from "#lib/concurrency/shared-lock.ts";
 
-/**
- * The sandbox locks of this process. Calls for one sandbox run one after another. Garbage collection excludes
- * operations on all of them (CNI 1.1.0 §4 "GC").
- */
+/** Locks of this process: calls for a sandbox run in turn, and GC alone (CNI 1.1.0 §4 "GC"). */
 export class SandboxLocks {
   readonly #all = new SharedLock();
   readonly #each = new KeyedMutex();
@@ -37,7 +34,6 @@ export class SandboxLocks {
     return this.#each.tryAcquire(containerId);
   }
 
-  /** Whether a call for the sandbox is in flight. */
   isInUse(containerId: string): boolean {
     return this.#each.has(containerId);
   }

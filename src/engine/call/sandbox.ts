@@ -10,18 +10,12 @@ export function netlinkTransport(ctx: CallContext): NetlinkTransport {
   return (netns, messages) => ctx.host.netlink(netns, messages);
 }
 
-/**
- * The interfaces of a sandbox.
- * @throws NetnsError when its namespace cannot be entered, CniError 5 when the kernel does not list them
- */
+/** The interfaces of a sandbox. @throws NetnsError when it cannot be entered, else CniError 5 */
 export async function sandboxLinks(ctx: CallContext, netns: string): Promise<Link[]> {
   return asIoFailure(() => listLinks(netlinkTransport(ctx), netns));
 }
 
-/**
- * Runs a step in the sandbox's namespace, with CNI errors.
- * @throws CniError 8 when the namespace cannot be entered, 5 when the kernel refuses
- */
+/** Runs a step in a sandbox. @throws CniError 8 when it cannot be entered, 5 for kernel errors */
 export async function inSandbox<T>(netns: string, step: () => Promise<T>): Promise<T> {
   try {
     return await asIoFailure(step);

@@ -13,7 +13,6 @@ import { parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type InterfaceAddress, type Link, listAddresses } from "#netlink/links.ts";
 
-/** The interfaces and addresses that the kernel has in the sandbox. */
 interface SandboxState {
   readonly links: readonly Link[];
   readonly addresses: readonly InterfaceAddress[];
@@ -72,10 +71,7 @@ async function checkAttachment(
   }
 }
 
-/**
- * The default network's `prevResult`: the recorded result, unless later plugins of the runtime's
- * list have changed it (CNI 0.4.0 §3 "CHECK").
- */
+/** Later plugins of the runtime's list may have changed the result (CNI 0.4.0 §3 "CHECK"). */
 function afterLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObject {
   const { prevResult, conf } = request;
   const asPrinted = (raw: JsonObject): string =>

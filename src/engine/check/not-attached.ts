@@ -13,7 +13,6 @@ export interface PodState extends Pod {
   /** The node that it is bound to; absent while it is not scheduled. */
   readonly node?: string;
   readonly hostNetwork: boolean;
-  /** `status.phase`. */
   readonly phase: string;
   readonly isTerminating: boolean;
   /** The addresses of its present sandbox. */
@@ -24,7 +23,6 @@ export interface PodState extends Pod {
 
 /** What this node knows of the pod. */
 export interface PodAttachment {
-  /** Whether a sandbox of the pod is recorded: it was attached, or is being attached, through Plexus. */
   readonly isRecorded: boolean;
   /** For how long it has been seen without a record. Between two sandboxes every pod is, for a moment. */
   readonly unrecordedForMs: number;
@@ -36,10 +34,9 @@ export interface PodAttachment {
 export const notAttachedGraceMs = 30_000;
 
 /**
- * The networks (`namespace/name`) that a running pod asks for and does not have, because its sandbox was
- * not attached through Plexus; empty when there are none, or when nothing can be said: pods of the
- * host's network, pods that are still starting, and annotations that cannot be read. What another
- * meta-plugin has attached, according to the status of the present sandbox, is not missing.
+ * The networks (`namespace/name`) that a running pod asks for but lacks, because its sandbox was
+ * not attached through Plexus. Ignores pods of the host's network or still starting, unreadable
+ * annotations, and what another meta-plugin attached according to the present sandbox's status.
  */
 export function missingNetworks(pod: PodState, attachment: PodAttachment): readonly string[] {
   const { isRecorded, unrecordedForMs, plexusNamespace } = attachment;

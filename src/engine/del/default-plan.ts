@@ -13,10 +13,9 @@ import type { JsonObject } from "#lib/json.ts";
 const callVariables = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS"];
 
 /**
- * The DELs of the default network for a sandbox without a record. The shim adds the variables of its call.
- * `runtimeConfig` and `prevResult` are missing, which CNI allows in a DEL.
- * @param conf the conf with which the container runtime calls Plexus
- * @returns undefined when no default network is configured
+ * The DELs of the default network for a sandbox without a record, from the runtime's `conf`;
+ * undefined when none is configured. The shim adds the variables of its call. CNI allows a DEL
+ * without `runtimeConfig` and `prevResult`.
  * @throws CniError when it cannot be resolved
  */
 export async function defaultNetworkDels(

@@ -8,8 +8,7 @@ import { detachUnrecorded } from "./recovery/recover.ts";
 import { loadStored } from "./stored.ts";
 
 /**
- * DEL: detaches what the record says, even if annotation or definitions have changed since the ADD. The pod is
- * not looked up.
+ * DEL: detaches what the record says; does not look at the pod or at current definitions.
  * @throws CniError when something could not be detached; it stays recorded and DEL can be repeated
  */
 export async function del(ctx: CallContext, request: DelRequest): Promise<void> {

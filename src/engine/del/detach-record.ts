@@ -23,9 +23,8 @@ interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "
 }
 
 /**
- * Detaches the attachments of a record that may have been attached, and finishes the record. Each is removed
- * from the record once it is detached. When something fails, the record says so.
- * @throws CniError when something could not be detached, 102 for several networks
+ * Detaches a record's attachments, removes each of them when it is detached, and finishes it.
+ * @throws CniError when something is left, which the record then says; 102 for several networks
  */
 export async function detachRecord(
   ctx: CallContext,

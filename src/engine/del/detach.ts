@@ -13,28 +13,22 @@ import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | "pod"> {
   /** CNI_NETNS for the delegates; "" when the namespace is gone. */
   readonly netns: string;
-  /**
-   * The call's CNI_PATH, searched after the recorded directories: plugins may have moved since the ADD.
-   * @default none
-   */
+  /** The call's CNI_PATH, searched after recorded directories: plugins may move. @default none */
   readonly path?: readonly string[];
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
   /**
-   * Rotates the order of detaching, so that the attachment with this number comes first. It may use all of the time,
-   * and the next one what is left. Over several attempts each gets its time, even if the time is too short for all.
+   * Rotates the order to start here; it may use all of the time. Each is first in some attempt.
    * @default each gets an equal share
    */
   readonly first?: number | undefined;
-  /** See {@link ChainToDetach.failingMs}. */
   readonly failingMs?: ChainToDetach["failingMs"];
-  /** Called after each attachment that was detached. */
   readonly onDetached?: (attachment: RecordedAttachment) => void;
 }
 
 /**
- * Detaches attachments, last first, even if others fail (multi-network specification v1.1 §7.2). One that hangs
- * uses no more than its share of the time, or, with `first`, of the attempts.
+ * Detaches attachments, last first, even if others fail (multi-network specification v1.1 §7.2).
+ * One that hangs uses only its share of the time or, with `first`, of the attempts.
  * @returns those that could not be detached
  * @throws HostGoneError when the shim has gone: the record then still names the attachments
  */

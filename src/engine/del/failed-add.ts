@@ -5,7 +5,6 @@ import type { EngineConfig } from "#engine/config.ts";
 import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 
-/** The longest message that a record keeps. */
 const messageMax = 1024;
 
 /** Codes of errors that may disappear without a change of the configuration. */
@@ -40,10 +39,7 @@ export function failedAddOf(outcome: DelegateOutcome, position: number): FailedA
   return { position, code: error.code, message: error.message.slice(0, messageMax) };
 }
 
-/**
- * Whether a plugin refuses its configuration: its DEL ends with the error of its ADD, which is only about the
- * configuration.
- */
+/** Whether a plugin's DEL fails as its ADD did, with an error about the configuration only. */
 export function isRefusal(failedAdd: FailedAdd | undefined, del: DelegateOutcome): boolean {
   const error = failedAddOf(del, 0);
   if (failedAdd === undefined || error === undefined) return false;
@@ -52,7 +48,6 @@ export function isRefusal(failedAdd: FailedAdd | undefined, del: DelegateOutcome
   return !temporaryCodes.has(code) && !isTemporary(message);
 }
 
-/** Whether an error may disappear without a change of the configuration. */
 function isTemporary(message: string): boolean {
   const words = message.toLowerCase().split(/[^a-z/-]/);
   return temporaryPhrases.test(message) || words.some((word) => temporaryWords.has(word));
@@ -72,7 +67,6 @@ export class FailedAddRules {
     this.graceIsOver = chain.failingMs !== undefined && chain.failingMs >= failedAddGraceMs;
   }
 
-  /** Whether the ADD ended before the plugin of this DEL ran. */
   neverRan(del: DelegateCall): boolean {
     return this.#pluginsAfter(del) > 0;
   }

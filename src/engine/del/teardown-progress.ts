@@ -14,23 +14,18 @@ import {
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { emitLeftover, failedTeardown } from "./failed-teardown.ts";
 
-/** The longest error that a record keeps. */
 const lastErrorMax = 1024;
 
 /** The error in the record while its other attachments are being detached. */
 const interrupted = "the last DEL was interrupted";
 
-/**
- * Keeps the record and the plan of a sandbox up to date while its attachments are detached: nothing is
- * detached twice, and a teardown that failed or was interrupted can be seen and retried.
- */
+/** Keeps record and plan up to date, so that an interrupted teardown is seen and retried. */
 export class TeardownProgress {
   readonly #ctx: CallContext;
   readonly #mayChange: boolean;
   readonly #failure: FailedTeardown;
   #record: AttachmentRecord;
   #remaining: readonly RecordedAttachment[];
-  /** {@link #remaining} with its DELs, worked out when the record is first written. */
   #detachables: readonly DetachableAttachment[] | undefined;
   /** Writes in progress, or about to start. */
   #writing: Promise<void> = Promise.resolve();
@@ -39,7 +34,6 @@ export class TeardownProgress {
     ctx: CallContext,
     options: {
       readonly record: AttachmentRecord;
-      /** Those of its attachments that have to be detached. */
       readonly owed: readonly RecordedAttachment[];
       /** Whether another process may change the record. */
       readonly mayChange: boolean;
@@ -52,10 +46,7 @@ export class TeardownProgress {
     this.#failure = failedTeardown(ctx.deps, options.record, interrupted);
   }
 
-  /**
-   * Removes an attachment from the record while the next one is being detached: repeating its DEL would do no
-   * harm. After the last one the record is finished instead.
-   */
+  /** Writes the record during the next DEL (repeating one is harmless), if one follows. */
   detached(attachment: RecordedAttachment): void {
     this.#remaining = this.#remaining.filter((each) => each !== attachment);
     if (this.#remaining.length > 0) this.#writing = this.#writing.then(() => this.#writeSoon());

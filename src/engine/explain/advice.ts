@@ -4,7 +4,6 @@ import type { Advice, CallRecord, Explanation } from "./explanation.ts";
 
 /** Everything of an explanation but its conclusion. */
 export type Facts = Omit<Explanation, "advice"> & {
-  /** Why pods cannot be looked up at the moment. */
   readonly sourceProblem?: string;
   /** Networks that the running pod asks for and does not have, as nothing has attached them. */
   readonly missing: readonly string[];
@@ -12,7 +11,6 @@ export type Facts = Omit<Explanation, "advice"> & {
 
 type Rule = (facts: Facts) => Advice | undefined;
 
-/** The longest part of a plugin's message that is put into the sentence. */
 const quotedMax = 300;
 
 /** Concludes: the first rule that applies says what is the matter. */

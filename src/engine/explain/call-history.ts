@@ -7,7 +7,6 @@ import type { CallRecord } from "./explanation.ts";
 /** Twice the pods that a kubelet runs by default, so that a node's are all there. */
 const maxPods = 256;
 
-/** Enough for what a plugin says; the log has all of it. */
 const messageMax = 1000;
 
 const notedCommands = new Set(["ADD", "DEL"]);
@@ -25,7 +24,6 @@ export class CallHistory {
     calls.set(command, { command, at, ...failureOf(outcome) });
   }
 
-  /** The calls of a pod, the latest last. */
   of(pod: { readonly namespace: string; readonly name: string }): readonly CallRecord[] {
     return [...this.#pods.getOrMake(keyOf(pod), () => new Map()).values()];
   }

@@ -10,12 +10,10 @@ import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { ExplainedNetwork, ExplainedProblem } from "./explanation.ts";
 
-/** What a pod's networks are explained from. */
 interface ExplainInput {
   readonly pod: Pod;
   readonly record: AttachmentRecord | undefined;
   readonly searchPath: readonly string[];
-  /** The conf with which the container runtime calls Plexus; empty when it is not known. */
   readonly conf: JsonObject;
 }
 

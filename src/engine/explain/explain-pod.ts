@@ -27,7 +27,6 @@ export interface ExplainOptions {
   readonly conf: JsonObject;
   /** Where plugins are looked up on the node: only calls have the container runtime's CNI_PATH. */
   readonly searchPath: readonly string[];
-  /** Looks a plugin up in {@link searchPath}. */
   readonly findPlugin: (type: string) => Promise<PluginLookup>;
 }
 

@@ -14,10 +14,8 @@ export interface ExplainedNetwork {
   /** `namespace/name` of the definition, or the CNI name. */
   readonly network: string;
   readonly isDefault: boolean;
-  /** The interface that it has in the pod; absent when it is not attached. */
   readonly ifName?: string;
   readonly addresses?: readonly string[];
-  /** The ID of the device that it is attached by. */
   readonly device?: string;
   /** The types of its plugins, in order; absent when its configuration cannot be used. */
   readonly plugins?: readonly string[];
@@ -38,9 +36,7 @@ export interface CallRecord {
   readonly command: string;
   /** ISO 8601. */
   readonly at: string;
-  /** Of a failure. */
   readonly code?: number;
-  /** Absent where a plugin gave the error. */
   readonly reason?: Reason;
   readonly message?: string;
 }
@@ -58,7 +54,6 @@ export interface ExplainedRecord {
   readonly createdAt: string;
   readonly containerId: string;
   readonly pendingStatus: boolean;
-  /** The last DEL that failed. */
   readonly teardownError?: string;
 }
 
@@ -67,7 +62,6 @@ export interface Advice {
   /** Stable, for scripts: the reason of an error, or another word of the same form. */
   readonly finding: string;
   readonly sentence: string;
-  /** Whether nothing is wrong. */
   readonly ok: boolean;
 }
 
@@ -81,9 +75,7 @@ export type ShownPodState = Pick<
 export interface Explanation {
   readonly pod: { readonly namespace: string; readonly name: string } & Partial<ShownPodState>;
   readonly node: NodeFacts;
-  /** The value of the networks annotation; absent when the pod has none. */
   readonly annotation?: string;
-  /** Those that an ADD would attach now. */
   readonly networks: readonly ExplainedNetwork[];
   /** The first is the one for which an ADD would fail, unless it is tolerated. */
   readonly problems: readonly ExplainedProblem[];

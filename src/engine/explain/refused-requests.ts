@@ -4,7 +4,6 @@ import { explainError } from "./explain-error.ts";
 /** Pods that cannot start because of the rules for requests (`undeclaredRequests`, `ignoredRequests`). */
 export interface RefusedRequests {
   readonly finding: string;
-  /** What to do, with the key of the configuration. */
   readonly step: string;
   /** `namespace/name` of each. */
   readonly pods: readonly string[];

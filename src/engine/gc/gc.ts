@@ -25,7 +25,6 @@ interface Collection {
   readonly errors: readonly CniError[];
 }
 
-/** The records, and which of them belong to containers that the runtime listed. */
 interface Inventory {
   readonly records: readonly AttachmentRecord[];
   readonly damaged: readonly DamagedRecord[];
@@ -90,7 +89,6 @@ function staleOf({ records, damaged, isValid }: Inventory): StaleSandboxes {
   return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
 }
 
-/** Adds every recorded network, and the attachments of valid containers to those that must stay. */
 async function addRecorded(
   ctx: CallContext,
   networks: NetworksToCollect,

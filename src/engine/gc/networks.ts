@@ -4,7 +4,6 @@ import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { plannedNetwork, type TeardownPlan } from "#engine/record/teardown-plan.ts";
 
-/** A network for which GC is called. */
 interface NetworkToCollect {
   readonly list: NetConfList;
   readonly displayName: string;
@@ -18,10 +17,7 @@ export interface CompleteNetwork extends NetworkToCollect {
   readonly valid: readonly ValidAttachment[];
 }
 
-/**
- * The networks for GC with their valid attachments, by CNI network name, as plugins keep their state. The
- * configuration that is added last is used.
- */
+/** The networks for GC by CNI name, with valid attachments; the last added configuration counts. */
 export class NetworksToCollect {
   readonly #networks = new Map<string, NetworkToCollect>();
   readonly #valid = new Map<string, ValidAttachment[]>();
@@ -42,7 +38,6 @@ export class NetworksToCollect {
     }
   }
 
-  /** Adds the attachments of a teardown plan. */
   addPlan(containerId: string, plan: TeardownPlan): void {
     for (const { call } of plan.steps) {
       const { name, ifName } = plannedNetwork(call);
@@ -50,7 +45,6 @@ export class NetworksToCollect {
     }
   }
 
-  /** Adds an attachment without a record. */
   addAttachment(network: string, attachment: ValidAttachment): void {
     this.#keep(network, attachment.containerID, attachment.ifname);
   }

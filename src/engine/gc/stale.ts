@@ -37,9 +37,8 @@ export async function markStale(ctx: CallContext, { records }: StaleSandboxes): 
 }
 
 /**
- * Detaches stale sandboxes for a few seconds, concurrently with other operations. Never retried ones come first, then
- * the order is by the last failure.
- * @returns the errors; one of them names the number of sandboxes that were not reached
+ * Detaches stale sandboxes for a few seconds: never retried ones first, then by the last failure.
+ * @returns the errors; one has the number of sandboxes that were not reached
  * @throws HostGoneError when the shim has gone
  */
 export async function detachStale(

@@ -19,10 +19,7 @@ export function leftoverReason(
   return "it was attached before the machine was restarted";
 }
 
-/**
- * The backoff after this number of failures, in milliseconds. It is the same for a teardown that has only begun: a
- * shim may still be replaying its plan.
- */
+/** Milliseconds to wait; also before the first failure, when a shim may be replaying the plan. */
 export function leftoverBackoffMs(attempts: number): number {
   return Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.max(0, attempts - 1));
 }

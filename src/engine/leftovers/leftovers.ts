@@ -24,7 +24,6 @@ const listMs = 10_000;
 export interface RetryOptions {
   /** CNI_PATH of the call, searched after the recorded directories. */
   readonly path: readonly string[];
-  /** Time limit for one leftover. */
   readonly budgetMs: number;
   /** The call's pod. Its leftovers come first, due or not, because they can prevent it from starting. */
   readonly pod?: PodIdentity | undefined;
@@ -38,16 +37,13 @@ export interface LeftoverOutcome {
 }
 
 /**
- * Retries the teardown of sandboxes that the container runtime will not delete anymore, during other calls: the
- * engine cannot execute plugins by itself. A record is such a leftover when
- *
+ * Retries, with exponential backoff, the teardown of sandboxes that the container runtime will not
+ * delete. It does so during other calls: the engine cannot execute plugins by itself. A record is a
+ * leftover when
  * - its DEL has begun and not succeeded, or the runtime's GC did not list it; or
  * - the runtime's own list of sandboxes has not contained it for some minutes; or
  * - it is from before a reboot, and the grace period for the runtime is over; or
- * - neither its pod nor its namespace exists. While the namespace exists the sandbox may be in use, and the
- *   runtime will delete it.
- *
- * Retries use exponential backoff.
+ * - neither its pod nor its namespace exists: the runtime will delete one that has a namespace.
  */
 export class Leftovers {
   readonly #deps: EngineDeps;
@@ -67,10 +63,7 @@ export class Leftovers {
     this.#startedAt = deps.clock();
   }
 
-  /**
-   * The number of leftovers, without records whose first DEL is in flight.
-   * @throws Error when the records cannot be listed
-   */
+  /** Counts leftovers, except while their first DEL runs. @throws Error if they cannot be listed */
   async count(): Promise<number> {
     const isInFlight = ({ containerId, teardown }: AttachmentRecord): boolean =>
       teardown?.attempts === 0 && this.#locks.isInUse(containerId);
@@ -78,8 +71,7 @@ export class Leftovers {
   }
 
   /**
-   * Retries the teardown of one leftover that is due. A failure is logged and recorded, and does not fail the call.
-   * @returns whether there was one
+   * Retries one due leftover; returns whether there was one. A failure is only logged and recorded.
    * @throws HostGoneError when the shim has gone
    */
   async retryOne(ctx: CallContext, options: RetryOptions): Promise<boolean> {
@@ -101,9 +93,8 @@ export class Leftovers {
   }
 
   /**
-   * Retries the teardown of every leftover once, due or not.
-   * @throws Error when the records cannot be listed
-   * @throws HostGoneError when the shim has gone
+   * Retries every leftover once, due or not.
+   * @throws HostGoneError when the shim has gone, Error when the records cannot be listed
    */
   async retryAll(ctx: CallContext, options: RetryOptions): Promise<LeftoverOutcome[]> {
     const outcomes: LeftoverOutcome[] = [];
@@ -207,7 +198,6 @@ function failedAt({ teardown }: AttachmentRecord): string {
   return teardown?.failedAt ?? "";
 }
 
-/** The context of a call with a logger for another sandbox. */
 function sandboxContext(ctx: CallContext, record: AttachmentRecord): CallContext {
   return { ...ctx, logger: ctx.deps.logger.child(sandboxFields(record)) };
 }

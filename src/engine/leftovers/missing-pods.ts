@@ -22,10 +22,7 @@ export class MissingPods {
     return since !== undefined && this.#deps.clock() - since >= absentForMs;
   }
 
-  /**
-   * Looks up the pods of all records. Call it repeatedly and do not await it in a call: the source may have to
-   * ask the API. Never rejects.
-   */
+  /** Call it repeatedly, but do not await it in a call: it may ask the API. Never rejects. */
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;

@@ -3,22 +3,15 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
-/**
- * How long a sandbox must be missing from the container runtime's list: longer than the kubelet waits for its
- * creation, because a runtime may list it only when it is complete.
- */
+/** Longer than the kubelet waits for a sandbox: a runtime may list it only once it is complete. */
 const unknownForMs = 300_000;
 
-/** When lists did not contain a sandbox, on the monotonic clock. */
 interface Absence {
   readonly first: number;
   readonly last: number;
 }
 
-/**
- * The recorded sandboxes that the container runtime does not know. It lists a sandbox until it has deleted it, so
- * it will not call DEL for these anymore, even if their namespace exists.
- */
+/** Recorded sandboxes that the runtime no longer lists: no DEL comes, even with a namespace. */
 export class UnknownSandboxes {
   readonly #deps: Pick<EngineDeps, "runtimeSandboxes" | "clock" | "logger">;
   /** By record. */

@@ -12,8 +12,7 @@ import { untilAborted } from "#lib/concurrency/deadline.ts";
 export type PendingStatus = NonNullable<AttachmentRecord["pendingStatus"]>;
 
 /**
- * The records with a pending status, rotated at random: one that can never be published does not always delay
- * the same others.
+ * Records with a pending status, in random rotation: an unpublishable one must not block others.
  */
 export async function recordsWithPendingStatus(
   deps: Pick<EngineDeps, "records">,
@@ -25,9 +24,8 @@ export async function recordsWithPendingStatus(
 }
 
 /**
- * Publishes the pending status of a record, and removes it from the record. If the pod has a newer sandbox, the
- * status is dropped. The caller holds the sandbox's lock.
- * @param signal ends the wait for the API
+ * Publishes and removes a record's pending status; drops it if the pod has a newer sandbox.
+ * The caller holds the sandbox's lock. The signal ends the wait for the API.
  * @returns `pending` when the API has not accepted it
  * @throws CniError when the record cannot be read or written
  */
@@ -71,7 +69,6 @@ async function forgetPendingStatus(
   await records.update(withoutStatus, plan);
 }
 
-/** Whether the pod has a newer sandbox. */
 async function isReplaced(
   { records }: Pick<EngineDeps, "records">,
   { pod, createdAt }: AttachmentRecord,

@@ -12,19 +12,13 @@ import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/select
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";
 import type { PendingStatus } from "./pending-status.ts";
 
-/** A sandbox whose networks are all attached. */
 interface AttachedSandbox {
-  /** Undefined for a sandbox that is not a pod. */
   readonly pod: Pod | undefined;
   readonly attached: readonly Attached[];
-  /** Why the pod's network annotation is ignored, when it is. */
   readonly annotationError: string | undefined;
 }
 
-/**
- * Publishes the attachments as the pod's network-status (multi-network specification v1.1 §5).
- * @returns the annotations that are still to be written; undefined when there is nothing left to do
- */
+/** Publishes network-status (multi-network v1.1 §5). @returns the annotations still to write */
 export async function publishStatus(
   ctx: CallContext,
   containerId: string,

@@ -6,8 +6,7 @@ import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 /**
- * The network of `auxiliaryCNIChainName`: a vendor's plugins, which run for every pod after its networks. Undefined
- * when its directory has no plugins.
+ * The network of `auxiliaryCNIChainName`, run last for every pod; undefined when it has no plugins.
  * @throws CniError 7 when `clusterNetwork` is not a path: the directory is next to it
  */
 export async function auxiliaryNetwork(

@@ -31,7 +31,6 @@ export async function configuredNetworks(
   return networks.filter((network) => network !== undefined);
 }
 
-/** The networks besides the default one: how each is named, and how it is looked up. */
 function furtherNetworks(
   ctx: CallContext,
   podNamespace: string | undefined,
@@ -48,10 +47,7 @@ function furtherNetworks(
 /** What a network is looked up for; see {@link ConfOptions.unlimited}. */
 type LookupOptions = Pick<ConfOptions, "unlimited">;
 
-/**
- * The cluster default network (multi-network specification v1.1 §6), with the runtime's own
- * runtimeConfig (§7.5).
- */
+/** The cluster default network (multi-network v1.1 §6) with the runtime's runtimeConfig (§7.5). */
 export async function defaultNetwork(
   ctx: CallContext,
   options: LookupOptions & { readonly runtimeConfig?: JsonObject } = {},

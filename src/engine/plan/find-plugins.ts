@@ -5,9 +5,8 @@ import type { ResolvedNetwork } from "./planned-attachment.ts";
 import type { PlanProblem } from "./problems.ts";
 
 /**
- * Looks up every plugin of the networks before anything is attached: a network whose last plugin is missing would
- * be attached halfway, and an incomplete chain would have to detach it. IPAM plugins are not looked up, as some
- * plugins have theirs built in.
+ * Looks up all plugins before anything is attached: without its last plugin a network would be
+ * attached halfway. Not IPAM plugins, as some plugins have theirs built in.
  * @returns a problem for each plugin of a network that cannot be executed
  */
 export async function pluginProblems(

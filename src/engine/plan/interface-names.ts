@@ -12,10 +12,9 @@ type Owners = Map<string, string>;
 
 /**
  * Gives every attachment its interface name (CNI_IFNAME): the requested one, the runtime's for the
- * default network, else `net1`, `net2` … by position. Generated names skip requested and
- * existing ones; a requested name that is taken fails the pod (multi-network specification v1.1
- * §4.1.2.1.5, §4.2.1).
- * @throws CniError 100 naming the interface and the networks that request it, unless problems are collected
+ * default network, else `net1`, `net2` … by position, without requested and existing ones
+ * (multi-network specification v1.1 §4.1.2.1.5, §4.2.1).
+ * @throws CniError 100 naming a taken interface and its networks, unless problems are collected
  */
 export function assignInterfaceNames(
   networks: readonly ResolvedNetwork[],

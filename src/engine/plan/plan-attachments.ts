@@ -24,7 +24,6 @@ export interface AttachmentPlan {
   readonly attachments: readonly PlannedAttachment[];
   /** The size of the record with its teardown plan, without results. */
   readonly recordBytes: number;
-  /** Why the pod's network annotation is ignored, when it is. */
   readonly annotationError?: string;
 }
 
@@ -32,7 +31,6 @@ export interface AttachmentPlan {
 export interface PlanRequest
   extends Pick<AddRequest, "containerId" | "ifName" | "cniArgs" | "path"> {
   readonly conf: Pick<RequestConf, "cniVersion" | "runtimeConfig">;
-  /** The names of the interfaces in the pod's network namespace before the ADD. */
   readonly existingInterfaces: () => Promise<ReadonlySet<string>>;
 }
 

@@ -13,15 +13,10 @@ export interface ResolvedNetwork {
   readonly displayName: string;
   readonly isDefault: boolean;
   readonly list: NetConfList;
-  /** Capability arguments before the per-plugin filter. */
   readonly capabilityArgs: JsonObject;
   readonly selection?: NetworkSelection;
-  /**
-   * Its plugins are chained, but no plugin runs before them: the first gets an empty result.
-   * @default false
-   */
+  /** Chained plugins with none before them: the first gets an empty result. @default false */
   readonly isAuxiliary?: boolean;
-  /** Device-plugin resource of the definition, where it names one. */
   readonly resourceName?: string;
   /** The device that it is attached by; already in its plugins' configurations. */
   readonly device?: AttachedDevice;
@@ -40,7 +35,6 @@ export interface Attached {
   readonly result: Result;
   /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
   readonly raw: JsonObject;
-  /** What the pod asked of the network and did not get. */
   readonly ignoredRequests: readonly IgnoredRequest[];
   /** See {@link RecordedAttachment.userSpaceInterfaces}. @default not known yet */
   readonly userSpaceInterfaces?: readonly string[];

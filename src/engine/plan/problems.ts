@@ -6,7 +6,6 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 /** Why an ADD of a pod fails, or what it tolerates. */
 export interface PlanProblem {
   readonly error: CniError;
-  /** The network with the problem; absent where it concerns the whole pod. */
   readonly network?: string;
   /** Whether the configuration attaches the pod nevertheless. @default false */
   readonly isTolerated?: boolean;
@@ -42,10 +41,7 @@ export function refuse(
   else problems.push(...found);
 }
 
-/**
- * Reports a problem that the configuration tolerates: with a log line, which says what the pod gets, and an
- * event, unless problems are collected.
- */
+/** Logs a tolerated problem with what the pod gets, and emits an event; or collects it. */
 export function tolerate(
   ctx: PlanContext,
   pod: Pod | undefined,

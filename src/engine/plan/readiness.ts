@@ -2,10 +2,7 @@ import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { unseenPathHint } from "./unseen-path.ts";
 
-/**
- * Refuses the call while the default network's readiness file is missing (`readinessindicatorfile`).
- * @throws CniError 11: the runtime tries again
- */
+/** Checks `readinessindicatorfile`. @throws CniError 11 while it is missing: the runtime retries */
 export async function checkReadinessFile(ctx: CallContext): Promise<void> {
   const reason = await readinessFileProblem(ctx);
   if (reason !== undefined) throw new CniError("PrimaryNotReady", reason);

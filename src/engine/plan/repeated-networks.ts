@@ -4,11 +4,10 @@ import type { ResolvedNetwork } from "./planned-attachment.ts";
 import type { PlanProblem } from "./problems.ts";
 
 /**
- * Finds CNI networks that a pod requests twice although their plugins would damage the first attachment:
- * `bandwidth` names its device, and `portmap` and IP masquerading name their rules, after network
- * name and container ID alone, so that the second ADD fails or its DEL tears down the first.
- * Any other network may be attached several times (multi-network specification v1.1 §4.2).
- * @returns one problem per network, naming plugin and reason
+ * Finds CNI networks that a pod requests twice although their plugins would damage the first
+ * attachment: `bandwidth` names its device, and `portmap` and IP masquerading name their rules,
+ * after network name and container ID alone, so that the second ADD fails or its DEL tears down the
+ * first. Others may be repeated (multi-network specification v1.1 §4.2).
  */
 export function repeatedNetworkProblems(networks: readonly ResolvedNetwork[]): PlanProblem[] {
   const byName = Map.groupBy(networks, (network) => network.list.name);

@@ -65,10 +65,7 @@ function parseAnnotation(
   }
 }
 
-/**
- * The same for the DEL of a sandbox without a record. Skips networks that cannot be resolved any more, with a
- * warning, and refuses nothing.
- */
+/** The same for a DEL without a record, which only warns of networks that it cannot resolve. */
 export async function requestedNetworksForDel(
   ctx: CallContext,
   pod: Pod,
@@ -88,10 +85,7 @@ export async function requestedNetworksForDel(
   return networks;
 }
 
-/**
- * The network that the pod has instead of the cluster default network, if its annotation names one.
- * @throws CniError as {@link requestedNetworks}
- */
+/** The network of the default-network annotation. @throws CniError as {@link requestedNetworks} */
 async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
   const annotation = pod.annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;

@@ -9,10 +9,7 @@ import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachmen
  * within its limit, but all of them together too much for one call.
  */
 
-/**
- * The size of planned attachments, in bytes.
- * @throws CniError 100 naming the network that exceeds the limit
- */
+/** The planned size in bytes. @throws CniError 100 naming the network that exceeds the limit */
 export function plannedSize(planned: readonly PlannedAttachment[]): number {
   let bytes = 0;
   for (const attachment of planned) {
@@ -59,7 +56,6 @@ function resultBytes({
   return copies * sizeOf(raw) + sizeOf(ignoredRequests);
 }
 
-/** The plugins after which the plan has the DEL of their IPAM plugin. */
 function released({ plugins }: NetConfList): readonly PluginConf[] {
   return plugins.filter(mayLeaveAddress);
 }

@@ -32,10 +32,7 @@ export interface CreatedRecord {
 export interface RecordStore {
   /** @throws CniError 5 when the record cannot be read, 6 when it is damaged */
   load(key: RecordKey): Promise<AttachmentRecord | undefined>;
-  /**
-   * The teardown plan of a sandbox, even if its record is damaged.
-   * @throws CniError 5 when the plan cannot be read, 6 when it is damaged
-   */
+  /** The plan, even if the record is damaged. @throws CniError 5 if unreadable, 6 if damaged */
   loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
   /**
    * Writes the record and plan of a sandbox interface that is about to be attached, and starts to make them
@@ -44,16 +41,14 @@ export interface RecordStore {
    */
   create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord>;
   /**
-   * Replaces the record and plan of a created sandbox interface. Both are durable shortly afterwards, or after
-   * {@link flush}.
+   * Replaces record and plan; both are durable shortly afterwards, or after {@link flush}.
    * @throws CniError 5 when they cannot be written, or another process has finished the interface
    */
   update(record: AttachmentRecord, plan: TeardownPlan): Promise<void>;
   /** Makes every update durable if possible. Call it before the process ends. */
   flush(): Promise<void>;
   /**
-   * Removes record and plan, which need not exist, of a detached sandbox interface. Creates a tombstone, with which
-   * the shim answers a repeated DEL without an engine.
+   * Removes record and plan, if any; leaves a tombstone, with which the shim answers repeated DELs.
    * @throws CniError 5 when they cannot be removed
    */
   finish(key: RecordKey): Promise<void>;
@@ -65,10 +60,7 @@ export interface RecordStore {
   keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void>;
   /** Whether the sandbox interface was detached before. False when its tombstone is no longer kept. */
   hasTombstone(key: RecordKey): Promise<boolean>;
-  /**
-   * Removes old tombstones, unused locks, and files that a crash left incomplete, but no file in use. Skips files that
-   * cannot be removed.
-   */
+  /** Removes old tombstones, unused locks and incomplete files, none in use; skips failures. */
   sweep(): Promise<void>;
   /** Renames record and plan, which need not exist, so that they are ignored but can be examined. */
   quarantine(key: RecordKey): Promise<void>;

@@ -18,10 +18,7 @@ export interface AttachmentRecord extends RecordKey {
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** ISO 8601, for people. */
   readonly createdAt: string;
-  /**
-   * The kernel's boot ID at the time of the ADD (`/proc/sys/kernel/random/boot_id`). In another boot
-   * {@link RecordedAttachment.state} may be outdated. "" when unknown, which no boot has.
-   */
+  /** The boot ID of the ADD: in another boot, states may be outdated. "" (no boot) when unknown. */
   readonly bootId: string;
   /** In the order of attachment; the default network first. */
   readonly attachments: readonly RecordedAttachment[];
@@ -58,10 +55,7 @@ export interface AttachedDevice extends AllocatedDevice {
   readonly resourceName: string;
 }
 
-/**
- * Progress of the ADD of an attachment: `planned` before its first delegate, `attempted` once a delegate may have been
- * executed, `attached` with its result.
- */
+/** `planned`, then `attempted` once a delegate may have run, and `attached` with its result. */
 type AttachmentState = "planned" | "attempted" | "attached";
 
 /** The error with which a plugin ended the ADD of an attachment. */
@@ -87,7 +81,6 @@ export interface RecordedAttachment {
   /** Capability arguments before the per-plugin filter. */
   readonly capabilityArgs: JsonObject;
   readonly searchPath: readonly string[];
-  /** Absent where the network needs none. */
   readonly device?: AttachedDevice;
   /** Gateways of the `default-route` request; absent when the attachment has none. */
   readonly defaultRoute?: readonly string[];
@@ -101,8 +94,7 @@ export interface RecordedAttachment {
    */
   readonly failedAdd?: FailedAdd;
   /**
-   * Sandbox interfaces of the result that the kernel did not have after the ADD, because a user-space driver owns them
-   * (DPDK, vhost-user). CHECK does not look for them. Absent when there are none.
+   * Interfaces of user-space drivers (DPDK, vhost-user), absent in the kernel: CHECK skips them.
    */
   readonly userSpaceInterfaces?: readonly string[];
 }

@@ -16,7 +16,6 @@ export interface TeardownStep {
 
 /** The DELs of a record, as the shim can execute them without an engine (shim/protocol.h, `PLAN`). */
 export interface TeardownPlan {
-  /** As in the record; "" when it is not known. */
   readonly bootId: string;
   /** Groups below this number may have run in that boot; those from it on have not. */
   readonly attempted: number;
@@ -69,10 +68,7 @@ export function teardownPlan(record: AttachmentRecord, timeoutMs: number): Teard
   return recordWithPlan(record, detachables(record, timeoutMs)).plan;
 }
 
-/**
- * A DEL, followed by that of its IPAM plugin where the plugin may keep its address without a namespace: a plan
- * cannot know whether the namespace will exist.
- */
+/** A DEL, then that of the IPAM plugin in case there is no namespace ({@link ipamCallAfter}). */
 export function withRelease(call: DelegateCall): DelegateCall[] {
   const release = ipamCallAfter(call);
   return release === undefined ? [call] : [call, release];

@@ -13,9 +13,8 @@ import { readinessFileProblem } from "#engine/plan/readiness.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
 
 /**
- * STATUS: ready when an ADD would attach a pod that requests no networks. The code of ADD decides whether the pod has
- * to be looked up, which networks every pod gets, and whether their plugins exist. The default network's plugins are
- * asked, too, if they have a STATUS (CNI ≥ 1.1.0).
+ * STATUS: ready when an ADD would attach a pod that requests no networks, by the code of ADD. Also
+ * asks the default network's plugins that have a STATUS (CNI ≥ 1.1.0).
  * @throws CniError 50, or the plugin's 50 or 51
  */
 export async function status(ctx: CallContext, request: StatusRequest): Promise<void> {

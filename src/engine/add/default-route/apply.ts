@@ -10,17 +10,16 @@ import { type DefaultRoutesAfter, routesAfter } from "./routes-after.ts";
 /** A sandbox with its attachments, and its kernel. */
 export interface DefaultRouteRequest {
   readonly netns: string;
-  /** All attachments of the pod. */
   readonly attachments: readonly RoutedAttachment[];
   readonly transport: NetlinkTransport;
 }
 
 /**
- * Gives the pod's default routes to the attachments that request them, as {@link planDefaultRoute}
- * decides, and returns the default routes that each attachment then has in the kernel, by interface
- * name. Without such a request the kernel is not queried. On failure the routes are as before.
- *
- * @throws RouteError 100 when the request cannot be met, before anything is changed; 5 when the kernel refuses
+ * Gives the pod's default routes to the attachments that request them ({@link planDefaultRoute}),
+ * and returns each attachment's default routes by interface name. Without such a request the kernel
+ * is not queried. On failure the routes are as before.
+ * @throws RouteError 100 when the request cannot be met, before any change; 5 when the kernel
+ * refuses
  */
 export async function applyDefaultRoute(
   request: DefaultRouteRequest,
@@ -95,7 +94,6 @@ async function restore(done: readonly RouteEdit[], context: EditContext): Promis
     throw new RouteError(`cannot ${describe(edit, context.links)}: ${outcomes[failed]}`);
 }
 
-/** The end of the error message when the routes could not be restored either. */
 async function restoreNote(done: readonly RouteEdit[], context: EditContext): Promise<string> {
   try {
     await restore(done, context);

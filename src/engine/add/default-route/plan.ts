@@ -25,16 +25,12 @@ export interface RouteEdit {
   readonly append?: boolean;
 }
 
-/** The changes, and the families whose default route they decide. */
 interface RoutePlan {
   readonly edits: readonly RouteEdit[];
   readonly families: readonly IpFamily[];
 }
 
-/**
- * The attachment that requests the default route of an IP family.
- * @throws RouteError 100 when there are several
- */
+/** @throws RouteError 100 when several attachments request the default route of the family */
 function selectedAttachment(
   attachments: readonly RoutedAttachment[],
   family: IpFamily,
@@ -50,18 +46,14 @@ function selectedAttachment(
 }
 
 /**
- * Decides how the default route moves to the attachments that the pod selected for it
- * (multi-network specification v1.1 §4.1.2.1.9). Each family by itself, so that different attachments
- * may have them:
- *
- * - Named gateways replace the attachment's own default routes, in the order of their metrics; the other
- *   attachments lose theirs. A family without a named gateway is not changed.
- * - An empty list keeps the attachment's own default routes; the other attachments lose theirs of
- *   the families in which this one has any. (Multus takes them from every interface.)
- *
- * Routes of interfaces without an attachment are not changed. Nothing is changed unless everything can be: a gateway
- * that is not on the attachment's link is refused here.
- *
+ * Decides how the default route moves to the attachments that the pod selected (multi-network
+ * specification v1.1 §4.1.2.1.9), for each family separately:
+ * - Named gateways replace the attachment's own default routes, in the order of their metrics; the
+ *   other attachments lose theirs. A family without a named gateway is not changed.
+ * - With an empty list the attachment keeps its own, and the others lose theirs of the same
+ *   families. (Multus takes them from every interface.)
+ * Routes of interfaces without an attachment stay. A gateway that is not on the link is refused
+ * before any change.
  * @throws RouteError 100
  */
 export function planDefaultRoute(

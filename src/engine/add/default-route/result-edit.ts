@@ -5,9 +5,8 @@ import { kernelMetric } from "#netlink/routes.ts";
 import type { DefaultRoute, DefaultRoutesAfter } from "./routes-after.ts";
 
 /**
- * Replaces the default routes in a result with those that its attachment has in the kernel, for the runtime, the
- * record and the pod's status. Keeps other routes, routes of other tables, and families that were not changed. Also
- * keeps the gateways of addresses: they describe the network, not what the pod uses.
+ * Replaces a result's default routes of the changed families with the attachment's routes in the
+ * kernel. Keeps gateways of addresses: they describe the network, not what the pod uses.
  */
 export function withDefaultRoutes(result: Result, after: DefaultRoutesAfter | undefined): Result {
   if (after === undefined || after.families.length === 0) return result;

@@ -35,10 +35,7 @@ export function needsOnlink(
   );
 }
 
-/**
- * A default route that belongs to no attachment stays, and must not be preferred to the new ones.
- * @throws RouteError 100 when it would be
- */
+/** @throws RouteError 100 when a default route of no attachment, which stays, would be preferred */
 export function checkUnowned({ state, family, link, losing }: FamilyContext, count: number): void {
   const worst = kernelMetric[family] + count - 1;
   for (const route of defaultsOf(state, family)) {

@@ -5,7 +5,6 @@ import { isDefault, type KernelRoute } from "#netlink/routes.ts";
 /** What matters of an attachment for the default route. */
 export interface RoutedAttachment {
   readonly ifName: string;
-  /** Its other interfaces in the pod, where it has several. */
   readonly otherIfNames?: readonly string[];
   /** The gateways of its `default-route` key; absent when the attachment has none. */
   readonly requested?: readonly string[] | undefined;
@@ -22,7 +21,6 @@ export interface RouteState {
 export interface FamilyContext {
   readonly state: RouteState;
   readonly family: IpFamily;
-  /** The selected attachment's interface; undefined when it has none in the pod. */
   readonly link: Link | undefined;
   readonly ifName: string;
   /** The interfaces of the other attachments. */

@@ -7,7 +7,6 @@ import type { RoutedAttachment } from "./route-state.ts";
 /** A default route that an attachment has in the kernel. */
 export interface DefaultRoute {
   readonly family: IpFamily;
-  /** Absent when the route has none: every destination is on the link. */
   readonly gateway?: string;
   readonly metric: number;
 }

@@ -14,29 +14,27 @@ import {
 
 /**
  * Detaches one attachment: runs the DELs of its chain up to the first that fails.
- *
- * - A plugin that fails is executed again without a namespace if the namespace is gone by now. The same goes for
- *   a plugin that is known to need the interface, if only that is gone: {@link insistsOnInterface}. For others a
- *   missing interface proves nothing, because a device with a user-space driver never has one. A plugin that was
- *   killed at its timeout is not executed again.
- * - A failure is ignored if all state of the plugin was in the interface: {@link leavesNothingOutside}.
- * - If a plugin is missing, its IPAM plugin is executed instead, which releases the address, and then the other
- *   plugins. The attachment is detached if the interface is gone and the grace period is over: rules or
- *   addresses on the host may need the plugin. The same goes for a plugin that fails because its IPAM plugin is
- *   missing.
- * - A plugin that ended the ADD with an error has attached nothing that we know of. Its DEL may fail with the
- *   same refusal of its configuration, or after `failedAddGraceMs`. The attachment is then forgotten with an event
- *   if its interface is gone, after a DEL of the IPAM plugin. Plugins behind it in the chain never ran, so their
- *   failures do not count.
- * - After a plugin that succeeds without a namespace but keeps its address (`host-device`), its IPAM plugin is
- *   executed.
+ * - A plugin that fails is executed again without a namespace if the namespace is gone by now, or
+ *   if only the interface is gone and {@link insistsOnInterface} holds. For others a missing
+ *   interface proves nothing, because a device with a user-space driver never has one. A plugin
+ *   that was killed at its timeout is not executed again.
+ * - A failure is ignored if all state of the plugin was in the interface: {@link
+ *   leavesNothingOutside}.
+ * - If a plugin is missing, its IPAM plugin releases the address, and the other plugins are
+ *   executed. The attachment is detached if the interface is gone and the grace period is over:
+ *   rules or addresses on the host may need the plugin. The same goes for a missing IPAM plugin.
+ * - A plugin that ended the ADD with an error has attached nothing that we know of. Its DEL may
+ *   fail with the same refusal of its configuration, or after `failedAddGraceMs`: if its interface
+ *   is gone, the attachment is forgotten with an event, after a DEL of the IPAM plugin. Plugins
+ *   behind it never ran, so their failures do not count.
+ * - After a plugin that succeeds without a namespace but keeps its address (`host-device`), its
+ *   IPAM plugin is executed.
  * @throws CniError when something is left, HostGoneError when the shim has gone
  */
 export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {
   await new ChainTeardown(ctx, chain).run();
 }
 
-/** An execution that did not succeed. */
 interface FailedDel {
   readonly call: DelegateCall;
   readonly outcome: DelegateOutcome;
@@ -75,7 +73,6 @@ class ChainTeardown {
     if (isRepeated || this.#netns === "") await this.#releaseLeftAddress(call);
   }
 
-  /** Whether a plugin that failed in its namespace has nothing left to do there. */
   async #needsNoNamespace(call: DelegateCall, { outcome }: DelegateOutcome): Promise<boolean> {
     if (outcome === "timeout" || this.#netns === "") return false;
     if (insistsOnInterface(call)) return this.#interfaceIsGone();
@@ -85,7 +82,6 @@ class ChainTeardown {
     return isGone;
   }
 
-  /** Executes the IPAM plugin of a plugin that succeeded without a namespace. */
   async #releaseLeftAddress(call: DelegateCall): Promise<void> {
     const ipam = ipamCallAfter(call);
     if (ipam === undefined) return;
@@ -162,8 +158,8 @@ class ChainTeardown {
   }
 
   /**
-   * Executes the IPAM plugin of a plugin that is forgotten, because an address may be allocated.
-   * @returns its failure, if the grace period is over
+   * Executes the IPAM plugin of a forgotten plugin; returns its failure if the grace period is
+   * over.
    * @throws CniError before that, unless it refuses its configuration
    */
   async #releaseForgotten({ call }: FailedDel): Promise<CniError | undefined> {

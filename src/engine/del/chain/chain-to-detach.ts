@@ -6,7 +6,6 @@ import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** An attachment to detach. */
 export interface ChainToDetach {
-  /** The name of its network for logs, events and errors. */
   readonly network: string;
   readonly ifName: string;
   /** CNI_NETNS; "" = the namespace is gone. */
@@ -17,8 +16,7 @@ export interface ChainToDetach {
   /** The error of a plugin that ended its ADD. */
   readonly failedAdd?: FailedAdd | undefined;
   /**
-   * How long its DELs have failed, in milliseconds, for grace periods. Absent: there is no grace period for a missing
-   * plugin, and no other grace period has ended.
+   * How long DELs have failed. Absent: no grace period for missing plugins; others have not ended.
    */
   readonly failingMs?: number | undefined;
   /** Gets the events; absent for a sandbox that is not a pod. */

@@ -10,19 +10,15 @@ import { parseJsonText } from "#lib/parsing/json-text.ts";
  */
 const leavingAddresses = new Set(["host-device"]);
 
-/**
- * The call that a plugin makes to its IPAM plugin: the same environment and configuration (CNI 1.1.0
- * §4 "Plugin delegation"). Undefined when its configuration names none.
- */
+/** A plugin's call to its IPAM plugin, if it has one (CNI 1.1.0 §4 "Plugin delegation"). */
 export function ipamCall(call: DelegateCall): DelegateCall | undefined {
   const type = ipamType(parseJsonText(call.stdin));
   return type === undefined ? undefined : { ...call, type };
 }
 
 /**
- * The call that releases the address of a plugin whose DEL without a namespace keeps it; see {@link mayLeaveAddress}.
- * If the address is released already, the plugin must accept the repeated DEL (CNI 1.1.0 §2 "DEL"). Every ADD calls
- * this for each plugin, so only the configurations of such plugins are parsed.
+ * The call that releases an address left behind ({@link mayLeaveAddress}); plugins accept a
+ * repeated DEL (CNI 1.1.0 §2 "DEL"). Parses no other configurations, because every ADD calls this.
  */
 export function ipamCallAfter(call: DelegateCall): DelegateCall | undefined {
   return leavingAddresses.has(call.type) ? ipamCall(call) : undefined;

@@ -64,7 +64,6 @@ export async function interfaceIsGone(
   return found === "no namespace" || found === "no interface";
 }
 
-/** Looks for an interface; logs other failures. */
 async function lookUp(
   ctx: CallContext,
   netns: string,

@@ -13,9 +13,8 @@ import type { RecordedAttachment } from "#engine/record/record.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
- * Detaches a sandbox whose record and plan are lost by the current annotation of its pod and the current
- * definitions, with a warning and an event.
- * @returns whether these name further networks
+ * Detaches a sandbox without record and plan by its pod's annotation, with a warning and an event.
+ * @returns whether the annotation names further networks
  * @throws CniError as {@link recordAndDetach}
  */
 export async function detachByAnnotation(
@@ -36,16 +35,15 @@ export async function detachByAnnotation(
   return true;
 }
 
-/** A pod and the attachments that its sandbox may have. */
 interface LostSandbox {
   readonly pod: Pod;
   readonly attachments: readonly RecordedAttachment[];
 }
 
 /**
- * The attachments of a sandbox by the current annotation and definitions, which may have changed since the ADD. Used
- * only if the record files were damaged, or the namespace has an interface besides the default network's. The DEL
- * after a failed ADD finds neither.
+ * Annotation and definitions may have changed since the ADD. They are used only if record files
+ * were damaged, or the namespace has an interface besides the default network's: not so after a
+ * failed ADD.
  * @returns undefined when there are no further networks
  */
 async function attachmentsByAnnotation(

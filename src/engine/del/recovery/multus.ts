@@ -43,8 +43,7 @@ async function usableAttachments(
 }
 
 /**
- * The attachments of a sandbox that Multus attached, from the files for Multus's DEL; undefined when there are
- * none for this container.
+ * The attachments in Multus's files for its DEL; undefined when there are none for the container.
  * @throws CniError 5 when they cannot be read, 6 or 7 when they cannot be used
  */
 async function multusAttachments(

@@ -24,18 +24,16 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
  * Detaches a sandbox whose record is absent or unusable, by the first of these that exists:
- *
  * 1. its teardown plan, which is complete;
  * 2. the files of Multus, which may have attached it;
  * 3. its pod's annotation, if something indicates further networks;
- * 4. the current default network, with what the runtime passes.
+ * 4. the current default network, with what the runtime passes, for a pod that was attached before
+ *   Plexus was installed: its address must not leak. Our list has the primary network's name, so
+ *   libcni passes the cached result. For a sandbox that was detached before, plugins accept the DEL
+ *   (CNI 1.1.0 §4 "DEL").
  *
- * The last is for a pod that was attached before Plexus was installed: its address must not leak. Our list has the
- * primary network's name, so libcni passes the cached result of such a pod. It is also all that a sandbox gets that
- * was detached before: plugins accept a DEL of an unknown attachment (CNI 1.1.0 §4 "DEL").
- *
- * Damaged files are renamed, because otherwise the sandbox could never be deleted. Files that cannot be read now
- * are an error, because they may be readable later.
+ * Damaged files are renamed, because otherwise the sandbox could never be deleted. Files that
+ * cannot be read now are an error, because they may be readable later.
  * @throws CniError when something could not be detached; the call can be repeated
  */
 export async function detachUnrecorded(
@@ -94,7 +92,6 @@ async function replay(
   if (errors.length > 0) throw notDetached(errors);
 }
 
-/** Executes the DELs of one attachment of a plan. */
 async function detachCalls(
   ctx: CallContext,
   { netns }: UnrecordedSandbox,
@@ -110,7 +107,6 @@ async function detachCalls(
   }
 }
 
-/** Adds directories to the search path of a call. */
 function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
   const searchPath = extendedPath(call.searchPath, path);
   return { ...call, searchPath, env: { ...call.env, CNI_PATH: searchPath.join(":") } };
@@ -132,10 +128,7 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
   await detachChain(ctx, chain);
 }
 
-/**
- * The default network; undefined when none is configured, or the sandbox was detached before.
- * @throws CniError when it cannot be determined now, because the API is unavailable: the runtime then retries
- */
+/** None for a sandbox that was detached before. @throws CniError when the API is unavailable */
 async function configuredDefaultNetwork(
   ctx: CallContext,
   key: UnrecordedSandbox,

@@ -16,14 +16,11 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 export interface UnrecordedSandbox extends RecordKey {
   /** CNI_NETNS for the delegates; "" when the namespace is gone. */
   readonly netns: string;
-  /** CNI_PATH of the call. */
   readonly path: readonly string[];
   readonly cniArgs: CniArgs;
-  /** The version of the runtime's network configuration. */
   readonly cniVersion: string;
   /** The result of the ADD, as the runtime kept it. */
   readonly prevResult?: JsonObject;
-  /** The runtime's values for capabilities. */
   readonly runtimeConfig?: JsonObject;
 }
 

@@ -3,7 +3,6 @@ import type { CallContext } from "#engine/call/deps.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AllocatedDevice, DeviceNetwork } from "./device-ports.ts";
 
-/** Devices by resource. */
 type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
 
 /**

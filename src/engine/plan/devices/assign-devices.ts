@@ -13,8 +13,7 @@ import type { AllocatedDevice } from "./device-ports.ts";
 const ownWord = "the pod's annotation";
 
 /**
- * Gives each network that needs a device the next one of its resource that the pod was allocated, in the
- * order of attachment, or the one that the pod's selection names. Asks the device sources only if a network needs one.
+ * Gives each network that needs one its selected device, or the next of its resource, in order.
  * @throws CniError 100 when the pod has no such device; CniError 11 when that is not known
  */
 export async function assignDevices(
@@ -41,10 +40,7 @@ export async function assignDevices(
   return networks.map((network) => attachedBy(network, devices.get(network)));
 }
 
-/**
- * The device that the pod's selection names, by its ID or by the claim that it was allocated for.
- * @throws CniError 100 when the pod was not allocated it: else any user who creates pods could take any device
- */
+/** By ID or claim. @throws CniError 100 unless it is the pod's: else users could take any device */
 function selectedDevice(
   ctx: CallContext,
   pool: DevicePool,
@@ -68,7 +64,6 @@ function needsDevice(network: ResolvedNetwork): boolean {
   return (network.resourceName ?? "") !== "" || namesDevice(network);
 }
 
-/** Whether the pod's selection names the device. */
 function namesDevice({ selection }: ResolvedNetwork): boolean {
   return selection?.deviceId !== undefined || selection?.resourceClaim !== undefined;
 }
@@ -84,7 +79,6 @@ function attachedBy(
   return { ...network, list: withDevice(network.list, device.id), capabilityArgs, device };
 }
 
-/** A network that gets no device, and why. */
 interface MissingDevice extends DeviceShortage {
   readonly network: ResolvedNetwork;
 }

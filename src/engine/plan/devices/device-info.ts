@@ -13,7 +13,6 @@ import { cniDeviceInfoPath, dpDeviceInfoPath, parseDeviceInfo } from "#npwg/devi
 
 const capability = "CNIDeviceInfoFile";
 
-/** An attachment as far as its file's name needs it. */
 interface FileOwner {
   readonly containerId: string;
   readonly ifName: string;

@@ -39,15 +39,13 @@ export interface DeviceLookup {
   readonly networks: readonly DeviceNetwork[];
   /** The pod's specification and status, read when first asked for; see {@link ClusterSource.getPodObject}. */
   readonly podObject: () => Promise<JsonObject | undefined>;
-  /** Aborted when the shim has gone. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Something that allocates devices to pods and says which. There are two: the kubelet's device plugins and
- * dynamic resource allocation (src/devices). Each answers for all resources
- * of the pod that it knows, in the order in which the pod's networks get the devices of a resource; a
- * resource of which two sources have devices is refused, so that none has to know of the others.
+ * Tells which devices a pod was allocated: by the kubelet's device plugins, or by dynamic resource
+ * allocation (src/devices). Devices are in the order in which networks get them. A resource of
+ * which two sources have devices is refused, so that none has to know of the others.
  */
 export interface DeviceSource {
   /**
@@ -58,9 +56,7 @@ export interface DeviceSource {
   devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>>;
 }
 
-/**
- * What resource.k8s.io/v1 says of allocated devices. Everything is read anew from the API server.
- */
+/** Devices by resource.k8s.io/v1; everything is read anew from the API server. */
 export interface ResourceApi {
   /**
    * A ResourceClaim; undefined when it does not exist.

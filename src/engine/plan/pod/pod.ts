@@ -8,10 +8,7 @@ import { runtimePod } from "./runtime-pod.ts";
 
 const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
 
-/**
- * The pod named by CNI_ARGS; undefined for a sandbox that is not a pod.
- * @throws CniError 4 when there are K8S_* keys that do not name a pod
- */
+/** @throws CniError 4 when there are K8S_* keys that do not name a pod */
 function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
   const identity = podIdentity(cniArgs);
   const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];

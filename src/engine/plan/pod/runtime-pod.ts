@@ -6,10 +6,7 @@ import type { Pod, PodIdentity } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { isStaticPod } from "#npwg/object-meta.ts";
 
-/**
- * The capability with which containerd (from 1.5) and CRI-O (from 1.29) pass the pod's annotations. They come from
- * the kubelet's request for the sandbox, so they are never older than the API's.
- */
+/** How containerd ≥ 1.5 and CRI-O ≥ 1.29 pass the pod's annotations, never older than the API's. */
 export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
 
 /**
