@@ -39,10 +39,7 @@ function pairOf(part: string): [string, string] | undefined {
   return split < 1 ? undefined : [part.slice(0, split), part.slice(split + 1)];
 }
 
-/**
- * Writes CNI_ARGS.
- * @throws CniError 4 when a key or value would end its pair early and inject another
- */
+/** Writes CNI_ARGS. @throws CniError 4 for a key or value that would inject another pair */
 export function formatCniArgs(pairs: CniArgs): string {
   return pairs.map(formatPair).join(";");
 }
@@ -63,10 +60,7 @@ function formatPair([key, value]: readonly [string, string]): string {
   return `${key}=${value}`;
 }
 
-/**
- * The CNI_ARGS of a delegate: the pairs of all sources. Later values win, at the place where the
- * key came first. IgnoreUnknown is always set.
- */
+/** Merges CNI_ARGS: later values win, at the place of the first. Always sets IgnoreUnknown. */
 export function mergeCniArgs(...sources: readonly CniArgs[]): [string, string][] {
   const merged = new Map(sources.flat());
   if (merged.has(ignoreUnknown)) return [...merged.set(ignoreUnknown, "1")];

@@ -7,7 +7,6 @@ import { CniError, CniErrorCode } from "./error.ts";
 interface DocumentOptions extends ReadingRules {
   /** The beginning of error messages, e.g. `cannot decode result`. */
   readonly subject: string;
-  /** The CNI code of errors. */
   readonly code: number;
 }
 
@@ -25,10 +24,7 @@ export function readDocument<T>(
   }
 }
 
-/**
- * The object in a JSON text, or the value itself when it is not a text.
- * @throws CniError 6 that begins with the subject
- */
+/** The object in a JSON text, or the value if it is not a text. @throws CniError 6 */
 export function readJsonObject(value: unknown, subject: string): JsonObject {
   const parsed = typeof value === "string" ? parseJson(value, subject) : value;
   if (isJsonObject(parsed)) return parsed;
@@ -38,10 +34,7 @@ export function readJsonObject(value: unknown, subject: string): JsonObject {
   );
 }
 
-/**
- * The value of a JSON text.
- * @throws CniError of the code that begins with the subject and names line and column
- */
+/** Parses JSON text. @throws CniError of the code that names subject, line and column */
 export function parseJson(
   text: string,
   subject: string,

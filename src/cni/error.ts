@@ -2,10 +2,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { oneLine } from "#lib/one-line.ts";
 
-/**
- * The error codes of the CNI specification (1.1.0 §5 "Error") and the library's own 0, 8 and 999.
- * Codes from 100 on are Plexus's own.
- */
+/** The error codes of CNI 1.1.0 §5 "Error", libcni's 0, 8 and 999, and Plexus's from 100 on. */
 export const CniErrorCode = {
   Unknown: 0,
   IncompatibleCniVersion: 1,
@@ -31,9 +28,8 @@ export const CniErrorCode = {
 } as const;
 
 /**
- * Why one of Plexus's own errors happened, with its code. Reasons are stable: they are in the error's details, in
- * logs and in events, and docs/operations/troubleshooting.md says what to do about each. The first reason of a code is
- * that of an error made with the code alone.
+ * Stable reasons of Plexus's own errors, with their codes; the first one of a code is its default.
+ * docs/operations/troubleshooting.md says what to do about each.
  */
 export const reasonCodes = {
   IncompatibleCniVersion: CniErrorCode.IncompatibleCniVersion,
@@ -114,7 +110,6 @@ export class CniError extends Error {
     this.details = options.details;
   }
 
-  /** The same error with another message. */
   withMessage(message: string): CniError {
     const { code, details, reason } = this;
     return new CniError(code, message, { details, reason, cause: this });
@@ -138,10 +133,7 @@ function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | und
   return reasons.find((reason) => reasonCodes[reason] === what);
 }
 
-/**
- * Returns a {@link CniError} unchanged; any other error becomes code 999 with its causes in one
- * line.
- */
+/** Returns a {@link CniError} unchanged; any other error becomes code 999 with its causes. */
 export function asCniError(error: unknown): CniError {
   if (error instanceof CniError) return error;
   return new CniError(CniErrorCode.Internal, flattenCauses(error), { cause: error });

@@ -12,9 +12,9 @@ const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
 
 /**
- * Limits on everything that a pod, a definition, a container runtime or a plugin can make long. Each is far above
- * real use, and far below what would delay the calls of other pods. They are checked before the input is
- * processed, and never on DEL: everything attached can be detached.
+ * Limits on all input that pods, definitions, container runtimes and plugins control: far above
+ * real use, and far below what delays other calls. Checked before the input is processed; never on
+ * DEL, so that everything attached can be detached.
  */
 export const limits = {
   conf: {
@@ -49,10 +49,7 @@ export const limits = {
   },
 } as const satisfies Readonly<Record<string, Limit>>;
 
-/**
- * Rejects a value above a limit. `field` names it in the message.
- * @throws CniError 100 naming field, value and limit
- */
+/** Checks a value against a limit. @throws CniError 100 naming field, value and limit */
 export function checkLimit(limit: Limit, value: number, field: string): void {
   if (value <= limit.max) return;
   throw new CniError(

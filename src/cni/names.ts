@@ -3,9 +3,7 @@ import { CniError, CniErrorCode } from "./error.ts";
 /** The characters of container IDs, network names and plugin types: CNI 1.0.0 §1 and §2. */
 const plainName = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
 
-/**
- * The white space of Go's unicode.IsSpace: JavaScript's \s and U+0085. U+FEFF is harmless to add.
- */
+/** Go's unicode.IsSpace: JavaScript's \s and U+0085. U+FEFF is harmless to add. */
 const forbiddenInIfName = /[/:\s\u0085]/u;
 
 /** The kernel's IFNAMSIZ, which counts the terminating zero. */
@@ -14,9 +12,7 @@ const ifNameMaxBytes = 15;
 /** The longest container ID, because it is part of file names. The shim has the same limit. */
 const containerIdMax = 200;
 
-/**
- * @throws CniError 3 when empty, 4 when too long or with characters that the specification forbids
- */
+/** @throws CniError 3 when empty, 4 when too long or with forbidden characters */
 export function validateContainerId(containerId: string): void {
   if (containerId === "") {
     throw new CniError(CniErrorCode.UnknownContainer, "missing containerID");

@@ -4,8 +4,5 @@ export interface ValidAttachment {
   readonly ifname: string;
 }
 
-/**
- * The keys of GC's list: the specification's, and that of its 1.1.0 tag. libcni writes both and
- * reads the first.
- */
+/** GC's key in the specification and in its 1.1.0 tag. libcni writes both and reads the first. */
 export const validAttachmentsKeys = ["cni.dev/valid-attachments", "cni.dev/attachments"] as const;

@@ -11,16 +11,12 @@ export const supportedVersions = [
   "1.1.0",
 ] as const;
 
-/** The newest of {@link supportedVersions}. */
 export const currentVersion = "1.1.0";
 
 /** A version as numbers: major, minor, micro. */
 type VersionParts = readonly [number, number, number];
 
-/**
- * Splits a version. "" is 0.1.0, which had no version field; missing parts are 0.
- * @throws CniError 6 unless it is one to three numbers separated by dots
- */
+/** Splits a version: "" is 0.1.0, missing parts are 0. @throws CniError 6 for another format */
 export function parseVersion(version: string): VersionParts {
   if (version === "") return [0, 1, 0];
   if (!/^\d{1,9}(\.\d{1,9}){0,2}$/.test(version)) {
@@ -45,7 +41,6 @@ export function isAtLeast(version: string, minimum: string): boolean {
   return compareVersions(version, minimum) >= 0;
 }
 
-/** Whether this exact version is supported; "" is 0.1.0. */
 function isSupportedVersion(version: string): boolean {
   return version === "" || supportedVersions.some((supported) => supported === version);
 }

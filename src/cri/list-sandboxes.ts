@@ -13,10 +13,7 @@ export interface ListedSandbox {
   readonly name: string;
 }
 
-/**
- * Lists the sandboxes of the container runtime at a socket, including stopped ones.
- * @throws GrpcError when the call fails, MessageError when the answer is invalid
- */
+/** All sandboxes of the runtime at a socket, also stopped ones. @throws GrpcError, MessageError */
 export async function listSandboxes(
   socketPath: string,
   options: UnaryCallOptions,

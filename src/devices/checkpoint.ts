@@ -2,7 +2,6 @@ import { type FieldReader, readFields } from "#lib/parsing/field-reader.ts";
 import type { ContainerNames } from "./container-names.ts";
 import { type DeviceEntry, type DeviceIds, orderedDevices } from "./ordered-devices.ts";
 
-/** An allocation in the kubelet's checkpoint. */
 interface CheckpointEntry extends DeviceEntry {
   readonly podUid: string;
   readonly containerName: string;

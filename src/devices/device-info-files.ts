@@ -30,9 +30,8 @@ export class HostDeviceInfoFiles implements DeviceInfoFiles {
 }
 
 /**
- * Removes the files of containers without attachments, which were detached by their teardown plan
- * without an engine. Other files stay. `attachedContainers` is called after the files are listed,
- * because a file is written after its record.
+ * Removes files of containers without attachments, detached by a teardown plan without an engine.
+ * `attachedContainers` is called after listing, because a file is written after its record.
  * @throws Error as of node:fs
  */
 export async function sweepDeviceInfo(

@@ -9,7 +9,6 @@ import { isAbsent } from "#lib/files/is-absent.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { getPodResources, listPodResources, type PodResources } from "./pod-resources.ts";
 
-/** The longest message of the kubelet. */
 const maxResponseBytes = 16 * 1024 * 1024;
 
 /** Transient failures: a rate limit (100 per second), a kubelet that restarts or is busy. */
@@ -31,12 +30,8 @@ export interface KubeletClientOptions {
   readonly timeoutMs?: number;
 }
 
-/** A connection to a kubelet. */
 interface Connection {
-  /**
-   * Identifies the socket file. A restarted kubelet makes a new one, possibly with the same inode
-   * number.
-   */
+  /** Identifies the socket file: a restarted kubelet may reuse the inode number. */
   readonly socket: string;
   readonly client: UnaryClient;
   /** Whether it serves `Get`; true until a call fails. */
@@ -71,10 +66,7 @@ export class KubeletClient {
     return found === "no such method" ? this.findInList(pod, signal) : found;
   }
 
-  /**
-   * Like {@link find}, but always by `List`, which concurrent callers share.
-   * @throws as {@link find}
-   */
+  /** Like {@link find}, but always by `List`, which concurrent callers share. */
   async findInList(
     pod: { readonly namespace: string; readonly name: string },
     signal?: AbortSignal,
@@ -112,7 +104,6 @@ export class KubeletClient {
     return (await this.#call(listPodResources, {})).podResources;
   }
 
-  /** Retries a call after transient failures until the time is over. */
   async #call<Request, Response>(
     method: UnaryMethod<Request, Response>,
     request: Partial<Request>,
@@ -165,9 +156,7 @@ function isTransient(error: unknown): boolean {
   return error instanceof GrpcError && transientStatus.includes(error.status);
 }
 
-/**
- * The kubelet's message for a disabled `Get` (until 1.35), and gRPC's status for an unknown method.
- */
+/** The kubelet's message for a disabled `Get` (until 1.35), or gRPC's for an unknown method. */
 function isWithoutGet({ status, details }: GrpcError): boolean {
   return status === GrpcStatus.Unimplemented || /Get method disabled/.test(details);
 }

@@ -17,7 +17,6 @@ import type { PodResources } from "./pod-resources.ts";
 const apiName = "the kubelet's pod-resources API";
 
 export interface KubeletDevicesOptions {
-  /** The kubelet's directory. */
   readonly kubeletDir: string;
   readonly logger: Logger;
   /** The time limit of an answer. @default 10000 */
@@ -57,7 +56,6 @@ export class KubeletDevices implements DeviceSource {
     }
   }
 
-  /** Closes the connection to the kubelet. */
   close(): void {
     this.#client.close();
   }

@@ -7,10 +7,7 @@ export interface DeviceEntry {
   readonly deviceIds: readonly string[];
 }
 
-/**
- * The distinct devices of a pod, container by container and sorted bytewise within one. The
- * kubelet's order varies, and it repeats devices with several NUMA nodes.
- */
+/** Distinct devices, container by container and sorted bytewise: the kubelet's order varies. */
 export function orderedDevices(containers: readonly (readonly DeviceEntry[])[]): DeviceIds {
   const ordered = new Map<string, Set<string>>();
   for (const entries of containers) {

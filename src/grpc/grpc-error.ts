@@ -13,7 +13,6 @@ export const GrpcStatus = {
 /** A call that failed: the server returned an error, was unreachable, or took too long. */
 export class GrpcError extends Error {
   override readonly name = "GrpcError";
-  /** One of gRPC's status codes. */
   readonly status: number;
   /** The message of the server or the library. */
   readonly details: string;

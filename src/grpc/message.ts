@@ -10,7 +10,6 @@ export interface Field<T> {
   absent(): T;
   /** Reads an occurrence; `before` is the value so far, which may be changed. */
   read(wire: bigint | Uint8Array, before: T): T;
-  /** The occurrences to write. */
   write(value: T): readonly (bigint | Uint8Array)[];
 }
 

@@ -19,16 +19,12 @@ export function unaryMethod<Request, Response>(
 /** Options of a call. */
 export interface UnaryCallOptions {
   readonly timeoutMs: number;
-  /** Cancels the call. */
   readonly signal?: AbortSignal;
 }
 
 /** A client of one server. */
 export interface UnaryClient extends Disposable {
-  /**
-   * Makes one call without retries.
-   * @throws GrpcError when it fails; MessageError when the response is invalid
-   */
+  /** Makes one call without retries. @throws GrpcError; MessageError for an invalid response */
   call<Request, Response>(
     method: UnaryMethod<Request, Response>,
     request: Partial<Request>,

@@ -1,7 +1,4 @@
-/*
- * The proto3 part of the wire format of protocol buffers
- * (protobuf.dev/programming-guides/encoding).
- */
+/* The used part of protocol buffers' wire format (protobuf.dev/programming-guides/encoding). */
 
 /** A field on the wire: its number, and the value of a varint or the bytes of any other type. */
 export interface WireField {

@@ -7,10 +7,7 @@ export type AccessVerdict = "allowed" | "unauthenticated" | "forbidden";
 /** Decides whether the bearer of a token may `get` a path, such as `/metrics`. @throws ApiError */
 export type AccessReview = (token: string, path: string) => Promise<AccessVerdict>;
 
-/**
- * Asks the API server by a TokenReview and a SubjectAccessReview, as kube-rbac-proxy does. plexusd
- * needs `create` on both.
- */
+/** Asks by TokenReview and SubjectAccessReview, as kube-rbac-proxy does; needs `create` on both. */
 export function accessReview(client: ApiClient, timeoutMs: number): AccessReview {
   const review = async (group: string, kind: string, spec: object): Promise<JsonObject> => {
     const apiVersion = `${group}/v1`;

@@ -63,17 +63,15 @@ export interface KubeAdapter {
   }): void;
   /** Removes the taints with this key from this node's Node. @throws ApiError */
   removeTaint(key: string): Promise<boolean>;
-  /** Whether pods and definitions have been listed. */
   synced(): boolean;
   /** Resolves when pods and definitions have been listed; rejects with the signal's reason. */
   whenSynced(signal?: AbortSignal): Promise<void>;
-  /** Ends the watches, and waits at most `graceMs` for pending status writes and events. @default 5000 */
+  /** Ends the watches; waits at most `graceMs` for status writes and events. @default 5000 */
   stop(graceMs?: number): Promise<void>;
 }
 
 /**
- * Starts watching this node's pods and all NetworkAttachmentDefinitions. It succeeds even if the API
- * server is unavailable.
+ * Watches this node's pods and all definitions; succeeds even if the API server is unavailable.
  * @throws Error when the kubeconfig cannot be used, or the node name is invalid
  */
 export async function startKube(options: KubeOptions): Promise<KubeAdapter> {

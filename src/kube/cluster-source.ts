@@ -61,7 +61,7 @@ export class ApiClusterSource implements ClusterSource {
     return object !== undefined && isThePod(podOf(object), identity) ? object : undefined;
   }
 
-  /** @throws CniError 7 when the definition is invalid, 11 when the API server does not answer in time */
+  /** @throws CniError 7 when the definition is invalid, 11 without an answer in time */
   async getNad(
     nad: { namespace: string; name: string },
     options: { signal?: AbortSignal } = {},

@@ -6,7 +6,6 @@ import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** One object, or one page of a list, to read from the API server. */
 interface LiveGetRequest {
   /** Kind and name for messages: `pod default/web`. */
   readonly object: string;
@@ -15,7 +14,7 @@ interface LiveGetRequest {
   readonly accept?: string;
 }
 
-/** Reads what is in no cache from the API server. Simultaneous reads of the same object share a request. */
+/** Reads what is in no cache. Simultaneous reads of the same object share a request. */
 export class LiveGetter {
   readonly #client: ApiClient;
   readonly #timeoutMs: number;
@@ -26,10 +25,7 @@ export class LiveGetter {
     this.#timeoutMs = timeoutMs;
   }
 
-  /**
-   * The object, or undefined when the API server answers 404.
-   * @throws CniError 11 without an answer within the deadline; the signal's reason
-   */
+  /** Undefined for 404. @throws CniError 11 without an answer in time; the signal's reason */
   get(request: LiveGetRequest, signal?: AbortSignal): Promise<JsonObject | undefined> {
     const key = JSON.stringify([request.accept, request.path, request.query]);
     let running = this.#running.get(key);

@@ -9,10 +9,8 @@ export const restartReasons = [
 ] as const;
 export type RestartReason = (typeof restartReasons)[number];
 
-/** The results of an attempt to write network-status. */
 export const statusWriteResults = ["written", "retried", "gone", "invalid", "dropped"] as const;
 export type StatusWriteResult = (typeof statusWriteResults)[number];
 
-/** Why an event was dropped. */
 export const eventDropReasons = ["rate", "queue", "failed"] as const;
 export type EventDropReason = (typeof eventDropReasons)[number];

@@ -34,10 +34,7 @@ export function keyOfObject(object: unknown): string | undefined {
   return isNamed ? keyOf({ namespace, name }) : undefined;
 }
 
-/**
- * Reads what is used of a Pod or its PartialObjectMetadata.
- * @throws CniError 6 naming every invalid field
- */
+/** Reads the used part of a Pod or its PartialObjectMetadata. @throws CniError 6 */
 export function podOf(object: unknown): Pod {
   const reading = { subject: describeObject("Pod", object), code: CniErrorCode.DecodingFailure };
   return readDocument(object, reading, (fields) => {
@@ -49,8 +46,7 @@ export function podOf(object: unknown): Pod {
 }
 
 /**
- * Reads what is used of a NetworkAttachmentDefinition. Rejects one that is too long to attach, so
- * that such definitions do not fill a cache.
+ * Reads the used part of a NetworkAttachmentDefinition. Too long ones must not fill a cache.
  * @throws CniError 7 naming every invalid field, 100 when the configuration is too long
  */
 export function nadOf(object: unknown): NetworkAttachmentDefinition {

@@ -59,7 +59,6 @@ export async function openKubeOnce(options: {
   };
 }
 
-/** The node of a pod; undefined when the pod cannot be read. */
 async function nodeOf(source: ClusterSource, pod: PodReference): Promise<string | undefined> {
   const object = await source.getPodObject(pod, {}).catch(() => undefined);
   return object === undefined ? undefined : nodeNameOf(object);

@@ -10,7 +10,7 @@ import type { LiveGetter } from "./live-get.ts";
 
 const group = "/apis/resource.k8s.io/v1";
 
-/** A slice has up to 128 devices and tens of kilobytes: a page stays far below the limit of a response. */
+/** A slice may have tens of kilobytes: a page stays far below the limit of a response. */
 const slicesPerPage = 100;
 
 /** ResourceClaims and ResourceSlices, read live because a node's pods seldom need them. */
@@ -63,7 +63,7 @@ export class KubeResourceApi implements ResourceApi {
     return answer;
   }
 
-  /** Distinguishes a missing group from a missing claim: both are 404. @throws when the group is missing */
+  /** Distinguishes a missing group, for which it throws, from a missing claim: both are 404. */
   async #requireGroup(signal: AbortSignal): Promise<void> {
     const found = await permitted(this.#live.get({ object: group, path: group }, signal));
     if (found === undefined) throw groupMissing();

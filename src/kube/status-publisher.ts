@@ -9,7 +9,6 @@ import { isJsonObject } from "#lib/json.ts";
 import type { StatusWriteResult } from "./metric-labels.ts";
 import { keyOf, metadataOnly } from "./objects.ts";
 
-/** The pause between attempts at shutdown. */
 const shutdownPauseMs = 100;
 /** A quarter of the connections to the API server: writes that hang leave the others for reads. */
 const maxWrites = 8;
@@ -29,7 +28,6 @@ interface StatusPublisherOptions {
   readonly onWrite?: (result: StatusWriteResult) => void;
 }
 
-/** What is not written yet on one pod. */
 interface Pending {
   readonly pod: PodReference;
   /** The latest values; an attempt takes them, and returns them when it fails. */
@@ -42,9 +40,8 @@ interface Pending {
 }
 
 /**
- * Sets annotations by a JSON merge PATCH of `pods/status`, with the UID as precondition. It reads
- * nothing before, and cannot conflict with other writers. A write that fails is retried until it
- * succeeds or the pod is gone; newer values of the same pod are merged into it.
+ * Sets annotations by a JSON merge PATCH of `pods/status` with the UID as precondition, without
+ * reads or conflicts. Retries until it succeeds or the pod is gone; newer values are merged in.
  */
 export class ApiStatusPublisher implements StatusPublisher {
   readonly #options: Required<Omit<StatusPublisherOptions, "onWrite">>;
@@ -60,7 +57,6 @@ export class ApiStatusPublisher implements StatusPublisher {
     this.#onWrite = onWrite ?? ((): void => undefined);
   }
 
-  /** The number of pods with pending writes. */
   get pending(): number {
     return this.#pending.size;
   }

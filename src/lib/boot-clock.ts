@@ -1,7 +1,4 @@
-/**
- * Milliseconds on the kernel's monotonic clock, which all processes share and setting the machine's
- * clock does not change. Together with the boot's ID it dates events for later processes.
- */
+/** Milliseconds on the monotonic clock: shared by all processes, unaffected by setting the time. */
 export function bootClockMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }

@@ -1,9 +1,6 @@
 const label = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/;
 
-/**
- * Why a text is not a DNS-1123 label, the form of Kubernetes namespaces; undefined when it is one.
- * Checked as in `apimachinery/pkg/util/validation`.
- */
+/** Why a text is not a DNS-1123 label, as Kubernetes checks namespaces; undefined if it is one. */
 export function dnsLabelProblem(text: string): string | undefined {
   if (text === "") return "must not be empty";
   if (text.length > 63) return "must be at most 63 characters long";

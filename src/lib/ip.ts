@@ -11,10 +11,8 @@ interface Cidr {
   readonly family: IpFamily;
 }
 
-/** The prefix length of a single address. */
 export const addressBits = { 4: 32, 6: 128 } as const;
 
-/** The destination of a default route. */
 export const anyDestination = { 4: "0.0.0.0/0", 6: "::/0" } as const;
 
 /** The bits of the prefix ::ffff:0:0/96, under which IPv6 maps IPv4. */
@@ -39,10 +37,7 @@ export function tryParseIp(text: string): string | undefined {
   return ip === undefined ? undefined : formatIp(ip);
 }
 
-/**
- * Reads `address/prefix` as Go's net.ParseCIDR does, but keeps the host bits, as CNI needs them.
- * @throws RangeError for anything else
- */
+/** Reads `address/prefix` as Go's net.ParseCIDR, but keeps the host bits. @throws RangeError */
 export function parseCidr(text: string): Cidr {
   const cidr = tryParseCidr(text);
   if (cidr === undefined) {
@@ -70,10 +65,7 @@ export function formatCidr(cidr: Cidr): string {
   return `${cidr.address}/${cidr.prefix}`;
 }
 
-/**
- * The family of an address, with or without a prefix; IPv4 mapped into IPv6 is 4.
- * @throws RangeError when it is not an address
- */
+/** The family of an address or CIDR; IPv4 mapped into IPv6 is 4. @throws RangeError */
 export function ipFamily(text: string): IpFamily {
   const ip = text.includes("/") ? parseCidr(text).address : parseIp(text);
   return ip.includes(":") ? 6 : 4;
@@ -84,7 +76,7 @@ export function isDefaultRoute(dst: string): boolean {
   return tryParseCidr(dst)?.prefix === 0;
 }
 
-/** Whether an address lies in a network; false across families. @throws RangeError for a bad address */
+/** Whether an address lies in a network; false across families. @throws RangeError */
 export function covers(network: { address: string; prefix: number }, address: string): boolean {
   const [base, ip] = [ipaddr.parse(parseIp(network.address)), ipaddr.parse(parseIp(address))];
   return base.kind() === ip.kind() && ip.match(base, network.prefix);

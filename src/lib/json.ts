@@ -11,10 +11,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/**
- * A value as JSON on one line, for messages. Texts are cut after `max` characters; other long
- * values are only named by type.
- */
+/** A value as JSON on one line: texts cut after `max` characters, other long values by type. */
 export function quoteValue(value: unknown, max = 80): string {
   if (typeof value === "string") return quoteText(value, max);
   const text = JSON.stringify(value) ?? String(value);
@@ -22,10 +19,7 @@ export function quoteValue(value: unknown, max = 80): string {
   return Array.isArray(value) ? "an array" : "an object";
 }
 
-/**
- * Escaped characters count with their displayed length: up to six for a control character or half a
- * surrogate pair.
- */
+/** Escaped characters count with their displayed length, up to six. */
 function quoteText(text: string, max: number): string {
   const whole = text.length > max ? undefined : JSON.stringify(text);
   if (whole !== undefined && whole.length <= max + 2) return whole;

@@ -1,4 +1,3 @@
-/** Makes members that may be undefined optional instead. */
 type WithoutUndefined<T extends object> = {
   [K in keyof (DefinedMembers<T> & OptionalMembers<T>)]: (DefinedMembers<T> &
     OptionalMembers<T>)[K];

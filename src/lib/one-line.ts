@@ -7,10 +7,7 @@ export function joinLines(text: string): string {
   return lines.filter((line) => line !== "").join(" ");
 }
 
-/**
- * Another program's message on one line. Cut to {@link messageMax} characters first, because a
- * delegate may print megabytes.
- */
+/** Another program's message on one line; cut first, as a delegate may print megabytes. */
 export function oneLine(message: string): string {
   if (message.length <= messageMax) return joinLines(message);
   return `${joinLines(message.slice(0, messageMax))}…`;

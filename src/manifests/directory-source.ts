@@ -26,11 +26,9 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   readonly #logger: Logger;
   readonly #files = new Map<string, LoadedFile>();
   #watcher: FSWatcher | undefined;
-  /** Identifies the watched directory. */
   #inode: number | undefined;
   #isClosed = false;
   #dirty = true;
-  /** Why the directory as a whole cannot be read. */
   #unreadable: string | undefined;
   #loading: Promise<void> | undefined;
 

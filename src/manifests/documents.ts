@@ -19,10 +19,7 @@ export class ManifestError extends Error {
   override readonly name = "ManifestError";
 }
 
-/**
- * Reads the documents of one YAML or JSON file.
- * @throws ManifestError naming the file, the document's number and the key
- */
+/** Reads a YAML or JSON file. @throws ManifestError naming the file, the document and the key */
 export function parseManifestFile(text: string, file: string): ManifestObjects {
   const objects: ManifestObjects = { pods: [], nads: [] };
   for (const [index, value] of documentsOf(text, file).entries()) {
@@ -81,7 +78,6 @@ function parsePod(value: unknown): Pod {
   });
 }
 
-/** @throws ManifestError that names the place of the invalid object */
 function check<T>(where: string, read: () => T): T {
   try {
     return read();

@@ -91,10 +91,7 @@ function checkDumpEnd(last: NetlinkMessage | undefined): void {
   }
 }
 
-/**
- * The outcome of each request: the symbol of its errno, or undefined for success.
- * @throws NetlinkError when an acknowledgement is missing
- */
+/** The errno symbol of each request; undefined for success. @throws NetlinkError unless answered */
 export async function execute(
   transport: NetlinkTransport,
   netns: string,

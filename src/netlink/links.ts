@@ -54,10 +54,7 @@ export async function listLinks(transport: NetlinkTransport, netns: string): Pro
   return answers.map(decodeLink);
 }
 
-/**
- * Whether a namespace has an interface of that name. Equivalent to: `ip link show dev NAME`.
- * @throws NetlinkError for any error except ENODEV
- */
+/** Whether the interface exists. Equivalent to: `ip link show dev NAME`. @throws NetlinkError */
 export async function linkExists(
   transport: NetlinkTransport,
   netns: string,

@@ -54,9 +54,7 @@ const rta = {
   nhId: 30,
 } as const;
 
-/**
- * RTNH_F_ONLINK: the only route flag that the kernel accepts in a request; the others are state.
- */
+/** RTNH_F_ONLINK: the only route flag that the kernel accepts in a request. */
 const onlinkFlag = 4;
 
 /** The metric of a route without one. */
@@ -115,9 +113,7 @@ function decodeHops(header: Route, attributes: readonly Attribute[]): Hop[] {
   return [{ ...hop, ...gatewayOf(attributes) }];
 }
 
-/**
- * A list of struct rtnexthop (length, flags, weight minus one, interface), each with attributes.
- */
+/** Reads struct rtnexthop (length, flags, weight minus one, interface), each with attributes. */
 function decodeMultipath(bytes: Buffer): Hop[] {
   const hops: Hop[] = [];
   for (let rest = bytes; rest.length >= 8; ) {
@@ -151,10 +147,7 @@ export interface NewDefaultRoute {
   readonly onlink: boolean;
 }
 
-/**
- * The route in the kernel's form. Equivalent to: `default via GATEWAY dev IFNAME metric METRIC
- * [onlink]`.
- */
+/** The kernel's form of: `default via GATEWAY dev IFNAME metric METRIC [onlink]`. */
 export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
   const { family, ifIndex, gateway, metric, onlink } = route;
   return {

@@ -17,10 +17,7 @@ export function dpDeviceInfoPath(device: { resourceName: string; deviceId: strin
   return `${deviceInfoDir}/dp/${checkedName(name)}`;
 }
 
-/**
- * The file that describes an attachment's device; the `CNIDeviceInfoFile` capability.
- * @throws CniError 7
- */
+/** The file of an attachment's device: the `CNIDeviceInfoFile` capability. @throws CniError 7 */
 export function cniDeviceInfoPath(attachment: { containerId: string; ifName: string }): string {
   const sandbox = flatName("container ID", attachment.containerId);
   const name = `${ownPrefix}${sandbox}@${flatName("interface name", attachment.ifName)}.json`;

@@ -1,7 +1,6 @@
 /**
- * A hardware address of one of the given lengths in bytes, in lower-case colon form; undefined for
- * any other text. Accepts the forms of Go's `net.ParseMAC`: pairs of digits separated by colons or
- * hyphens, and groups of four separated by dots.
+ * A hardware address of one of these lengths in bytes, in lower-case colon form; else undefined.
+ * Accepts the forms of Go's `net.ParseMAC`: with colons, hyphens, or dots between groups of four.
  */
 export function parseHardwareAddress(
   text: string,

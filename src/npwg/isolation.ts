@@ -4,24 +4,18 @@ import { CniError } from "#cni/error.ts";
 export interface NamespaceAccess {
   readonly podNamespace: string;
   readonly nadNamespace: string;
-  /** The definition's name, for the message. */
   readonly name: string;
   /** Whether pods may use only networks in their namespace and in global namespaces. */
   readonly namespaceIsolation: boolean;
-  /**
-   * Namespaces whose networks every pod may use.
-   * @default ["default"] as in Multus
-   */
+  /** Namespaces whose networks every pod may use. @default ["default"] as in Multus */
   readonly globalNamespaces?: readonly string[] | undefined;
 }
 
-/** Multus' default global namespaces. */
 const defaultGlobalNamespaces: readonly string[] = ["default"];
 
 /**
- * Checks that the pod may use a network (multi-network specification v1.1 §7.4). Must be called for
- * every network that the annotations name, including the default-network annotation, which Multus
- * forgets.
+ * Checks that the pod may use a network (multi-network specification v1.1 §7.4). Call it for every
+ * network of the annotations, also of the default-network annotation, which Multus forgets.
  * @throws CniError 101 when it may not
  */
 export function checkNamespaceAccess(access: NamespaceAccess): void {

@@ -3,9 +3,8 @@ import { CniError } from "#cni/error.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 
 /**
- * Types of plugins that delegate to other networks. As a delegate, such a plugin would attach the
- * default network again or call its caller endlessly. Recognized by type: Multus looks at file
- * names, and wraps itself.
+ * Plugins that delegate to other networks. As a delegate, such a plugin would attach the default
+ * network again or call its caller endlessly. Multus looks at file names instead of types.
  */
 const metaPluginTypes: ReadonlySet<string> = new Set([
   "plexus",
@@ -27,8 +26,7 @@ export function isMetaPluginType(type: string): boolean {
 
 /**
  * Checks that no plugin of a network is or executes Plexus or another meta-plugin, which would call
- * Plexus for the sandbox that the current call has locked. `display` names the network in the
- * message.
+ * Plexus for a sandbox that is already locked. `display` names the network in messages.
  * @throws CniError 7 when one does
  */
 export function checkNotMetaPlugin(list: NetConfList, display: string): void {

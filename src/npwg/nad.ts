@@ -18,17 +18,13 @@ const nadKind = "NetworkAttachmentDefinition";
 
 export interface NadOptions {
   /**
-   * Whether the object is a manifest. Its namespace is optional, its apiVersion required, and
-   * unknown keys are errors. The API server checks objects itself, and omits `apiVersion` and
-   * `kind` in lists.
+   * Whether the object is a manifest: namespace optional, apiVersion required, no unknown keys.
+   * The API server checks objects itself, and omits `apiVersion` and `kind` in lists.
    */
   readonly isManifest: boolean;
 }
 
-/**
- * Reads a Kubernetes object as a NetworkAttachmentDefinition.
- * @throws CniError 7 naming every wrong field
- */
+/** Reads a NetworkAttachmentDefinition. @throws CniError 7 naming every wrong field */
 export function parseNad(object: unknown, options: NadOptions): NetworkAttachmentDefinition {
   const subject = describeObject(nadKind, object);
   const code = CniErrorCode.InvalidNetworkConfig;
@@ -71,9 +67,8 @@ function parseConf(
 }
 
 /**
- * The network of a definition (§3.4.1): its `spec.config`, or else what `loadByName` finds on disk
- * under the object's name. The API writes an absent config as an empty one. A config without `name`
- * gets the object's name (§3.4.2).
+ * The network of a definition (§3.4.1): its `spec.config`, or if that is absent or empty, what
+ * `loadByName` finds on disk. A config without `name` gets the object's name (§3.4.2).
  * @throws CniError naming the definition: 7 for an invalid config, 100 for a long one, otherwise
  * `loadByName`'s code
  */

@@ -16,9 +16,7 @@ export interface NetworkStatus {
   readonly ips?: readonly string[];
   readonly mac?: string;
   readonly mtu?: number;
-  /**
-   * Written even when false, as §5.3.5 requires; Multus omits it then. Go clients read both alike.
-   */
+  /** Written even when false (§5.3.5); Multus omits it then. Go clients read both alike. */
   readonly default: boolean;
   /** Always present, `{}` when empty, as in Multus. */
   readonly dns: NetworkStatusDns;
@@ -40,7 +38,6 @@ interface NetworkStatusDns {
 /** The outcome of an attachment. */
 export interface AttachmentOutcome {
   readonly displayName: string;
-  /** Whether it is the cluster default network. */
   readonly isDefault: boolean;
   /** CNI_IFNAME of its ADD. */
   readonly ifName: string;
@@ -138,8 +135,7 @@ function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkSt
 
 /**
  * The distinct gateways of default routes in the main table. A route without gateway uses that of
- * an address of its family (CNI 1.1.0 §5 "ADD Success", `routes`). A route that is on-link shows
- * nothing; Multus writes `<nil>`.
+ * its family's address (CNI 1.1.0 §5 "ADD Success", `routes`); on-link routes show nothing.
  */
 function defaultGateways(result: Result): string[] {
   const gateways = result.routes

@@ -77,7 +77,6 @@ function defaultBurst(rate: number | undefined): number | undefined {
  */
 const mandatoryCapabilities = ["ips", "mac", "portMappings", "bandwidth", "infinibandGUID"];
 
-/** Capabilities that {@link requestedCniArgs} also passes. */
 const cniArgsCapabilities = ["ips", "mac"];
 
 /** What to do with a request that no plugin supports, by configuration key. */
@@ -90,8 +89,7 @@ export interface RequestRules {
 
 /**
  * Checks that the plugins of a network support the requests (§4.1.2.1.3.2, .4.2, .7.2, .8.2).
- * @param display names the network in the message
- * @throws CniError 100 naming every unsupported key, unless the rules accept it
+ * @throws CniError 100 naming `display` and every unsupported key, unless the rules accept it
  */
 export function checkCapabilities(
   list: NetConfList,
@@ -125,8 +123,7 @@ function isUndeclared(list: NetConfList, requested: JsonObject, key: string): bo
 }
 
 /**
- * Adds the annotation's `cni-args` to every plugin's `args.cni`, where each key overrides that of
- * the definition (§4.1.2.1.6.2).
+ * Adds `cni-args` to every plugin's `args.cni`, overriding the definition's keys (§4.1.2.1.6.2).
  * @throws CniError 7 when a plugin's `args` or `args.cni` is not an object
  */
 export function withCniArgs(list: NetConfList, cniArgs: JsonObject | undefined): NetConfList {

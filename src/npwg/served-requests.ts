@@ -6,9 +6,7 @@ import { parseHardwareAddress } from "./hardware-address.ts";
 import { requestedCapabilities, unservedCapabilities } from "./runtime-config.ts";
 import type { NetworkSelection } from "./selection/network-selection.ts";
 
-/** A completed attachment. */
 interface MadeAttachment {
-  /** CNI_IFNAME of its ADD. */
   readonly ifName: string;
   readonly list: NetConfList;
   readonly result: Result;
@@ -26,7 +24,6 @@ export interface IgnoredRequest {
 /** Plexus's key of {@link IgnoredRequest}s in network-status. Go's decoder ignores unknown keys. */
 export const ignoredRequestsKey = "plexus.dev/ignored-requests";
 
-/** The longest value in a message. */
 const valueMax = 200;
 
 /**

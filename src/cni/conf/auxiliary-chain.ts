@@ -3,9 +3,8 @@ import { type NetConfList, parseNetConfList } from "./conf.ts";
 import { type LoadOptions, withExtension, withPluginsBeside } from "./conf-file.ts";
 
 /**
- * Multus' auxiliary CNI chain: a network of the `*.conf` files in `<dir>/<name>`, sorted by name.
- * Undefined when there are none, or, with a warning, when one is unusable: as in Multus, no pod
- * fails because of them.
+ * Multus' auxiliary CNI chain: the `*.conf` files in `<dir>/<name>`, sorted by name. Undefined when
+ * there are none or, with a warning as in Multus, when one is unusable.
  */
 export async function loadAuxiliaryChain(
   options: LoadOptions & {

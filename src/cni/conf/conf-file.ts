@@ -48,10 +48,7 @@ export async function tryReadNetwork(
   }
 }
 
-/**
- * Reads the network of a file; the extension says which form it has.
- * @throws CniError 5, 6, 7, 100
- */
+/** Reads a file's network, in the form that its extension says. @throws CniError 5, 6, 7, 100 */
 export async function readNetwork(path: string, options: LoadOptions): Promise<NetConfList> {
   const { onWarning, unlimited = false } = options;
   const list = parseNetConfList(await readText(path, options), {
@@ -87,7 +84,6 @@ async function readText(
   return text;
 }
 
-/** The network name in an otherwise broken file. */
 async function claimedName(path: string, options: LoadOptions): Promise<string | undefined> {
   try {
     const value = parseJsonText(await readText(path, options));

@@ -32,11 +32,7 @@ export interface ConfOptions {
   readonly allowNoPlugins?: boolean;
   /** The form that is expected. @default either */
   readonly form?: "list" | "plugin";
-  /**
-   * Whether the configuration is for a DEL. Limits do not apply then: it may have been attached
-   * under other limits, and must be detached.
-   * @default false
-   */
+  /** Skip the limits, for a DEL: it may have been attached under others. @default false */
   readonly unlimited?: boolean;
 }
 

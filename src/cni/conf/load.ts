@@ -45,8 +45,7 @@ export async function loadNetworkFile(path: string, options: LoadOptions): Promi
 }
 
 /**
- * Loads the network that a container runtime would choose: the first usable file in bytewise order
- * that `accept` takes, whatever its form.
+ * Loads the first usable network that `accept` takes, in bytewise order as a container runtime.
  * @throws CniError 7 when there is none
  */
 export async function loadFirstNetwork(

@@ -8,17 +8,13 @@ import type { FieldReader } from "#lib/parsing/field-reader.ts";
 
 /** One plugin of a list: CNI 1.1.0 §1 "Plugin configuration objects". */
 export interface PluginConf {
-  /** The executable's name. */
   readonly type: string;
   readonly capabilities: Readonly<Record<string, boolean>>;
   /** The whole object as written. */
   readonly raw: JsonObject;
 }
 
-/**
- * Reads one plugin's configuration.
- * @throws CniError 6 when it is not JSON, 7 naming every wrong field
- */
+/** Reads one plugin's configuration. @throws CniError 6 for invalid JSON, 7 for wrong fields */
 export function parsePluginConf(value: unknown, options: { source: string }): PluginConf {
   const subject = `invalid plugin configuration in ${options.source}`;
   const code = CniErrorCode.InvalidNetworkConfig;
@@ -31,10 +27,7 @@ export function readPlugin(fields: FieldReader): PluginConf {
   return { type: readType(fields), capabilities: readCapabilities(fields), raw: fields.raw };
 }
 
-/**
- * Checks the types of the specified keys, as Go's library does, so that no plugin fails on them
- * half-way through a list.
- */
+/** Checks the types of specified keys, so that no plugin fails on them half-way through a list. */
 export function checkWellKnownKeys(fields: FieldReader): void {
   fields.string("name");
   fields.string("cniVersion");

@@ -12,8 +12,7 @@ export type Env = Readonly<Record<string, string | undefined>>;
 
 /**
  * The variables that each command needs (CNI 1.1.0 §2 and §4), and the version that introduced it.
- * CNI_PATH is required only where the specification requires it, not wherever Go's plugins do,
- * because Plexus may have a configured search path.
+ * CNI_PATH is required only where the specification says so: Plexus may have a configured path.
  */
 const commands = {
   ADD: { required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"], since: "0.1.0" },

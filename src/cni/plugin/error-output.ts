@@ -4,9 +4,8 @@ import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 
 /**
- * What a plugin prints on stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's plugins do.
- * The version is that of the configuration in `stdin`, supported or not; the newest one without a
- * configuration.
+ * A plugin's stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's plugins do.
+ * The version is that of `stdin`'s configuration, supported or not; without one, the newest.
  */
 export function formatErrorOutput(error: unknown, stdin: string): string {
   const { code, msg, details } = asCniError(error).toJSON();

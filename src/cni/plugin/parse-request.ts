@@ -58,14 +58,12 @@ function readIdentity(fields: FieldReader): Pick<RequestConf, "name" | "cniVersi
   return { name: fields.string("name") ?? "", cniVersion: fields.string("cniVersion") ?? "" };
 }
 
-/** The configuration beyond name and version. */
 interface RequestBody {
   readonly conf: RequestConf;
   readonly prevResult: JsonObject | undefined;
   readonly validAttachments: ValidAttachments;
 }
 
-/** @throws CniError 7 naming every wrong field */
 function readRest(
   conf: Json,
   known: Pick<RequestConf, "name" | "cniVersion">,
@@ -93,10 +91,7 @@ function readRuntimeConfig(fields: FieldReader, command: Command): JsonObject {
   return fields.object("runtimeConfig")?.raw ?? {};
 }
 
-/**
- * The list of CNI 1.1.0 §2 "GC", under the key of the specification or of its 1.1.0 tag. libcni
- * writes null for an empty list.
- */
+/** libcni writes null for an empty list. */
 function readValidAttachments(fields: FieldReader): ValidAttachments {
   const key = validAttachmentsKeys.find((candidate) => fields.has(candidate));
   if (key === undefined) return { kind: "absent" };

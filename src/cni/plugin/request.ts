@@ -55,10 +55,7 @@ export interface GcRequest extends Request {
   readonly validAttachments: ValidAttachments;
 }
 
-/**
- * The attachments that GC must keep. An empty list means that none is in use; undefined (cnitool)
- * means that the runtime does not say.
- */
+/** The attachments that GC must keep; absent (cnitool) when the runtime does not say. */
 export type ValidAttachments =
   | { readonly kind: "absent" }
   | { readonly kind: "list"; readonly items: readonly ValidAttachment[] };

@@ -27,9 +27,8 @@ const resultShape: Shape = {
 };
 
 /**
- * Adds the fields that a plugin printed beyond the specification to the canonical form of its
- * result, for the next plugin and the record. Both must have the same format, because lists are
- * matched by index.
+ * Adds the fields that a plugin printed beyond the specification to its canonical result.
+ * Both must have the same format, because lists are matched by index.
  */
 export function withUnknownFields(canonical: JsonObject, printed: JsonObject): JsonObject {
   return mergeObject(canonical, printed, resultShape);

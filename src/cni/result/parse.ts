@@ -24,7 +24,6 @@ export function parseResult(raw: unknown, options: { fallbackVersion: string }):
 
 type ResultBody = Pick<Result, "interfaces" | "ips" | "routes">;
 
-/** The version of a result; without one, the version of the plugin's configuration. */
 function versionOfResult(fields: FieldReader, fallback: string): string {
   const version = fields.value("cniVersion");
   const known = typeof version === "string" && version !== "" ? version : fallback;

@@ -5,7 +5,6 @@ export interface Result {
   readonly interfaces: readonly ResultInterface[];
   readonly ips: readonly ResultIp[];
   readonly routes: readonly ResultRoute[];
-  /** Absent when empty. */
   readonly dns?: ResultDns;
 }
 

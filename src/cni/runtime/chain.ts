@@ -22,7 +22,6 @@ import {
   readVersions,
 } from "./delegate-output.ts";
 
-/** The result of an ADD of a list. */
 interface AddedNetwork {
   /** In the list's version, including fields beyond the specification. */
   readonly raw: JsonObject;
@@ -71,8 +70,7 @@ export function delCalls(
 }
 
 /**
- * Checks an attachment: CNI 1.1.0 §3 "Checking an attachment". Lists older than 0.4.0, which has no
- * CHECK, and lists with `disableCheck` are skipped.
+ * Checks an attachment (CNI 1.1.0 §3), unless the list has `disableCheck` or is older than 0.4.0.
  * @throws DelegateError of the first plugin that fails; CniError when the result is damaged
  */
 export async function checkNetwork(
@@ -89,8 +87,7 @@ export async function checkNetwork(
 }
 
 /**
- * Asks every plugin whether it is ready for ADD. Lists older than 1.1.0, which has no STATUS, are
- * ready.
+ * Asks every plugin whether it is ready for ADD. Lists older than 1.1.0 are always ready.
  * @throws DelegateError of the first plugin that is not
  */
 export async function statusNetwork(
@@ -106,8 +103,7 @@ export async function statusNetwork(
 }
 
 /**
- * Runs GC with every plugin, even if some fail. Lists older than 1.1.0, which has no GC, and lists
- * with `disableGC` are skipped.
+ * Runs GC with every plugin, except for lists older than 1.1.0 or with `disableGC`.
  * @returns the errors of failed plugins
  */
 export async function gcNetwork(
@@ -126,8 +122,7 @@ export async function gcNetwork(
 }
 
 /**
- * Asks a plugin for its versions: CNI 1.1.0 §2 "VERSION". A plugin that does not know VERSION
- * speaks 0.1.0.
+ * Asks a plugin for its versions (CNI 1.1.0 §2 "VERSION"). Without VERSION, it speaks 0.1.0.
  * @throws DelegateError when it fails otherwise, or its answer is incomplete
  */
 export async function versionOf(

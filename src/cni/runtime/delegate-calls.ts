@@ -18,7 +18,6 @@ export interface RuntimeConf {
   /** Values of capabilities, not yet filtered by plugin. */
   readonly capabilityArgs: JsonObject;
   readonly searchPath: readonly string[];
-  /** The time limit of one execution. */
   readonly timeoutMs: number;
   /** The prevResult of the first plugin of an ADD. @default none */
   readonly prevResult?: JsonObject;

@@ -9,7 +9,6 @@ import { FieldReader } from "#lib/parsing/field-reader.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
-/** The attachment whose delegate failed. */
 interface DelegateErrorOptions extends CniErrorOptions {
   readonly network: string;
   /** "" for STATUS and GC, which have no interface. */
@@ -48,7 +47,6 @@ const verbs: Readonly<Record<string, string>> = {
   VERSION: "version",
 };
 
-/** Why a delegate failed, as far as known. */
 interface Diagnosis {
   readonly code: number;
   readonly message: string;
@@ -120,7 +118,6 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   return omitUndefined({ code, reason, message: `netplugin failed${words}: ${ending}` });
 }
 
-/** The reason when a plugin was ended, or never ran. */
 const endings: Readonly<Partial<Record<DelegateOutcome["outcome"], Reason>>> = {
   signaled: "PluginCrashed",
   timeout: "PluginTimeout",
@@ -130,7 +127,6 @@ const endings: Readonly<Partial<Record<DelegateOutcome["outcome"], Reason>>> = {
   failed: "Internal",
 };
 
-/** How an execution ended when the plugin printed no error. */
 function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
   switch (outcome.outcome) {
     case "exited":
@@ -146,7 +142,6 @@ function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
   }
 }
 
-/** An error that a plugin printed (CNI 1.1.0 §5 "Error"). */
 interface ReportedError {
   readonly code: number;
   readonly message: string;

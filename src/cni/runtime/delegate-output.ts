@@ -15,8 +15,7 @@ export interface DelegateVersions {
 }
 
 /**
- * Reads the result of an ADD. Like other runtimes, Plexus converts a result whose version is not
- * the configuration's.
+ * Reads the result of an ADD and, as other runtimes do, converts it to the list's version.
  * @throws DelegateError 6 when it is not a result, 100 when it is too long
  */
 export function readAddOutput(
@@ -61,7 +60,6 @@ export function readVersions(stdout: string, context: DelegateContext): Delegate
   );
 }
 
-/** Turns the errors of a reader into errors of its delegate. */
 function reading<T>(context: DelegateContext, read: () => T): T {
   try {
     return read();

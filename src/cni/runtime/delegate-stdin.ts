@@ -3,12 +3,10 @@ import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { type ValidAttachment, validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
-/** What is added to a delegate's configuration. */
 interface DelegateInput {
   /** Capability arguments; the delegate's enabled ones become its `runtimeConfig`. */
   readonly capabilityArgs?: JsonObject;
   readonly prevResult?: JsonObject;
-  /** Attachments that GC must keep. */
   readonly validAttachments?: readonly ValidAttachment[];
 }
 
@@ -42,7 +40,6 @@ export function delegateStdin(
   return JSON.stringify(Object.fromEntries([...members].toSorted(byKey)));
 }
 
-/** The arguments for capabilities that the plugin has enabled. */
 function enabledArgs(plugin: PluginConf, capabilityArgs: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(capabilityArgs).filter(

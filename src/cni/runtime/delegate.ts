@@ -1,12 +1,9 @@
 /** One execution of one CNI plugin: CNI 1.1.0 §2 "Execution protocol". */
 export interface DelegateCall {
-  /** The plugin's executable name: the conf's `type`. */
   readonly type: string;
-  /** Directories to search for it, in order. */
   readonly searchPath: readonly string[];
   /** The CNI_* variables; the rest of the environment is inherited. */
   readonly env: Readonly<Record<string, string>>;
-  /** The plugin's configuration, as JSON. */
   readonly stdin: string;
   /** After this many milliseconds the delegate is killed with its process group. */
   readonly timeoutMs: number;
@@ -31,7 +28,5 @@ export interface DelegateOutcome {
   readonly elapsedUs: number;
 }
 
-/**
- * Runs a delegate and resolves with any exit status. Rejects only when nothing can be run at all.
- */
+/** Runs a delegate. Resolves with any exit status; rejects only when nothing can be run. */
 export type RunDelegate = (call: DelegateCall) => Promise<DelegateOutcome>;

@@ -29,8 +29,7 @@ export interface AllocatedClaim {
 }
 
 /**
- * Reads a ResourceClaim without its devices for administrators, which others may use at the same
- * time.
+ * Reads a ResourceClaim without devices for administrators, which others may use at the same time.
  * @throws CniError 6 when it is invalid, 100 when it is not allocated, or not to this pod or its
  * PodGroup
  */

@@ -28,9 +28,7 @@ export class ClaimedDevices implements DeviceSource {
     this.#options = options;
   }
 
-  /**
-   * @throws CniError 11 when reading takes too long, 6 or 100 when a claim is missing or unusable
-   */
+  /** @throws CniError 11 when reading takes too long, 6 or 100 for an unusable claim */
   async devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
     const object = await lookup.podObject();
     const claims = object === undefined ? [] : podClaims(object);

@@ -6,7 +6,6 @@ import { DeviceList } from "./device-list.ts";
 import type { PodClaim } from "./pod-claims.ts";
 import type { ReadClaim } from "./read-claims.ts";
 
-/** The claims of a pod. */
 interface KnownClaims {
   readonly claims: readonly ReadClaim[];
   readonly attributes: DeviceAttributes;

@@ -5,7 +5,6 @@ import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import type { AllocatedClaim, ClaimedDevice } from "./claim.ts";
 import { deviceKey, type NetworkDevice, networkDevice } from "./device-attributes.ts";
 
-/** A longer file is rejected. */
 const maxBytes = 1024 * 1024;
 
 const knownVersions = [
@@ -14,7 +13,6 @@ const knownVersions = [
   "metadata.resource.k8s.io/v1",
 ];
 
-/** The subject of a metadata file. */
 interface MetadataRequest {
   readonly kubeletDir: string;
   readonly namespace: string;
@@ -23,8 +21,7 @@ interface MetadataRequest {
 }
 
 /**
- * The attributes of a device in its driver's file for the request (KEP-5304); undefined when there
- * is no file or the file does not contain the device.
+ * A device's attributes in its driver's file for the request (KEP-5304); undefined if not there.
  * @throws Error when the file is unreadable
  */
 export async function deviceFromMetadata(

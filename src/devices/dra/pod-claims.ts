@@ -10,9 +10,7 @@ export interface PodClaim {
   readonly name?: string;
   /** The ResourceClaim, in the pod's namespace. */
   readonly claimName: string;
-  /**
-   * Whether the ResourceClaim belongs to this pod alone: from a template or for extended resources.
-   */
+  /** Whether the ResourceClaim is this pod's alone: from a template, or for extended resources. */
   readonly isOwned: boolean;
   /** The requests for extended resources. */
   readonly mappings: readonly RequestMapping[];
@@ -20,7 +18,6 @@ export interface PodClaim {
   readonly podGroup?: string;
 }
 
-/** A request of the claim for extended resources. */
 interface RequestMapping {
   readonly resourceName: string;
   readonly requestName: string;
@@ -51,10 +48,7 @@ export function podClaims(pod: JsonObject): readonly PodClaim[] {
   });
 }
 
-/**
- * The ResourceClaims made from templates, by the names of the pod's claims; undefined when none was
- * needed.
- */
+/** ResourceClaims made from templates, by claim name; undefined when none was needed. */
 function generatedClaims(status: FieldReader | undefined): Map<string, string | undefined> {
   const statuses = status?.objects("resourceClaimStatuses") ?? [];
   return new Map(

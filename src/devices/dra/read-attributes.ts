@@ -15,7 +15,6 @@ export interface AttributeSources {
 interface AllocatedClaims {
   readonly namespace: string;
   readonly claims: readonly AllocatedClaim[];
-  /** The pod's node. */
   readonly nodeName: string;
   readonly signal: AbortSignal;
 }

@@ -34,7 +34,6 @@ export async function devicesFromSlices(
   return attributes;
 }
 
-/** The wanted devices in the newest generation of a pool. */
 interface NewestSlices {
   readonly generation: number;
   readonly devices: ReadonlyMap<string, NetworkDevice>;
@@ -51,7 +50,6 @@ function addSlice(
   pools.set(slice.pool, { ...slice, devices: new Map([...before, ...slice.devices]) });
 }
 
-/** A slice, its pool, and its devices as listed by the API. */
 interface PoolSlice {
   readonly driver: string;
   readonly pool: string;

@@ -7,7 +7,6 @@ interface ApiErrorOptions {
   readonly status: number;
   /** `reason` of the Status object, such as `NotFound` or `Expired`; or {@link responseTooLong}. */
   readonly reason?: string;
-  /** From the Retry-After header. */
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
 }

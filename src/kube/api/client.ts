@@ -6,7 +6,6 @@ import { type ApiError, asApiError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
 import { failureOf, isSuccess, linesOf, textOf } from "./response.ts";
 
-/** One request to the API server. */
 interface ApiRequest {
   /** @default GET */
   readonly method?: "GET" | "POST" | "PATCH";
@@ -29,10 +28,7 @@ interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/**
- * LIST, GET, WATCH, POST and PATCH over node:https. The generated API classes of the client library
- * convert every object field by field; here a response is what JSON.parse returns.
- */
+/** Requests over node:https: the client library's API classes convert objects field by field. */
 export class ApiClient {
   readonly #credentials: Credentials;
 
@@ -45,10 +41,7 @@ export class ApiClient {
     return this.#credentials.server.origin;
   }
 
-  /**
-   * Sends a request and returns the parsed response, which the server may compress.
-   * @throws ApiError; for a response of more than 16 MiB with the reason `ResponseTooLong`
-   */
+  /** Sends a request and parses the response. @throws ApiError, `ResponseTooLong` above 16 MiB */
   async json(request: ApiRequest): Promise<Json> {
     using limit = deadline(request.timeoutMs, request.signal);
     const headers = { "accept-encoding": "gzip" };
@@ -153,10 +146,7 @@ export class ApiClient {
     return untilAborted(response, signal);
   }
 
-  /**
-   * The error of a request. After a timeout the idle connections to the same server are closed, too:
-   * they are likely as dead, and later requests would wait on them.
-   */
+  /** After a timeout, also closes the server's idle connections: they are likely as dead. */
   #failed(
     request: ApiRequest,
     { error, signal }: { error: unknown; signal: AbortSignal },

@@ -4,7 +4,6 @@ import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import { createSecureContext } from "node:tls";
 import { errorMessage } from "#lib/error-message.ts";
 
-/** The connection pool and the headers for one request. */
 interface Prepared {
   readonly agent: HttpAgent;
   readonly headers: Readonly<Record<string, string>>;
@@ -108,7 +107,7 @@ export class RereadCredentials implements Credentials {
     this.#pool = { agent, fingerprint };
   }
 
-  /** A bounded pool with TCP keep-alive, to notice dead peers. Certificates are parsed once for all connections. */
+  /** A bounded pool with TCP keep-alive, to notice dead peers. Parses certificates only once. */
   #newAgent(tls: CredentialMaterial["tls"]): HttpAgent {
     const pool = { keepAlive: true, keepAliveMsecs: 15_000, maxSockets: 32, maxFreeSockets: 4 };
     if (this.server.protocol === "http:") return new HttpAgent(pool);

@@ -16,8 +16,7 @@ import { kubeconfigForLibrary } from "./kubeconfig-text.ts";
 type Accepted = "any" | "files" | "inline";
 
 /**
- * Credentials of a kubeconfig file, of any kind. The file and those that it names are read again when
- * they change.
+ * Credentials of any kind from a kubeconfig; it and its files are read again when they change.
  * @throws Error naming the file and what is wrong with it
  */
 export function kubeconfigCredentials(path: string): Promise<Credentials> {
@@ -51,7 +50,6 @@ async function rereadCredentials(path: string, accepted: Accepted): Promise<Cred
   return new RereadCredentials({ source, server: file.server, read: (state) => file.read(state) });
 }
 
-/** A kubeconfig's text, and what the library made of it. */
 interface Loaded {
   readonly text: string;
   /** It caches the answer of a credential plugin. */
@@ -60,7 +58,6 @@ interface Loaded {
   readonly cluster: Cluster;
 }
 
-/** A kubeconfig file that is read repeatedly. */
 class KubeconfigFile {
   readonly #path: string;
   readonly #accepted: Accepted;
@@ -80,12 +77,10 @@ class KubeconfigFile {
     );
   }
 
-  /** The API server's address when the file was read last. */
   get server(): URL {
     return new URL(this.#loaded.cluster.server);
   }
 
-  /** @throws Error naming the file and what is wrong with it */
   read({ refused }: { readonly refused: boolean }): Promise<CredentialMaterial> {
     return named(this.#path, async () => {
       const text = await readFile(this.#path, "utf8");
@@ -130,7 +125,6 @@ function isAccepted(accepted: Accepted, { proxyUrl }: Cluster, user: User): bool
   return !user.authProvider || (accepted === "files" && hasTokenFile);
 }
 
-/** @throws Error naming the file, whatever the work throws */
 async function named<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

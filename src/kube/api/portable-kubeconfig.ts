@@ -5,10 +5,7 @@ export type CredentialSource =
   | { readonly kubeconfig: string }
   | { readonly inCluster: InClusterOptions };
 
-/**
- * A kubeconfig that refers to no other file: it contains the certificates and the current token.
- * @throws Error when a file cannot be read, or the credentials are of another kind
- */
+/** A kubeconfig that names no files. @throws Error when a file or the credentials are unusable */
 export async function portableKubeconfig(source: CredentialSource): Promise<string> {
   const { server, material } = await materialOf(source);
   const { tls, headers } = material;

@@ -14,7 +14,6 @@ export interface EventContent {
   readonly message: string;
 }
 
-/** The other fields that differ between events. */
 interface EventOrigin {
   readonly name: string;
   readonly namespace: string;

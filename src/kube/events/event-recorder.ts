@@ -23,7 +23,6 @@ export type NodeEventReason =
   | "PrimaryNetworkChanged"
   | "InvalidConfiguration";
 
-/** An event of a pod or of this node. */
 interface RecordedEvent<Reason extends string> {
   readonly type: "Normal" | "Warning";
   readonly reason: Reason;
@@ -67,10 +66,7 @@ export interface EventRecorderOptions {
 const maxKnown = 512;
 const maxAttempts = 3;
 
-/**
- * Sends core/v1 events one by one in the background. Callers neither wait for it nor fail with it: it
- * drops and counts events above its limits.
- */
+/** Sends core/v1 events one by one in the background; drops and counts those above its limits. */
 export class ApiEventRecorder implements EventRecorder {
   readonly #options: Required<Omit<EventRecorderOptions, "onDrop">>;
   readonly #onDrop: (reason: EventDropReason) => void;

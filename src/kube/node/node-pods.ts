@@ -10,10 +10,7 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 export interface NodePods {
   /** The pods that the watch has delivered; none before the first LIST. */
   list(): readonly Pod[];
-  /**
-   * Reads a pod from the API server; undefined when it is gone or was replaced.
-   * @throws CniError 11 without an answer in time, 6 when the pod is invalid
-   */
+  /** Reads a live pod; undefined when gone or replaced. @throws CniError 11 for a timeout, 6 */
   read(pod: Pod): Promise<PodState | undefined>;
   /** Reads the pod with this name, on any node. @throws CniError as {@link read} */
   find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;

@@ -5,10 +5,8 @@ import { isJsonObject, type Json } from "#lib/json.ts";
 const timeoutMs = 10_000;
 
 /**
- * Removes every taint with this key from a Node, whatever its effect. It replaces the whole list, and
- * fails if another writer changed the list in between.
- * @returns whether there was one
- * @throws ApiError
+ * Removes all taints with this key from a Node. @returns whether there was one
+ * @throws ApiError, also when another writer changed the list in between
  */
 export async function removeTaint(
   client: ApiClient,

@@ -26,7 +26,6 @@ export interface WatchTimings {
   readonly absentMs: number;
 }
 
-/** The times of production. */
 export const defaultWatchTimings: WatchTimings = {
   backoff: { initialMs: 500, maxMs: 30_000 },
   requestTimeoutMs: 30_000,
@@ -35,7 +34,6 @@ export const defaultWatchTimings: WatchTimings = {
   absentMs: 15_000,
 };
 
-/** One page of a LIST. */
 interface ListPage {
   readonly items: readonly unknown[];
   readonly version: string;
@@ -118,7 +116,6 @@ export class ListWatch {
   }
 }
 
-/** One line of a watch. */
 interface WatchEvent {
   /** `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, or one of a later server. */
   readonly type: string;

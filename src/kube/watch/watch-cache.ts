@@ -14,7 +14,6 @@ import {
 } from "./list-watch.ts";
 import { restartReason, WatchPosition } from "./watch-position.ts";
 
-/** Which resource type is cached, and how. */
 interface WatchCacheOptions<T> extends ListWatchTarget {
   /** Plural name, for logs and metrics. */
   readonly resource: string;
@@ -24,7 +23,7 @@ interface WatchCacheOptions<T> extends ListWatchTarget {
   readonly mayBeAbsent?: boolean;
   readonly logger: Logger;
   readonly timings?: Partial<WatchTimings>;
-  /** Called with false at once, so that alerts see a cache that is never listed, and with true after the LIST. */
+  /** Called with false at once, so that alerts see a cache that is never listed; then with true. */
   readonly onSynced?: (synced: boolean) => void;
   readonly onRestart?: (reason: RestartReason) => void;
 }
@@ -69,7 +68,6 @@ export class WatchCache<T> {
     return this.#objects.size;
   }
 
-  /** Whether there has been a complete LIST. */
   get synced(): boolean {
     return this.#synced;
   }
@@ -144,7 +142,6 @@ export class WatchCache<T> {
     this.#backoff.reset();
   }
 
-  /** @throws ApiError for an ERROR event */
   #apply(line: string): void {
     const { type, object, version } = parseWatchEvent(line, this.#options.resource);
     const key = keyOfObject(object);
@@ -153,10 +150,7 @@ export class WatchCache<T> {
     if (version !== undefined) this.#position.reached(version);
   }
 
-  /**
-   * Caches an object. An invalid one must not block the others: it is removed from the cache, so that
-   * a call which needs it reads it live and reports what is wrong.
-   */
+  /** An invalid object is removed, so that a call that needs it reads it live and reports it. */
   #put(objects: Map<string, T>, object: unknown): void {
     const key = keyOfObject(object);
     try {

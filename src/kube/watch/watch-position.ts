@@ -39,7 +39,7 @@ export class WatchPosition {
   }
 }
 
-/** The reason that an error stands for; never "absent", because only the cache knows which types may be. */
+/** The reason that an error stands for, except "absent", which only the cache can know. */
 export function restartReason(error: ApiError): RestartReason {
   if (error.status === 410 || error.reason === "Expired") return "expired";
   if (error.status === 429) return "throttled";

@@ -27,7 +27,6 @@ export class Backoff {
     return Math.round(full * (1 - jitter + jitter * random()));
   }
 
-  /** The number of {@link Backoff.next} calls since the last reset. */
   get attempts(): number {
     return this.#attempt;
   }

@@ -20,12 +20,10 @@ export class KeyedMutex {
     return this.#tails.has(key);
   }
 
-  /** The number of keys that are held or waited for. */
   get size(): number {
     return this.#tails.size;
   }
 
-  /** Joins the end of the key's queue. */
   #enqueue(key: string): Disposable {
     const before = this.#tails.get(key);
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -3,7 +3,7 @@ interface Waiting {
   grant(): void;
 }
 
-/** A lock for many readers or one writer, first come first served: a waiting writer holds new readers. */
+/** Many readers or one writer, first come first served: a waiting writer holds new readers. */
 export class SharedLock {
   #readers = 0;
   #writer = false;

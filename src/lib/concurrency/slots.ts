@@ -25,7 +25,6 @@ export class Slots {
     });
   }
 
-  /** The number of waiters. */
   get waiting(): number {
     return this.#waiting.size;
   }

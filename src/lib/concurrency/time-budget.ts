@@ -14,9 +14,7 @@ export class TimeBudget {
     return Math.max(0, this.#endsAt - this.#clock());
   }
 
-  /**
-   * The budget of the next of `count` remaining steps: an equal share, but at least `atLeastMs`.
-   */
+  /** The budget of the next of `count` steps: an equal share, but at least `atLeastMs`. */
   share(count: number, { atLeastMs = 0 }: { readonly atLeastMs?: number } = {}): TimeBudget {
     return new TimeBudget(this.#clock, Math.max(atLeastMs, this.remainingMs / count));
   }

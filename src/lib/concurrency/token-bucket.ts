@@ -6,9 +6,7 @@ export interface TokenBucketOptions {
   readonly now?: () => number;
 }
 
-/**
- * A rate limit that allows bursts: each action takes a token, and tokens are refilled over time.
- */
+/** A rate limit with bursts: each action takes a token, and tokens are refilled over time. */
 export class TokenBucket {
   readonly #options: Required<TokenBucketOptions>;
   #tokens: number;
@@ -20,7 +18,6 @@ export class TokenBucket {
     this.#filledAt = this.#options.now();
   }
 
-  /** Takes a token, if there is one. */
   tryTake(): boolean {
     this.#fill();
     if (this.#tokens < 1) return false;

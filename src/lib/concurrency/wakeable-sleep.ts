@@ -1,6 +1,4 @@
-/**
- * A sleep that changes interrupt, after a short delay because agents write several files at once.
- */
+/** A sleep that changes end, shortly delayed because agents write several files at once. */
 export class WakeableSleep {
   readonly #debounceMs: number;
   #wake: () => void = () => undefined;

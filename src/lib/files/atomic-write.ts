@@ -22,14 +22,10 @@ export async function atomicWrite(
 }
 
 interface SwapInOptions extends AtomicWriteOptions {
-  /** Runs before the new file is renamed. */
   readonly beforeRename?: (handle: FileHandle) => Promise<void>;
 }
 
-/**
- * Atomically replaces a file by renaming a temporary one, without fsync: a crash of the machine may
- * lose the content. Leaves no temporary file after an error.
- */
+/** Atomically replaces a file without fsync: a crash of the machine may lose the content. */
 export async function swapIn(
   path: string,
   content: string | Uint8Array,

@@ -3,9 +3,7 @@
  * in shim/protocol.h; the manifests in deploy/ mount the same directories. Tests compare all three.
  */
 export const defaultPaths = {
-  /** plexusd's socket, which the shim connects to. */
   socket: "/run/plexus/plexus.sock",
-  /** The call socket of `plexusctl docker`. */
   dockerCallSocket: "/run/plexus/docker.sock",
   /** Attachment records, teardown plans and locks. */
   stateDir: "/var/lib/plexus",
@@ -17,17 +15,14 @@ export const defaultPaths = {
   confDir: "/etc/cni/plexus/net.d",
   /** The container runtime's network configurations. */
   cniConfDir: "/etc/cni/net.d",
-  /** The container runtime's plugins. */
   cniBinDir: "/opt/cni/bin",
   /** State of CNI plugins and Multus; only read. */
   cniStateDir: "/var/lib/cni",
-  /** The kubelet's sockets and checkpoints. */
   kubeletDir: "/var/lib/kubelet",
   /** Executables and bundles in the container image. */
   imageDir: "/plexus",
 } as const;
 
-/** The executables in the container runtime's plugin directory. */
 export const executableNames = {
   /** The shim, which the container runtime executes. */
   shim: "plexus",

@@ -1,17 +1,12 @@
 import { join } from "node:path";
 
-/**
- * The files that plexusd writes for plexus-standalone, which serves calls while plexusd is
- * unavailable.
- */
+/** The files that plexusd writes for plexus-standalone, which serves calls without plexusd. */
 export interface StandalonePaths {
   /** A directory in the state directory; readable by root only, because of the credentials. */
   readonly dir: string;
   /** The last configuration in effect. */
   readonly config: string;
-  /** The name of this node's Node. */
   readonly nodeName: string;
-  /** Access to the API server. */
   readonly kubeconfig: string;
 }
 

@@ -15,7 +15,6 @@ export interface SandboxInterface {
 
 /** What a name in the state directory stands for. */
 export type StateFile =
-  /** An attachment record with its teardown plan. */
   | ({ readonly kind: "record" } & SandboxInterface)
   /** An empty file that says that the sandbox interface is completely detached. */
   | ({ readonly kind: "tombstone" } & SandboxInterface)
@@ -23,17 +22,14 @@ export type StateFile =
   | ({ readonly kind: "damaged" } & SandboxInterface)
   /** A file that a process writes before it renames it. */
   | { readonly kind: "temporary" }
-  /** The shim's lock of one sandbox. */
   | { readonly kind: "sandbox-lock"; readonly containerId: string }
   /** The file name of the primary CNI's configuration. */
   | { readonly kind: "primary-conf" }
   /** The DEL of the default network, for sandboxes without a record. */
   | { readonly kind: "default-plan" };
 
-/** The file that holds the file name of the primary CNI's configuration. */
 export const primaryConfName = "primary-conf";
 
-/** The file that holds the plan of the default network's DEL. */
 export const defaultPlanName = "default.plan";
 
 const damagedSuffix = ".damaged";
@@ -49,7 +45,7 @@ export function recordFileName(key: SandboxInterface): string {
   return stateFileName(key, "record");
 }
 
-/** The shim's lock of one sandbox: `<containerID>.lock`. It exists while a call for the sandbox is served. */
+/** The shim's lock of a sandbox, `<containerID>.lock`: exists while a call for it is served. */
 export function sandboxLockName(containerId: string): string {
   return `${containerId}.lock`;
 }

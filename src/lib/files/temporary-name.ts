@@ -6,10 +6,7 @@ let count = 0;
 
 const pattern = /^\.(.+)\.[0-9a-f]+\.tmp$/s;
 
-/**
- * A name for a file that will be renamed to `target` in the same directory. It begins with a dot,
- * so that readers of the directory ignore it.
- */
+/** A name for a file to rename to `target`. It begins with a dot, so that readers ignore it. */
 export function temporaryName(target: string): string {
   return `.${target}.${own}${(count++).toString(16)}.tmp`;
 }

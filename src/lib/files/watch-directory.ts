@@ -3,10 +3,7 @@ import { stat } from "node:fs/promises";
 
 /** A watch of a directory. */
 export interface DirectoryWatch {
-  /**
-   * Watches the directory that is now at the path. Call it regularly: a watch does not report that
-   * its directory was replaced or created.
-   */
+  /** Watches the directory now at the path. Call it regularly: its replacement is not reported. */
   rearm(): Promise<void>;
   close(): void;
 }

@@ -20,7 +20,6 @@ export interface UnixSocketOptions {
   readonly logger: Record<"warn" | "error", (fields: object, message: string) => void>;
 }
 
-/** What {@link UnixSocketServer.close} does besides accepting no more connections. */
 interface CloseOptions {
   /** Remove the file unless it is a successor's. Otherwise it stays, and clients get ECONNREFUSED. */
   readonly removeFile?: boolean;
@@ -33,7 +32,6 @@ export class UnixSocketServer {
   readonly #options: UnixSocketOptions;
   /** The last one accepts connections; the sockets of those before it were removed. */
   readonly #servers: ReturnType<UnixSocketOptions["createServer"]>[] = [];
-  /** Identifies the last server's file. */
   #file = { dev: 0, ino: 0 };
   #problem: string | undefined;
   #isClosed = false;
@@ -81,7 +79,7 @@ export class UnixSocketServer {
     this.#problem = isOurs ? undefined : `another process listens on ${path}`;
   }
 
-  /** Accepts no more connections, and resolves when the open ones have ended. */
+  /** Accepts no more connections; resolves when the open ones have ended. */
   async close({ removeFile = false, dropConnections = false }: CloseOptions = {}): Promise<void> {
     this.#isClosed = true;
     const closed = this.#servers.map(closeServer);

@@ -4,11 +4,9 @@ import { quoteValue } from "#lib/json.ts";
 export interface FieldProblem {
   /** The field, e.g. `plugins[0].type`; "" for the document. */
   readonly path: string;
-  /** The problem, with the wrong value. */
   readonly reason: string;
 }
 
-/** The most problems in a message; the rest are counted. */
 const maxShown = 10;
 
 /** An invalid document, with all its problems. */

@@ -16,9 +16,8 @@ interface FieldReaderOptions extends ReadingRules {
 }
 
 /**
- * Reads the fields of a JSON object by the rules of Go's encoding/json, for documents that have a
- * specification. Every method collects problems with the field's path and continues, so that one
- * reading finds all of them. Plexus's own formats use zod.
+ * Reads the fields of a JSON object by the rules of Go's encoding/json. Methods collect problems
+ * with the field's path and continue, so that all are found. Plexus's own formats use zod.
  */
 export class FieldReader {
   readonly raw: JsonObject;
@@ -35,7 +34,6 @@ export class FieldReader {
     return this.#options.foldCase === true ? key.toLowerCase() : key;
   }
 
-  /** Adds a problem of a field. */
   problem(key: string, reason: string): void {
     this.#options.problems.add(this.#pathOf(key), reason);
   }
@@ -99,10 +97,7 @@ export class FieldReader {
     return undefined;
   }
 
-  /**
-   * The strings of an array; other elements, and those that fail the check, are problems and left
-   * out.
-   */
+  /** The strings of an array; others, or those that fail the check, are problems and left out. */
   strings(key: string, problem: StringCheck = () => undefined): string[] {
     return this.elements(key).filter((value, index): value is string => {
       const reason = typeof value === "string" ? problem(value) : "must be a string";
@@ -166,10 +161,7 @@ function integerName(min: number, max: number): string {
   return min === 1 ? "a positive integer" : "an integer";
 }
 
-/**
- * Reads an object, field by field.
- * @throws DocumentError that begins with the subject and names every wrong field
- */
+/** Reads an object by field. @throws DocumentError naming the subject and every wrong field */
 export function readFields<T>(
   value: unknown,
   rules: ReadingRules & { readonly subject: string },

@@ -1,6 +1,6 @@
 import { isJsonObject, type Json } from "#lib/json.ts";
 
-/** JSON text that cannot be used; `line` and `column` count from 1 and point at the first wrong character. */
+/** Unusable JSON text; `line` and `column` count from 1 and point at the first wrong character. */
 export class JsonTextError extends Error {
   override readonly name = "JsonTextError";
   readonly line: number;
@@ -66,13 +66,12 @@ const grammar = {
   "the end": {},
 } as const;
 
-/** An array or object that is not closed yet, with its last key in quotes. */
 interface Open {
   readonly bracket: string;
   key?: string;
 }
 
-/** The first problem of a text that {@link parseJsonText} rejects, in linear time and without recursion. */
+/** The first problem of text that is not JSON, in linear time and without recursion. */
 function findProblem(text: string, maxDepth: number): { offset: number; reason: string } {
   const open: Open[] = [];
   let expected: Expected = "a value";

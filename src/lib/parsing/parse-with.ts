@@ -1,10 +1,7 @@
 import type * as z from "zod";
 import { DocumentError, type FieldProblem, withValue } from "./document-error.ts";
 
-/**
- * Reads a value by a zod schema.
- * @throws DocumentError that begins with the subject and names every wrong field with its value
- */
+/** Reads a value by a zod schema. @throws DocumentError naming every wrong field with its value */
 export function parseWith<T>(schema: z.ZodType<T>, value: unknown, subject: string): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;

@@ -6,15 +6,13 @@ import { type Document, LineCounter, parseAllDocuments } from "yaml";
  */
 export const yamlOptions = { prettyErrors: false, logLevel: "error" } as const;
 
-/** A problem of a YAML text. */
+/** A problem of a YAML text; line and column count from 1. */
 export interface YamlProblem {
   /** May quote the wrong word. */
   readonly message: string;
   /** The kind of problem, without quotes: `UNEXPECTED_TOKEN`. */
   readonly code: string;
-  /** From 1. */
   readonly line: number;
-  /** From 1. */
   readonly column: number;
 }
 

@@ -1,9 +1,6 @@
 import { type IpFamily, ipFamily } from "#lib/ip.ts";
 
-/**
- * The IP families of a `default-route` key: those of its gateways, both for an empty list, none
- * without the key.
- */
+/** The IP families of a `default-route` key: those of its gateways, or both for an empty list. */
 export function defaultRouteFamilies(gateways: readonly string[] | undefined): IpFamily[] {
   if (gateways === undefined) return [];
   if (gateways.length === 0) return [4, 6];

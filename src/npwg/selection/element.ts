@@ -110,9 +110,8 @@ function readClaimSelection(fields: FieldReader): NetworkSelection["resourceClai
 }
 
 /**
- * The known keys of an element that request something, in the specification's spelling. Go, and so
- * Multus, ignores the case of keys: another spelling is read with a warning, and the exact one
- * wins.
+ * The known keys that request something, in the specification's spelling. As in Go, case does not
+ * matter: another spelling is read with a warning, and the exact one wins.
  */
 function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject {
   const found = new Map<string, Json>();

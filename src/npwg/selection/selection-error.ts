@@ -5,15 +5,11 @@ import { type FieldProblem, summarize } from "#lib/parsing/document-error.ts";
 export interface SelectionProblem {
   /** The element, from 1; 0 for the annotation as a whole. */
   readonly position: number;
-  /**
-   * The key within the element, e.g. `mac` or `portMappings[0].hostPort`; empty for the element.
-   */
+  /** The key in the element, e.g. `mac` or `portMappings[0].hostPort`; empty for the element. */
   readonly key: string;
-  /** The problem, with the wrong value. */
   readonly reason: string;
 }
 
-/** The most problems in a message; the rest are counted. */
 const maxProblemsInMessage = 5;
 
 /**

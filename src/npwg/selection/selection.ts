@@ -36,11 +36,10 @@ interface ParseOptions {
 
 /**
  * Reads the `k8s.v1.cni.cncf.io/networks` annotation in either format (§4.1.1, §4.1.2). As in
- * Multus, text with `[`, `{` or `"` is the JSON list. Empty or white space means no networks. An
- * invalid value of any key makes the whole annotation invalid. The last value of a repeated key
- * counts, as in Go.
- * @throws SelectionError with all problems; CniError 100 when it is too long or has too many
- * networks, which no setting accepts
+ * Multus, text with `[`, `{` or `"` is the JSON list. Empty or white space means no networks. The
+ * last value of a repeated key counts, as in Go.
+ * @throws SelectionError with all problems; each makes the whole annotation invalid
+ * @throws CniError 100 when it is too long or has too many networks, whatever the settings
  */
 export function parseNetworkSelections(
   annotation: string,
@@ -68,7 +67,6 @@ export function parseDefaultNetworkSelection(
 }
 
 interface AnnotationOptions extends ParseOptions {
-  /** The annotation's name in messages. */
   readonly name: string;
   readonly namespace: string;
 }
@@ -97,7 +95,6 @@ function parseAnnotation(annotation: string, options: AnnotationOptions): Networ
   return selections;
 }
 
-/** An error of the annotation as a whole. */
 function wholeError(name: string, reason: string): SelectionError {
   return new SelectionError(name, [{ position: 0, key: "", reason }]);
 }
@@ -122,10 +119,7 @@ function parseList(annotation: string, name: string): Json[] {
   }
 }
 
-/**
- * At most one attachment may have the `default-route` key (§4.1.2.1.9), in each IP family as in
- * Multus; an empty list requests both.
- */
+/** At most one `default-route` (§4.1.2.1.9), per IP family as in Multus; an empty list is both. */
 function defaultRouteProblems(selections: readonly NetworkSelection[]): SelectionProblem[] {
   const owners = new Map<IpFamily, number>();
   return selections.flatMap(({ position, defaultRoute }) => {
