@@ -17,7 +17,9 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
     readonly delBudgetMs: number;
     /** For how long DELs fail before a plugin that is missing counts as lost. */
     readonly missingPluginGraceMs: number;
-    /** For how long DELs fail before an attachment whose ADD failed, and that has no interface, is forgotten. */
+    /**
+     * How long DELs fail before an attachment without interface, whose ADD failed, is forgotten.
+     */
     readonly failedAddGraceMs: number;
   };
 

@@ -84,7 +84,7 @@ export class Engine {
   #context(call: Call, request: PluginRequest, tools: CallTools): CallContext {
     const logger = this.#deps.logger.child(sandboxFields(call));
     const netnsState = netnsStateOf(call, request);
-    // An error of CNI's reference skeleton. DEL ignores it: nothing in that namespace can be detached.
+    // An error of CNI's reference skeleton. DEL ignores it: nothing there can be detached.
     if (request.command === "ADD" && netnsState === "own") throw sameNetnsError();
     return callContext(this.#deps, tools, {
       config: this.#config(request, logger),
@@ -163,8 +163,10 @@ export class Engine {
   }
 
   /**
-   * Writes the DEL of the default network, as configured now, to disk, for sandboxes without a record.
-   * @param conf the conf with which the container runtime calls Plexus; that of the last call when it is empty
+   * Writes the DEL of the default network, as configured now, to disk, for sandboxes without a
+   * record.
+   * @param conf the conf with which the container runtime calls Plexus; that of the last call when
+   *   it is empty
    * @throws CniError when the default network cannot be resolved, or the file cannot be written
    */
   async keepDefaultPlan(conf: JsonObject): Promise<void> {
@@ -173,7 +175,7 @@ export class Engine {
     if (calls !== undefined) await this.#deps.records.keepDefaultPlan(calls);
   }
 
-  /** Everything known about a pod's networks, for people. @throws CniError when the records cannot be read */
+  /** Everything known about a pod's networks. @throws CniError when the records cannot be read */
   explain(pod: PodName, options: ExplainOptions): Promise<Explanation> {
     return explainPod({ ...this.#deps, history: this.#history }, pod, options);
   }

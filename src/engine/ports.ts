@@ -5,8 +5,8 @@ import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 
 /*
- * What the engine needs from its environment. It does no I/O itself: every file, process, socket and clock is
- * reached through one of these interfaces, or through the RecordStore.
+ * What the engine needs from its environment. It does no I/O itself: every file, process, socket
+ * and clock is reached through one of these interfaces, or through the RecordStore.
  */
 
 /** Access to the host during one call, through the shim that the runtime executed. */
@@ -18,8 +18,8 @@ export interface DelegateHost {
   /**
    * Sends rtnetlink messages in one datagram in the network namespace at `netnsPath` and returns
    * everything that the kernel answered, up to the acknowledgement of the last one.
-   * @throws NetnsError when there is no such namespace (anymore); CniError 5 when it cannot be entered
-   *   for another reason, or the kernel cannot be reached; HostGoneError as above
+   * @throws NetnsError when there is no such namespace (anymore); CniError 5 when it cannot be
+   *   entered for another reason, or the kernel cannot be reached; HostGoneError as above
    */
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array>;
 }
@@ -30,12 +30,13 @@ export type PluginLookup =
   | { readonly outcome: "missing" | "refused"; readonly message: string };
 
 /**
- * What the shim finds at the call's CNI_NETNS: a network namespace (`ok`), the shim's own one (`own`),
- * nothing that is a namespace (`gone`), something that it cannot open (`unknown`), or no path (`none`).
+ * What the shim finds at the call's CNI_NETNS: a network namespace (`ok`), the shim's own one
+ * (`own`), nothing that is a namespace (`gone`), something that it cannot open (`unknown`), or no
+ * path (`none`).
  */
 export type NetnsState = "ok" | "own" | "gone" | "unknown" | "none";
 
-/** The shim has gone (killed by the runtime, or crashed): the call cannot be continued or answered. */
+/** The shim has gone (killed or crashed): the call cannot be continued or answered. */
 export class HostGoneError extends Error {
   override readonly name = "HostGoneError";
 }
@@ -103,8 +104,9 @@ export type PublishOutcome = "settled" | "pending";
 /** Publishes annotations on pods. */
 export interface StatusPublisher {
   /**
-   * Sets annotations on the pod (null removes one). Resolves when they are written, or after a timeout, while the
-   * write continues in the background. Never rejects: an attached pod must not fail because of its annotation.
+   * Sets annotations on the pod (null removes one). Resolves when they are written, or after a
+   * timeout, while the write continues in the background. Never rejects: an attached pod must not
+   * fail because of its annotation.
    */
   publish(
     pod: PodReference,
@@ -150,12 +152,12 @@ export interface RuntimeSandboxes {
 
 /** The CNI configuration files of the host. */
 export interface ConfFiles {
-  /** The names of the files in a directory, sorted bytewise; none if the directory does not exist. */
+  /** The file names in a directory, sorted bytewise; none if the directory does not exist. */
   list(dir: string): Promise<string[]>;
   /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
-  /** Whether this process can see a path of the host: plexusd sees only what is mounted into its container. */
+  /** Whether this process sees a path of the host: plexusd sees only what is mounted. */
   sees(path: string): boolean;
 }
 

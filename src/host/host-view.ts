@@ -4,7 +4,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 
 /** Which places of the host a process sees. */
 export interface HostView {
-  /** Whether what is at this absolute path is the host's, or nothing is there on the host either. */
+  /** Whether what is at this absolute path is the host's, or nothing is there on the host. */
   sees(path: string): boolean;
 }
 

@@ -21,7 +21,7 @@ import {
 } from "#protocol/messages.ts";
 import { otherReleaseAnswer } from "./other-release.ts";
 
-/** Why there is no network namespace at a path: nothing is there, or nothing that is a namespace. */
+/** Why there is no network namespace at a path: nothing is there, or something else. */
 const { ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL } = constants.errno;
 const goneErrnos: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL]);
 
@@ -108,7 +108,7 @@ export class ShimSession implements DelegateHost {
     throw new CniError(CniErrorCode.IoFailure, result.message);
   }
 
-  /** Ends the call: the shim prints the message and exits. Resolves when the kernel has accepted it. */
+  /** Ends the call: the shim prints the message and exits. Resolves when the kernel accepted it. */
   async done(message: DoneMessage): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
     this.#isDone = true;

@@ -20,8 +20,8 @@ export const protocolVersion = "2";
 export const frameMax = 16 << 20;
 
 /**
- * The most fields of any frame: a `FIND_RESULT` has two for each type. Each field costs an object, so
- * that a frame of empty ones would take twenty times its length in memory.
+ * The most fields of any frame: a `FIND_RESULT` has two for each type. Each field costs an object,
+ * so that a frame of empty ones would take twenty times its length in memory.
  * @internal
  */
 export const fieldsMax = 120;
@@ -63,7 +63,7 @@ export function encodeFrame(type: number, fields: readonly (string | Uint8Array)
   return frame;
 }
 
-/** Where the frame at an offset ends, and its type; undefined when the bytes hold no whole one there. */
+/** Where the frame at an offset ends, and its type; undefined when there is no whole one. */
 export function frameAt(
   bytes: Buffer,
   offset: number,
@@ -75,7 +75,7 @@ export function frameAt(
   return { type: bytes.readUInt8(offset + 4), end };
 }
 
-/** The frames that bytes consist of. @throws ProtocolError when the last one is not whole, or one is malformed */
+/** Splits bytes into frames. @throws ProtocolError for an incomplete last or a malformed frame */
 export function decodeFrames(bytes: Buffer): Frame[] {
   const reader = new FrameReader();
   const frames = reader.push(bytes);
@@ -91,7 +91,8 @@ export class FrameReader {
   #needed = 4;
 
   /**
-   * Returns the frames that the next bytes complete; joins chunks only then: large ones have many.
+   * Returns the frames that the next bytes complete. Joins chunks only then, because a large frame
+   * comes in many.
    * @throws ProtocolError when a frame is too long, has too many fields, or they do not add up
    */
   push(chunk: Uint8Array): Frame[] {

@@ -55,7 +55,7 @@ interface NetlinkResultMessage {
   readonly errno: number;
   readonly bytes: Buffer;
   readonly message: string;
-  /** How far it came: `open` = the namespace could not be entered, `request` = the kernel gave no answer. */
+  /** `open` = the namespace could not be entered, `request` = the kernel gave no answer. */
   readonly stage: (typeof netlinkStages)[number];
 }
 
@@ -71,7 +71,7 @@ export class ProtocolVersionError extends ProtocolError {
   override readonly name = "ProtocolVersionError";
 }
 
-/** @throws ProtocolVersionError for another protocol version; ProtocolError when it is not a `REQUEST` */
+/** @throws ProtocolVersionError for another version; ProtocolError when it is no `REQUEST` */
 export function decodeRequest(frame: Frame): RequestMessage {
   expectType(frame, FrameType.Request);
   const version = frame.fields[0]?.toString();

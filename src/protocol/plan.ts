@@ -17,7 +17,7 @@ const planVersion = "3";
 export interface PlanMessage {
   readonly containerId: string;
   readonly ifName: string;
-  /** The boot in which the ADD was made; "" if it is unknown what was attempted, so that all calls run. */
+  /** The boot of the ADD; "" if it is unknown what was attempted, so that all calls run. */
   readonly bootId: string;
   /** Groups below this number may have been attempted in that boot. */
   readonly attempted: number;
@@ -32,7 +32,8 @@ export interface RecordMessage {
 }
 
 /**
- * The bytes of a teardown plan and its record, to be appended to their file. A plan without a sandbox has no record.
+ * The bytes of a teardown plan and its record, to be appended to their file. A plan without a
+ * sandbox has no record.
  * @throws ProtocolError when a call or the record exceeds the frame limit
  */
 export function encodePlan(plan: PlanMessage, record?: RecordMessage): Buffer {

@@ -32,7 +32,8 @@ import { sweepStateDirectory } from "./sweep.ts";
 
 /**
  * Stores records with plans as `<containerID>@<ifName>.record` in one directory. Updates are
- * appended; finishing a record leaves a tombstone (`.detached`). A container ID contains no `@`.
+ * appended; finishing a record leaves a tombstone (`.detached`). The name gives the key, because a
+ * container ID contains no `@`.
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;

@@ -17,7 +17,7 @@ interface RecordChanges extends Pick<AttachmentRecord, "teardown" | "pendingStat
   readonly only?: readonly RecordedAttachment[];
 }
 
-/** The record of an ADD, with its teardown plan: both are made from the planned attachments and their progress. */
+/** The record of an ADD with its teardown plan, from the planned attachments and their progress. */
 export class AddRecord {
   readonly sandbox: Omit<AttachmentRecord, "attachments">;
   readonly #ctx: CallContext;

@@ -58,7 +58,7 @@ async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<
   return new Set(links.map((link) => link.name));
 }
 
-/** Plexus creates the pod's first interface, so it cannot pass on another plugin's result (CNI 1.1.0 §4 "ADD"). */
+/** Plexus creates the first interface, so it cannot pass on another result (CNI 1.1.0 §4 "ADD"). */
 function notFirstPlugin(): CniError {
   return new CniError(
     "NotFirstPlugin",

@@ -7,12 +7,12 @@ import { ignoredText } from "#npwg/served-requests.ts";
 
 const messageMax = 300;
 
-/** Whether an attachment is shown. Plugins that only modify others' interfaces have no interface to show. */
+/** Whether an attachment is shown. Plugins that modify others' interfaces have nothing to show. */
 export function isVisible({ planned, result }: Attached): boolean {
   return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
 }
 
-/** Emits the event with the interfaces of the pod, worded as Multus's. One event for all saves requests to the API. */
+/** Emits one event with all interfaces of the pod, worded as Multus's, to save API requests. */
 export function emitAddedInterfaces(
   ctx: CallContext,
   pod: Pod | undefined,
@@ -42,7 +42,7 @@ export function emitIgnoredRequests(
   ctx.deps.events.record(pod, { type: "Warning", reason: "IgnoredRequest", message });
 }
 
-/** Emits the one event saying why the pod could not be attached; none when only its shim has gone. */
+/** Emits the one event saying why a pod could not be attached; none when only the shim has gone. */
 export function emitAttachFailed(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
   if (pod === undefined || error instanceof HostGoneError) return;
   const reason = error instanceof CniError ? error.reason : undefined;

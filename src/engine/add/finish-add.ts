@@ -61,7 +61,7 @@ async function recordResults({ record, attached, kernel }: SandboxToFinish): Pro
   await record.update();
 }
 
-/** Records a status that could not be published. Never rejects: the pod is attached, and may still get it. */
+/** Records an unpublished status. Never rejects: the pod is attached, and may still get it. */
 async function recordPendingStatus(
   ctx: CallContext,
   record: AddRecord,

@@ -5,8 +5,8 @@ import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { AddRecord } from "./add-record.ts";
 
 /**
- * Detaches what an ADD has attempted, last first. When all of it is detached, the record is finished. Otherwise
- * it keeps what is left, for a later DEL. Failures are only logged: the runtime gets the error of the ADD.
+ * Detaches what an ADD has attempted, last first, and finishes the record, or keeps what is left
+ * for a later DEL. Failures are only logged: the runtime gets the error of the ADD.
  * @throws HostGoneError when the shim has gone: the record then still names every attachment
  */
 export async function rollBack(ctx: CallContext, record: AddRecord): Promise<void> {
@@ -28,7 +28,7 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<voi
   }
 }
 
-/** Records the error of the ADD first: later DELs cannot tell it from a partial attachment otherwise. */
+/** Records the ADD's error first: otherwise later DELs cannot tell it from a partial attachment. */
 async function recordFailedAdd(
   ctx: CallContext,
   record: AddRecord,

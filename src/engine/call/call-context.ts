@@ -21,7 +21,7 @@ export function callTools({ clock }: EngineDeps, host: CallHost): CallTools {
   return { host, startedAt, trace, delegates: new CallDelegates(host, trace) };
 }
 
-/** Tools without a call, which cannot execute anything. @param find looks up plugins @default refuses */
+/** Tools without a call, which execute nothing. @param find looks up plugins @default refuses */
 export function toolsWithoutCall(deps: EngineDeps, find: CallHost["find"] = refuse): CallTools {
   const gone = new AbortController().signal;
   return callTools(deps, { gone, exec: refuse, netlink: refuse, find });

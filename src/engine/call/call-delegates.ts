@@ -32,7 +32,7 @@ export class CallDelegates {
     return (call) => this.#run(network, call);
   }
 
-  /** Records the metrics of the executions so far. Call it when nothing waits for the call anymore. */
+  /** Records the metrics of the executions so far. Call it when nothing waits for the call. */
   recordMetrics(metrics: EngineMetrics): void {
     for (const execution of this.#executions) metrics.delegateEnded(execution);
     this.#executions = [];

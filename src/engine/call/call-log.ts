@@ -10,7 +10,7 @@ export interface FinishedCall extends Pick<CallTools, "trace" | "delegates"> {
   readonly milliseconds: number;
 }
 
-/** Records the metrics of a call, and writes its one log line, which has the causes of a failure. */
+/** Records a call's metrics, and writes its one log line, with the causes of a failure. */
 export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps): void {
   const { call, outcome, milliseconds, delegates } = finished;
   const { command } = call;

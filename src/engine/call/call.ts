@@ -9,7 +9,7 @@ interface ShimRequest {
   readonly stdin: string;
 }
 
-/** A call of the shim, with its environment read once. Nothing is validated: an invalid call is logged, too. */
+/** A call of the shim, its environment read once. Not validated: an invalid call is logged, too. */
 export interface Call extends ShimRequest {
   /** CNI_COMMAND, or `AGENT`; "" when absent. */
   readonly command: string;
@@ -53,7 +53,7 @@ export interface CallAnswer {
 /** A call that was served. */
 export interface ServedCall {
   readonly answer: CallAnswer;
-  /** Records metrics and writes the log line. Send the answer first: the runtime waits for it only. */
+  /** Records metrics and writes the log line. Send the answer first: the runtime waits for it. */
   log(): void;
 }
 

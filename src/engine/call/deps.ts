@@ -19,7 +19,7 @@ import type { Trace } from "./trace.ts";
 export interface EngineDeps {
   /** The daemon's current configuration; the runtime's conf decides about absent keys. */
   readonly config: () => Partial<EngineConfig>;
-  /** Absent without an API and a manifests directory: then only sandboxes that are not pods can be attached. */
+  /** Absent without an API and a manifests directory: then only sandboxes without a pod attach. */
   readonly source?: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
@@ -27,9 +27,7 @@ export interface EngineDeps {
   readonly confFiles: ConfFiles;
   readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
-  /**
-   * None: the annotation's device is trusted, as pods come from a directory only root can write.
-   */
+  /** None: the annotation's device is trusted, because only root can write the pods' directory. */
   readonly deviceSources: readonly DeviceSource[];
   /** Absent in a process that serves a single call. */
   readonly runtimeSandboxes?: RuntimeSandboxes;
@@ -64,7 +62,7 @@ export interface CallContext {
   readonly host: DelegateHost;
   /** When the call arrived, by {@link EngineDeps.clock}. */
   readonly startedAt: number;
-  /** The call's CNI_NETNS; `ok` also for the shim's own namespace where CNI_NETNS_OVERRIDE allows it. */
+  /** The call's CNI_NETNS; `ok` also for the shim's own one if CNI_NETNS_OVERRIDE allows it. */
   readonly netnsState: NetnsState;
   readonly delegateRunner: (network: string) => RunDelegate;
   readonly logger: Logger;

@@ -35,7 +35,7 @@ export async function collectErrors<T>(
   return (await collectFailures(items, step)).map((failure) => failure.error);
 }
 
-/** One error for a teardown that failed in several places; a single error keeps its delegate's code. */
+/** One error for a teardown that failed in several places; a single error keeps its code. */
 export function combineErrors(errors: readonly CniError[], summary: string): CniError {
   const [first] = errors;
   if (errors.length === 1 && first !== undefined) return first;

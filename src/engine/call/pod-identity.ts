@@ -2,7 +2,7 @@ import type { CniArgs } from "#cni/args.ts";
 import type { PodIdentity } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** The pod named by the K8S_* keys of CNI_ARGS; undefined for a sandbox that is not a pod (podman). */
+/** The pod named by the K8S_* keys of CNI_ARGS; undefined for a sandbox without a pod (podman). */
 export function podIdentity(cniArgs: CniArgs): PodIdentity | undefined {
   const args = new Map(cniArgs);
   const namespace = args.get("K8S_POD_NAMESPACE") ?? "";

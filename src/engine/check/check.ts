@@ -25,11 +25,12 @@ interface AttachmentCheck {
 }
 
 /**
- * CHECK: verifies that the interfaces of every recorded attachment exist and have their addresses, as far as the
- * kernel had them after the ADD. Then the default network's plugins check. Those of other networks check only with
- * `checkDelegates: all`, because they may fail without a fault of the pod: a bridge's MAC address changes with its
- * ports, for which the `bridge` plugin fails, and CRI-O, which calls CHECK after ADD, stops the pod. Networks that
- * cannot be checked (older than 0.4.0, or `disableCheck`) are skipped. Stops at the first problem.
+ * CHECK: verifies that the interfaces of every recorded attachment exist and have their addresses,
+ * as far as the kernel had them after the ADD. Then the default network's plugins check. Those of
+ * other networks check only with `checkDelegates: all`, because they may fail without a fault of
+ * the pod: a bridge's MAC address changes with its ports, for which the `bridge` plugin fails, and
+ * CRI-O, which calls CHECK after ADD, stops the pod. Networks that cannot be checked (older than
+ * 0.4.0, or `disableCheck`) are skipped. Stops at the first problem.
  * @throws CniError 3 when nothing is recorded for the sandbox, 999 when only a part of it still is
  */
 export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {

@@ -24,7 +24,7 @@ export interface PodState extends Pod {
 /** What this node knows of the pod. */
 export interface PodAttachment {
   readonly isRecorded: boolean;
-  /** For how long it has been seen without a record. Between two sandboxes every pod is, for a moment. */
+  /** For how long it has been seen without a record, as every pod is between two sandboxes. */
   readonly unrecordedForMs: number;
   /** The namespace of a default-network annotation that names none. */
   readonly plexusNamespace: string;
@@ -68,7 +68,7 @@ function requestedNames({ annotations, namespace }: Pod, plexusNamespace: string
   }
 }
 
-/** The networks of a status that is about the present sandbox: its default network has the pod's address. */
+/** The networks of a status of the present sandbox: its default network has the pod's address. */
 function attachedByOthers({ networkStatus = "", podIps }: PodState): Set<string> {
   const entries = statusEntries(networkStatus);
   const ips = entries.flatMap(({ ips: list }) => (Array.isArray(list) ? list : []));

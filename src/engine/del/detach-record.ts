@@ -15,8 +15,9 @@ import { TeardownProgress } from "./teardown-progress.ts";
 /** How a record is detached. */
 interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "budget"> {
   /**
-   * The sandbox is not the call's. Its shim has not locked it, so another process may change the record, whose
-   * version is then kept. There will be other attempts, so each gives its time to another attachment first.
+   * The sandbox is not the call's. Its shim has not locked it, so another process may change the
+   * record, whose version is then kept. There will be other attempts, so each gives its time to
+   * another attachment first.
    * @default false
    */
   readonly isOfOthers?: boolean;
@@ -44,7 +45,7 @@ export async function detachRecord(
   throw error;
 }
 
-/** Detaches the record of a sandbox that is not the call's. @throws CniError as {@link detachRecord} */
+/** Detaches a sandbox that is not the call's. @throws CniError as {@link detachRecord} */
 export async function detachRecordOfOthers(
   ctx: CallContext,
   record: AttachmentRecord,

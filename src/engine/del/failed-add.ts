@@ -18,8 +18,9 @@ const temporaryCodes: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Words of errors about the node, a server or another process. ADD and DEL may both fail with such an error after
- * the ADD attached something, so it is not taken for a refusal. A needless word here only costs a grace period.
+ * Words of errors about the node, a server or another process. ADD and DEL may both fail with such
+ * an error after the ADD attached something, so it is not taken for a refusal. A needless word here
+ * only costs a grace period.
  */
 const temporaryWords = new Set(
   (
@@ -32,7 +33,7 @@ const temporaryWords = new Set(
 /** The same with two words. */
 const temporaryPhrases = /\b(?:timed out|time out|not found|no such|in use)\b/i;
 
-/** The recorded error of a plugin, at its position in the chain, that ended an ADD; undefined if it printed none. */
+/** The error of the plugin that ended an ADD, with its position; undefined if it printed none. */
 export function failedAddOf(outcome: DelegateOutcome, position: number): FailedAdd | undefined {
   const error = reportedError(outcome);
   if (error === undefined) return undefined;
@@ -81,7 +82,7 @@ export class FailedAddRules {
     return this.isOf(del) && (this.graceIsOver || isRefusal(this.#chain.failedAdd, outcome));
   }
 
-  /** The number of positions between the plugin that ended the ADD and that of this DEL; NaN if none ended it. */
+  /** Positions between the plugin that ended the ADD and that of this DEL; NaN if none ended it. */
   #pluginsAfter(del: DelegateCall): number {
     const { calls, failedAdd } = this.#chain;
     return calls.length - 1 - calls.indexOf(del) - (failedAdd?.position ?? Number.NaN);

@@ -59,7 +59,7 @@ export class TeardownProgress {
     emitLeftover(this.#ctx, this.#record, error.message);
   }
 
-  /** Removes the record: everything is detached. @throws CniError 11 when another process changed it */
+  /** Removes the record: all is detached. @throws CniError 11 when another process changed it */
   async finish(): Promise<void> {
     await this.#writing;
     await this.#checkUnchanged();

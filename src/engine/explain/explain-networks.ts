@@ -17,7 +17,7 @@ interface ExplainInput {
   readonly conf: JsonObject;
 }
 
-/** The networks that an ADD would attach now, each with what the record says about it, and all problems. */
+/** The networks that an ADD would attach now, compared with the record, and all problems. */
 export interface ExplainedNetworks {
   readonly networks: readonly ExplainedNetwork[];
   readonly problems: readonly ExplainedProblem[];

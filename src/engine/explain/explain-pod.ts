@@ -36,7 +36,7 @@ export interface PodName {
   readonly name: string;
 }
 
-/** Everything known about a pod's networks, with one sentence of advice. Reads only, and leaves out what is unknown. */
+/** Everything known about a pod's networks, with advice. Reads only; leaves out what is unknown. */
 export async function explainPod(
   deps: EngineDeps & { readonly history: CallHistory },
   name: PodName,

@@ -5,7 +5,7 @@ import type { Failure } from "./explain-error.ts";
 
 /** Where the state of any pod of the cluster comes from. */
 export interface PodStates {
-  /** The pod's state; undefined when there is no such pod. @throws CniError 11 when the API does not answer in time */
+  /** Undefined when there is no such pod. @throws CniError 11 when the API does not answer */
   find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;
 }
 
@@ -44,7 +44,7 @@ export interface CallRecord {
 /** The state of the node's CNI configuration, as plexusd sees it. */
 export interface NodeFacts {
   readonly name: string;
-  /** `active` = the container runtime calls Plexus; undefined where plexusd does not write the configuration. */
+  /** `active` = the container runtime calls Plexus; undefined where plexusd does not write it. */
   readonly confState?: string;
   readonly confReason?: string;
 }
@@ -80,7 +80,7 @@ export interface Explanation {
   /** The first is the one for which an ADD would fail, unless it is tolerated. */
   readonly problems: readonly ExplainedProblem[];
   readonly record?: ExplainedRecord;
-  /** The interfaces that the pod's network-status lists; absent when it has none that can be read. */
+  /** The interfaces in the pod's network-status; absent when it has none that can be read. */
   readonly published?: readonly string[];
   /** The last ADD and the last DEL of the pod since plexusd started. */
   readonly calls: readonly CallRecord[];

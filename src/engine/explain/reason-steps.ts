@@ -1,6 +1,6 @@
 import type { Reason } from "#cni/error.ts";
 
-/** What to do about an error with a reason; docs/operations/troubleshooting.md has the same table. */
+/** What to do about a reason; docs/operations/troubleshooting.md has the same table. */
 export const reasonSteps: Readonly<Record<Reason, string>> = {
   IncompatibleCniVersion:
     "set a cniVersion that the plugin supports in the definition, or update the plugin",

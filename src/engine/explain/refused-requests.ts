@@ -1,7 +1,7 @@
 import type { CallHistory } from "./call-history.ts";
 import { explainError } from "./explain-error.ts";
 
-/** Pods that cannot start because of the rules for requests (`undeclaredRequests`, `ignoredRequests`). */
+/** Pods that `undeclaredRequests` or `ignoredRequests` prevent from starting. */
 export interface RefusedRequests {
   readonly finding: string;
   readonly step: string;

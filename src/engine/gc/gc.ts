@@ -15,7 +15,7 @@ import { addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
 import { detachStale, markStale, type StaleSandboxes } from "./stale.ts";
 
-/** Time limits for all plugins together, while every other operation on the node waits, and for one of them. */
+/** Time limits for all plugins together, while other operations on the node wait, and for one. */
 const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
 
 /** The outcome of the plugins' collection. */
@@ -32,8 +32,9 @@ interface Inventory {
 }
 
 /**
- * GC (CNI 1.1.0 §4 "GC"): the plugins collect while no other operation runs. The DELs of stale sandboxes, which
- * may hang, run concurrently with other operations: the shim shares its lock of the node with the first of them.
+ * GC (CNI 1.1.0 §4 "GC"): the plugins collect while no other operation runs. The DELs of stale
+ * sandboxes, which may hang, run concurrently with other operations: the shim shares its lock of
+ * the node with the first of them.
  * @throws CniError when a plugin or a DEL failed, 102 for several of them
  */
 export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLocks): Promise<void> {
@@ -54,16 +55,16 @@ async function collectAlone(
 }
 
 /**
- * The exclusive part of GC, which has a time limit for that reason. The runtime knows only (containerID, its own
- * interface), so an attachment is valid when its container is. Other records are marked as stale. Then each
- * recorded network, and the default network, collects with its complete list of valid attachments. Errors do not
- * stop it.
+ * The exclusive part of GC, which has a time limit for that reason. The runtime knows only
+ * (containerID, its own interface), so an attachment is valid when its container is. Other records
+ * are marked as stale. Then each recorded network, and the default network, collects with its
+ * complete list of valid attachments. Errors do not stop it.
  *
- * The default network's list also contains the runtime's attachments: a pod that was attached before Plexus was
- * installed has no record and must not be collected. If the runtime sends no list, those pods are unknown, so no
- * record is stale and default networks are skipped. (A null or empty list means that nothing is valid.) If a valid
- * container's record is unusable, its teardown plan names its attachments. Without a plan no list is complete and
- * no plugin is called.
+ * The default network's list also contains the runtime's attachments: a pod that was attached
+ * before Plexus was installed has no record and must not be collected. If the runtime sends no
+ * list, those pods are unknown, so no record is stale and default networks are skipped. (A null or
+ * empty list means that nothing is valid.) If a valid container's record is unusable, its teardown
+ * plan names its attachments. Without a plan no list is complete and no plugin is called.
  */
 async function collect(ctx: CallContext, request: GcRequest): Promise<Collection> {
   const { validAttachments } = request;
@@ -147,7 +148,9 @@ async function collectNetworks(
   return errors;
 }
 
-/** Limits each plugin, and all together: one that hangs leaves time for others. Without time it is an error. */
+/**
+ * Limits each plugin, and all together: one that hangs leaves time for others. No time: an error.
+ */
 function withinBudget(run: RunDelegate, budget: TimeBudget): RunDelegate {
   return async (call) => {
     const timeoutMs = Math.min(call.timeoutMs, pluginMaxMs, Math.floor(budget.remainingMs));

@@ -4,8 +4,9 @@ import { parseMultusNetworks } from "#npwg/multus/networks-file.ts";
 import type { NetworksToCollect } from "./networks.ts";
 
 /**
- * Adds the attachments of running sandboxes that Multus attached to the valid ones. They have no record until they
- * are detached, but may be in recorded networks. For the default network, the runtime's list contains them.
+ * Adds the attachments of running sandboxes that Multus attached to the valid ones. They have no
+ * record until they are detached, but may be in recorded networks. For the default network, the
+ * runtime's list contains them.
  */
 export async function addMultusSandboxes(
   ctx: CallContext,

@@ -10,7 +10,7 @@ import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { updateRecord } from "#engine/record/update-record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
-/** Time limit for detaching stale sandboxes, for which the runtime waits. Retries of leftovers do the rest. */
+/** For detaching stale sandboxes, while the runtime waits. Retries of leftovers do the rest. */
 const budgetMs = 5000;
 
 /** The sandboxes that the container runtime did not list. */
@@ -24,7 +24,7 @@ interface DetachStaleOptions {
   readonly locks: SandboxLocks;
 }
 
-/** Marks records as leftovers, so that they are detached even if this call fails. The next GC retries a failed mark. */
+/** Marks records as leftovers: they are detached even if this call fails. The next GC retries. */
 export async function markStale(ctx: CallContext, { records }: StaleSandboxes): Promise<void> {
   const reason = "the container runtime's garbage collection did not list its sandbox";
   for (const record of records.filter(({ teardown }) => teardown === undefined)) {
@@ -37,7 +37,8 @@ export async function markStale(ctx: CallContext, { records }: StaleSandboxes): 
 }
 
 /**
- * Detaches stale sandboxes for a few seconds: never retried ones first, then by the last failure.
+ * Detaches stale sandboxes for a few seconds, concurrently with other operations: never retried
+ * ones first, then by the last failure.
  * @returns the errors; one has the number of sandboxes that were not reached
  * @throws HostGoneError when the shim has gone
  */

@@ -4,7 +4,7 @@ import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts
 const firstBackoffMs = 30_000;
 const maxBackoffMs = 600_000;
 
-/** Why a record by itself looks like a leftover, which the container runtime will not delete; undefined when it does not. */
+/** Why the record alone makes it a leftover, which the runtime will not delete; else undefined. */
 export function leftoverReason(
   record: AttachmentRecord,
   currentBootId: string,

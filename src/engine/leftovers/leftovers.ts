@@ -15,7 +15,7 @@ import { UnknownSandboxes } from "./unknown-sandboxes.ts";
 
 /** A call that has taken longer than this retries no leftover. */
 const maxCallMs = 20_000;
-/** Grace period after start-up in which the runtime can delete sandboxes from before a reboot itself. */
+/** After start-up, in which the runtime can delete sandboxes from before a reboot itself. */
 const graceMs = 600_000;
 /** How long the list of leftovers is used before the records are listed again. */
 const listMs = 10_000;
@@ -25,7 +25,7 @@ export interface RetryOptions {
   /** CNI_PATH of the call, searched after the recorded directories. */
   readonly path: readonly string[];
   readonly budgetMs: number;
-  /** The call's pod. Its leftovers come first, due or not, because they can prevent it from starting. */
+  /** The call's pod. Its leftovers come first, due or not: they can prevent it from starting. */
   readonly pod?: PodIdentity | undefined;
 }
 
@@ -109,7 +109,7 @@ export class Leftovers {
     return outcomes;
   }
 
-  /** @returns undefined when the record is not a leftover anymore, or another process has retried it */
+  /** @returns undefined when it is not a leftover anymore, or another process has retried it */
   async #retry(
     ctx: CallContext,
     listed: AttachmentRecord,

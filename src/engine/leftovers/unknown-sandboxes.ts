@@ -44,8 +44,8 @@ export class UnknownSandboxes {
   }
 
   /**
-   * The container IDs of a list that was not seen before. An empty one is ignored: plexusd's own pod has a sandbox, so
-   * the list is from another runtime, or from one that has lost its state.
+   * The container IDs of a list that was not seen before. An empty one is ignored: plexusd's own
+   * pod has a sandbox, so the list is from another runtime, or from one that has lost its state.
    */
   async #newList(): Promise<ReadonlySet<string> | undefined> {
     const { runtimeSandboxes, logger } = this.#deps;

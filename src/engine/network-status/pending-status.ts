@@ -5,7 +5,8 @@ import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /*
  * A network-status that an ADD could not publish in time stays in the record until it is published:
- * plexus-standalone ends with its call, and a daemon may be stopped before the API server is available again.
+ * plexus-standalone ends with its call, and a daemon may be stopped before the API server is
+ * available again.
  */
 
 /** Annotations by name, as {@link AttachmentRecord.pendingStatus} keeps them. */
@@ -47,8 +48,8 @@ export async function publishPendingStatus(
 }
 
 /**
- * Drops the status of a pod whose sandbox is detached, unless another sandbox of the pod is recorded: after a
- * reboot, the runtime deletes the old sandbox last. Never rejects.
+ * Drops the status of a pod whose sandbox is detached, unless another sandbox of the pod is
+ * recorded: after a reboot, the runtime deletes the old sandbox last. Never rejects.
  */
 export async function withdrawStatus(
   { records, publisher }: Pick<EngineDeps, "records" | "publisher">,

@@ -134,7 +134,7 @@ async function listAtPath(
   );
 }
 
-/** The runtime's own directory has the configuration of Plexus first, which cannot be a delegate. */
+/** The runtime's directory has Plexus's configuration first, which cannot be a delegate. */
 function isDelegable(list: NetConfList): boolean {
   return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
 }

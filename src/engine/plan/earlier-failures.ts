@@ -5,14 +5,15 @@ import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { PlannedAttachment } from "./planned-attachment.ts";
 
-/** Maximum number of sandboxes of a pod that wait for the teardown of a network none of them was attached to. */
+/** Maximum number of a pod's sandboxes waiting for teardown of a network none was attached to. */
 const maxFailures = 4;
 
 /**
- * Refuses an ADD of a network that earlier sandboxes of the pod could neither be attached to nor detached from. The
- * kubelet creates a new sandbox every few seconds, and each would leave one more record. The next DEL retries one of
- * those teardowns, so the pod starts soon after the cause is fixed. A changed configuration is not refused. Applies
- * only if calls retry teardowns: otherwise nothing would end the refusal.
+ * Refuses an ADD of a network that earlier sandboxes of the pod could neither be attached to nor
+ * detached from. The kubelet creates a new sandbox every few seconds, and each would leave one more
+ * record. The next DEL retries one of those teardowns, so the pod starts soon after the cause is
+ * fixed. A changed configuration is not refused. Applies only if calls retry teardowns: otherwise
+ * nothing would end the refusal.
  * @throws CniError 11 naming the network and its error
  */
 export async function refuseRepeatedFailures(

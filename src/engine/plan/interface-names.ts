@@ -12,7 +12,7 @@ type Owners = Map<string, string>;
 
 /**
  * Gives every attachment its interface name (CNI_IFNAME): the requested one, the runtime's for the
- * default network, else `net1`, `net2` … by position, without requested and existing ones
+ * default network, else `net1`, `net2` … by position, skipping requested and existing names
  * (multi-network specification v1.1 §4.1.2.1.5, §4.2.1).
  * @throws CniError 100 naming a taken interface and its networks, unless problems are collected
  */

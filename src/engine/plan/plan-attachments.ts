@@ -35,7 +35,8 @@ export interface PlanRequest
 }
 
 /**
- * Decides the attachments of a sandbox. Where problems are collected, networks that cannot be looked up are left out.
+ * Decides the attachments of a sandbox. Where problems are collected, networks that cannot be
+ * looked up are left out.
  * @throws CniError when one of them cannot be made as requested, unless problems are collected
  */
 export async function planAttachments(
@@ -93,7 +94,7 @@ async function selectNetworks(
   return omitUndefined({ networks, annotationError });
 }
 
-/** CNI_ARGS that name an address apply to the interface that the runtime requests, the default network's. */
+/** CNI_ARGS with an address, for the interface that the runtime requests: the default network's. */
 const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
 
 function delegateArgs(args: CniArgs, { isDefault, selection, list }: ResolvedNetwork): CniArgs {

@@ -59,7 +59,7 @@ export function recordedList(attachment: RecordedAttachment): NetConfList {
   });
 }
 
-/** The parameters of one attachment that do not come from its network configuration (libcni's RuntimeConf). */
+/** What does not come from an attachment's network configuration (libcni's RuntimeConf). */
 export function runtimeConf(
   sandbox: { readonly containerId: string; readonly netns: string },
   attachment: Pick<RecordedAttachment, "ifName" | "cniArgs" | "capabilityArgs" | "searchPath">,

@@ -58,7 +58,7 @@ export function tolerate(
   ctx.deps.events.record(pod, { type: "Warning", reason: event, message });
 }
 
-/** Throws one error for all problems, with the code and the reason of the first. @throws CniError */
+/** Throws one error for all problems, with code and reason of the first. @throws CniError */
 export function throwProblems(problems: readonly PlanProblem[]): void {
   const first = problems[0]?.error;
   if (first === undefined) return;

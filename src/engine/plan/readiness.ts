@@ -8,7 +8,7 @@ export async function checkReadinessFile(ctx: CallContext): Promise<void> {
   if (reason !== undefined) throw new CniError("PrimaryNotReady", reason);
 }
 
-/** Why the readiness file says that the default network is not ready; undefined when it is, or without such a file. */
+/** Why the default network is not ready by its readiness file; undefined if ready or no file. */
 export async function readinessFileProblem(ctx: CallContext): Promise<string | undefined> {
   const path = ctx.config.readinessindicatorfile;
   if (path === undefined || path === "") return undefined;

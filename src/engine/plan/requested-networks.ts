@@ -18,7 +18,7 @@ import { networkFromNad } from "./default-network.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 import { attempt, type PlanContext, tolerate } from "./problems.ts";
 
-/** The networks that a pod requests; `annotationError` when its annotation is invalid and therefore ignored. */
+/** The networks that a pod requests; `annotationError` when its invalid annotation is ignored. */
 interface PodRequests {
   readonly secondaries: readonly ResolvedNetwork[];
   /** Replaces the cluster default network for this pod. */
@@ -46,7 +46,7 @@ export async function requestedNetworks(ctx: PlanContext, pod: Pod): Promise<Pod
   });
 }
 
-/** The pod's selections; none with an `annotationError` where an invalid annotation is ignored (§4.1.2.1). */
+/** The pod's selections; `annotationError` where an invalid annotation is ignored (§4.1.2.1). */
 function parseAnnotation(
   ctx: PlanContext,
   pod: Pod,

@@ -5,8 +5,8 @@ import { mayLeaveAddress } from "#engine/del/chain/ipam.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 
 /*
- * The size of the record with its teardown plan, before they are made: each network and each result may be
- * within its limit, but all of them together too much for one call.
+ * The size of the record with its teardown plan, before they are made: each network and each result
+ * may be within its limit, but all of them together too much for one call.
  */
 
 /** The planned size in bytes. @throws CniError 100 naming the network that exceeds the limit */
@@ -46,7 +46,7 @@ function plannedBytes({ list, cniArgs, capabilityArgs, searchPath }: PlannedAtta
   return ipamDels.reduce((sum, bytes) => sum + bytes, dels);
 }
 
-/** A result is in the record once, and in the plan in each DEL. Ignored requests are in the record only. */
+/** A result is once in the record, and in each planned DEL; ignored requests only in the record. */
 function resultBytes({
   planned: { list },
   raw,

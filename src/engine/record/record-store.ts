@@ -19,13 +19,14 @@ export interface CreatedRecord {
  *
  * What survives a power loss depends on the method, because durability costs milliseconds:
  *
- * - {@link create} precedes the first delegate of an ADD, and records every attachment that may have to be
- *   detached. It becomes durable while the delegates run. The runtime gets its answer afterwards.
- * - {@link update} adds the results of the delegates, or what a rollback could not detach. It becomes durable
- *   shortly afterwards. A power loss before that leaves the old or the new content. The old one also detaches
- *   everything, without `prevResult`.
- * - {@link finish} is not made durable. A record that returns after a power loss is detached again by the next DEL
- *   or GC, which delegates accept (CNI 1.1.0 §4 "DEL").
+ * - {@link create} precedes the first delegate of an ADD, and records every attachment that may
+ *   have to be detached. It becomes durable while the delegates run. The runtime gets its answer
+ *   afterwards.
+ * - {@link update} adds the results of the delegates, or what a rollback could not detach. It
+ *   becomes durable shortly afterwards. A power loss before that leaves the old or the new content.
+ *   The old one also detaches everything, without `prevResult`.
+ * - {@link finish} is not made durable. A record that returns after a power loss is detached again
+ *   by the next DEL or GC, which delegates accept (CNI 1.1.0 §4 "DEL").
  *
  * The caller holds the sandbox's lock: two processes never write under one key at the same time.
  */
@@ -35,8 +36,8 @@ export interface RecordStore {
   /** The plan, even if the record is damaged. @throws CniError 5 if unreadable, 6 if damaged */
   loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
   /**
-   * Writes the record and plan of a sandbox interface that is about to be attached, and starts to make them
-   * durable. Replaces what is stored under the key, such as a plan whose record was lost.
+   * Writes the record and plan of a sandbox interface that is about to be attached, and starts to
+   * make them durable. Replaces what is stored under the key, such as a plan whose record was lost.
    * @throws CniError 5 when they cannot be written
    */
   create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord>;
@@ -53,16 +54,17 @@ export interface RecordStore {
    */
   finish(key: RecordKey): Promise<void>;
   /**
-   * Writes the DELs of the default network for the shim, which executes them with the variables of its call if a
-   * sandbox has no record and no engine answers. Durable when it resolves. Writes only changes.
+   * Writes the DELs of the default network for the shim, which executes them with the variables of
+   * its call if a sandbox has no record and no engine answers. Durable when it resolves. Writes
+   * only changes.
    * @throws CniError 5 when they cannot be written
    */
   keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void>;
-  /** Whether the sandbox interface was detached before. False when its tombstone is no longer kept. */
+  /** Whether the interface was detached before. False when its tombstone is no longer kept. */
   hasTombstone(key: RecordKey): Promise<boolean>;
   /** Removes old tombstones, unused locks and incomplete files, none in use; skips failures. */
   sweep(): Promise<void>;
-  /** Renames record and plan, which need not exist, so that they are ignored but can be examined. */
+  /** Renames record and plan, if any, so that they are ignored but can be examined. */
   quarantine(key: RecordKey): Promise<void>;
   /** Whether a sandbox of the pod is recorded; cheap enough for every DEL. */
   hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean>;

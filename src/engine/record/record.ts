@@ -86,11 +86,11 @@ export interface RecordedAttachment {
   readonly defaultRoute?: readonly string[];
   /** The final result of its ADD as the plugin chain printed it; absent until then. */
   readonly result?: JsonObject;
-  /** Requests of the pod that the network ignored; absent when there are none, and before the result. */
+  /** Requests of the pod that the network ignored; absent when there are none, or no result. */
   readonly ignoredRequests?: readonly IgnoredRequest[];
   /**
-   * Absent when the ADD succeeded, or its end is unknown: it was interrupted, or a plugin was killed or printed no
-   * error. It may then have attached something.
+   * Absent when the ADD succeeded, or its end is unknown: it was interrupted, or a plugin was
+   * killed or printed no error. It may then have attached something.
    */
   readonly failedAdd?: FailedAdd;
   /**
@@ -100,8 +100,9 @@ export interface RecordedAttachment {
 }
 
 /**
- * The attachments that have to be detached, in the order of attachment. What was never attempted needs no DEL. Progress
- * is not durable immediately, so after a reboot everything planned may have run.
+ * The attachments that have to be detached, in the order of attachment. What was never attempted
+ * needs no DEL. Progress is not durable immediately, so after a reboot everything planned may have
+ * run.
  */
 export function attachmentsToDetach(
   { attachments, bootId }: Pick<AttachmentRecord, "attachments" | "bootId">,

@@ -14,7 +14,7 @@ export interface TeardownStep {
   readonly call: DelegateCall;
 }
 
-/** The DELs of a record, as the shim can execute them without an engine (shim/protocol.h, `PLAN`). */
+/** The DELs of a record, executable by the shim without an engine (shim/protocol.h, `PLAN`). */
 export interface TeardownPlan {
   readonly bootId: string;
   /** Groups below this number may have run in that boot; those from it on have not. */
@@ -40,7 +40,7 @@ export function detachable(
   return { attachment, dels: delCalls(list, rt, attachment.result).flatMap(withRelease) };
 }
 
-/** The same for every attachment of a stored record. @throws CniError 7 when one has an invalid configuration */
+/** The same for a stored record. @throws CniError 7 when a configuration is invalid */
 export function detachables(record: AttachmentRecord, timeoutMs: number): DetachableAttachment[] {
   return record.attachments.map((attachment) =>
     detachable(record, attachment, { list: recordedList(attachment), timeoutMs }),
@@ -48,8 +48,9 @@ export function detachables(record: AttachmentRecord, timeoutMs: number): Detach
 }
 
 /**
- * The record of attachments, and its teardown plan, which the shim can replay without an engine. The plan has
- * one group per attachment: the rest of a chain is skipped after an error, other attachments are not.
+ * The record of attachments, and its teardown plan, which the shim can replay without an engine.
+ * The plan has one group per attachment: the rest of a chain is skipped after an error, other
+ * attachments are not.
  */
 export function recordWithPlan(
   sandbox: Omit<AttachmentRecord, "attachments">,
@@ -63,7 +64,7 @@ export function recordWithPlan(
   return { record: { ...sandbox, attachments }, plan: { bootId, attempted, steps } };
 }
 
-/** The teardown plan of a stored record. @throws CniError 7 when an attachment has an invalid configuration */
+/** The teardown plan of a stored record. @throws CniError 7 when a configuration is invalid */
 export function teardownPlan(record: AttachmentRecord, timeoutMs: number): TeardownPlan {
   return recordWithPlan(record, detachables(record, timeoutMs)).plan;
 }

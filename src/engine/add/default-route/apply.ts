@@ -71,7 +71,7 @@ function isSuccess(op: RouteEdit["op"], errno: string | undefined): boolean {
   return errno === undefined || (op === "del" && errno === "ESRCH");
 }
 
-/** Equivalent to: `ip route add default …` (`append` to restore a route), `ip route del default …`. */
+/** Equivalent to: `ip route add default …` (or `append`, to restore), `ip route del default …`. */
 function editRequest({ op, route, append }: RouteEdit): Request {
   return op === "del" ? deleteRoute(route) : addRoute(route, { append: append === true });
 }

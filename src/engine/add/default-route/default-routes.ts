@@ -7,8 +7,9 @@ import { withDefaultRoutes } from "./result-edit.ts";
 import type { RoutedAttachment } from "./route-state.ts";
 
 /**
- * Gives the default route to the attachment that the pod selected, if any. Returns the results with the kernel's
- * routes, for the runtime, the status and CHECK (multi-network specification v1.1 §4.1.2.1.9).
+ * Gives the default route to the attachment that the pod selected, if any. Returns the results with
+ * the kernel's routes, for the runtime, the status and CHECK (multi-network specification v1.1
+ * §4.1.2.1.9).
  * @throws RouteError when the request cannot be met; the routes are then as before
  */
 export async function applyDefaultRoutes(

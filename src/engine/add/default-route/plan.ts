@@ -116,7 +116,7 @@ function useGateways(context: FamilyContext, gateways: readonly string[]): Route
   return [...removed, ...missing.map((route) => ({ op: "add", route }) as const)];
 }
 
-/** The edits that remove hops from a route: none, its removal, or its replacement by the other hops. */
+/** The edits that remove hops from a route: none, its removal, or a replacement without them. */
 function withoutHops(route: KernelRoute, isRemoved: (hop: Hop) => boolean): RouteEdit[] {
   const kept = route.hops.filter((hop) => !isRemoved(hop));
   if (kept.length === route.hops.length) return [];

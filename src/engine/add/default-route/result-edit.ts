@@ -25,7 +25,7 @@ function isMainTable({ table }: ResultRoute): boolean {
   return table === undefined || table === 0 || table === 254;
 }
 
-/** Whether the plugins reported this very route; one without a gateway has that of an address of its family. */
+/** Whether the plugins reported this route; without a gateway, the address of its family has it. */
 function isSame(
   entry: ResultRoute,
   { route, result }: { route: DefaultRoute; result: Result },

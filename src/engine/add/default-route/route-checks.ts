@@ -5,9 +5,10 @@ import { invalidRoute } from "./route-error.ts";
 import { defaultsOf, type FamilyContext, type RouteState } from "./route-state.ts";
 
 /**
- * Whether a default route needs `onlink` for the kernel to accept its gateway. The kernel looks for a
- * route of this interface that has no gateway itself and is not a default route. Link-local IPv6 is
- * on every link. The gateway of an `onlink` route that the attachment already has is accepted, too.
+ * Whether a default route needs `onlink` for the kernel to accept its gateway. The kernel looks for
+ * a route of this interface that has no gateway itself and is not a default route. Link-local IPv6
+ * is on every link. The gateway of an `onlink` route that the attachment already has is accepted,
+ * too.
  * @throws RouteError 100 when the kernel would refuse the gateway
  */
 export function needsOnlink(

@@ -1,6 +1,8 @@
 import { CniError, type Reason } from "#cni/error.ts";
 
-/** A default route that cannot be set as requested; `errno` is the kernel's when it refused, e.g. `ENETUNREACH`. */
+/**
+ * A default route that cannot be set; `errno` is the kernel's, e.g. `ENETUNREACH`, if it refused.
+ */
 export class RouteError extends CniError {
   override readonly name = "RouteError";
   readonly errno: string | undefined;

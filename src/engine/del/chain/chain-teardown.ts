@@ -90,7 +90,7 @@ class ChainTeardown {
     else if (!succeeded(outcome)) throw this.#failure({ call: ipam, outcome });
   }
 
-  /** Accepts a failure that proves nothing is left, or that only the missing IPAM plugin can cause. @throws CniError otherwise */
+  /** @throws CniError unless nothing is left, or only the missing IPAM plugin can be the cause */
   async #acceptFailure(del: FailedDel): Promise<void> {
     const { call, outcome } = del;
     if (leavesNothingOutside(call) && (await this.#interfaceIsGone())) return;
@@ -106,7 +106,7 @@ class ChainTeardown {
     this.#warnMissing(ipam, `IPAM plugin ${quoted(ipam)} of plugin ${quoted(call)} is missing`);
   }
 
-  /** Executes the IPAM plugin of a missing plugin. If that is missing too, the address stays allocated. */
+  /** Executes a missing plugin's IPAM plugin. If both are missing, the address stays allocated. */
   async #releaseAddress(call: DelegateCall, outcome: DelegateOutcome): Promise<void> {
     this.#missing.push({ call, outcome });
     const ipam = ipamCall(call);
@@ -116,7 +116,7 @@ class ChainTeardown {
     throw this.#failure({ call: ipam, outcome: released });
   }
 
-  /** Counts the attachment as detached although plugins are missing. @throws CniError while something may be there */
+  /** Accepts that plugins are missing. @throws CniError while something may be there */
   async #acceptMissing(): Promise<void> {
     const [first] = this.#missing;
     if (first === undefined) return;
@@ -146,7 +146,7 @@ class ChainTeardown {
     );
   }
 
-  /** Counts the attachment of a plugin that never succeeded as detached. @throws CniError while something may be there */
+  /** Accepts that a plugin never succeeded. @throws CniError while something may be there */
   async #forget(): Promise<void> {
     const forgotten = this.#forgotten;
     if (forgotten === undefined) return;

@@ -23,7 +23,7 @@ export interface ChainToDetach {
   readonly pod?: EventSubject | undefined;
 }
 
-/** Logs that an attachment counts as detached although a plugin failed, and emits an event for the pod. */
+/** Logs, and emits an event for the pod, that a plugin failed but the attachment is detached. */
 export function warnDetached(
   { logger, deps }: CallContext,
   { network, ifName, pod }: Pick<ChainToDetach, "network" | "ifName" | "pod">,

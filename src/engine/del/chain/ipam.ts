@@ -3,10 +3,11 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 
 /**
- * Plugins whose DEL without a namespace succeeds before it reaches the IPAM plugin. Only add plugins that are known to
- * behave so: a vendor's `ipam` need not name an executable (`azure-cns`), or one that understands the configuration
- * (`usePodCidr`). e2e/netns/plugins/address-release.test.ts and e2e/sriov/links.test.ts check the other plugins of the
- * reference release.
+ * Plugins whose DEL without a namespace succeeds before it reaches the IPAM plugin. Only add
+ * plugins that are known to behave so: a vendor's `ipam` need not name an executable (`azure-cns`),
+ * or one that understands the configuration (`usePodCidr`).
+ * e2e/netns/plugins/address-release.test.ts and e2e/sriov/links.test.ts check the other plugins of
+ * the reference release.
  */
 const leavingAddresses = new Set(["host-device"]);
 

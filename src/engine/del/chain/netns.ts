@@ -5,20 +5,21 @@ import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts
 import { linkExists } from "#netlink/links.ts";
 
 /**
- * Plugins whose DEL fails when the interface is gone, but succeeds without a namespace and then leaves nothing on
- * the host except the address, see {@link mayLeaveAddress}. Only add plugins that are known to behave so. Others
- * skip what needs the namespace and forget it: `sriov` drops its state and does not reset the VF.
+ * Plugins whose DEL fails when the interface is gone, but succeeds without a namespace and then
+ * leaves nothing on the host except the address, see {@link mayLeaveAddress}. Only add plugins that
+ * are known to behave so. Others skip what needs the namespace and forget it: `sriov` drops its
+ * state and does not reset the VF.
  */
 const insistingOnInterface = new Set(["host-device", "vrf"]);
 
-/** Whether a DEL of this plugin is repeated without a namespace when it fails because the interface is gone. */
+/** Whether a DEL of this plugin is repeated without a namespace when the interface is gone. */
 export function insistsOnInterface({ type }: { readonly type: string }): boolean {
   return insistingOnInterface.has(type);
 }
 
 /**
- * Plugins whose state is all in the pod's namespace and disappears with the interface, but whose DEL fails without
- * either: `sbr` adds rules and routes, and opens CNI_NETNS as a lock file.
+ * Plugins whose state is all in the pod's namespace and disappears with the interface, but whose
+ * DEL fails without either: `sbr` adds rules and routes, and opens CNI_NETNS as a lock file.
  */
 const onlyInNamespace = new Set(["sbr"]);
 
@@ -28,17 +29,18 @@ export function leavesNothingOutside({ type }: { readonly type: string }): boole
 }
 
 /**
- * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's namespace is gone. With
- * a stale path `host-device` always fails, and `sbr` creates a file there. A namespace that cannot be opened at
- * the moment may still be the sandbox's.
+ * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's
+ * namespace is gone. With a stale path `host-device` always fails, and `sbr` creates a file there.
+ * A namespace that cannot be opened at the moment may still be the sandbox's.
  */
 export function netnsForDel({ netnsState }: CallContext, netns: string): string {
   return netnsState === "ok" || netnsState === "unknown" ? netns : "";
 }
 
 /**
- * The CNI_NETNS for detaching a sandbox that is not the call's: "" when its namespace is gone, or its path may now
- * be that of another one. A process ID is used again, and after a reboot every path is.
+ * The CNI_NETNS for detaching a sandbox that is not the call's: "" when its namespace is gone, or
+ * its path may now be that of another one. A process ID is used again, and after a reboot every
+ * path is.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
   const { netns, ifName } = record;

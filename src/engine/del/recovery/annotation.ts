@@ -70,7 +70,7 @@ async function attachmentsByAnnotation(
   }
 }
 
-/** The interfaces of the sandbox besides loopback and the default network's; none when they cannot be listed. */
+/** The interfaces besides loopback and the default network's; none when they cannot be listed. */
 async function furtherInterfaces(
   ctx: CallContext,
   { netns, ifName }: UnrecordedSandbox,

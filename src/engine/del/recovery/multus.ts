@@ -11,7 +11,8 @@ import { type MultusNetwork, parseMultusNetworks } from "#npwg/multus/networks-f
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
- * Detaches a sandbox that Multus attached, by Multus's files. The shim removes these once there is a record.
+ * Detaches a sandbox that Multus attached, by Multus's files. The shim removes these once there is
+ * a record.
  * @returns whether there were usable files
  * @throws CniError 5 when they cannot be read, and as {@link recordAndDetach}
  */

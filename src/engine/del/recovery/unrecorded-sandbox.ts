@@ -25,7 +25,8 @@ export interface UnrecordedSandbox extends RecordKey {
 }
 
 /**
- * Creates the missing record, and detaches it. What cannot be detached now stays recorded and is retried.
+ * Creates the missing record, and detaches it. What cannot be detached now stays recorded and is
+ * retried.
  * @throws CniError when something could not be detached, 102 for several networks
  */
 export async function recordAndDetach(
@@ -47,7 +48,7 @@ async function create(ctx: CallContext, record: AttachmentRecord): Promise<void>
   }
 }
 
-/** The boot ID is unknown, so every attachment is detached. The teardown has begun, as the shim would have marked it. */
+/** Without a boot ID, so every attachment is detached. The teardown has begun, as by the shim. */
 function newRecord(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,

@@ -6,9 +6,10 @@ import type { AllocatedDevice, DeviceNetwork } from "./device-ports.ts";
 type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
 
 /**
- * The devices of all sources. A source that is unavailable does not delay a pod that has enough devices from the
- * others: the kubelet may know them while the API server is unavailable.
- * @throws CniError 100 when two of them have devices of a resource that a network needs; else as the sources do
+ * The devices of all sources. A source that is unavailable does not delay a pod that has enough
+ * devices from the others: the kubelet may know them while the API server is unavailable.
+ * @throws CniError 100 when two of them have devices of a resource that a network needs; else as
+ *   the sources do
  */
 export async function allocatedDevices(
   ctx: CallContext,

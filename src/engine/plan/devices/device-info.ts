@@ -6,9 +6,9 @@ import type { JsonObject } from "#lib/json.ts";
 import { cniDeviceInfoPath, dpDeviceInfoPath, parseDeviceInfo } from "#npwg/device-info.ts";
 
 /*
- * Device information (device-info specification 1.1): what a device plugin wrote of a device is copied for
- * the attachment, whose plugins may read and change it, and is shown in the pod's status. None of it
- * fails a pod: the files are for others, and what is missing there is logged.
+ * Device information (device-info specification 1.1): what a device plugin wrote of a device is
+ * copied for the attachment, whose plugins may read and change it, and is shown in the pod's
+ * status. None of it fails a pod: the files are for others, and what is missing there is logged.
  */
 
 const capability = "CNIDeviceInfoFile";
@@ -25,7 +25,7 @@ export function withDeviceInfoFile(network: ResolvedNetwork, owner: FileOwner): 
   return { ...capabilityArgs, [capability]: cniDeviceInfoPath(owner) };
 }
 
-/** Copies what the device plugin wrote, before the attachment's plugins are executed. Never rejects. */
+/** Copies the device plugin's file before the attachment's plugins are executed. Never rejects. */
 export async function provideDeviceInfo(
   ctx: CallContext,
   containerId: string,
@@ -40,7 +40,7 @@ export async function provideDeviceInfo(
   );
 }
 
-/** What the attachment's plugins or the device plugin wrote; undefined where there is nothing usable. */
+/** What the attachment's plugins or the device plugin wrote; undefined if nothing is usable. */
 export async function readDeviceInfo(
   ctx: CallContext,
   containerId: string,
@@ -54,7 +54,7 @@ export async function readDeviceInfo(
   });
 }
 
-/** Removes the attachment's file when it is detached. Never rejects: the sweep comes back for it. */
+/** Removes a detached attachment's file. Never rejects: the sweep removes it later. */
 export async function removeDeviceInfo(
   ctx: CallContext,
   containerId: string,

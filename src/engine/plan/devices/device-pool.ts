@@ -16,14 +16,14 @@ export class DevicePool {
     this.#allocated = allocated;
   }
 
-  /** The device of this ID, of the network's resource or of any; undefined when it is taken or not there. */
+  /** The device of this ID, of the network's resource or any; undefined when taken or absent. */
   takeNamed({ resourceName = "" }: DeviceNetwork, id: string): AllocatedDevice | undefined {
     const eligible =
       resourceName === "" ? [...this.#allocated.values()].flat() : this.#of(resourceName);
     return this.#take(eligible.find((device) => device.id === id && !this.#taken.has(device)));
   }
 
-  /** A device of a claim, of the network's resource or of none; undefined when all are taken or there is none. */
+  /** A device of a claim, of the network's resource or none; undefined when all are taken. */
   takeClaimed(
     { resourceName = "" }: DeviceNetwork,
     { claim, request }: ClaimSelection,

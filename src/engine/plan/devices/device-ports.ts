@@ -3,21 +3,21 @@ import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 
 /*
- * What the engine needs in order to attach networks by devices: who allocated which to a pod, and the
- * files that describe them. Ports like those in ports.ts.
+ * What the engine needs in order to attach networks by devices: who allocated which to a pod, and
+ * the files that describe them. Ports like those in ports.ts.
  */
 
 /** A device that a pod was allocated. */
 export interface AllocatedDevice {
-  /** As its allocator names it: a PCI address, the name of a link, or whatever else a plugin understands. */
+  /** As its allocator names it: a PCI address, a link's name, or what else a plugin understands. */
   readonly id: string;
   /** How that is known, for people: `the kubelet's pod-resources API`. */
   readonly source: string;
-  /** The claims of the pod that it was allocated for; absent where devices are not allocated by claims. */
+  /** The claims of the pod that it was allocated for; absent where there are no claims. */
   readonly claims?: readonly ClaimRequest[];
 }
 
-/** A request of a claim, both by the names that they have in the pod's specification and in the claim's. */
+/** A request of a claim, each named as in the pod's specification and as in the claim's. */
 export interface ClaimRequest {
   readonly claim: string;
   readonly request: string;
@@ -37,7 +37,7 @@ export interface DeviceLookup {
   readonly pod: Pod;
   /** The networks that need devices, in the order of attachment. */
   readonly networks: readonly DeviceNetwork[];
-  /** The pod's specification and status, read when first asked for; see {@link ClusterSource.getPodObject}. */
+  /** Spec and status of the pod, read on first use; see {@link ClusterSource.getPodObject}. */
   readonly podObject: () => Promise<JsonObject | undefined>;
   readonly signal: AbortSignal;
 }
@@ -51,7 +51,8 @@ export interface DeviceSource {
   /**
    * The pod's devices by resource, each ID once; resources without any may be left out. Those of no
    * resource, which only a selection by their claim finds, are under "".
-   * @throws CniError 11 when that cannot be determined in time, 100 when the allocation cannot be used
+   * @throws CniError 11 when that cannot be determined in time, 100 when the allocation cannot be
+   *   used
    */
   devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>>;
 }
@@ -60,13 +61,14 @@ export interface DeviceSource {
 export interface ResourceApi {
   /**
    * A ResourceClaim; undefined when it does not exist.
-   * @throws ResourceApiUnavailableError; CniError 11 when there is no answer in time; the signal's reason
+   * @throws ResourceApiUnavailableError; CniError 11 when there is no answer in time; the signal's
+   *   reason
    */
   getClaim(
     ref: { readonly namespace: string; readonly name: string },
     options: { readonly signal: AbortSignal },
   ): Promise<JsonObject | undefined>;
-  /** A driver's ResourceSlices for one node alone, and those for more than one node. @throws as above */
+  /** A driver's ResourceSlices, for one node alone and for more than one. @throws as above */
   listSlices(
     driver: string,
     options: { readonly nodeName: string; readonly signal: AbortSignal },
@@ -82,7 +84,7 @@ export class ResourceApiUnavailableError extends Error {
 export interface DeviceInfoFiles {
   /** @throws Error as of node:fs; undefined when there is no file */
   read(path: string): Promise<string | undefined>;
-  /** Replaces `to`, whose directory is made where it is missing. @returns whether there is a file `from` */
+  /** Replaces `to`, and makes its directory if missing. @returns whether `from` exists */
   copy(from: string, to: string): Promise<boolean>;
   /** A file that is not there counts as removed. @throws Error as of node:fs */
   remove(path: string): Promise<void>;

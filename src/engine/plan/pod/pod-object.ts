@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 
-/** `spec.nodeName` of a pod as the API has it: the Node's name, which need not be the host's name. */
+/** `spec.nodeName` of a pod in the API: the Node's name, which may differ from the host's name. */
 export function nodeNameOf({ spec }: JsonObject): string | undefined {
   const name = isJsonObject(spec) ? spec.nodeName : undefined;
   return typeof name === "string" && name !== "" ? name : undefined;

@@ -20,9 +20,11 @@ function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
 }
 
 /**
- * The pod to attach; undefined if the sandbox is not a pod. Looks it up only if the runtime does not describe it.
- * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that knows pods: the runtime may still
- *   want it, and an invented result would start it without its networks
+ * The pod to attach; undefined if the sandbox is not a pod. Looks it up only if the runtime does
+ * not describe it.
+ * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that
+ *   knows pods: the runtime may still want it, and an invented result would start it without its
+ *   networks
  */
 export async function resolvePod(ctx: CallContext, request: AddRequest): Promise<Pod | undefined> {
   const { source } = ctx.deps;

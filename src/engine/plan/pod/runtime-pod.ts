@@ -10,8 +10,9 @@ import { isStaticPod } from "#npwg/object-meta.ts";
 export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
 
 /**
- * The pod as the runtime describes it; undefined when it does not describe all of it, so that the pod has to be
- * looked up. So has a static pod: the status is written on its mirror, whose UID only the API knows.
+ * The pod as the runtime describes it; undefined when it does not describe all of it, so that the
+ * pod has to be looked up. So has a static pod: the status is written on its mirror, whose UID only
+ * the API knows.
  * @throws CniError 7 when the annotations are no map of strings
  */
 export function runtimePod(conf: RequestConf, identity: PodIdentity): Pod | undefined {
@@ -22,8 +23,9 @@ export function runtimePod(conf: RequestConf, identity: PodIdentity): Pod | unde
 }
 
 /**
- * Whether the runtime describes the pods of its ADDs, as far as a call without a pod can tell. Its conf declares the
- * capability, and the runtimes that call STATUS (containerd 2, CRI-O) are new enough to hand the annotations over.
+ * Whether the runtime describes the pods of its ADDs, as far as a call without a pod can tell. Its
+ * conf declares the capability, and the runtimes that call STATUS (containerd 2, CRI-O) are new
+ * enough to hand the annotations over.
  */
 export function runtimeDescribesPods({ capabilities }: RequestConf): boolean {
   return capabilities[podAnnotationsCapability] === true;
@@ -40,7 +42,7 @@ function runtimeAnnotations(conf: RequestConf): Record<string, string> | undefin
   });
 }
 
-/** The capability arguments that a network is recorded with: long annotations only where a plugin takes them. */
+/** The recorded capability arguments: long annotations only where a plugin takes them. */
 export function withoutUnusedAnnotations(args: JsonObject, list: NetConfList): JsonObject {
   if (enabledCapabilities(list).has(podAnnotationsCapability)) return args;
   const { [podAnnotationsCapability]: _, ...others } = args;
