@@ -107,9 +107,14 @@ const char *errno_text(int error)
 }
 
 /* Ends the call with a CNI error on stdout. containerd takes a DEL error with certain words for "already detached"
- * and does not retry, so these words are broken up, also those that a plugin wrote. */
+ * and does not retry, so these words are broken up, also those that a plugin wrote. `details` has one of the reasons in
+ * src/cni/error.ts. */
 _Noreturn void fail(const struct call *call, enum cni_error code, const char *format, ...)
 {
+	const char *reason = code == CNI_INVALID_ENVIRONMENT ? "InvalidEnvironmentVariables"
+		: code == CNI_IO_FAILURE ? "IoFailure" : code == CNI_DECODING_FAILURE ? "DecodingFailure"
+		: code == CNI_NOT_DETACHED ? "TeardownIncomplete" : code == CNI_INTERNAL ? "Internal"
+		: call->trouble ? "DaemonUnavailable" : "TryAgainLater";
 	struct buf message = { 0 }, error = { 0 };
 	char *at;
 	BUF_VPRINT(&message, format);
@@ -119,6 +124,6 @@ _Noreturn void fail(const struct call *call, enum cni_error code, const char *fo
 		at[strcspn(at, " ")] = '-';
 	buf_print(&error, "{\"cniVersion\":\"%s\",\"code\":%d,\"msg\":\"", call->cni_version, (int)code);
 	buf_json(&error, message.data);
-	buf_print(&error, "\"}\n");
+	buf_print(&error, "\",\"details\":\"reason=%s\"}\n", reason);
 	exit(write_all(1, error.data, error.len) ? 2 : 1);
 }

@@ -26,8 +26,7 @@
  *                               unknown  a file that cannot be opened for another reason
  *   PLEXUS_TRACE=...          if it is set, and then also
  *   PLEXUS_STARTED_US=NUMBER  when the shim started, in microseconds of CLOCK_REALTIME
- * The command AGENT is that of `plexus agent`, which serves no runtime. Its orders obey the rules of a DEL without
- * a container.
+ * The command AGENT is that of `plexus agent`. Its orders obey the rules of a DEL without a container.
  *
  * Outcomes of EXEC_RESULT, with the meaning of `code`. Each but `exited` has a `message` of one line.
  *   exited    exit status                    signaled  signal number; its process group was killed
@@ -37,8 +36,7 @@
  * FIND_RESULT has the outcome `found` with an empty message, `missing` or `refused`.
  *
  * Stages of NETLINK_RESULT:
- *   done      the kernel answered
- *   open      the namespace could not be opened or entered
+ *   done      the kernel answered            open  the namespace could not be opened or entered
  *   request   the kernel did not answer, or the order breaks the rules (EPERM)
  *
  * An attachment's file, `<stateDir>/<containerID>@<ifName>.record`, holds its teardown plan and the record from which
@@ -83,7 +81,6 @@ enum frame_type {
 	FRAME_DONE = 6, FRAME_PLAN = 7, FRAME_PLAN_END = 8, FRAME_FIND = 9, FRAME_FIND_RESULT = 10, FRAME_RECORD = 11,
 };
 
-/* The fields of EXEC. Further ones are ENV too. */
-enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV };
+enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV /* and further ones */ };
 
 #endif

@@ -219,9 +219,10 @@ void multus_clean(const struct call *call)
 	print(part, sizeof part, "-%s-", call->container_id);
 	struct dirent *entry;
 	DIR *dir = opendir(results);
-	while (dir && (entry = readdir(dir)))
+	int fd = dir ? dirfd(dir) : -1;
+	while (fd >= 0 && (entry = readdir(dir)))
 		if (strstr(entry->d_name, part))
-			unlinkat(dirfd(dir), entry->d_name, 0);
+			unlinkat(fd, entry->d_name, 0);
 	if (dir)
 		closedir(dir);
 	unlink(path);

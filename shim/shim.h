@@ -52,8 +52,7 @@ enum session_end {
 	SESSION_MISUNDERSTOOD, /* the engine sent something that is no order */
 };
 
-/* What the path in CNI_NETNS is; the names are those of REQUEST. */
-enum netns { NETNS_OK, NETNS_OWN, NETNS_GONE, NETNS_UNKNOWN };
+enum netns { NETNS_OK, NETNS_OWN, NETNS_GONE, NETNS_UNKNOWN }; /* what CNI_NETNS is, as REQUEST names it */
 
 /* How a delegate ended; the names are those of EXEC_RESULT. */
 struct exec_result {
@@ -63,7 +62,6 @@ struct exec_result {
 	int64_t elapsed_us;
 };
 
-/* The answer to a NETLINK order. */
 struct netlink_result { int error; const char *message, *stage; struct buf reply; };
 
 struct call {

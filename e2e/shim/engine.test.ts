@@ -312,7 +312,8 @@ eachBuild("a connection that is lost in the middle", (bench) => {
 
   test.each(["CHECK", "GC", "STATUS"])("%s fails with code 11", async (command) => {
     await lose();
-    expect(cniError(await bench().run({ env: { CNI_COMMAND: command } })).code).toBe(11);
+    const error = cniError(await bench().run({ env: { CNI_COMMAND: command } }));
+    expect(error).toMatchObject({ code: 11, reason: "DaemonUnavailable" });
   });
 });
 
@@ -333,7 +334,8 @@ eachBuild("an engine that hangs", (bench) => {
   test.each(["CHECK", "GC", "STATUS"])("before its first order: %s gives up", async (command) => {
     await bench().engine(() => undefined);
     const error = cniError(await bench().run({ env: { CNI_COMMAND: command, ...silent } }));
-    expect(error.code).toBe(command === "STATUS" ? 50 : 11);
+    const code = command === "STATUS" ? 50 : 11;
+    expect(error).toMatchObject({ code, reason: "DaemonUnavailable" });
   });
 
   test("before its first order: DEL replays the plan", async () => {

@@ -83,7 +83,7 @@ eachBuild("the sandbox's lock", (bench) => {
       const holder = await hold(path, "-x");
       const error = cniError(await start(command, { PLEXUS_LOCK_MS: "200" }).ended);
       release(holder);
-      expect(error.code).toBe(11);
+      expect(error).toMatchObject({ code: 11, reason: "TryAgainLater" });
       expect(error.msg).toBe(
         `another operation on this sandbox is still running: it has held ${path} for 200 ms`,
       );

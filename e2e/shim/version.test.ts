@@ -47,7 +47,8 @@ eachBuild("without an engine", (bench) => {
 
   test("stdin beyond 8 MiB is refused", async () => {
     const error = cniError(await bench().run({ stdin: Buffer.alloc((8 << 20) + 1, " ") }));
-    expect(error).toEqual({ cniVersion: "1.1.0", code: 5, msg: "stdin is longer than 8 MiB" });
+    const msg = "stdin is longer than 8 MiB";
+    expect(error).toEqual({ cniVersion: "1.1.0", code: 5, reason: "IoFailure", msg });
   });
 
   test("an unknown command is named, as JSON that parses", async () => {
@@ -56,6 +57,7 @@ eachBuild("without an engine", (bench) => {
     expect(error).toEqual({
       cniVersion: "1.0.0",
       code: 4,
+      reason: "InvalidEnvironmentVariables",
       msg: 'unknown CNI_COMMAND: A"\\  é',
     });
   });

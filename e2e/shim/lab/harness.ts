@@ -6,6 +6,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect } from "vitest";
+import { CniErrorCode, type Reason, reasonCodes } from "#cni/error.ts";
 import { waitUntil } from "../../support/wait.ts";
 import {
   decodeFrame,
@@ -301,10 +302,22 @@ export class Bench {
 }
 
 /** The error that the shim printed; fails when it printed anything else. */
-export function cniError(answer: Answer): { cniVersion: string; code: number; msg: string } {
+export function cniError(answer: Answer): CniError {
   expect(answer.code).toBe(1);
   expect(answer.stdout.split("\n")).toHaveLength(2);
-  return JSON.parse(answer.stdout);
+  const { details, ...error } = JSON.parse(answer.stdout);
+  const reason = /^reason=(\w+)$/.exec(details)?.[1] as Reason;
+  const isStatus = error.code === CniErrorCode.PluginNotAvailable && reason === "DaemonUnavailable";
+  expect(isStatus ? error.code : reasonCodes[reason], reason).toBe(error.code);
+  return { ...error, reason };
+}
+
+interface CniError {
+  readonly cniVersion: string;
+  readonly code: number;
+  readonly msg: string;
+  /** From `details`; it stands for `code`, but that of a STATUS without plexusd. */
+  readonly reason: Reason;
 }
 
 /** Declares the tests twice: for the shipped executable and for the one with sanitizers. */
