@@ -20,6 +20,8 @@ const isRefusal = (error: unknown): boolean => error instanceof CniError;
 /** What Multus and libcni left of a sandbox. */
 export const multus: Target = {
   maxLength: 200_000,
+  // Two readers read each input.
+  maxMs: 2 * 100,
   inputs: fc
     .oneof(documents, mutated(documents))
     .map(({ document = null }) => JSON.stringify(document)),

@@ -31,6 +31,8 @@ const error = fc.record({
 /** What a delegate prints: a result, an error, its versions, or anything on stderr. */
 export const result: Target = {
   maxLength: 270_000,
+  // An output that is no result is read six times.
+  maxMs: 6 * 100,
   inputs: fc.oneof(validResult, mutated(validResult), error).map((value) => JSON.stringify(value)),
   tokens: [
     ...jsonTokens,

@@ -66,6 +66,8 @@ const grammar = {
   "the end": {},
 } as const;
 
+const punctuation = "[]{},:";
+
 interface Open {
   readonly bracket: string;
   key?: string;
@@ -76,7 +78,7 @@ function findProblem(text: string, maxDepth: number): { offset: number; reason: 
   const open: Open[] = [];
   let expected: Expected = "a value";
   for (let offset = 0; ; ) {
-    offset += matchAt(/[ \t\n\r]*/y, text, offset).length;
+    while (" \t\n\r".includes(text[offset] ?? "end")) offset++;
     const token = tokenAt(text, offset);
     const next = follow(token, expected, open);
     if (next === undefined) {
@@ -85,7 +87,7 @@ function findProblem(text: string, maxDepth: number): { offset: number; reason: 
     }
     if (open.length > maxDepth)
       return { offset, reason: `nested more than ${maxDepth} levels deep` };
-    if (/^[-\d]/.test(token) && !Number.isFinite(Number(token))) {
+    if (token.length > 1 && /^[-\d]/.test(token) && !Number.isFinite(Number(token))) {
       return { offset, reason: outOfRange(token, open) };
     }
     expected = next;
@@ -106,8 +108,8 @@ function follow(token: string, expected: Expected, open: Open[]): Expected | und
 }
 
 function kindOf(token: string): string {
-  if (token.startsWith('"')) return "string";
-  return "[]{},:".includes(token) ? token : "scalar";
+  if (punctuation.includes(token)) return token;
+  return token.startsWith('"') ? "string" : "scalar";
 }
 
 function afterValue(bracket: string | undefined): Expected {
@@ -117,13 +119,9 @@ function afterValue(bracket: string | undefined): Expected {
 
 /** A bracket, comma, colon, whole string or other scalar; "" where there is none. */
 function tokenAt(text: string, offset: number): string {
-  if (text[offset] !== '"') {
-    return matchAt(
-      /[[\]{},:]|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y,
-      text,
-      offset,
-    );
-  }
+  const first = text.charAt(offset);
+  if (punctuation.includes(first)) return first;
+  if (first !== '"') return scalarAt(text, offset);
   const string = text.slice(offset, endOfString(text, offset) + 1);
   try {
     JSON.parse(string);
@@ -155,9 +153,10 @@ function shorten(token: string): string {
   return token.length > 80 ? `${token.slice(0, 80)}…` : token;
 }
 
-function matchAt(sticky: RegExp, text: string, offset: number): string {
-  sticky.lastIndex = offset;
-  return sticky.exec(text)?.[0] ?? "";
+function scalarAt(text: string, offset: number): string {
+  const scalar = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y;
+  scalar.lastIndex = offset;
+  return scalar.exec(text)?.[0] ?? "";
 }
 
 function position(text: string, offset: number): { line: number; column: number } {
