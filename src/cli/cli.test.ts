@@ -18,8 +18,6 @@ import { gcCommand } from "#cli/node/gc.ts";
 import { findPrimaryAfterUninstall } from "#cli/node/uninstall-checks.ts";
 import { listPodSandbox } from "#cri/runtime-service.ts";
 import { SandboxListFile } from "#cri/sandbox-list-file.ts";
-import { startHealthServer } from "#daemon/http/health-server.ts";
-import { createMetrics } from "#daemon/http/metrics.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -311,40 +309,6 @@ test("records --orphans lists leftovers and the reasons", async ({ node, store }
     `default/db | c-db | eth0=cbr0 | 2026-01-01T00:00:00.000Z | its teardown failed 2 times, last at ${failedAt}: busy`,
     "default/old | c-old | eth0=cbr0 | 2026-01-01T00:00:00.000Z | it was attached before the machine was restarted",
   ]);
-});
-
-test("status prints metrics of a running plexusd and why it is not ready", async () => {
-  const metrics = createMetrics({
-    processMetrics: false,
-    attachments: async () => 7,
-    leftovers: async () => 2,
-  });
-  metrics.nodeConfState("waiting");
-  metrics.kube.cacheSynced("pods", false);
-  const reasons = ["there is no configuration of a primary CNI yet"];
-  const address = { host: "127.0.0.1", port: 0 };
-  const server = await startHealthServer({ address, readiness: () => reasons, metrics });
-  const http = `127.0.0.1:${server.address.port}`;
-  expect(await run("status", "--http", http)).toEqual({
-    code: 1,
-    out: [
-      "plexusd dev (dev)",
-      "node configuration: waiting",
-      "pods: not listed yet",
-      "attachments: 7",
-      "leftovers: 2",
-      "calls being served: 0",
-      "not ready: there is no configuration of a primary CNI yet",
-    ].join("\n"),
-    err: "",
-  });
-  reasons.length = 0;
-  expect(await run("status", "--http", http)).toMatchObject({ code: 0 });
-  await server.close();
-  expect(await run("status", "--http", http)).toMatchObject({
-    code: 1,
-    err: expect.stringContaining("plexusd does not answer"),
-  });
 });
 
 test("uninstall hands the node back to its primary CNI, and can be repeated", async ({ node }) => {

@@ -86,6 +86,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     nodeName: options.nodeName,
     stateDir: flags.stateDir,
     unattachedPods: () => duties?.unattachedPods.count ?? 0,
+    callsInFlight: metrics.engine.callsInFlight,
   });
   const socketPath = adminSocketPath(flags.socket);
   const admin = await startAdminServer({ socketPath, answers, logger });

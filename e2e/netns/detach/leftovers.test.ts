@@ -15,15 +15,8 @@ import { shimEnvironment } from "../../support/plexusd.ts";
 import { waitForExit } from "../../support/processes.ts";
 import { waitUntil } from "../../support/wait.ts";
 
-/** In the lab's own network namespace. */
-const http = "127.0.0.1:19500";
-
-test.beforeAll(async ({ idleNode: node }) => {
-  await node.startDaemon("--http", http);
-});
-
 test("a DEL that failed and is never repeated is shown, and the next pod's DEL completes it after its back-off; no ADD does", async ({
-  idleNode: node,
+  node,
   plugins,
 }) => {
   const left = await leftover(node, plugins, "never-repeated");
@@ -67,7 +60,7 @@ const interruptions: readonly {
 
 test.for(interruptions)(
   "a DEL that is interrupted as $what is shown and counted, and completed by plexusd",
-  async ({ name, end }, { idleNode: node, plugins }) => {
+  async ({ name, end }, { node, plugins }) => {
     const pod = await node.pod(name, { networks: "alpha" });
     await pod.mustAdd();
     await plugins.script("alpha", "DEL", { hold: true });
@@ -83,7 +76,7 @@ test.for(interruptions)(
 );
 
 test("a DEL whose replay fails while plexusd is unavailable is shown and counted, and completed by plexusd", async ({
-  idleNode: node,
+  node,
   plugins,
 }) => {
   const pod = await node.pod("replay-failed", { networks: "alpha" });
@@ -95,10 +88,7 @@ test("a DEL whose replay fails while plexusd is unavailable is shown and counted
   await expectCompleted(node, { pod, plugins });
 });
 
-test("what an ADD could not undo is completed in the same way", async ({
-  idleNode: node,
-  plugins,
-}) => {
+test("what an ADD could not undo is completed in the same way", async ({ node, plugins }) => {
   const pod = await node.pod("not-undone", { networks: "alpha,beta" });
   await plugins.script("beta", "ADD", errorScript(120, "full"));
   await plugins.script("alpha", "DEL", errorScript(121, "busy"));
@@ -116,7 +106,7 @@ test("what an ADD could not undo is completed in the same way", async ({
 });
 
 test("a connected `plexus agent` completes it as soon as it is due, without any call", async ({
-  idleNode: node,
+  node,
   plugins,
 }) => {
   const left = await leftover(node, plugins, "by-agent");
@@ -137,7 +127,7 @@ test("a connected `plexus agent` completes it as soon as it is due, without any 
 });
 
 test("plexusctl gc tries to detach every leftover at once, and reports each result", async ({
-  idleNode: node,
+  node,
   plugins,
 }) => {
   await copyFile(node.shim, join(plugins.binDir, "plexus"));
@@ -163,7 +153,7 @@ test("plexusctl gc tries to detach every leftover at once, and reports each resu
 });
 
 test("a GC whose stale pod's plugin hangs holds up no other pod, and leaves the rest to plexusd", async ({
-  idleNode: node,
+  node,
   plugins,
 }) => {
   const stale = [
@@ -240,7 +230,7 @@ async function endBackoff(
   const begun = begunTeardown(failedAt);
   const dated = record.teardown === undefined ? begun : teardown;
   await writeFile(path, formatRecord({ ...record, teardown: dated }, parsePlan(file, place)));
-  await node.startDaemon("--http", http);
+  await node.startDaemon();
 }
 
 async function addAndDel(node: PlexusNode, name: string): Promise<void> {
@@ -267,5 +257,5 @@ async function orphans(node: PlexusNode): Promise<string> {
 }
 
 async function status(node: PlexusNode): Promise<string> {
-  return String((await plexusctl(node, "status", "--http", http)).stdout);
+  return String((await plexusctl(node, "status", "--socket", node.socketPath)).stdout);
 }

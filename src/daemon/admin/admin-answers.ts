@@ -34,6 +34,7 @@ export interface AdminAnswersOptions {
   readonly stateDir: string;
   readonly readiness: () => readonly string[];
   readonly unattachedPods: () => number;
+  readonly callsInFlight: () => Promise<number>;
 }
 
 /** What plexusd knows of its node and the node's pods. */
@@ -61,6 +62,7 @@ export class AdminAnswers {
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
       unattachedPods: this.#options.unattachedPods(),
+      callsInFlight: await this.#options.callsInFlight(),
       requests: { rules: await this.#requestRules(), refused: engine.refusedRequests() },
       damagedRecords: listed.damaged.map(({ reason }) => reason),
     });

@@ -27,6 +27,7 @@ export interface NodeStatus {
   readonly attachments: number;
   readonly leftovers: number;
   readonly unattachedPods: number;
+  readonly callsInFlight: number;
   readonly requests: {
     readonly rules: RequestRules;
     readonly refused: readonly RefusedRequests[];

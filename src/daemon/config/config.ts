@@ -94,6 +94,3 @@ function isConfPath(reference: string): boolean {
 }
 
 export const defaultConfig: DaemonConfig = configFromFile(configSchema.parse({}));
-
-/** Where health and metrics are served by default, as `ADDRESS:PORT`. */
-export const defaultHttpAddress: string = configSchema.parse({}).http;

@@ -7,8 +7,13 @@ const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
 
 const commands = new Set(["ADD", "DEL", "CHECK", "STATUS", "GC", "VERSION"]);
 
+/** {@link EngineMetrics} that can be asked for a number. */
+export interface CallMetrics extends EngineMetrics {
+  callsInFlight(): Promise<number>;
+}
+
 /** Metrics of the container runtime's calls and of delegates. */
-export function engineMetrics(registry: Registry): EngineMetrics {
+export function engineMetrics(registry: Registry): CallMetrics {
   const registers = [registry];
   const requests = new Counter({
     name: "plexus_cni_requests_total",
@@ -38,6 +43,7 @@ export function engineMetrics(registry: Registry): EngineMetrics {
   const networks = new LabelLimit(200);
   const types = new LabelLimit(50);
   return {
+    callsInFlight: async () => (await inFlight.get()).values[0]?.value ?? 0,
     requestStarted: () => inFlight.inc(),
     requestEnded: (command, { code, milliseconds }) => {
       inFlight.dec();

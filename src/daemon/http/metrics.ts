@@ -1,14 +1,13 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import { type NodeConfState, nodeConfStates } from "#daemon/cni-conf/status.ts";
-import type { EngineMetrics } from "#engine/call/deps.ts";
 import type { KubeMetrics } from "#kube/adapter.ts";
 import { buildInfo } from "#lib/build-info.ts";
-import { engineMetrics } from "./engine-metrics.ts";
+import { type CallMetrics, engineMetrics } from "./engine-metrics.ts";
 import { kubeMetrics } from "./kube-metrics.ts";
 
 /** The metrics of plexusd. */
 export interface Metrics {
-  readonly engine: EngineMetrics;
+  readonly engine: CallMetrics;
   readonly kube: Required<KubeMetrics>;
   nodeConfState(state: NodeConfState): void;
   configRead(result: "ok" | "invalid"): void;

@@ -36,7 +36,7 @@ const report: NodeStatus = {
   conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
   unseenPaths: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
-  ...{ attachments: 4, leftovers: 0, unattachedPods: 0, damagedRecords: [] },
+  ...{ attachments: 4, leftovers: 0, unattachedPods: 0, callsInFlight: 1, damagedRecords: [] },
   requests: { rules: { undeclaredRequests: "fail", ignoredRequests: "warn" }, refused: [] },
 };
 
@@ -131,6 +131,23 @@ test("explain without a plexusd says that, in text and JSON", async () => {
 test("explain and doctor know text and json, no other output", async () => {
   expect((await run("explain", "-o", "yaml", "a/b")).code).toBe(2);
   expect((await run("doctor", "-o", "yaml")).code).toBe(2);
+});
+
+test("status prints the numbers of plexusd, and why it is not ready", async () => {
+  const { socket } = await plexusd({ report: { ...report, notReady: ["it stops", "no CNI"] } });
+  const lines = [
+    ...["plexusd 1.2.3 (abc)", "node configuration: active", "attachments: 4", "leftovers: 0"],
+    ...["pods not attached: 0", "calls being served: 1"],
+  ];
+  expect(await run("status", "--socket", socket)).toEqual({
+    code: 1,
+    out: [...lines, "not ready: it stops", "not ready: no CNI"].join("\n"),
+    err: "",
+  });
+  const ready = await run("status", "--socket", (await plexusd()).socket);
+  expect(ready).toMatchObject({ code: 0, out: [...lines, "ready"].join("\n") });
+  const away = await run("status", "--socket", "/nowhere/plexus.sock");
+  expect(away).toMatchObject({ code: 1, err: expect.stringContaining("does not answer") });
 });
 
 async function doctor(says: Partial<NodeStatus>) {
