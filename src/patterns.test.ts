@@ -21,8 +21,6 @@ const known: Readonly<Record<string, string>> = {
   "/^plexus-([A-Za-z0-9][\\w.-]*)@[^/]+\\.json$/s": "255 bytes of a file name",
   "/ [0-9a-f]+:[0-9a-f]+:(\\d+) /g": "the kernel's own lines in /proc/locks",
   "/^\\.(.+)\\.[0-9a-f]+\\.tmp$/s": "255 bytes of a file name",
-  "/^([a-z_]+)(?:\\{(.*)\\})? (\\S+)$/": "a line of plexusd's metrics, in plexusctl",
-  '/([a-z_]+)="([^"]*)"/g': "the labels of such a line",
 };
 
 /** A literal of a regular expression where one can begin; src/ has no text that looks like one. */
