@@ -8,15 +8,18 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { examinePlugins } from "./plugin-lookup.ts";
 
+/** A configuration to which the default network can be delegated. */
+export interface Primary {
+  readonly kind: "usable";
+  readonly file: string;
+  readonly list: NetConfList;
+  /** Plugins that plexusd cannot see, one sentence. */
+  readonly warning?: string;
+}
+
 /** A configuration file that may be the primary CNI's. */
 export type PrimaryCandidate =
-  | {
-      readonly kind: "usable";
-      readonly file: string;
-      readonly list: NetConfList;
-      /** Plugins that plexusd cannot see, one sentence. */
-      readonly warning?: string;
-    }
+  | Primary
   | { readonly kind: "unusable"; readonly file: string; readonly problem: string };
 
 /** Where the primary CNI's configuration may be. */

@@ -1,25 +1,9 @@
-import type { NetConfList } from "#cni/conf/conf.ts";
+import { hash } from "node:crypto";
+import type { NodeConfSpec } from "#daemon/config/config.ts";
+import { unseenPathHint } from "#engine/plan/unseen-path.ts";
+import type { ConfFiles } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { PrimaryCandidate } from "./candidates.ts";
-
-/** The primary CNI's configuration, to which the default network is delegated. */
-export interface Primary {
-  readonly file: string;
-  readonly list: NetConfList;
-  readonly warning?: string;
-}
-
-/** The input of {@link choosePrimary}. */
-export interface PrimaryChoiceInput {
-  readonly candidates: readonly PrimaryCandidate[];
-  readonly configured: string | undefined;
-  /** The previous primary, also from before a restart. */
-  readonly previous: string | undefined;
-  /** How long the candidates have not changed. */
-  readonly unchangedMs: number;
-  readonly settleMs: number;
-  readonly goneMs: number;
-}
+import { findCandidates, type Primary, type PrimaryCandidate } from "./candidates.ts";
 
 /** Which configuration is the primary CNI's. */
 export type PrimaryChoice =
@@ -29,15 +13,67 @@ export type PrimaryChoice =
   /** The daemon's configuration names the default network itself. */
   | { readonly kind: "not-needed" };
 
+/** Chooses the primary CNI's configuration from the files that exist now. */
+export class PrimaryChooser {
+  readonly #files: ConfFiles;
+  readonly #goneMs: number;
+  #fingerprint = "";
+  #unchangedSince = 0;
+
+  constructor(files: ConfFiles, goneMs: number) {
+    this.#files = files;
+    this.#goneMs = goneMs;
+  }
+
+  /** The first choice waits for the readiness file. @throws Error if a directory is unreadable */
+  async choose(
+    spec: NodeConfSpec,
+    { previous, isFirst }: { previous: string | undefined; isFirst: boolean },
+  ): Promise<PrimaryChoice> {
+    const files = this.#files;
+    const { readinessFile, primaryDir, settleMs } = spec;
+    if (isFirst && readinessFile !== undefined && (await files.kind(readinessFile)) === "absent") {
+      const when = unseenPathHint(files, readinessFile) || " yet";
+      const reason = `the readiness file ${readinessFile} does not exist${when}`;
+      return { kind: "waiting", reason };
+    }
+    if (spec.withoutPrimary) return { kind: "not-needed" };
+    const candidates = await findCandidates({ dir: primaryDir, binDirs: spec.binDirs, files });
+    const times = { unchangedMs: this.#unchangedMs(candidates), settleMs, goneMs: this.#goneMs };
+    const choice = choosePrimary(candidates, { configured: spec.primaryConf, previous, ...times });
+    const hint = unseenPathHint(files, primaryDir);
+    if (choice.kind !== "waiting" || hint === "") return choice;
+    return { ...choice, reason: `${choice.reason}: ${primaryDir} does not exist${hint}` };
+  }
+
+  /** How long the candidates have not changed. */
+  #unchangedMs(candidates: readonly PrimaryCandidate[]): number {
+    const fingerprint = hash("sha256", JSON.stringify(candidates));
+    const now = performance.now();
+    if (fingerprint !== this.#fingerprint) this.#unchangedSince = now;
+    this.#fingerprint = fingerprint;
+    return now - this.#unchangedSince;
+  }
+}
+
 /**
  * Chooses the primary CNI's configuration. A configured name is waited for. Otherwise it is the
  * file that the container runtime would use, the first in byte order, with these exceptions:
  * - The directory must have settled: at boot, the first agent to write may not be the node's CNI.
- * - The previous primary stays while no usable file sorts before it.
+ * - The previous primary, also from before a restart, stays while no usable file sorts before it.
  * - A missing or broken previous primary is waited for, because its agent may be restarting.
  */
-export function choosePrimary(input: PrimaryChoiceInput): PrimaryChoice {
-  const { candidates, configured, previous } = input;
+function choosePrimary(
+  candidates: readonly PrimaryCandidate[],
+  input: {
+    readonly configured: string | undefined;
+    readonly previous: string | undefined;
+    readonly unchangedMs: number;
+    readonly settleMs: number;
+    readonly goneMs: number;
+  },
+): PrimaryChoice {
+  const { configured, previous } = input;
   if (configured !== undefined) {
     const candidate = candidates.find((each) => each.file === configured);
     if (candidate?.kind === "usable") return { kind: "primary", primary: candidate };
@@ -59,7 +95,7 @@ export function choosePrimary(input: PrimaryChoiceInput): PrimaryChoice {
 
 function problemOf(
   file: string,
-  candidate: Exclude<PrimaryCandidate, { kind: "usable" }> | undefined,
+  candidate: Exclude<PrimaryCandidate, Primary> | undefined,
 ): string {
   if (candidate === undefined) return `the primary CNI's configuration ${file} is not there`;
   return `the primary CNI's configuration ${file} cannot be used: ${candidate.problem}`;

@@ -1,36 +1,43 @@
+import { isDeepStrictEqual } from "node:util";
 import { WakeableSleep } from "#lib/concurrency/wakeable-sleep.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type DirectoryWatch, watchDirectory } from "#lib/files/watch-directory.ts";
-import type { WaitPhase } from "./phases.ts";
-import { NodeConfReconciler, type ReconcilerOptions } from "./reconciler.ts";
-import { isSameStatus, type NodeConfStatus } from "./status.ts";
-import { defaultTimings, type NodeConfTimings } from "./timings.ts";
+import {
+  NodeConfReconciler,
+  type NodeConfTimings,
+  type ReconcilerOptions,
+  type Round,
+} from "./reconciler.ts";
+import type { NodeConfStatus } from "./status.ts";
+
+const defaultTimings: NodeConfTimings = {
+  pollMs: 30_000,
+  waitingPollMs: 1000,
+  debounceMs: 100,
+  goneMs: 60_000,
+  restore: { initialMs: 100, maxMs: 300_000, factor: 4, jitter: 0.2 },
+  calmMs: 600_000,
+};
 
 /** Options of {@link startNodeConf}; call {@link NodeConf.reconcileNow} when `spec` changes. */
 export interface NodeConfOptions extends Omit<ReconcilerOptions, "timings"> {
   readonly onChange?: (status: NodeConfStatus, before: NodeConfStatus) => void;
-  /** @default defaultTimings */
+  /** For tests. */
   readonly timings?: Partial<NodeConfTimings>;
-}
-
-/** Keeps the node's CNI configuration up to date. */
-export interface NodeConf {
-  status(): NodeConfStatus;
-  notReadyReason(): string | undefined;
-  reconcileNow(): void;
-  /** Keeps the file: only an uninstallation removes it. */
-  stop(): Promise<void>;
 }
 
 /** Keeps `00-plexus.conflist` in the runtime's directory; resolves after the first round. */
 export async function startNodeConf(options: NodeConfOptions): Promise<NodeConf> {
-  const loop = new NodeConfLoop(options);
-  await loop.start();
-  return loop;
+  const conf = new NodeConf(options);
+  await conf.start();
+  return conf;
 }
 
-/** Reconciles at the start, after each change of a watched directory, and regularly. */
-class NodeConfLoop implements NodeConf {
+/**
+ * Keeps the node's CNI configuration up to date: reconciles at the start, after each change of a
+ * watched directory, and regularly.
+ */
+export class NodeConf {
   readonly #options: NodeConfOptions;
   readonly #timings: NodeConfTimings;
   readonly #reconciler: NodeConfReconciler;
@@ -57,7 +64,7 @@ class NodeConfLoop implements NodeConf {
     const dirs = [...new Set([cniConfDir, primaryDir])];
     const wake = (): void => this.reconcileNow();
     this.#watches = await Promise.all(dirs.map((dir) => watchDirectory(dir, wake)));
-    this.#running = this.#run(await this.#round());
+    this.#running = this.#run(await this.#next());
   }
 
   status(): NodeConfStatus {
@@ -72,37 +79,37 @@ class NodeConfLoop implements NodeConf {
     this.#sleep.wake();
   }
 
+  /** Keeps the file: only an uninstallation removes it. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#sleep.close();
     await this.#running;
   }
 
-  async #run(first: WaitPhase): Promise<void> {
-    for (let wait = first; !this.#stopped; ) {
+  async #run(first: Round): Promise<void> {
+    for (let round = first; !this.#stopped; ) {
       await Promise.all(this.#watches.map((each) => each.rearm()));
-      await this.#sleep.sleep(wait.atMostMs);
-      if (!this.#stopped) wait = await this.#round();
+      await this.#sleep.sleep(round.atMostMs);
+      if (!this.#stopped) round = await this.#next();
     }
     for (const each of this.#watches) each.close();
   }
 
-  async #round(): Promise<WaitPhase> {
-    const wait = await this.#reconciler.reconcile().catch((error) => this.#failed(error));
-    this.#report(wait.status);
-    return wait;
+  async #next(): Promise<Round> {
+    const round = await this.#reconciler.reconcile().catch((error) => this.#failed(error));
+    this.#report(round.status);
+    return round;
   }
 
-  #failed(error: unknown): WaitPhase {
+  #failed(error: unknown): Round {
     this.#options.logger.error({ err: error }, "the node's CNI configuration cannot be kept");
     const reason = `the node's configuration cannot be kept: ${errorMessage(error)}`;
-    const status: NodeConfStatus = { state: "waiting", reason };
-    return { phase: "wait", status, atMostMs: this.#timings.waitingPollMs };
+    return { status: { state: "waiting", reason }, atMostMs: this.#timings.waitingPollMs };
   }
 
   #report(status: NodeConfStatus): void {
     const before = this.#status;
-    if (isSameStatus(before, status)) return;
+    if (isDeepStrictEqual(before, status)) return;
     this.#status = status;
     const isWell = status.state === "active" && status.warning === undefined;
     const level = isWell ? "info" : "warn";

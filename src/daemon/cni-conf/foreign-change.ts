@@ -1,21 +1,25 @@
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
 import type { CniConfDir } from "./plexus-conf.ts";
+import type { NodeConfStatus } from "./status.ts";
 
-/** What another process did to Plexus's file. */
-export type ForeignChange =
-  | { readonly kind: "changed" }
-  | { readonly kind: "removed" }
-  | { readonly kind: "renamed"; readonly to: string };
+/** What another process did to Plexus's file, as a state and its reason. */
+export type ForeignChange = Pick<NodeConfStatus, "state" | "reason">;
 
 /** What others did to Plexus's file; `written` is what plexusd last wrote or read, if anything. */
 export function findForeignChange(
-  dir: CniConfDir,
+  { text, renamed }: CniConfDir,
   written: string | undefined,
 ): ForeignChange | undefined {
-  if (written === undefined || dir.text === written) return undefined;
-  if (dir.text !== undefined) return { kind: "changed" };
-  const to = dir.renamed[0];
-  return to === undefined ? { kind: "removed" } : { kind: "renamed", to };
+  if (written === undefined || text === written) return undefined;
+  if (text !== undefined) {
+    const reason = `the content of ${plexusConfName} was changed by someone else`;
+    return { state: "missing", reason };
+  }
+  const [to] = renamed;
+  return to === undefined
+    ? { state: "missing", reason: `${plexusConfName} was removed by someone else` }
+    : { state: "foreign-rename", reason: `${plexusConfName} was renamed to ${to} by someone else` };
 }
 
 /** Times of a {@link RestoreBackoff}. */
@@ -46,7 +50,7 @@ export class RestoreBackoff {
   }
 
   restored(): void {
-    this.#restoreAt = undefined;
+    this.notNeeded();
     this.#lastRestored = performance.now();
   }
 

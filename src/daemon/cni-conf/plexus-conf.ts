@@ -9,8 +9,7 @@ import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { isConfFile } from "./candidates.ts";
-import type { Primary } from "./choose-primary.ts";
+import { isConfFile, type Primary } from "./candidates.ts";
 
 /** The first version with lists; results of an older primary are converted. */
 const oldestListVersion = "0.3.1";
@@ -92,7 +91,11 @@ export async function readCniConfDir(dir: string, files: ConfFiles): Promise<Cni
 
 /** Plexus's plugin configuration in its file; empty if there is none. */
 export async function readPlexusConf(dir: string, files: ConfFiles): Promise<JsonObject> {
-  const { text } = await readCniConfDir(dir, files);
+  return pluginConfOf((await readCniConfDir(dir, files)).text);
+}
+
+/** Plexus's plugin configuration in the text of its file; empty if there is none. */
+export function pluginConfOf(text: string | undefined): JsonObject {
   try {
     const list: unknown = JSON.parse(text ?? "{}");
     const plugins = isJsonObject(list) && Array.isArray(list.plugins) ? list.plugins : [];

@@ -2,8 +2,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { primaryConfName } from "#lib/files/state-files.ts";
-import { isJsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/parsing/json-text.ts";
+import { pluginConfOf } from "./plexus-conf.ts";
 
 /** Remembers the primary's file across restarts and removals of Plexus's file. */
 export class PreviousPrimary {
@@ -34,14 +33,6 @@ export class PreviousPrimary {
 }
 
 function primaryOf(plexusConf: string | undefined): string | undefined {
-  if (plexusConf === undefined) return undefined;
-  try {
-    const conf = parseJsonText(plexusConf);
-    const plugins = isJsonObject(conf) && Array.isArray(conf.plugins) ? conf.plugins : [];
-    const plugin = plugins[0];
-    const network = isJsonObject(plugin) ? plugin.clusterNetwork : undefined;
-    return typeof network === "string" && network.includes("/") ? basename(network) : undefined;
-  } catch {
-    return undefined;
-  }
+  const { clusterNetwork: path } = pluginConfOf(plexusConf);
+  return typeof path === "string" && path.includes("/") ? basename(path) : undefined;
 }

@@ -2,9 +2,13 @@ import { join } from "node:path";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
-import type { PrimaryChoice } from "./choose-primary.ts";
-import { findForeignChange, RestoreBackoff } from "./foreign-change.ts";
-import type { ChoosePhase, GuardPhase, Phase, WaitPhase, WritePhase } from "./phases.ts";
+import { type PrimaryChoice, PrimaryChooser } from "./choose-primary.ts";
+import {
+  type ForeignChange,
+  findForeignChange,
+  RestoreBackoff,
+  type RestoreTimings,
+} from "./foreign-change.ts";
 import {
   plexusConfText,
   readCniConfDir,
@@ -13,9 +17,19 @@ import {
 } from "./plexus-conf.ts";
 import { checkPrerequisites } from "./prerequisites.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
-import { PrimaryChooser } from "./primary-chooser.ts";
-import { type NodeConfStatus, statusWhenChangedByOthers, statusWhenUpToDate } from "./status.ts";
-import type { NodeConfTimings } from "./timings.ts";
+import { type NodeConfStatus, primaryFileOf, statusWhenUpToDate } from "./status.ts";
+
+/** Times of keeping the node's CNI configuration. */
+export interface NodeConfTimings extends RestoreTimings {
+  /** How often everything is checked without a change. */
+  readonly pollMs: number;
+  /** The same in state `waiting`, whose cause may be outside of the watched directories. */
+  readonly waitingPollMs: number;
+  /** Delay between a change and the check: agents write several files. */
+  readonly debounceMs: number;
+  /** How long a previous primary may be missing before another one replaces it. */
+  readonly goneMs: number;
+}
 
 /** Options of a {@link NodeConfReconciler}. */
 export interface ReconcilerOptions {
@@ -27,7 +41,16 @@ export interface ReconcilerOptions {
   readonly timings: NodeConfTimings;
 }
 
-/** Reconciles the runtime's directory with the specification: one method per {@link Phase}. */
+/** What a round found, and how long to wait at most for the next one. */
+export interface Round {
+  readonly status: NodeConfStatus;
+  readonly atMostMs: number;
+}
+
+/**
+ * Reconciles the runtime's directory with the specification. Only the uninstaller (`giveBackNode`
+ * in src/cli) removes Plexus's file.
+ */
 export class NodeConfReconciler {
   readonly #options: ReconcilerOptions;
   readonly #previous: PreviousPrimary;
@@ -44,7 +67,7 @@ export class NodeConfReconciler {
     this.#spec = options.spec();
     this.#previous = new PreviousPrimary(options.stateDir);
     const { files, timings } = options;
-    this.#chooser = new PrimaryChooser({ files, goneMs: timings.goneMs });
+    this.#chooser = new PrimaryChooser(files, timings.goneMs);
     this.#restoreBackoff = new RestoreBackoff(timings);
   }
 
@@ -56,38 +79,20 @@ export class NodeConfReconciler {
     await this.#previous.load(this.#text);
   }
 
-  /** One round, up to the next wait. @throws Error when a directory cannot be read or written */
-  async reconcile(): Promise<WaitPhase> {
+  /** One round. @throws Error when a directory cannot be read or written */
+  async reconcile(): Promise<Round> {
     this.#spec = this.#options.spec();
-    let phase: Phase = { phase: "choose" };
-    while (phase.phase !== "wait") phase = await this.#next(phase);
-    return phase;
-  }
-
-  #next(phase: ChoosePhase | GuardPhase | WritePhase): Promise<Phase> {
-    switch (phase.phase) {
-      case "choose":
-        return this.#choose();
-      case "guard":
-        return this.#guard(phase);
-      case "write":
-        return this.#write(phase);
-    }
-  }
-
-  /** → wait if no file was written yet and a primary or prerequisite is missing; else → guard. */
-  async #choose(): Promise<Phase> {
-    const choice = await this.#choice();
+    const choice = await this.#choose();
     if (choice.kind !== "waiting") {
       const primary = choice.kind === "primary" ? choice.primary : undefined;
-      return { phase: "guard", choice, wanted: plexusConfText({ ...this.#spec, primary }) };
+      return this.#keep(plexusConfText({ ...this.#spec, primary }), choice);
     }
     // The last good file stays while its primary is broken or missing.
-    if (this.#text !== undefined) return { phase: "guard", choice, wanted: this.#text };
-    return this.#waitWith({ state: "waiting", reason: choice.reason }, choice);
+    if (this.#text !== undefined) return this.#keep(this.#text, choice);
+    return this.#round({ state: "waiting", reason: choice.reason }, choice);
   }
 
-  async #choice(): Promise<PrimaryChoice> {
+  async #choose(): Promise<PrimaryChoice> {
     const { stateDir, files } = this.#options;
     const { problem, warning } = await checkPrerequisites({ spec: this.#spec, stateDir, files });
     if (problem !== undefined) return { kind: "waiting", reason: problem };
@@ -96,25 +101,27 @@ export class NodeConfReconciler {
     return this.#chooser.choose(this.#spec, { previous: this.#previous.file, isFirst });
   }
 
-  /** → wait while Plexus's file is as wanted, or the restore backs off; else → write. */
-  async #guard({ choice, wanted }: GuardPhase): Promise<Phase> {
-    const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
-    const undo = findForeignChange(dir, this.#text ?? this.#lostText(wanted));
+  /** Writes Plexus's file unless it is as wanted, or the restore backs off. */
+  async #keep(wanted: string, choice: PrimaryChoice): Promise<Round> {
+    const { files } = this.#options;
+    const { cniConfDir } = this.#spec;
+    const dir = await readCniConfDir(cniConfDir, files);
+    // A previous primary proves that the file was removed while plexusd was not running.
+    const lost = this.#previous.file === undefined ? undefined : wanted;
+    const undo = findForeignChange(dir, this.#text ?? lost);
     if (undo === undefined) {
       this.#restoreBackoff.notNeeded();
     } else {
       this.#text = wanted;
       const atMostMs = this.#restoreBackoff.waitMs();
-      const status = statusWhenChangedByOthers(undo, choice);
-      if (atMostMs > 0) return { phase: "wait", status, atMostMs };
+      if (atMostMs > 0) return { status: { ...undo, ...primaryFileOf(choice) }, atMostMs };
     }
-    return dir.text === wanted
-      ? this.#waitAfter(choice)
-      : { phase: "write", choice, text: wanted, undo };
+    if (dir.text !== wanted) await this.#write(wanted, undo);
+    if (choice.kind === "primary") await this.#previous.save(choice.primary.file);
+    return this.#round(statusWhenUpToDate(choice, await readCniConfDir(cniConfDir, files)), choice);
   }
 
-  /** → wait. */
-  async #write({ choice, text, undo }: WritePhase): Promise<Phase> {
+  async #write(text: string, undo: ForeignChange | undefined): Promise<void> {
     const { cniConfDir } = this.#spec;
     const { logger } = this.#options;
     await writePlexusConf(cniConfDir, text);
@@ -124,30 +131,17 @@ export class NodeConfReconciler {
       logger.info({ path }, "node configuration written");
     } else {
       this.#restoreBackoff.restored();
-      const { state, reason } = statusWhenChangedByOthers(undo, choice);
-      logger.warn({ path, state, reason }, "node configuration restored");
+      logger.warn({ path, ...undo }, "node configuration restored");
     }
-    return this.#waitAfter(choice);
   }
 
-  async #waitAfter(choice: PrimaryChoice): Promise<WaitPhase> {
-    if (choice.kind === "primary") await this.#previous.save(choice.primary.file);
-    const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
-    return this.#waitWith(statusWhenUpToDate(choice, dir), choice);
-  }
-
-  #waitWith(found: NodeConfStatus, choice: PrimaryChoice): WaitPhase {
+  #round(found: NodeConfStatus, choice: PrimaryChoice): Round {
     const unseen = choice.kind === "primary" ? choice.primary.warning : undefined;
     const warning = [this.#warning, unseen].filter((each) => each !== undefined).join("; ");
     const status = warning === "" ? found : { ...found, warning };
     const { pollMs, waitingPollMs } = this.#options.timings;
     const dueMs = status.state === "active" ? pollMs : waitingPollMs;
     const reconsiderMs = choice.kind === "not-needed" ? undefined : choice.reconsiderMs;
-    return { phase: "wait", status, atMostMs: Math.min(dueMs, reconsiderMs ?? dueMs) };
-  }
-
-  /** The file was removed while plexusd was not running: a previous primary proves it existed. */
-  #lostText(wanted: string): string | undefined {
-    return this.#previous.file === undefined ? undefined : wanted;
+    return { status, atMostMs: Math.min(dueMs, reconsiderMs ?? dueMs) };
   }
 }

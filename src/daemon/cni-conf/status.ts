@@ -1,6 +1,5 @@
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import type { PrimaryChoice } from "./choose-primary.ts";
-import type { ForeignChange } from "./foreign-change.ts";
 import type { CniConfDir } from "./plexus-conf.ts";
 
 /**
@@ -48,36 +47,7 @@ export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): Node
   }
 }
 
-/** The status while Plexus's file waits to be restored. */
-export function statusWhenChangedByOthers(
-  change: ForeignChange,
-  choice: PrimaryChoice,
-): NodeConfStatus {
-  const primary = primaryFileOf(choice);
-  switch (change.kind) {
-    case "changed": {
-      const reason = `the content of ${plexusConfName} was changed by someone else`;
-      return { state: "missing", reason, ...primary };
-    }
-    case "removed":
-      return {
-        state: "missing",
-        reason: `${plexusConfName} was removed by someone else`,
-        ...primary,
-      };
-    case "renamed": {
-      const reason = `${plexusConfName} was renamed to ${change.to} by someone else`;
-      return { state: "foreign-rename", reason, ...primary };
-    }
-  }
-}
-
-/** Whether two statuses are equal. */
-export function isSameStatus(one: NodeConfStatus, other: NodeConfStatus): boolean {
-  const keys = ["state", "reason", "primary", "warning"] as const;
-  return keys.every((key) => one[key] === other[key]);
-}
-
-function primaryFileOf(choice: PrimaryChoice): { primary?: string } {
+/** The file that the default network is delegated to, if any, as a part of a status. */
+export function primaryFileOf(choice: PrimaryChoice): { primary?: string } {
   return choice.kind === "primary" ? { primary: choice.primary.file } : {};
 }
