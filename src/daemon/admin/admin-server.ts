@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage, type RequestListener } from "node:http";
-import { type Page, send, timeouts } from "#daemon/http/http-server.ts";
+import { createServer, type IncomingMessage } from "node:http";
+import { type Page, pages, timeouts } from "#daemon/http/http-server.ts";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
@@ -27,15 +27,11 @@ export function startAdminServer({
   answers,
   logger,
 }: AdminServerOptions): Promise<UnixSocketServer> {
-  const serve: RequestListener = (request, response) => {
-    answer(request, answers)
-      .catch((error: unknown) => {
-        logger.warn({ err: error }, "an admin request failed");
-        return { status: 500, text: errorMessage(error) };
-      })
-      .then((page) => send(response, page))
-      .catch(() => response.destroy());
+  const failed = (error: unknown): Page => {
+    logger.warn({ err: error }, "an admin request failed");
+    return { status: 500, text: errorMessage(error) };
   };
+  const serve = pages((request) => answer(request, answers), failed);
   return UnixSocketServer.listen({
     path: socketPath,
     name: "admin socket",

@@ -15,7 +15,9 @@ export function limitConnections(server: Server | TlsServer, max: number): void 
     open.set(connection, socket);
     socket.once("close", () => open.delete(connection));
     if (open.size <= max) return;
-    const closed = leastUseful(open, answering) ?? connection;
+    const idle = [...open.keys()].find((each) => !answering.has(each));
+    const [oldest = connection] = open.keys();
+    const closed = idle ?? oldest;
     open.get(closed)?.destroy();
     open.delete(closed);
   });
@@ -32,13 +34,4 @@ type Connection = Socket | string;
 function connectionOf(socket: Socket): Connection {
   const { remoteAddress, remotePort } = socket;
   return remotePort === undefined ? socket : `${remoteAddress} ${remotePort}`;
-}
-
-function leastUseful(
-  open: ReadonlyMap<Connection, Socket>,
-  answering: ReadonlySet<Connection>,
-): Connection | undefined {
-  const [oldest] = open.keys();
-  for (const connection of open.keys()) if (!answering.has(connection)) return connection;
-  return oldest;
 }

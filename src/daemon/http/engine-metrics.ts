@@ -1,6 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { EngineMetrics } from "#engine/call/deps.ts";
-import { LabelLimit } from "./label-limit.ts";
 
 /** A delegate takes milliseconds; a DHCP server or a busy API takes seconds. */
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -40,8 +39,8 @@ export function engineMetrics(registry: Registry): CallMetrics {
     help: "Calls that are being served.",
     registers,
   });
-  const networks = new LabelLimit(200);
-  const types = new LabelLimit(50);
+  const networks = limitedLabel(200);
+  const types = limitedLabel(50);
   return {
     callsInFlight: async () => (await inFlight.get()).values[0]?.value ?? 0,
     requestStarted: () => inFlight.inc(),
@@ -54,8 +53,8 @@ export function engineMetrics(registry: Registry): CallMetrics {
     delegateEnded: ({ command, type, network, ok, milliseconds }) => {
       const labels = {
         command: commandLabel(command),
-        plugin_type: types.label(type),
-        network: networks.label(network),
+        plugin_type: types(type),
+        network: networks(network),
         result: ok ? "success" : "error",
       };
       delegates.observe(labels, milliseconds / 1000);
@@ -66,4 +65,13 @@ export function engineMetrics(registry: Registry): CallMetrics {
 /** A container runtime can send any command. */
 function commandLabel(command: string): string {
   return commands.has(command) ? command : "other";
+}
+
+/** Limits the number of a label's values: further ones become `other`. */
+function limitedLabel(max: number): (value: string) => string {
+  const known = new Set<string>();
+  return (value) => {
+    if (known.size < max) known.add(value);
+    return known.has(value) ? value : "other";
+  };
 }

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { limitConnections } from "./connection-limit.ts";
-import { type HealthServer, listen, type Page, send, timeouts } from "./http-server.ts";
+import { type HealthServer, listen, type Page, pages, timeouts } from "./http-server.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Options of {@link startHealthServer}. */
@@ -16,12 +16,8 @@ const maxConnections = 64;
 
 /** Serves /healthz, /readyz (with reasons) and /metrics. @throws Error when it cannot listen */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
-  const server = createServer(timeouts, (request, response) => {
-    pageOf(request, options)
-      .catch((error: unknown) => ({ status: 500, text: `${String(error)}\n` }))
-      .then((page) => send(response, page))
-      .catch(() => response.destroy());
-  });
+  const answer = pages((request) => pageOf(request, options));
+  const server = createServer(timeouts, answer);
   limitConnections(server, maxConnections);
   return listen(server, { ...options.address, what: "health and metrics" });
 }

@@ -1,4 +1,4 @@
-import type { Server, ServerResponse } from "node:http";
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 
@@ -48,8 +48,20 @@ export async function listen(
   };
 }
 
-/** Sends a page. */
-export function send(response: ServerResponse, page: Page): void {
+/** Answers requests with pages, and errors with what `failed` makes of them. */
+export function pages(
+  pageOf: (request: IncomingMessage) => Promise<Page>,
+  failed = (error: unknown): Page => ({ status: 500, text: `${String(error)}\n` }),
+): RequestListener {
+  return (request, response) => {
+    pageOf(request)
+      .catch(failed)
+      .then((page) => send(response, page))
+      .catch(() => response.destroy());
+  };
+}
+
+function send(response: ServerResponse, page: Page): void {
   response.writeHead(page.status, {
     "content-type": page.contentType ?? "text/plain; charset=utf-8",
     "content-length": Buffer.byteLength(page.text),

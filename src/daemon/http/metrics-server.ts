@@ -1,14 +1,13 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { createServer, type Server } from "node:https";
+import type { IncomingMessage } from "node:http";
+import { createServer } from "node:https";
 import type { Socket } from "node:net";
 import { hostname } from "node:os";
 import type { Logger } from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
-import { AddressLimit } from "./address-limit.ts";
 import { limitConnections } from "./connection-limit.ts";
-import { type HealthServer, listen, type Page, send, timeouts } from "./http-server.ts";
+import { type HealthServer, listen, type Page, pages, timeouts } from "./http-server.ts";
 import type { Metrics } from "./metrics.ts";
-import { type MetricsAccess, type MetricsGate, reviewedAccess } from "./reviewed-access.ts";
+import { limitPerAddress, type MetricsAccess, reviewedAccess } from "./reviewed-access.ts";
 
 /** Options of {@link startMetricsServer}. */
 export interface MetricsServerOptions {
@@ -33,26 +32,25 @@ const certificateDays = 3650;
  * server authorizes to `get /metrics`. @throws Error when the address cannot be used
  */
 export async function startMetricsServer(options: MetricsServerOptions): Promise<HealthServer> {
+  const { metrics, logger } = options;
   const access = reviewedAccess(options);
-  const server = createServer({ ...timeouts, ...(await ownCertificate()) }, (request, response) => {
-    answer(request, { access, metrics: options.metrics })
-      .catch((error: unknown) => ({ status: 500, text: `${String(error)}\n` }))
-      .then((page) => send(response as ServerResponse, page))
-      .catch(() => response.destroy());
+  const answer = async ({ method, url, headers, socket }: IncomingMessage): Promise<Page> => {
+    if (method !== "GET") return { status: 405, text: "only GET\n" };
+    if (url?.split("?")[0] !== "/metrics") return { status: 404, text: "/metrics\n" };
+    const verdict = await access(headers.authorization, socket.remoteAddress ?? "");
+    if (verdict !== "allowed") return refusals[verdict];
+    return { status: 200, ...(await metrics.render()) };
+  };
+  const server = createServer({ ...timeouts, ...(await ownCertificate()) }, pages(answer));
+  // Closes connections of peers that open too many, before the handshake.
+  const isAllowed = limitPerAddress(connectionsOfAddress);
+  server.on("connection", (socket: Socket) => {
+    if (!isAllowed(socket.remoteAddress ?? "")) socket.destroy();
   });
-  limitHandshakes(server);
   limitConnections(server, maxConnections);
   const running = await listen(server, { ...options.address, what: "metrics" });
-  options.logger.info(running.address, "metrics are served over TLS to callers with the right");
+  logger.info(running.address, "metrics are served over TLS to callers with the right");
   return running;
-}
-
-/** Closes connections of peers that open too many, before the handshake. */
-function limitHandshakes(server: Server): void {
-  const limit = new AddressLimit(connectionsOfAddress);
-  server.on("connection", (socket: Socket) => {
-    if (!limit.tryTake(socket.remoteAddress ?? "")) socket.destroy();
-  });
 }
 
 /** Loads the library only where metrics are served this way. */
@@ -80,20 +78,3 @@ const refusals: Readonly<Record<Exclude<MetricsAccess, "allowed">, Page>> = {
   "too-many": { status: 429, text: "too many unknown tokens\n", headers: { "retry-after": "10" } },
   unknown: { status: 503, text: "the API server cannot be asked whose token it is\n" },
 };
-
-async function answer(
-  request: IncomingMessage,
-  parts: {
-    access: MetricsGate;
-    metrics: Pick<Metrics, "render">;
-  },
-): Promise<Page> {
-  if (request.method !== "GET") return { status: 405, text: "only GET\n" };
-  if (request.url?.split("?")[0] !== "/metrics") return { status: 404, text: "/metrics\n" };
-  const verdict = await parts.access(
-    request.headers.authorization,
-    request.socket.remoteAddress ?? "",
-  );
-  if (verdict !== "allowed") return refusals[verdict];
-  return { status: 200, ...(await parts.metrics.render()) };
-}

@@ -31,7 +31,13 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   if (options.processMetrics ?? true) {
     collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
   }
-  buildInfoGauge(registry);
+  const { version, commit } = buildInfo();
+  new Gauge({
+    name: "plexus_build_info",
+    help: "The running build; always 1.",
+    labelNames: ["version", "commit", "node_version"],
+    registers,
+  }).set({ version, commit, node_version: process.version }, 1);
   countGauge(registry, {
     name: "plexus_attachments",
     help: "Attachments that are recorded on this node.",
@@ -69,16 +75,6 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     configRead: (result) => confReads.inc({ result }),
     render: async () => ({ text: await registry.metrics(), contentType: registry.contentType }),
   };
-}
-
-function buildInfoGauge(registry: Registry): void {
-  const { version, commit } = buildInfo();
-  new Gauge({
-    name: "plexus_build_info",
-    help: "The running build; always 1.",
-    labelNames: ["version", "commit", "node_version"],
-    registers: [registry],
-  }).set({ version, commit, node_version: process.version }, 1);
 }
 
 /** A gauge that counts when it is read; no gauge without `count`. */

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import type { AccessReview, AccessVerdict } from "#kube/access-review.ts";
-import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
+import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
-import { AddressLimit } from "./address-limit.ts";
 
 /** The decision about a request for metrics. */
 export type MetricsAccess = AccessVerdict | "too-many" | "unknown";
@@ -24,6 +23,8 @@ const reviews = { burst: 10, tokensPerSecond: 1 };
 
 /** The share of one address, so that a new token of Prometheus is still reviewed. */
 const reviewsOfAddress = { burst: 3, tokensPerSecond: 0.2 };
+
+const maxAddresses = 1024;
 
 /** A service account's token has about 1 KiB. */
 const maxTokenLength = 8192;
@@ -49,8 +50,8 @@ export function reviewedAccess(options: ReviewedAccessOptions): MetricsGate {
   const readers = new LruMap<Kept>(maxKept);
   const strangers = new LruMap<Kept>(maxKept);
   const all = new TokenBucket({ ...reviews, now });
-  const perAddress = new AddressLimit({ ...reviewsOfAddress, now });
-  const mayAsk = (address: string): boolean => perAddress.tryTake(address) && all.tryTake();
+  const perAddress = limitPerAddress({ ...reviewsOfAddress, now });
+  const mayAsk = (address: string): boolean => perAddress(address) && all.tryTake();
   return async (authorization, address) => {
     const token = bearerToken(authorization);
     if (token === undefined) return "unauthenticated";
@@ -66,6 +67,12 @@ export function reviewedAccess(options: ReviewedAccessOptions): MetricsGate {
     else if (verdict !== "unknown") readers.delete(key);
     return verdict;
   };
+}
+
+/** A rate limit per peer address, so that one peer cannot use up the limit of others. */
+export function limitPerAddress(options: TokenBucketOptions): (address: string) => boolean {
+  const buckets = new LruMap<TokenBucket>(maxAddresses);
+  return (address) => buckets.getOrMake(address, () => new TokenBucket(options)).tryTake();
 }
 
 /** The verdict; a failed review is repeated at the next request. */
