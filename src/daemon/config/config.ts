@@ -10,18 +10,16 @@ import {
 } from "./listen-address.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
 
+type SameKeys = "apiTimeoutMs" | "statusWaitMs" | "kubeletDir" | "logLevel";
+
 /** The configuration of plexusd. */
-export interface DaemonConfig {
+export interface DaemonConfig extends Pick<ConfigFile, SameKeys> {
   /** Keys about networks. The runtime's configuration may have those that are absent here. */
   readonly engine: Partial<EngineConfig>;
-  readonly apiTimeoutMs: number;
-  readonly statusWaitMs: number;
-  readonly kubeletDir: string;
   /** Where health and metrics are served, if anywhere. */
   readonly http: ListenAddress | undefined;
   /** Where metrics are served over TLS to authorized callers, if anywhere. */
   readonly metricsAddress: MetricsAddress | undefined;
-  readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly nodeConf: NodeConfSpec;
   /** The key of the taint that keeps pods off the node until plexusd is ready, if any. */
   readonly startupTaint: string | undefined;

@@ -1,6 +1,8 @@
+import { EventEmitter } from "node:events";
 import type { DaemonFlags } from "#daemon/flags.ts";
 import type { Metrics } from "#daemon/http/metrics.ts";
 import type { Logger } from "#engine/ports.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type DaemonConfig, defaultConfig } from "./config.ts";
 import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
 import { watchConfig } from "./watch.ts";
@@ -10,9 +12,9 @@ export interface EffectiveConfig {
   current(): DaemonConfig;
   /** The text of the file in effect; empty without a file. */
   text(): string;
-  onChange(listener: () => void): void;
+  onChange(listener: () => void): unknown;
   /** Calls the listener when a changed file cannot be used; the previous one stays in effect. */
-  onInvalid(listener: (message: string) => void): void;
+  onInvalid(listener: (message: string) => void): unknown;
   close(): void;
 }
 
@@ -41,55 +43,52 @@ async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<Eff
 
 async function followFile(path: string, options: EffectiveConfigOptions): Promise<EffectiveConfig> {
   const { flags, logger, metrics, setLogLevel } = options;
-  const changeListeners: (() => void)[] = [];
-  const invalidListeners: ((message: string) => void)[] = [];
-  const watched = await watchConfig({
+  const events = new EventEmitter<{ change: []; invalid: [message: string] }>();
+  const { current, text, close } = await watchConfig({
     path,
     logger,
-    onChange(config) {
+    onChange({ logLevel }) {
       metrics.configRead("ok");
-      setLogLevel(config.logLevel);
-      for (const listener of changeListeners) listener();
+      setLogLevel(logLevel);
+      events.emit("change");
     },
-    onInvalid(error) {
+    onInvalid({ message }) {
       metrics.configRead("invalid");
-      for (const listener of invalidListeners) listener(error.message);
+      events.emit("invalid", message);
     },
   });
-  setLogLevel(watched.current().logLevel);
+  setLogLevel(current().logLevel);
   return {
-    current: () => withFlags(watched.current(), flags),
-    text: () => watched.text(),
-    onChange: (listener) => void changeListeners.push(listener),
-    onInvalid: (listener) => void invalidListeners.push(listener),
-    close: () => watched.close(),
+    current: () => withFlags(current(), flags),
+    text,
+    onChange: (listener) => events.on("change", listener),
+    onInvalid: (listener) => events.on("invalid", listener),
+    close,
   };
 }
 
 function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
-  const http = flags.http === undefined ? config.http : parseHttpFlag(flags.http);
-  const metricsAddress =
-    flags.metrics === undefined ? config.metricsAddress : parseMetricsFlag(flags.metrics);
-  const { cniConfDir } = flags;
-  if (cniConfDir === undefined) return { ...config, http, metricsAddress };
+  const { http, metrics, cniConfDir } = flags;
   const { nodeConf } = config;
   const samePlace = nodeConf.primaryDir === nodeConf.cniConfDir;
-  const primaryDir = samePlace ? cniConfDir : nodeConf.primaryDir;
-  return { ...config, http, metricsAddress, nodeConf: { ...nodeConf, cniConfDir, primaryDir } };
+  const primaryDir = samePlace ? cniConfDir : undefined;
+  return {
+    ...config,
+    ...(http === undefined ? {} : { http: httpAddress(http) }),
+    ...(metrics === undefined ? {} : { metricsAddress: metricsAddress(metrics) }),
+    nodeConf: { ...nodeConf, ...omitUndefined({ cniConfDir, primaryDir }) },
+  };
 }
 
-function parseHttpFlag(flag: string): DaemonConfig["http"] {
-  if (flag === "off") return undefined;
+function httpAddress(flag: string): DaemonConfig["http"] {
   const address = parseListenAddress(flag);
-  if (address !== undefined) return address;
+  if (address !== undefined || flag === "off") return address;
   throw new Error(`--http ${JSON.stringify(flag)}: must be "off", or an IP address and a port`);
 }
 
-function parseMetricsFlag(flag: string): DaemonConfig["metricsAddress"] {
-  if (flag === "off") return undefined;
+function metricsAddress(flag: string): DaemonConfig["metricsAddress"] {
   const address = parseMetricsAddress(flag);
-  if (address !== undefined) return address;
-  throw new Error(
-    `--metrics ${JSON.stringify(flag)}: must be "off", an IP address and a port, or *:PORT`,
-  );
+  if (address !== undefined || flag === "off") return address;
+  const wanted = 'must be "off", an IP address and a port, or *:PORT';
+  throw new Error(`--metrics ${JSON.stringify(flag)}: ${wanted}`);
 }

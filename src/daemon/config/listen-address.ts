@@ -15,11 +15,6 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
   return isIP(host) === family && port <= 65_535 ? { host, port } : undefined;
 }
 
-/** Whether {@link parseListenAddress} understands the text. */
-export function isListenAddress(text: string): boolean {
-  return parseListenAddress(text) !== undefined;
-}
-
 /** Where metrics are served to authorized callers; without a host on every address of the node. */
 export type MetricsAddress = Partial<ListenAddress> & Pick<ListenAddress, "port">;
 

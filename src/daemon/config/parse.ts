@@ -1,12 +1,4 @@
-import {
-  type Document,
-  isMap,
-  isNode,
-  isScalar,
-  LineCounter,
-  type Node,
-  parseDocument,
-} from "yaml";
+import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
 import type * as z from "zod";
 import { errorMessage } from "#lib/error-message.ts";
 import { fieldPath } from "#lib/parsing/parse-with.ts";
@@ -50,7 +42,11 @@ export function parseConfig(text: string, source: string): DaemonConfig {
   }
   const parsed = configSchema.safeParse(toValue(document, source) ?? {});
   if (parsed.success) return configFromFile(parsed.data);
-  const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, document, lines));
+  const placed = ({ path, problem }: Problem): ConfigProblem => {
+    const { line } = lines.linePos(offsetOf(path, document));
+    return { line: line || 1, key: fieldPath(path), problem };
+  };
+  const problems = parsed.error.issues.flatMap(problemsOf).map(placed);
   throw new ConfigError(
     source,
     problems.sort((a, b) => a.line - b.line),
@@ -66,55 +62,30 @@ function toValue(document: Document, source: string): unknown {
   }
 }
 
-function problemsOf(
-  issue: z.core.$ZodIssue,
-  document: Document,
-  lines: LineCounter,
-): ConfigProblem[] {
-  if (issue.code !== "unrecognized_keys") {
-    const problem = issue.message.replace(/^Invalid input: /, "");
-    return [{ ...placeOf(issue.path, document, lines), problem }];
-  }
-  return issue.keys.map((key) => ({
-    ...placeOf([...issue.path, key], document, lines),
-    problem: "unknown key",
-  }));
+interface Problem {
+  readonly path: readonly PropertyKey[];
+  readonly problem: string;
 }
 
-function placeOf(
-  path: readonly PropertyKey[],
-  document: Document,
-  lines: LineCounter,
-): { line: number; key: string } {
-  return { line: lines.linePos(offsetOf(path, document)).line || 1, key: fieldPath(path) };
+function problemsOf({ path, ...issue }: z.core.$ZodIssue): Problem[] {
+  if (issue.code !== "unrecognized_keys") {
+    return [{ path, problem: issue.message.replace(/^Invalid input: /, "") }];
+  }
+  return issue.keys.map((key) => ({ path: [...path, key], problem: "unknown key" }));
 }
 
 /** The offset of the last key of a path, or of its parent if the key is absent. */
 function offsetOf(path: readonly PropertyKey[], document: Document): number {
-  let node: unknown = document.contents;
-  let offset = startOf(node);
-  for (const part of path) {
-    const pair = isMap(node) ? node.items.find((item) => keyText(item.key) === part) : undefined;
-    if (pair !== undefined) {
-      offset = startOf(pair.key) || offset;
-      node = pair.value;
-    } else {
-      node =
-        isNode(node) && "get" in node ? (node as unknown as Gettable).get(part, true) : undefined;
-      offset = startOf(node) || offset;
-    }
+  for (let length = path.length; length > 0; length--) {
+    const parent: unknown = document.getIn(path.slice(0, length - 1), true);
+    const last = path[length - 1];
+    const pair = isMap(parent) ? parent.items.find(({ key }) => textOf(key) === last) : undefined;
+    const node = pair?.key ?? (isSeq(parent) ? parent.get(Number(last), true) : undefined);
+    if (isNode(node) && node.range) return node.range[0];
   }
-  return offset;
+  return document.contents?.range?.[0] ?? 0;
 }
 
-interface Gettable {
-  get(key: unknown, keepScalar: true): unknown;
-}
-
-function keyText(key: unknown): unknown {
+function textOf(key: unknown): unknown {
   return isScalar(key) ? key.value : key;
-}
-
-function startOf(node: unknown): number {
-  return (isNode(node) ? (node as Node).range?.[0] : undefined) ?? 0;
 }

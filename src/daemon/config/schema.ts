@@ -7,7 +7,7 @@ import {
   refuseExclusiveKeys,
 } from "#engine/config-keys.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
-import { isListenAddress, parseMetricsAddress } from "./listen-address.ts";
+import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
 
 const fileName = nonEmptyText.refine((file) => !file.includes("/"), {
   error: "must be a file name, without a directory",
@@ -23,22 +23,19 @@ const directories = z.union([absolutePath, z.tuple([absolutePath], absolutePath)
   error: "must be an absolute path, or a list of them",
 });
 
-const listenAddress = z.string().refine((text) => text === "off" || isListenAddress(text), {
+const listenAddress = z.string().refine((text) => text === "off" || parseListenAddress(text), {
   error: 'must be "off", or an IP address and a port: 127.0.0.1:19500, [::1]:19500',
 });
 
-const metricsAddress = z
-  .string()
-  .refine((text) => text === "off" || parseMetricsAddress(text) !== undefined, {
-    error: 'must be "off", or an address and a port: *:19501, 10.0.0.1:19501, [fd00::1]:19501',
-  });
+const metricsAddress = z.string().refine((text) => text === "off" || parseMetricsAddress(text), {
+  error: 'must be "off", or an address and a port: *:19501, 10.0.0.1:19501, [fd00::1]:19501',
+});
 
 const primarySchema = z.strictObject({
   conf: fileName
-    .meta({
-      description:
-        "File name of the primary CNI's configuration. Default: the first usable file in byte order that does not belong to a meta-plugin.",
-    })
+    .describe(
+      "File name of the primary CNI's configuration. Default: the first usable file in byte order that does not belong to a meta-plugin.",
+    )
     .exactOptional(),
   dir: absolutePath
     .meta({
@@ -47,10 +44,13 @@ const primarySchema = z.strictObject({
       restart: true,
     })
     .exactOptional(),
-  settleMs: z.int().min(0).default(3000).meta({
-    description:
+  settleMs: z
+    .int()
+    .min(0)
+    .default(3000)
+    .describe(
       "How long the directory must be unchanged before plexusd first chooses a primary CNI. On a new node, the first agent to write there may not be the right one.",
-  }),
+    ),
 });
 
 /**
@@ -61,10 +61,12 @@ const primarySchema = z.strictObject({
 export const configSchema = z
   .strictObject({
     ...networkKeys,
-    capabilities: z.record(z.string(), z.boolean()).default({}).meta({
-      description:
+    capabilities: z
+      .record(z.string(), z.boolean())
+      .default({})
+      .describe(
         "Capabilities that the node's CNI configuration declares in addition to the primary CNI's. `false` omits one.",
-    }),
+      ),
     delegateTimeoutMs: milliseconds
       .max(210_000, { error: "must be below the kubelet's 4 minutes" })
       .meta({
@@ -122,7 +124,7 @@ export const configSchema = z
     logLevel: z
       .enum(["debug", "info", "warn", "error"])
       .default("info")
-      .meta({ description: "Minimum severity of log messages." }),
+      .describe("Minimum severity of log messages."),
     kubeletDir: absolutePath.default(defaultPaths.kubeletDir).meta({
       description:
         "The kubelet's directory. plexusd reads the devices of pods from `pod-resources/kubelet.sock`. Mount that directory at the same path in plexusd's container.",
@@ -132,19 +134,17 @@ export const configSchema = z
       description: `The container runtime's configuration directory, where plexusd writes \`${plexusConfName}\`. Mount it at the same path in plexusd's container.`,
       restart: true,
     }),
-    cniBinDir: directories.default(defaultPaths.cniBinDir).meta({
-      description:
+    cniBinDir: directories
+      .default(defaultPaths.cniBinDir)
+      .describe(
         "The container runtime's plugin directory, or a list of directories. The shim is installed in the first one. The primary CNI's plugins must be in one of them; otherwise plexusd does not write the node's CNI configuration. Owner and mode do not matter, because the container runtime trusts these directories too.",
-    }),
+      ),
     startupTaint: taintKey
-      .meta({
-        description:
-          "Key of a taint that plexusd removes from its Node when it serves the node, so that no pod starts earlier: [fresh nodes](../operations/fresh-nodes.md). Needs the permissions of `deploy/components/startup-taint`.",
-      })
+      .describe(
+        "Key of a taint that plexusd removes from its Node when it serves the node, so that no pod starts earlier: [fresh nodes](../operations/fresh-nodes.md). Needs the permissions of `deploy/components/startup-taint`.",
+      )
       .exactOptional(),
-    primary: primarySchema
-      .prefault({})
-      .meta({ description: "How the primary CNI's configuration is found." }),
+    primary: primarySchema.prefault({}).describe("How the primary CNI's configuration is found."),
   })
   .superRefine(refuseExclusiveKeys);
 

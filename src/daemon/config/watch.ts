@@ -45,7 +45,13 @@ export async function watchConfig(options: WatchConfigOptions): Promise<WatchedC
     options.onChange?.(inEffect.config);
   };
   const rereadOrReport = (): void => {
-    reread().catch((error: unknown) => reportInvalid(options, error));
+    reread().catch((thrown: unknown) => {
+      const error = thrown instanceof Error ? thrown : new Error(errorMessage(thrown));
+      const fields = { path, problems: error.message.split("\n") };
+      const message = "the changed configuration cannot be used; the previous one stays in effect";
+      options.logger.error(fields, message);
+      options.onInvalid?.(error);
+    });
   };
   const watched = await watchDirectory(dirname(path), () => {
     pending ??= setTimeout(() => {
@@ -67,13 +73,4 @@ export async function watchConfig(options: WatchConfigOptions): Promise<WatchedC
       watched.close();
     },
   };
-}
-
-function reportInvalid(options: WatchConfigOptions, thrown: unknown): void {
-  const error = thrown instanceof Error ? thrown : new Error(errorMessage(thrown));
-  options.logger.error(
-    { path: options.path, problems: error.message.split("\n") },
-    "the changed configuration cannot be used; the previous one stays in effect",
-  );
-  options.onInvalid?.(error);
 }
