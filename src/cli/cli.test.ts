@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { test as base, expect, vi } from "vitest";
 import { gcCommand } from "#cli/node/gc.ts";
 import { findPrimaryAfterUninstall } from "#cli/node/uninstall-checks.ts";
-import { listPodSandbox } from "#cri/runtime-service.ts";
+import { listPodSandbox } from "#cri/list-sandboxes.ts";
 import { SandboxListFile } from "#cri/sandbox-list-file.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";

@@ -4,8 +4,7 @@ import { expect, test } from "vitest";
 import { message, text } from "#grpc/message.ts";
 import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
 import { unaryMethod } from "#grpc/unary-method.ts";
-import { listSandboxes } from "./list-sandboxes.ts";
-import { listPodSandbox } from "./runtime-service.ts";
+import { listPodSandbox, listSandboxes } from "./list-sandboxes.ts";
 import { SandboxListFile, sandboxListPath, writeSandboxList } from "./sandbox-list-file.ts";
 
 const timeoutMs = 5000;

@@ -2,11 +2,10 @@ import type { NodeConfState, NodeConfStatus } from "#daemon/cni-conf/status.ts";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
-import { type KubeAdapter, type KubeMetrics, startKube } from "#kube/adapter.ts";
-import type { InClusterOptions } from "#kube/api/in-cluster.ts";
+import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
+import type { NodeEvent } from "#kube/events/event-recorder.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
-import { eventLogger } from "./event-logger.ts";
 
 /** Where pods and definitions come from, and where statuses and events go. */
 export interface Cluster {
@@ -39,27 +38,22 @@ export async function openManifestCluster(dir: string, logger: Logger): Promise<
   };
 }
 
-/** Options of {@link openApiCluster}. */
-export interface ApiClusterOptions {
-  readonly kubeconfig?: string;
-  readonly inCluster?: InClusterOptions;
-  readonly nodeName: string;
-  readonly apiTimeoutMs: number;
-  readonly statusWaitMs: number;
-  readonly logger: Logger;
-  readonly metrics: KubeMetrics;
+/** Logs events where there is no API to record them. */
+function eventLogger(logger: Logger): EventRecorder {
+  return {
+    record({ namespace, name }, { type, reason, message }) {
+      const level = type === "Warning" ? "warn" : "info";
+      logger[level]({ podNamespace: namespace, podName: name, reason }, message);
+    },
+  };
 }
 
 /** Opens the Kubernetes API. @throws Error when the credentials cannot be used */
-export async function openApiCluster(options: ApiClusterOptions): Promise<Cluster> {
+export async function openApiCluster(options: KubeOptions): Promise<Cluster> {
   const kube = await startKube(options);
   return {
-    source: kube.source,
-    publisher: kube.publisher,
-    events: kube.events,
+    ...kube,
     node: kube,
-    resourceApi: kube.resourceApi,
-    accessReview: kube.accessReview,
     nodeConfChanged(status, before) {
       const event = nodeConfEvent(status, before);
       if (event !== undefined) kube.recordOnNode(event);
@@ -69,8 +63,6 @@ export async function openApiCluster(options: ApiClusterOptions): Promise<Cluste
     close: () => kube.stop(),
   };
 }
-
-type NodeEvent = Parameters<KubeAdapter["recordOnNode"]>[0];
 
 const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
   shadowed: "PlexusConfShadowed",

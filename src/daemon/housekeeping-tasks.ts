@@ -83,7 +83,7 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
   ];
 }
 
-function nodeTasks({ unattachedPods, startupTaint }: NodeDuties): HousekeepingTask[] {
+function nodeTasks({ unattachedPods, removeStartupTaint }: NodeDuties): HousekeepingTask[] {
   return [
     {
       name: "the search for pods that were not attached",
@@ -93,7 +93,7 @@ function nodeTasks({ unattachedPods, startupTaint }: NodeDuties): HousekeepingTa
     {
       name: "the removal of the start-up taint",
       everyMs: startupTaintMs,
-      run: () => startupTaint.removeWhenServed(),
+      run: removeStartupTaint,
     },
   ];
 }

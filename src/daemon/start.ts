@@ -9,7 +9,6 @@ import { nodeDuties } from "#daemon/pods/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
-import type { EngineDeps } from "#engine/call/deps.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
@@ -26,7 +25,7 @@ import { CallServer } from "#serving/call-server.ts";
 import { Housekeeping } from "#serving/housekeeping.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
-import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
+import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHttpServers } from "./http/serve.ts";
 
 /** Options of {@link startDaemon}. */
@@ -44,60 +43,70 @@ export interface RunningDaemon {
   stop(): Promise<void>;
 }
 
+/** What the parts of plexusd work with. */
+interface Parts extends DaemonOptions {
+  readonly records: FileRecordStore;
+  readonly metrics: Metrics;
+  readonly config: EffectiveConfig;
+  readonly cluster: Cluster;
+  readonly confFiles: HostConfFiles;
+}
+
 /** Connects the engine to its adapters and serves calls. @throws Error when it cannot start */
 export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon> {
   const { flags, logger } = options;
   const records = await FileRecordStore.open(flags.stateDir);
   const metrics = createMetrics({
-    attachments: async () =>
-      (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
-    leftovers: () => engine.countLeftovers(),
-    notAttached: async () => duties?.unattachedPods.count ?? 0,
+    counts: {
+      plexus_attachments: async () =>
+        (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
+      plexus_leftover_records: () => engine.countLeftovers(),
+      plexus_pods_not_attached: async () => duties?.unattachedPods.count ?? 0,
+    },
   });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => records.flush());
-  const config = resources.adopt(await openEffectiveConfig({ ...options, metrics }), (c) =>
-    c.close(),
-  );
-  const cluster = await openCluster(options, { config, metrics });
+  const config = await openEffectiveConfig({ ...options, metrics });
+  resources.defer(() => config.close());
+  const cluster = await openCluster({ ...options, config, metrics });
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
   const view = await readHostView();
-  const confFiles = new HostConfFiles(view);
-  const devices = openDeviceSources(options, { config, cluster, resources });
-  const engine = await newEngine(options, {
-    ...{ records, metrics, config, cluster, confFiles },
-    deviceSources: Object.values(devices),
-  });
+  const parts = {
+    ...options,
+    records,
+    metrics,
+    config,
+    cluster,
+    confFiles: new HostConfFiles(view),
+  };
+  const devices = openDeviceSources(parts, resources);
+  const engine = await newEngine(parts, Object.values(devices));
   const calls = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
   resources.defer(() => calls.drain());
-  const nodeConf = await startNodeConfIfNeeded(options, { config, cluster, metrics, confFiles });
+  const nodeConf = await startNodeConfIfNeeded(parts);
   resources.adopt(nodeConf, (conf) => conf?.stop());
   const readiness = (): string[] => [
     ...(draining ? ["it is stopping"] : []),
     ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
   ];
   // Pods expect to be attached only where plexusd is the node's CNI.
-  const duties = nodeConf && nodeDuties({ cluster, config, records, readiness, logger });
+  const duties = nodeConf && nodeDuties({ ...parts, readiness });
   const answers = new AdminAnswers({
-    ...{ engine, records, cluster, config, confFiles, view, nodeConf, readiness },
+    ...{ ...parts, engine, view, nodeConf, readiness },
     claims: devices.claims,
-    nodeName: options.nodeName,
-    stateDir: flags.stateDir,
     unattachedPods: () => duties?.unattachedPods.count ?? 0,
     callsInFlight: metrics.engine.callsInFlight,
   });
   const socketPath = adminSocketPath(flags.socket);
   const admin = await startAdminServer({ socketPath, answers, logger });
   resources.defer(() => admin.close({ dropConnections: true }));
-  const sockets = [calls, admin];
-  const housekeeping = startHousekeeping(options, {
-    ...{ config, engine, records, sockets, confFiles, duties },
-  });
-  resources.adopt(housekeeping, (each) => each.stop());
-  const http = { config: config.current(), metrics, cluster, readiness, logger };
-  await startHttpServers(resources, http);
+  const tasks = housekeepingTasks({ ...parts, engine, sockets: [calls, admin], duties });
+  const housekeeping = new Housekeeping(tasks, logger);
+  config.onChange(() => housekeeping.runNow());
+  resources.defer(() => housekeeping.stop());
+  await startHttpServers(resources, { ...parts, config: config.current(), readiness });
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
   const running = resources.move();
   return {
@@ -108,15 +117,8 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   };
 }
 
-async function newEngine(
-  { flags, logger }: DaemonOptions,
-  parts: Pick<EngineDeps, "records" | "confFiles" | "deviceSources"> & {
-    readonly metrics: Metrics;
-    readonly config: EffectiveConfig;
-    readonly cluster: Cluster;
-  },
-): Promise<Engine> {
-  const { records, metrics, config, cluster, confFiles, deviceSources } = parts;
+async function newEngine(parts: Parts, deviceSources: readonly DeviceSource[]): Promise<Engine> {
+  const { flags, records, metrics, config, cluster, confFiles, logger } = parts;
   const bootId = await readBootId();
   return new Engine({
     config: () => config.current().engine,
@@ -140,56 +142,36 @@ async function newEngine(
 
 /** Only pods of an API have allocated devices. */
 function openDeviceSources(
-  { logger }: DaemonOptions,
-  parts: { config: EffectiveConfig; cluster: Cluster; resources: AsyncDisposableStack },
+  { logger, config, cluster }: Parts,
+  resources: AsyncDisposableStack,
 ): { readonly kubelet?: DeviceSource; readonly claims?: DeviceSource } {
-  const { resourceApi: api } = parts.cluster;
+  const { resourceApi: api } = cluster;
   if (api === undefined) return {};
-  const { kubeletDir } = parts.config.current();
+  const { kubeletDir } = config.current();
   const kubelet = new KubeletDevices({ kubeletDir, logger });
-  parts.resources.defer(() => kubelet.close());
+  resources.defer(() => kubelet.close());
   return { kubelet, claims: new ClaimedDevices({ api, kubeletDir, logger }) };
 }
 
-/** Also runs all tasks when the configuration changes. */
-function startHousekeeping(
-  options: DaemonOptions,
-  parts: Omit<HousekeepingOptions, "flags" | "nodeName" | "logger" | "inCluster">,
-): Housekeeping {
-  const { flags, nodeName, logger, inCluster } = options;
-  const own = { flags, nodeName, logger, ...omitUndefined({ inCluster }) };
-  const tasks = housekeepingTasks({ ...parts, ...own });
-  const housekeeping = new Housekeeping(tasks, logger);
-  parts.config.onChange(() => housekeeping.runNow());
-  return housekeeping;
-}
-
-function openCluster(
-  options: DaemonOptions,
-  parts: { config: EffectiveConfig; metrics: Metrics },
-): Promise<Cluster> {
-  const { flags, logger, nodeName, inCluster } = options;
+function openCluster(parts: Pick<Parts, keyof DaemonOptions | "config" | "metrics">) {
+  const { flags, logger, nodeName, inCluster, config, metrics } = parts;
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
-  const { apiTimeoutMs, statusWaitMs } = parts.config.current();
+  const { apiTimeoutMs, statusWaitMs } = config.current();
   const { kubeconfig } = source;
-  const required = { nodeName, apiTimeoutMs, statusWaitMs, logger, metrics: parts.metrics.kube };
+  const required = { nodeName, apiTimeoutMs, statusWaitMs, logger, metrics: metrics.kube };
   return openApiCluster({ ...required, ...omitUndefined({ kubeconfig, inCluster }) });
 }
 
 /** Only if plexusd is the node's CNI: with an API and a configuration file, or --cni-conf-dir. */
-async function startNodeConfIfNeeded(
-  options: DaemonOptions,
-  parts: { config: EffectiveConfig; cluster: Cluster; metrics: Metrics; confFiles: HostConfFiles },
-): Promise<NodeConf | undefined> {
-  const { flags, logger } = options;
+async function startNodeConfIfNeeded(parts: Parts): Promise<NodeConf | undefined> {
+  const { flags, logger, config, cluster, metrics, confFiles } = parts;
   const isNodeCni = flags.source.kind === "api" && flags.config !== undefined;
   if (!isNodeCni && flags.cniConfDir === undefined) return undefined;
-  const { config, cluster, metrics } = parts;
   const nodeConf = await startNodeConf({
     spec: () => config.current().nodeConf,
     stateDir: flags.stateDir,
-    files: parts.confFiles,
+    files: confFiles,
     logger,
     onChange(status, before) {
       metrics.nodeConfState(status.state);

@@ -1,12 +1,11 @@
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from "#engine/ports.ts";
 import { ApiClient } from "#kube/api/client.ts";
-import type { Credentials } from "#kube/api/credentials.ts";
+import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { apiPaths } from "#kube/api/paths.ts";
-import { ApiEventRecorder, type NodeEventReason } from "#kube/events/event-recorder.ts";
-import { type NodePods, nodePods } from "#kube/node/node-pods.ts";
-import { removeTaint } from "#kube/node/node-taint.ts";
+import { ApiEventRecorder, type NodeEvent } from "#kube/events/event-recorder.ts";
+import { type NodePods, nodePods, removeTaint } from "#kube/node/node.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
@@ -17,18 +16,10 @@ import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { type AccessReview, accessReview } from "./access-review.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
-import type { EventDropReason, RestartReason, StatusWriteResult } from "./metric-labels.ts";
+import type { KubeMetrics } from "./metric-labels.ts";
 import { metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
-
-/** Metrics of the API; every label has few values. */
-export interface KubeMetrics {
-  cacheSynced?(resource: string, synced: boolean): void;
-  watchRestarted?(resource: string, reason: RestartReason): void;
-  statusWrite?(result: StatusWriteResult): void;
-  eventDropped?(reason: EventDropReason): void;
-}
 
 /** Options of {@link startKube}. */
 export interface KubeOptions {
@@ -42,7 +33,7 @@ export interface KubeOptions {
   /** How long a call waits for its status annotation. */
   readonly statusWaitMs: number;
   readonly logger: Logger;
-  readonly metrics?: KubeMetrics;
+  readonly metrics?: Partial<KubeMetrics>;
   /** For tests. */
   readonly timings?: Partial<WatchTimings>;
 }
@@ -56,11 +47,7 @@ export interface KubeAdapter {
   readonly nodePods: NodePods;
   readonly accessReview: AccessReview;
   /** Records an event on this node's Node. Never waits, never throws. */
-  recordOnNode(event: {
-    type: "Normal" | "Warning";
-    reason: NodeEventReason;
-    message: string;
-  }): void;
+  recordOnNode(event: NodeEvent): void;
   /** Removes the taints with this key from this node's Node. @throws ApiError */
   removeTaint(key: string): Promise<boolean>;
   synced(): boolean;
@@ -81,20 +68,10 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   }
   const client = new ApiClient(await credentialsFor(options));
   const { pods, nads } = newCaches(client, options);
-  const metrics = options.metrics ?? {};
-  const live = new LiveGetter(client, options.apiTimeoutMs);
-  const publisher = new ApiStatusPublisher({
-    client,
-    logger: options.logger,
-    waitMs: options.statusWaitMs,
-    onWrite: (result) => metrics.statusWrite?.(result),
-  });
-  const events = new ApiEventRecorder({
-    client,
-    logger: options.logger,
-    nodeName: options.nodeName,
-    onDrop: (reason) => metrics.eventDropped?.(reason),
-  });
+  const { nodeName, logger, apiTimeoutMs, statusWaitMs: waitMs, metrics = {} } = options;
+  const live = new LiveGetter(client, apiTimeoutMs);
+  const publisher = new ApiStatusPublisher({ client, logger, metrics, waitMs });
+  const events = new ApiEventRecorder({ client, logger, metrics, nodeName });
   const running = Promise.all([pods.run(), nads.run()]);
   return {
     source: new ApiClusterSource({ pods, nads, live }),
@@ -102,9 +79,9 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     events,
     resourceApi: new KubeResourceApi(live),
     nodePods: nodePods(pods, live),
-    accessReview: accessReview(client, options.apiTimeoutMs),
+    accessReview: accessReview(client, apiTimeoutMs),
     recordOnNode: (event) => events.recordOnNode(event),
-    removeTaint: (key) => removeTaint(client, { nodeName: options.nodeName, key }),
+    removeTaint: (key) => removeTaint(client, { nodeName, key }),
     synced: () => pods.synced && nads.synced,
     whenSynced: async (signal) => {
       await untilAborted(Promise.all([pods.whenSynced(), nads.whenSynced()]), signal);
@@ -118,7 +95,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   };
 }
 
-async function credentialsFor(options: KubeOptions): Promise<Credentials> {
+async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> {
   if (options.kubeconfig !== undefined) {
     const { kubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
     return kubeconfigCredentials(options.kubeconfig);
@@ -131,25 +108,20 @@ function newCaches(
   client: ApiClient,
   options: KubeOptions,
 ): { pods: WatchCache<Pod>; nads: WatchCache<NetworkAttachmentDefinition> } {
-  const { logger, metrics, timings } = options;
-  const common = (resource: string) => ({
-    resource,
-    client,
-    logger,
-    onSynced: (synced: boolean): void => metrics?.cacheSynced?.(resource, synced),
-    onRestart: (reason: RestartReason): void => metrics?.watchRestarted?.(resource, reason),
-    ...omitUndefined({ timings }),
-  });
+  const { nodeName, logger, metrics, timings } = options;
+  const common = { client, logger, ...omitUndefined({ metrics, timings }) };
   return {
     pods: new WatchCache<Pod>({
-      ...common("pods"),
+      ...common,
+      resource: "pods",
       path: apiPaths.pods,
-      query: { fieldSelector: `spec.nodeName=${options.nodeName}` },
+      query: { fieldSelector: `spec.nodeName=${nodeName}` },
       accept: { list: metadataListOnly, watch: metadataOnly },
       decode: podOf,
     }),
     nads: new WatchCache<NetworkAttachmentDefinition>({
-      ...common("network-attachment-definitions"),
+      ...common,
+      resource: "network-attachment-definitions",
       path: apiPaths.nads,
       mayBeAbsent: true,
       decode: nadOf,

@@ -27,7 +27,7 @@ function start(client: ApiClient, options: { waitMs?: number; requestTimeoutMs?:
     waitMs: options.waitMs ?? 2000,
     requestTimeoutMs: options.requestTimeoutMs ?? 1000,
     backoff: { initialMs: 10, maxMs: 20 },
-    onWrite: (result) => results.push(result),
+    metrics: { statusWrite: (result) => results.push(result) },
   });
   return {
     publisher,

@@ -6,7 +6,7 @@ import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { Slots } from "#lib/concurrency/slots.ts";
 import { isJsonObject } from "#lib/json.ts";
-import type { StatusWriteResult } from "./metric-labels.ts";
+import type { KubeMetrics, StatusWriteResult } from "./metric-labels.ts";
 import { keyOf, metadataOnly } from "./objects.ts";
 
 const shutdownPauseMs = 100;
@@ -25,7 +25,7 @@ interface StatusPublisherOptions {
   readonly requestTimeoutMs?: number;
   /** @default 500 ms to 60 s */
   readonly backoff?: BackoffOptions;
-  readonly onWrite?: (result: StatusWriteResult) => void;
+  readonly metrics?: Partial<KubeMetrics>;
 }
 
 interface Pending {
@@ -44,17 +44,14 @@ interface Pending {
  * reads or conflicts. Retries until it succeeds or the pod is gone; newer values are merged in.
  */
 export class ApiStatusPublisher implements StatusPublisher {
-  readonly #options: Required<Omit<StatusPublisherOptions, "onWrite">>;
-  readonly #onWrite: (result: StatusWriteResult) => void;
+  readonly #options: Required<StatusPublisherOptions>;
   readonly #pending = new Map<string, Pending>();
   readonly #slots = new Slots(maxWrites);
   readonly #shutdown = new AbortController();
 
   constructor(options: StatusPublisherOptions) {
-    const { onWrite, ...rest } = options;
     const backoff = { initialMs: 500, maxMs: 60_000 };
-    this.#options = { requestTimeoutMs: 10_000, backoff, ...rest };
-    this.#onWrite = onWrite ?? ((): void => undefined);
+    this.#options = { requestTimeoutMs: 10_000, backoff, metrics: {}, ...options };
   }
 
   get pending(): number {
@@ -138,12 +135,12 @@ export class ApiStatusPublisher implements StatusPublisher {
     try {
       using _slot = await this.#slots.acquire(cancel.signal);
       await this.#patch(pod, { annotations, signal: cancel.signal });
-      this.#onWrite("written");
+      this.#options.metrics.statusWrite?.("written");
       return { result: "written", retryAfterMs: 0 };
     } catch (thrown) {
       const error = asApiError(thrown);
       const result = cancel.signal.aborted ? "dropped" : await this.#classify(pod, error);
-      this.#onWrite(result);
+      this.#options.metrics.statusWrite?.(result);
       this.#logFailure(pending, { result, error });
       return { result, retryAfterMs: error.retryAfterMs };
     }

@@ -4,6 +4,7 @@ import { readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
 import { lookUpPlugin } from "#daemon/cni-conf/plugin-lookup.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
+import type { DaemonFlags } from "#daemon/flags.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
@@ -31,7 +32,7 @@ export interface AdminAnswersOptions {
   readonly view: HostView;
   readonly nodeConf: NodeConf | undefined;
   readonly nodeName: string;
-  readonly stateDir: string;
+  readonly flags: DaemonFlags;
   readonly readiness: () => readonly string[];
   readonly unattachedPods: () => number;
   readonly callsInFlight: () => Promise<number>;
@@ -47,7 +48,7 @@ export class AdminAnswers {
 
   /** The status of plexusd and its node. @throws CniError when the records cannot be listed */
   async node(): Promise<NodeStatus> {
-    const { config, cluster, nodeConf, view, records, engine } = this.#options;
+    const { config, cluster, nodeConf, view, records, engine, flags } = this.#options;
     const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
     const listed = await records.list();
     return omitUndefined({
@@ -58,7 +59,7 @@ export class AdminAnswers {
       conf: nodeConf?.status(),
       sourceProblem: cluster.source.notReadyReason(),
       unseenPaths: unseenPaths(config.current(), view),
-      dirs: { cniConfDir, shimDir, binDirs, stateDir: this.#options.stateDir },
+      dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
       unattachedPods: this.#options.unattachedPods(),

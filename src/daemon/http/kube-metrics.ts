@@ -1,9 +1,13 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { KubeMetrics } from "#kube/adapter.ts";
-import { eventDropReasons, restartReasons, statusWriteResults } from "#kube/metric-labels.ts";
+import {
+  eventDropReasons,
+  type KubeMetrics,
+  restartReasons,
+  statusWriteResults,
+} from "#kube/metric-labels.ts";
 
 /** API metrics. All series exist from the start: an alert misses the first failure in a new one. */
-export function kubeMetrics(registry: Registry): Required<KubeMetrics> {
+export function kubeMetrics(registry: Registry): KubeMetrics {
   const registers = [registry];
   const synced = new Gauge({
     name: "plexus_apiserver_cache_synced",

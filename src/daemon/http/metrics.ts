@@ -1,6 +1,12 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import {
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  type GaugeConfiguration,
+  Registry,
+} from "prom-client";
 import { type NodeConfState, nodeConfStates } from "#daemon/cni-conf/status.ts";
-import type { KubeMetrics } from "#kube/adapter.ts";
+import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { type CallMetrics, engineMetrics } from "./engine-metrics.ts";
 import { kubeMetrics } from "./kube-metrics.ts";
@@ -8,17 +14,26 @@ import { kubeMetrics } from "./kube-metrics.ts";
 /** The metrics of plexusd. */
 export interface Metrics {
   readonly engine: CallMetrics;
-  readonly kube: Required<KubeMetrics>;
+  readonly kube: KubeMetrics;
   nodeConfState(state: NodeConfState): void;
   configRead(result: "ok" | "invalid"): void;
   render(): Promise<{ text: string; contentType: string }>;
 }
 
-/** Options of {@link createMetrics}. The counts are read at each request of /metrics. */
+/** What is counted at each request of /metrics. */
+const counted = {
+  plexus_attachments: "Attachments that are recorded on this node.",
+  plexus_leftover_records: "Recorded sandboxes that no longer exist and are still to be detached.",
+  plexus_pods_not_attached:
+    "Running pods of this node without networks that they ask for, as they were not attached through Plexus.",
+};
+
+/** How things are counted, by the metric's name. */
+export type Counts = Record<keyof typeof counted, () => Promise<number>>;
+
+/** Options of {@link createMetrics}. */
 export interface MetricsOptions {
-  readonly attachments?: () => Promise<number>;
-  readonly leftovers?: () => Promise<number>;
-  readonly notAttached?: () => Promise<number>;
+  readonly counts?: Partial<Counts>;
   /** Event loop, memory and CPU of the process. @default true */
   readonly processMetrics?: boolean;
 }
@@ -38,21 +53,9 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     labelNames: ["version", "commit", "node_version"],
     registers,
   }).set({ version, commit, node_version: process.version }, 1);
-  countGauge(registry, {
-    name: "plexus_attachments",
-    help: "Attachments that are recorded on this node.",
-    count: options.attachments,
-  });
-  countGauge(registry, {
-    name: "plexus_leftover_records",
-    help: "Recorded sandboxes that no longer exist and are still to be detached.",
-    count: options.leftovers,
-  });
-  countGauge(registry, {
-    name: "plexus_pods_not_attached",
-    help: "Running pods of this node without networks that they ask for, as they were not attached through Plexus.",
-    count: options.notAttached,
-  });
+  for (const [name, count] of Object.entries(options.counts ?? {})) {
+    countGauge({ name, help: counted[name as keyof Counts], registers }, count);
+  }
   const confReads = new Counter({
     name: "plexus_config_reads_total",
     help: "Readings of a changed configuration file.",
@@ -77,21 +80,10 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   };
 }
 
-/** A gauge that counts when it is read; no gauge without `count`. */
-function countGauge(
-  registry: Registry,
-  options: {
-    readonly name: string;
-    readonly help: string;
-    readonly count: (() => Promise<number>) | undefined;
-  },
-): void {
-  const { name, help, count } = options;
-  if (count === undefined) return;
+/** A gauge that counts when it is read. */
+function countGauge(gauge: GaugeConfiguration<never>, count: () => Promise<number>): void {
   new Gauge({
-    name,
-    help,
-    registers: [registry],
+    ...gauge,
     async collect() {
       // If the state directory cannot be read, the other metrics must still be served.
       this.set(await count().catch(() => Number.NaN));

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { createMetrics } from "./metrics.ts";
+import { type Counts, createMetrics } from "./metrics.ts";
 
 const root = new URL("../../../", import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), "utf8");
@@ -9,7 +9,12 @@ const read = (path: string): string => readFileSync(new URL(path, root), "utf8")
 /** Names of the series that plexusd serves: a histogram has three. */
 async function servedNames(): Promise<Set<string>> {
   const none = async (): Promise<number> => 0;
-  const metrics = createMetrics({ attachments: none, leftovers: none, notAttached: none });
+  const counts: Counts = {
+    plexus_attachments: none,
+    plexus_leftover_records: none,
+    plexus_pods_not_attached: none,
+  };
+  const metrics = createMetrics({ counts });
   const { text } = await metrics.render();
   const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) =>
     type === "histogram" ? ["_bucket", "_sum", "_count"].map((suffix) => name + suffix) : [name],

@@ -1,10 +1,9 @@
-import { performance } from "node:perf_hooks";
 import type { Cluster } from "#daemon/cluster.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
-import { StartupTaint } from "./startup-taint.ts";
+import { startupTaint } from "./startup-taint.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
 /** What {@link nodeDuties} works with. */
@@ -19,7 +18,7 @@ export interface NodeDutiesOptions {
 /** What plexusd does for its node in a cluster, besides serving calls. */
 export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
-  readonly startupTaint: StartupTaint;
+  readonly removeStartupTaint: () => Promise<void>;
 }
 
 /** Returns undefined without a cluster. */
@@ -30,12 +29,12 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   const { nodePods } = node;
   const plexusNamespace = (): string =>
     config.current().engine.plexusNamespace ?? defaultEngineConfig.plexusNamespace;
-  const clock = (): number => performance.now();
   return {
     unattachedPods: new UnattachedPods({
-      ...{ nodePods, records, events, logger, plexusNamespace, clock },
+      ...{ nodePods, records, events, logger, plexusNamespace },
+      clock: () => performance.now(),
     }),
-    startupTaint: new StartupTaint({
+    removeStartupTaint: startupTaint({
       key: () => config.current().startupTaint,
       readiness,
       remove: (key) => node.removeTaint(key),

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { StartupTaint } from "./startup-taint.ts";
+import { startupTaint } from "./startup-taint.ts";
 
 const taint = "plexus.dev/not-ready";
 
 function makeTaint() {
   const state = { key: taint as string | undefined, reasons: ["no primary CNI yet"], fails: false };
   const removed: string[] = [];
-  const startup = new StartupTaint({
+  const remove = startupTaint({
     key: () => state.key,
     readiness: () => state.reasons,
     remove: async (key) => {
@@ -17,34 +17,34 @@ function makeTaint() {
     },
     logger: new FakeLogger(),
   });
-  return { state, removed, startup };
+  return { state, removed, remove };
 }
 
 test("the start-up taint goes when the node is served, once", async () => {
-  const { state, removed, startup } = makeTaint();
-  await startup.removeWhenServed();
+  const { state, removed, remove } = makeTaint();
+  await remove();
   expect(removed).toEqual([]);
   state.reasons = [];
-  await startup.removeWhenServed();
-  await startup.removeWhenServed();
+  await remove();
+  await remove();
   expect(removed).toEqual([taint]);
   state.key = "example.com/other";
-  await startup.removeWhenServed();
+  await remove();
   expect(removed).toEqual([taint, "example.com/other"]);
 });
 
 test("without a key nothing is touched", async () => {
-  const { state, removed, startup } = makeTaint();
+  const { state, removed, remove } = makeTaint();
   Object.assign(state, { key: undefined, reasons: [] });
-  await startup.removeWhenServed();
+  await remove();
   expect(removed).toEqual([]);
 });
 
 test("what fails is tried again", async () => {
-  const { state, removed, startup } = makeTaint();
+  const { state, removed, remove } = makeTaint();
   Object.assign(state, { fails: true, reasons: [] });
-  await expect(startup.removeWhenServed()).rejects.toThrow("forbidden");
+  await expect(remove()).rejects.toThrow("forbidden");
   state.fails = false;
-  await startup.removeWhenServed();
+  await remove();
   expect(removed).toEqual([taint]);
 });

@@ -1,6 +1,6 @@
 import type { Logger } from "#engine/ports.ts";
 
-/** What a {@link StartupTaint} works with. */
+/** What {@link startupTaint} works with. */
 export interface StartupTaintOptions {
   readonly key: () => string | undefined;
   readonly readiness: () => readonly string[];
@@ -10,24 +10,17 @@ export interface StartupTaintOptions {
 }
 
 /**
- * Removes the start-up taint from this node once plexusd is ready. Whatever creates nodes adds it.
- * plexusd never adds it again: a new Node also gets a new plexusd pod.
+ * Removes the start-up taint from this node once plexusd is ready, and is to be called regularly.
+ * Whatever creates nodes adds it. plexusd never adds it again: a new Node also gets a new pod.
+ * The calls throw an Error when the taint cannot be removed.
  */
-export class StartupTaint {
-  readonly #options: StartupTaintOptions;
-  #done: string | undefined;
-
-  constructor(options: StartupTaintOptions) {
-    this.#options = options;
-  }
-
-  /** Call this regularly. @throws Error when the taint cannot be removed */
-  async removeWhenServed(): Promise<void> {
-    const { readiness, remove, logger } = this.#options;
-    const key = this.#options.key();
-    if (key === undefined || key === this.#done || readiness().length > 0) return;
-    const wasThere = await remove(key);
-    this.#done = key;
-    if (wasThere) logger.info({ taint: key }, "start-up taint removed: the node is served");
-  }
+export function startupTaint(options: StartupTaintOptions): () => Promise<void> {
+  let done: string | undefined;
+  return async () => {
+    const key = options.key();
+    if (key === undefined || key === done || options.readiness().length > 0) return;
+    const wasThere = await options.remove(key);
+    done = key;
+    if (wasThere) options.logger.info({ taint: key }, "start-up taint removed: the node is served");
+  };
 }

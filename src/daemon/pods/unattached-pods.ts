@@ -6,7 +6,7 @@ import {
 } from "#engine/check/not-attached.ts";
 import type { EventRecorder, Logger, Pod } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
-import type { NodePods } from "#kube/node/node-pods.ts";
+import type { NodePods } from "#kube/node/node.ts";
 
 /** How often a running pod is read again, in milliseconds: it can no longer be attached. */
 const rereadRunningMs = 300_000;

@@ -3,8 +3,8 @@ import { request as httpsRequest } from "node:https";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { Json } from "#lib/json.ts";
 import { type ApiError, asApiError } from "./api-error.ts";
-import type { Credentials } from "./credentials.ts";
-import { failureOf, isSuccess, linesOf, textOf } from "./response.ts";
+import type { RereadCredentials } from "./credentials.ts";
+import { failureOf, linesOf, textOf } from "./response.ts";
 
 interface ApiRequest {
   /** @default GET */
@@ -30,9 +30,9 @@ interface SendOptions {
 
 /** Requests over node:https: the client library's API classes convert objects field by field. */
 export class ApiClient {
-  readonly #credentials: Credentials;
+  readonly #credentials: RereadCredentials;
 
-  constructor(credentials: Credentials) {
+  constructor(credentials: RereadCredentials) {
     this.#credentials = credentials;
   }
 
@@ -90,26 +90,25 @@ export class ApiClient {
     this.#credentials.close();
   }
 
-  /** Returns the response with its headers. Reads the credentials again, once, when they are refused. */
+  /**
+   * Returns the response with its headers. Reads the credentials again, once, when they are refused.
+   * Sends again when the server had closed a pooled connection: it has processed nothing.
+   */
   async #send(request: ApiRequest, options: SendOptions): Promise<IncomingMessage> {
-    for (let isSecond = false; ; isSecond = true) {
-      const response = await this.#sendFresh(request, options);
-      if (isSuccess(response)) return response;
-      const failure = await failureOf(response, nameOf(request));
-      if (failure.status !== 401 || isSecond) throw failure;
-      this.#credentials.invalidate();
-    }
-  }
-
-  /** Sends again when the server had closed a pooled connection: it has processed nothing. */
-  async #sendFresh(request: ApiRequest, options: SendOptions): Promise<IncomingMessage> {
-    for (let attempt = 1; ; attempt++) {
+    let isRefused = false;
+    for (let closed = 0; ; ) {
+      let response: IncomingMessage;
       try {
-        return await this.#sendOnce(request, options);
+        response = await this.#sendOnce(request, options);
       } catch (error) {
-        if (attempt < 3 && error instanceof StaleConnectionError) continue;
+        if (error instanceof StaleConnectionError && closed++ < 2) continue;
         throw this.#failed(request, { error, signal: options.signal });
       }
+      const failure = await failureOf(response, nameOf(request));
+      if (failure === undefined) return response;
+      if (failure.status !== 401 || isRefused) throw failure;
+      this.#credentials.invalidate();
+      isRefused = true;
     }
   }
 

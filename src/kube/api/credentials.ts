@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { Agent as HttpAgent } from "node:http";
 import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import { createSecureContext } from "node:tls";
@@ -9,19 +9,6 @@ interface Prepared {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The API server's address and how to authenticate there. */
-export interface Credentials {
-  /** Scheme, host, port and, behind a proxy, a path prefix. */
-  readonly server: URL;
-  /** Reads the files again if need be. */
-  prepare(): Promise<Prepared>;
-  /** The server refused a request (401): everything is read again for the next one. */
-  invalidate(): void;
-  /** The server did not respond in time: its idle connections are not reused. */
-  dropIdleConnections(): void;
-  close(): void;
-}
-
 /** TLS settings and headers as read at one moment. */
 export interface CredentialMaterial {
   readonly tls: Pick<AgentOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
@@ -30,7 +17,8 @@ export interface CredentialMaterial {
   readonly newAgent?: () => Promise<HttpAgent>;
 }
 
-interface RereadOptions {
+/** Options of {@link RereadCredentials}. */
+export interface RereadOptions {
   /** Where the credentials come from, for messages. */
   readonly source: string;
   readonly server: URL;
@@ -45,7 +33,8 @@ interface RereadOptions {
  * tools renew client certificates. A new token is used from the next request on. New TLS material
  * makes a new connection pool; the old one ends with its last request.
  */
-export class RereadCredentials implements Credentials {
+export class RereadCredentials {
+  /** Scheme, host, port and, behind a proxy, a path prefix. */
   readonly server: URL;
   readonly #options: Required<RereadOptions>;
   #pool: { agent: HttpAgent; fingerprint: string } | undefined;
@@ -59,7 +48,10 @@ export class RereadCredentials implements Credentials {
     this.#options = { maxAgeMs: 10_000, ...options };
   }
 
-  /** @throws Error when the credentials cannot be read or used and there are no earlier ones */
+  /**
+   * Reads the files again if need be.
+   * @throws Error when the credentials cannot be read or used and there are no earlier ones
+   */
   async prepare(): Promise<Prepared> {
     if (performance.now() - this.#readAt > this.#options.maxAgeMs) {
       this.#reading ??= this.#read().finally(() => {
@@ -71,11 +63,13 @@ export class RereadCredentials implements Credentials {
     return { agent: this.#pool.agent, headers: this.#headers };
   }
 
+  /** The server refused a request (401): everything is read again for the next one. */
   invalidate(): void {
     this.#readAt = Number.NEGATIVE_INFINITY;
     this.#refused = true;
   }
 
+  /** The server did not respond in time: its idle connections are not reused. */
   dropIdleConnections(): void {
     const idle = Object.values(this.#pool?.agent.freeSockets ?? {}).flat();
     for (const socket of idle) socket?.destroy();
@@ -100,7 +94,8 @@ export class RereadCredentials implements Credentials {
   }
 
   async #renewPool({ tls, newAgent }: CredentialMaterial): Promise<void> {
-    const fingerprint = fingerprintOf(tls);
+    const entries = Object.entries(tls).map(([key, value]) => `${key}\0${String(value)}\0`);
+    const fingerprint = hash("sha256", entries.join(""));
     if (this.#pool?.fingerprint === fingerprint) return;
     const agent = (await newAgent?.()) ?? this.#newAgent(tls);
     this.dropIdleConnections();
@@ -118,10 +113,4 @@ export class RereadCredentials implements Credentials {
       throw new Error(`${message}: ${errorMessage(cause)}`, { cause });
     }
   }
-}
-
-function fingerprintOf(tls: CredentialMaterial["tls"]): string {
-  const hash = createHash("sha256");
-  for (const [key, value] of Object.entries(tls)) hash.update(`${key}\0${String(value)}\0`);
-  return hash.digest("hex");
 }

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type CredentialMaterial, type Credentials, RereadCredentials } from "./credentials.ts";
+import { type CredentialMaterial, RereadCredentials } from "./credentials.ts";
 
 /** How a pod finds its API server: variables that the kubelet sets in every container. */
 export interface InClusterOptions {
@@ -17,7 +17,7 @@ export interface InClusterOptions {
 }
 
 /** The credentials of the pod's service account. This needs no client library, unlike a kubeconfig. */
-export function inClusterCredentials(options: InClusterOptions): Credentials {
+export function inClusterCredentials(options: InClusterOptions): RereadCredentials {
   const { maxAgeMs } = options;
   return new RereadCredentials({
     source: "the service account",

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type CredentialMaterial, type Credentials, RereadCredentials } from "./credentials.ts";
+import { type CredentialMaterial, RereadCredentials, type RereadOptions } from "./credentials.ts";
 import { kubeconfigForLibrary } from "./kubeconfig-text.ts";
 
 /**
@@ -19,8 +19,8 @@ type Accepted = "any" | "files" | "inline";
  * Credentials of any kind from a kubeconfig; it and its files are read again when they change.
  * @throws Error naming the file and what is wrong with it
  */
-export function kubeconfigCredentials(path: string): Promise<Credentials> {
-  return rereadCredentials(path, "any");
+export async function kubeconfigCredentials(path: string): Promise<RereadCredentials> {
+  return new RereadCredentials(await openKubeconfig(path, "any"));
 }
 
 /**
@@ -29,8 +29,8 @@ export function kubeconfigCredentials(path: string): Promise<Credentials> {
  * the server that the file names.
  * @throws Error naming the file and what is wrong with it
  */
-export function plainKubeconfigCredentials(path: string): Promise<Credentials> {
-  return rereadCredentials(path, "inline");
+export async function plainKubeconfigCredentials(path: string): Promise<RereadCredentials> {
+  return new RereadCredentials(await openKubeconfig(path, "inline"));
 }
 
 /**
@@ -40,14 +40,27 @@ export function plainKubeconfigCredentials(path: string): Promise<Credentials> {
 export async function kubeconfigMaterial(
   path: string,
 ): Promise<{ readonly server: URL; readonly material: CredentialMaterial }> {
-  const file = await KubeconfigFile.open(path, "files");
-  return { server: file.server, material: await file.read({ refused: false }) };
+  const { server, read } = await openKubeconfig(path, "files");
+  return { server, material: await read({ refused: false }) };
 }
 
-async function rereadCredentials(path: string, accepted: Accepted): Promise<Credentials> {
-  const file = await KubeconfigFile.open(path, accepted);
-  const source = `kubeconfig ${path}`;
-  return new RereadCredentials({ source, server: file.server, read: (state) => file.read(state) });
+function openKubeconfig(path: string, accepted: Accepted): Promise<RereadOptions> {
+  const load = async (): Promise<Loaded> => {
+    const text = await readFile(path, "utf8");
+    return text === loaded?.text ? loaded : parse(text, { dir: dirname(path), accepted });
+  };
+  let loaded: Loaded | undefined;
+  return named(path, async () => {
+    loaded = await load();
+    const server = new URL(loaded.cluster.server);
+    const read: RereadOptions["read"] = ({ refused }) =>
+      named(path, async () => {
+        if (refused) loaded = undefined;
+        loaded = await load();
+        return materialOf(loaded);
+      });
+    return { source: `kubeconfig ${path}`, server, read };
+  });
 }
 
 interface Loaded {
@@ -58,63 +71,33 @@ interface Loaded {
   readonly cluster: Cluster;
 }
 
-class KubeconfigFile {
-  readonly #path: string;
-  readonly #accepted: Accepted;
-  #loaded: Loaded;
-
-  private constructor(path: string, accepted: Accepted, text: string) {
-    this.#path = path;
-    this.#accepted = accepted;
-    this.#loaded = this.#load(text);
+function parse(text: string, { dir, accepted }: { dir: string; accepted: Accepted }): Loaded {
+  const config = new KubeConfig();
+  config.loadFromString(kubeconfigForLibrary(text, dir));
+  config.makePathsAbsolute(dir);
+  const context = config.getCurrentContext();
+  const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()];
+  if (!context) throw new Error("current-context is missing");
+  if (cluster === null || user === null) {
+    throw new Error(`context ${context}, its cluster or its user is missing`);
   }
-
-  /** @throws Error naming the file and what is wrong with it */
-  static open(path: string, accepted: Accepted): Promise<KubeconfigFile> {
-    return named(
-      path,
-      async () => new KubeconfigFile(path, accepted, await readFile(path, "utf8")),
-    );
+  if (!URL.canParse(cluster.server)) {
+    throw new Error(`cluster ${cluster.name}: server is not a URL`);
   }
-
-  get server(): URL {
-    return new URL(this.#loaded.cluster.server);
+  if (!isAccepted(accepted, cluster, user)) {
+    const token = accepted === "inline" ? "a token in the file" : "a token";
+    throw new Error(`only a certificate or ${token} can be used here`);
   }
+  return { text, config, cluster };
+}
 
-  read({ refused }: { readonly refused: boolean }): Promise<CredentialMaterial> {
-    return named(this.#path, async () => {
-      const text = await readFile(this.#path, "utf8");
-      if (refused || text !== this.#loaded.text) this.#loaded = this.#load(text);
-      const { config, cluster } = this.#loaded;
-      const options: RequestOptions = {};
-      await config.applyToHTTPSOptions(options);
-      const { ca, cert, key, servername, rejectUnauthorized } = options;
-      const tls = omitUndefined({ ca, cert, key, servername, rejectUnauthorized });
-      const newAgent = cluster.proxyUrl ? () => proxyAgent(cluster, tls) : undefined;
-      return omitUndefined({ tls, headers: headersOf(options), newAgent });
-    });
-  }
-
-  #load(text: string): Loaded {
-    const config = new KubeConfig();
-    const dir = dirname(this.#path);
-    config.loadFromString(kubeconfigForLibrary(text, dir));
-    config.makePathsAbsolute(dir);
-    const context = config.getCurrentContext();
-    const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()];
-    if (!context) throw new Error("current-context is missing");
-    if (cluster === null || user === null) {
-      throw new Error(`context ${context}, its cluster or its user is missing`);
-    }
-    if (!URL.canParse(cluster.server)) {
-      throw new Error(`cluster ${cluster.name}: server is not a URL`);
-    }
-    if (!isAccepted(this.#accepted, cluster, user)) {
-      const token = this.#accepted === "inline" ? "a token in the file" : "a token";
-      throw new Error(`only a certificate or ${token} can be used here`);
-    }
-    return { text, config, cluster };
-  }
+async function materialOf({ config, cluster }: Loaded): Promise<CredentialMaterial> {
+  const options: RequestOptions = {};
+  await config.applyToHTTPSOptions(options);
+  const { ca, cert, key, servername, rejectUnauthorized } = options;
+  const tls = omitUndefined({ ca, cert, key, servername, rejectUnauthorized });
+  const newAgent = cluster.proxyUrl ? () => proxyAgent(cluster, tls) : undefined;
+  return omitUndefined({ tls, headers: headersOf(options), newAgent });
 }
 
 function isAccepted(accepted: Accepted, { proxyUrl }: Cluster, user: User): boolean {

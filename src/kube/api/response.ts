@@ -12,13 +12,13 @@ const maxResponseBytes = 16 * 1024 * 1024;
 /** The limit of a line of a stream: longer than any object that an API server stores. */
 const maxLineBytes = 32 * 1024 * 1024;
 
-/** Whether the status is 2xx. */
-export function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
-  return statusCode >= 200 && statusCode < 300;
-}
-
-/** The error that a response without success describes. `name` is the request's, for the message. */
-export async function failureOf(response: IncomingMessage, name: string): Promise<ApiError> {
+/** The error that a response describes; undefined if it is a success. `name` is the request's. */
+export async function failureOf(
+  response: IncomingMessage,
+  name: string,
+): Promise<ApiError | undefined> {
+  const { statusCode: status = 0, headers } = response;
+  if (status >= 200 && status < 300) return undefined;
   let body: unknown;
   try {
     const text = await textOf(response, name);
@@ -27,8 +27,7 @@ export async function failureOf(response: IncomingMessage, name: string): Promis
   } catch {
     // Not a Status object but a proxy's page, or cut off: `body` has what is known.
   }
-  const retryAfter = response.headers["retry-after"];
-  return apiErrorOf(name, { status: response.statusCode ?? 0, body, retryAfter });
+  return apiErrorOf(name, { status, body, retryAfter: headers["retry-after"] });
 }
 
 /**

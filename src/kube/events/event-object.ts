@@ -24,16 +24,12 @@ interface EventOrigin {
 
 /** The Event of core/v1 to POST. */
 export function eventObject(content: EventContent, origin: EventOrigin): object {
-  const { involvedObject, type, reason, message } = content;
   const { name, namespace, nodeName, count, firstTimestamp } = origin;
   return {
     apiVersion: "v1",
     kind: "Event",
     metadata: { name, namespace },
-    involvedObject,
-    type,
-    reason,
-    message,
+    ...content,
     source: { component: "plexus", host: nodeName },
     reportingComponent: "plexus",
     reportingInstance: nodeName,

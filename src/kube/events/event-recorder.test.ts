@@ -23,7 +23,7 @@ function start(client: ApiClient, options: Partial<EventRecorderOptions> = {}) {
     logger: new FakeLogger(),
     nodeName: "node-1",
     retryMs: 10,
-    onDrop: (reason) => drops.push(reason),
+    metrics: { eventDropped: (reason) => drops.push(reason) },
     ...options,
   });
   return {

@@ -1,10 +1,10 @@
-import type { EventReason, EventRecorder, EventSubject, Logger } from "#engine/ports.ts";
-import { type ApiError, asApiError } from "#kube/api/api-error.ts";
+import type { EventRecorder, EventSubject, Logger } from "#engine/ports.ts";
+import { asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { apiPaths } from "#kube/api/paths.ts";
-import type { EventDropReason } from "#kube/metric-labels.ts";
+import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
-import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
+import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import {
   cutMessage,
@@ -14,18 +14,18 @@ import {
   newEventName,
 } from "./event-object.ts";
 
-/** Reasons of events about the node, not a pod. */
-export type NodeEventReason =
-  | "PlexusConfActive"
-  | "PlexusConfShadowed"
-  | "PlexusConfMissing"
-  | "PlexusConfForeignRename"
-  | "PrimaryNetworkChanged"
-  | "InvalidConfiguration";
+type PodEvent = Parameters<EventRecorder["record"]>[1];
 
-interface RecordedEvent<Reason extends string> {
+/** An event about the node, not a pod. */
+export interface NodeEvent {
   readonly type: "Normal" | "Warning";
-  readonly reason: Reason;
+  readonly reason:
+    | "PlexusConfActive"
+    | "PlexusConfShadowed"
+    | "PlexusConfMissing"
+    | "PlexusConfForeignRename"
+    | "PrimaryNetworkChanged"
+    | "InvalidConfiguration";
   readonly message: string;
 }
 
@@ -40,11 +40,6 @@ interface Series {
   readonly content: EventContent;
 }
 
-interface RateLimit {
-  readonly burst: number;
-  readonly tokensPerSecond: number;
-}
-
 /** Options of an {@link ApiEventRecorder}. */
 export interface EventRecorderOptions {
   readonly client: ApiClient;
@@ -54,12 +49,12 @@ export interface EventRecorderOptions {
   /** The limit of the queue; further events are dropped. @default 512 */
   readonly maxQueued?: number;
   /** Of events about one object. @default 25, one in 30 s */
-  readonly perObject?: RateLimit;
+  readonly perObject?: TokenBucketOptions;
   /** Of all events of this node. @default 100, 5 a second */
-  readonly global?: RateLimit;
+  readonly global?: TokenBucketOptions;
   /** Between two attempts. @default 1000 */
   readonly retryMs?: number;
-  readonly onDrop?: (reason: EventDropReason) => void;
+  readonly metrics?: Partial<KubeMetrics>;
 }
 
 /** The limit of remembered events, and of objects with a rate limit; each needs 1 to 3 KB. */
@@ -68,8 +63,7 @@ const maxAttempts = 3;
 
 /** Sends core/v1 events one by one in the background; drops and counts those above its limits. */
 export class ApiEventRecorder implements EventRecorder {
-  readonly #options: Required<Omit<EventRecorderOptions, "onDrop">>;
-  readonly #onDrop: (reason: EventDropReason) => void;
+  readonly #options: Required<EventRecorderOptions>;
   readonly #stop = new AbortController();
   readonly #global: TokenBucket;
   /** By UID of the object. */
@@ -80,25 +74,24 @@ export class ApiEventRecorder implements EventRecorder {
   #sending: Promise<void> | undefined;
 
   constructor(options: EventRecorderOptions) {
-    const { onDrop, ...rest } = options;
     this.#options = {
       maxQueued: 512,
       perObject: { burst: 25, tokensPerSecond: 1 / 30 },
       global: { burst: 100, tokensPerSecond: 5 },
       retryMs: 1000,
-      ...rest,
+      metrics: {},
+      ...options,
     };
-    this.#onDrop = onDrop ?? ((): void => undefined);
     this.#global = new TokenBucket(this.#options.global);
   }
 
-  record({ namespace, name, uid }: EventSubject, event: RecordedEvent<EventReason>): void {
+  record({ namespace, name, uid }: EventSubject, event: PodEvent): void {
     const involvedObject = { apiVersion: "v1", kind: "Pod", namespace, name, uid } as const;
     this.#enqueue({ involvedObject, ...event });
   }
 
   /** Records an event of this node, which `kubectl describe node` shows. */
-  recordOnNode(event: RecordedEvent<NodeEventReason>): void {
+  recordOnNode(event: NodeEvent): void {
     // Like the kubelet, use the node's name as UID: `kubectl describe` searches for that.
     const name = this.#options.nodeName;
     if (typeof name !== "string") return;
@@ -119,14 +112,14 @@ export class ApiEventRecorder implements EventRecorder {
     const { uid } = content.involvedObject;
     const perObject = this.#buckets.getOrMake(uid, () => new TokenBucket(this.#options.perObject));
     if (!perObject.tryTake() || !this.#global.tryTake()) {
-      this.#onDrop("rate");
+      this.#options.metrics.eventDropped?.("rate");
       return;
     }
     const series = this.#seriesFor({ ...content, message: cutMessage(content.message) });
     series.count += 1;
     if (series.queued) return;
     if (this.#queue.length >= this.#options.maxQueued) {
-      this.#onDrop("queue");
+      this.#options.metrics.eventDropped?.("queue");
       return;
     }
     series.queued = true;
@@ -148,61 +141,57 @@ export class ApiEventRecorder implements EventRecorder {
   async #drain(): Promise<void> {
     for (let series = this.#queue.shift(); series !== undefined; series = this.#queue.shift()) {
       series.queued = false;
-      if (this.#stop.signal.aborted || !(await this.#send(series))) this.#onDrop("failed");
+      if (this.#stop.signal.aborted || !(await this.#send(series)))
+        this.#options.metrics.eventDropped?.("failed");
     }
     // In the same turn as the last look at the queue: a later event starts a new loop.
     this.#sending = undefined;
   }
 
   async #send(series: Series): Promise<boolean> {
+    const { logger, retryMs } = this.#options;
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
-      const error = await this.#sendOnce(series);
-      if (error === undefined) return true;
-      // The Event object has expired on the server: create another one.
-      if (error.status === 404 && series.name !== "") {
-        series.name = "";
-        continue;
+      try {
+        await this.#sendOnce(series);
+        return true;
+      } catch (thrown) {
+        const error = asApiError(thrown);
+        if (error.status === 404 && series.name !== "") {
+          // The Event object has expired on the server: create another one.
+          series.name = "";
+        } else if (!error.transient || this.#stop.signal.aborted) {
+          logger.debug({ error: error.message, ...series.content }, "event not sent");
+          return false;
+        } else {
+          await pause(Math.max(error.retryAfterMs, retryMs), this.#stop.signal);
+        }
       }
-      if (!error.transient || this.#stop.signal.aborted) {
-        this.#options.logger.debug({ error: error.message, ...series.content }, "event not sent");
-        return false;
-      }
-      await pause(Math.max(error.retryAfterMs, this.#options.retryMs), this.#stop.signal);
     }
     return false;
   }
 
-  async #nodeNameFor({ involvedObject }: EventContent): Promise<string | undefined> {
-    const { nodeName } = this.#options;
-    if (typeof nodeName === "string") return nodeName;
-    const { namespace = "", name, uid } = involvedObject;
-    return nodeName({ namespace, name, uid });
-  }
-
-  async #sendOnce(series: Series): Promise<ApiError | undefined> {
-    const { involvedObject } = series.content;
-    const namespace = involvedObject.namespace ?? "default";
+  async #sendOnce(series: Series): Promise<void> {
+    const { client, nodeName } = this.#options;
+    const { namespace = "default", name: objectName, uid } = series.content.involvedObject;
     const path = apiPaths.events(namespace);
     const common = { timeoutMs: 10_000, signal: this.#stop.signal };
-    try {
-      if (series.name === "") {
-        const name = newEventName(involvedObject.name);
-        const nodeName = await this.#nodeNameFor(series.content);
-        const body = eventObject(series.content, { ...series, name, namespace, nodeName });
-        await this.#options.client.json({ method: "POST", path, body, ...common });
-        series.name = name;
-      } else {
-        await this.#options.client.json({
-          method: "PATCH",
-          path: `${path}/${series.name}`,
-          contentType: "application/merge-patch+json",
-          body: { count: series.count, lastTimestamp: eventTime() },
-          ...common,
-        });
-      }
-      return undefined;
-    } catch (error) {
-      return asApiError(error);
+    if (series.name === "") {
+      const name = newEventName(objectName);
+      const host =
+        typeof nodeName === "string"
+          ? nodeName
+          : await nodeName({ namespace, name: objectName, uid });
+      const body = eventObject(series.content, { ...series, name, namespace, nodeName: host });
+      await client.json({ method: "POST", path, body, ...common });
+      series.name = name;
+    } else {
+      await client.json({
+        method: "PATCH",
+        path: `${path}/${series.name}`,
+        contentType: "application/merge-patch+json",
+        body: { count: series.count, lastTimestamp: eventTime() },
+        ...common,
+      });
     }
   }
 }

@@ -36,8 +36,10 @@ function startCache(
     logger,
     timings: { ...quick, ...options.timings },
     ...omitUndefined({ mayBeAbsent: options.mayBeAbsent }),
-    onSynced: (each) => synced.push(each),
-    onRestart: (reason) => restarts.push(reason),
+    metrics: {
+      cacheSynced: (_, each) => synced.push(each),
+      watchRestarted: (_, reason) => restarts.push(reason),
+    },
   });
   const running = cache.run();
   return {

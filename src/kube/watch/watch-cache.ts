@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import type { Logger } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
-import type { RestartReason } from "#kube/metric-labels.ts";
+import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { keyOfObject } from "#kube/objects.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
@@ -23,9 +23,7 @@ interface WatchCacheOptions<T> extends ListWatchTarget {
   readonly mayBeAbsent?: boolean;
   readonly logger: Logger;
   readonly timings?: Partial<WatchTimings>;
-  /** Called with false at once, so that alerts see a cache that is never listed; then with true. */
-  readonly onSynced?: (synced: boolean) => void;
-  readonly onRestart?: (reason: RestartReason) => void;
+  readonly metrics?: Partial<KubeMetrics>;
 }
 
 /**
@@ -52,7 +50,8 @@ export class WatchCache<T> {
     this.#timings = { ...defaultWatchTimings, ...options.timings };
     this.#requests = new ListWatch(options, this.#timings);
     this.#backoff = new Backoff(this.#timings.backoff);
-    options.onSynced?.(false);
+    // At once, so that alerts see a cache that is never listed.
+    options.metrics?.cacheSynced?.(options.resource, false);
   }
 
   /** The object with the key `NAMESPACE/NAME`. */
@@ -166,7 +165,8 @@ export class WatchCache<T> {
 
   #setSynced(): void {
     this.#failure = undefined;
-    if (!this.#synced) this.#options.onSynced?.(true);
+    const { resource, metrics } = this.#options;
+    if (!this.#synced) metrics?.cacheSynced?.(resource, true);
     this.#synced = true;
     this.#firstSync.resolve();
   }
@@ -175,7 +175,8 @@ export class WatchCache<T> {
   #restartDelay(error: ApiError): number {
     const isAbsent = error.status === 404 && this.#options.mayBeAbsent === true;
     const reason = isAbsent ? "absent" : restartReason(error);
-    this.#options.onRestart?.(reason);
+    const { resource, logger, metrics } = this.#options;
+    metrics?.watchRestarted?.(resource, reason);
     this.#position.refused(error);
     if (isAbsent) return this.#becomeAbsent();
     const isExpired = reason === "expired";
@@ -185,7 +186,6 @@ export class WatchCache<T> {
     const wanted =
       this.#expiries === 1 ? Math.random() * this.#timings.backoff.initialMs : this.#backoff.next();
     const delayMs = Math.max(error.retryAfterMs, Math.round(wanted));
-    const { resource, logger } = this.#options;
     const fields = { resource, reason, delayMs, error: error.message };
     if (isExpired || this.#backoff.attempts < 3) logger.info(fields, "API watch interrupted");
     else logger.warn(fields, "API watch keeps failing");
@@ -195,7 +195,7 @@ export class WatchCache<T> {
   /** The resource type does not exist: there are no objects, which is a normal state. */
   #becomeAbsent(): number {
     this.#objects = new Map();
-    this.#position.restart();
+    this.#position.listFrom = "0";
     if (!this.#synced) {
       const { resource, logger } = this.#options;
       logger.warn({ resource }, "the API server does not know this resource type: apply its CRD");

@@ -3,39 +3,26 @@ import type { RestartReason } from "#kube/metric-labels.ts";
 
 /** The resource versions from which the next LIST and the next WATCH of a resource type start. */
 export class WatchPosition {
-  #watchFrom: string | undefined;
-  #listFrom = "0";
-
   /** Where the next watch starts; undefined: after a LIST. */
-  get watchFrom(): string | undefined {
-    return this.#watchFrom;
-  }
-
+  watchFrom: string | undefined;
   /** The oldest version that a LIST may return: "0" is any from the server's cache, "" the newest. */
-  get listFrom(): string {
-    return this.#listFrom;
-  }
+  listFrom = "0";
 
   /** Everything up to this version is known. */
   reached(version: string): void {
-    this.#watchFrom = version;
-    this.#listFrom = version;
+    this.watchFrom = version;
+    this.listFrom = version;
   }
 
   /** A request failed. If its version is the reason, the next request is without it. */
   refused(error: ApiError): void {
     if (restartReason(error) === "expired" || error.status === 404) {
-      if (this.#watchFrom === undefined) this.#listFrom = "";
-      this.#watchFrom = undefined;
+      if (this.watchFrom === undefined) this.listFrom = "";
+      this.watchFrom = undefined;
       return;
     }
     // 504 to a LIST: the server's own cache is older than the version.
-    if (error.status === 504 && this.#watchFrom === undefined) this.#listFrom = "";
-  }
-
-  /** Forgets what is known. */
-  restart(): void {
-    this.#listFrom = "0";
+    if (error.status === 504 && this.watchFrom === undefined) this.listFrom = "";
   }
 }
 

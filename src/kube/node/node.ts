@@ -1,9 +1,10 @@
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { Pod } from "#engine/ports.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { LiveGetter } from "#kube/live-get.ts";
 import { podOf } from "#kube/objects.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** The pods of this node, for background checks. */
@@ -54,4 +55,32 @@ function podStateOf(object: JsonObject): PodState | undefined {
 function ipsOf({ podIPs, podIP }: JsonObject): string[] {
   const all = Array.isArray(podIPs) ? podIPs.filter(isJsonObject).map(({ ip }) => ip) : [];
   return [...new Set([...all, podIP])].filter((ip) => typeof ip === "string");
+}
+
+/**
+ * Removes all taints with this key from a Node. @returns whether there was one
+ * @throws ApiError, also when another writer changed the list in between
+ */
+export async function removeTaint(
+  client: ApiClient,
+  { nodeName, key }: { readonly nodeName: string; readonly key: string },
+): Promise<boolean> {
+  const timeoutMs = 10_000;
+  const path = apiPaths.node(nodeName);
+  const taints = taintsOf(await client.json({ path, timeoutMs }));
+  const kept = taints.filter((taint) => !isJsonObject(taint) || taint.key !== key);
+  if (kept.length === taints.length) return false;
+  const body = [
+    { op: "test", path: "/spec/taints", value: taints },
+    { op: "replace", path: "/spec/taints", value: kept },
+  ];
+  const contentType = "application/json-patch+json";
+  const query = { fieldManager: "plexus" };
+  await client.json({ method: "PATCH", path, query, contentType, body, timeoutMs });
+  return true;
+}
+
+function taintsOf(node: Json): readonly Json[] {
+  const spec = isJsonObject(node) && isJsonObject(node.spec) ? node.spec : {};
+  return Array.isArray(spec.taints) ? spec.taints : [];
 }
