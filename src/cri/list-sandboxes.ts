@@ -26,7 +26,7 @@ const podSandbox = message({
 const listPodSandboxRequest = message({ filter: part(1, podSandboxFilter) });
 const listPodSandboxResponse = message({ items: parts(1, podSandbox) });
 
-/** Lists sandboxes, including stopped ones. */
+/** Lists sandboxes, including stopped ones. @internal */
 export const listPodSandbox = unaryMethod("/runtime.v1.RuntimeService/ListPodSandbox", {
   request: listPodSandboxRequest,
   response: listPodSandboxResponse,

@@ -13,12 +13,11 @@ export const statusWriteResults = ["written", "retried", "gone", "invalid", "dro
 export type StatusWriteResult = (typeof statusWriteResults)[number];
 
 export const eventDropReasons = ["rate", "queue", "failed"] as const;
-export type EventDropReason = (typeof eventDropReasons)[number];
 
 /** Metrics of the API; every label has few values. */
 export interface KubeMetrics {
   cacheSynced(resource: string, synced: boolean): void;
   watchRestarted(resource: string, reason: RestartReason): void;
   statusWrite(result: StatusWriteResult): void;
-  eventDropped(reason: EventDropReason): void;
+  eventDropped(reason: (typeof eventDropReasons)[number]): void;
 }

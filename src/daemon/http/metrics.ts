@@ -29,7 +29,7 @@ const counted = {
 };
 
 /** How things are counted, by the metric's name. */
-export type Counts = Record<keyof typeof counted, () => Promise<number>>;
+type Counts = Record<keyof typeof counted, () => Promise<number>>;
 
 /** Options of {@link createMetrics}. */
 export interface MetricsOptions {

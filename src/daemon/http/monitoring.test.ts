@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { type Counts, createMetrics } from "./metrics.ts";
+import { createMetrics } from "./metrics.ts";
 
 const root = new URL("../../../", import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), "utf8");
@@ -9,7 +9,7 @@ const read = (path: string): string => readFileSync(new URL(path, root), "utf8")
 /** Names of the series that plexusd serves: a histogram has three. */
 async function servedNames(): Promise<Set<string>> {
   const none = async (): Promise<number> => 0;
-  const counts: Counts = {
+  const counts = {
     plexus_attachments: none,
     plexus_leftover_records: none,
     plexus_pods_not_attached: none,
