@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
@@ -37,8 +38,6 @@ async function get(socketPath: string, path: string): Promise<{ status: number; 
   const signal = AbortSignal.timeout(timeoutMs);
   const outgoing = request({ socketPath, path, signal, agent: false });
   outgoing.end();
-  const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    outgoing.once("response", resolve).once("error", reject);
-  });
+  const [response] = (await once(outgoing, "response")) as [IncomingMessage];
   return { status: response.statusCode ?? 0, body: await text(response) };
 }

@@ -1,6 +1,8 @@
 import { type FieldReader, readFields } from "#lib/parsing/field-reader.ts";
 import type { ContainerNames } from "./container-names.ts";
-import { type DeviceEntry, type DeviceIds, orderedDevices } from "./ordered-devices.ts";
+import { type DeviceEntry, orderedDevices, type PodDevices } from "./ordered-devices.ts";
+
+const subject = "the kubelet's device checkpoint";
 
 interface CheckpointEntry extends DeviceEntry {
   readonly podUid: string;
@@ -17,7 +19,7 @@ interface CheckpointEntry extends DeviceEntry {
 export function devicesFromCheckpoint(
   content: string,
   pod: { readonly uid: string; readonly containers: ContainerNames | undefined },
-): DeviceIds {
+): PodDevices {
   const entries = parseCheckpoint(content).filter(({ podUid }) => podUid === pod.uid);
   const byContainer = Map.groupBy(entries, ({ containerName }) => containerName);
   const { containers } = pod;
@@ -25,11 +27,11 @@ export function devicesFromCheckpoint(
     containers === undefined
       ? [...byContainer.keys()].sort()
       : [...containers.sidecars, ...containers.main];
-  return orderedDevices(order.map((name) => byContainer.get(name) ?? []));
+  const ofContainers = order.map((name) => byContainer.get(name) ?? []);
+  return orderedDevices(ofContainers, subject);
 }
 
 function parseCheckpoint(content: string): CheckpointEntry[] {
-  const subject = "the kubelet's device checkpoint";
   return readFields(JSON.parse(content), { subject }, (fields) =>
     (fields.object("Data")?.objects("PodDeviceEntries") ?? []).map(readEntry),
   );

@@ -1,17 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
-import type {
-  AllocatedDevice,
-  DeviceLookup,
-  DeviceSource,
-} from "#engine/plan/devices/device-ports.ts";
+import type { DeviceLookup, DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { devicesFromCheckpoint } from "./checkpoint.ts";
 import { type ContainerNames, containerNames } from "./container-names.ts";
 import { KubeletClient, NoKubeletSocketError } from "./kubelet-client.ts";
-import { type DeviceIds, orderedDevices } from "./ordered-devices.ts";
+import { orderedDevices, type PodDevices } from "./ordered-devices.ts";
 import type { PodResources } from "./pod-resources.ts";
 
 const apiName = "the kubelet's pod-resources API";
@@ -41,18 +37,15 @@ export class KubeletDevices implements DeviceSource {
   }
 
   /** @throws CniError 11 when the kubelet does not answer in time */
-  async devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
+  async devicesOf(lookup: DeviceLookup): Promise<PodDevices> {
     // Both are asked at once, because neither needs the other's answer.
     const containers = this.#containersOf(lookup);
     try {
-      return withSource(await this.#fromKubelet(lookup, containers), apiName);
+      return await this.#fromKubelet(lookup, containers);
     } catch (error) {
       if (error instanceof CniError) throw error;
       if (!(error instanceof NoKubeletSocketError)) throw this.#unavailable(lookup, error);
-      return withSource(
-        await this.#fromCheckpoint(lookup, containers, error),
-        "the kubelet's device checkpoint",
-      );
+      return this.#fromCheckpoint(lookup, containers, error);
     }
   }
 
@@ -63,7 +56,7 @@ export class KubeletDevices implements DeviceSource {
   async #fromKubelet(
     { pod, signal }: DeviceLookup,
     containers: Promise<ContainerNames | undefined>,
-  ): Promise<DeviceIds> {
+  ): Promise<PodDevices> {
     const found = await this.#client.find(pod, signal);
     const names = await containers;
     const isThePod = (candidate: PodResources): boolean =>
@@ -74,14 +67,15 @@ export class KubeletDevices implements DeviceSource {
         ? undefined
         : (await this.#client.findInList(pod, signal)).find(isThePod));
     if (own === undefined && found.length > 0) throw anotherPod(pod);
-    return orderedDevices((own?.containers ?? []).map(({ devices }) => devices));
+    const entries = (own?.containers ?? []).map(({ devices }) => devices);
+    return orderedDevices(entries, apiName);
   }
 
   async #fromCheckpoint(
     lookup: DeviceLookup,
     containers: Promise<ContainerNames | undefined>,
     reason: NoKubeletSocketError,
-  ): Promise<DeviceIds> {
+  ): Promise<PodDevices> {
     try {
       const content = await readFile(this.#checkpointPath, "utf8");
       const pod = { uid: lookup.pod.uid, containers: await containers };
@@ -129,14 +123,5 @@ function anotherPod(pod: { readonly namespace: string; readonly name: string }):
     "DevicesUnknown",
     `${apiName} knows a pod ${pod.namespace}/${pod.name} with other containers, probably a predecessor ` +
       "of the same name: which devices this one was allocated is not known yet",
-  );
-}
-
-function withSource(
-  devices: DeviceIds,
-  source: string,
-): ReadonlyMap<string, readonly AllocatedDevice[]> {
-  return new Map(
-    [...devices].map(([resource, ids]) => [resource, ids.map((id) => ({ id, source }))]),
   );
 }

@@ -1,5 +1,7 @@
+import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
+
 /** The devices of a pod by resource, in the order in which networks get them. */
-export type DeviceIds = ReadonlyMap<string, readonly string[]>;
+export type PodDevices = ReadonlyMap<string, readonly AllocatedDevice[]>;
 
 /** Devices of a container: one entry for each device, or for each NUMA node of a device. */
 export interface DeviceEntry {
@@ -8,26 +10,21 @@ export interface DeviceEntry {
 }
 
 /** Distinct devices, container by container and sorted bytewise: the kubelet's order varies. */
-export function orderedDevices(containers: readonly (readonly DeviceEntry[])[]): DeviceIds {
+export function orderedDevices(
+  containers: readonly (readonly DeviceEntry[])[],
+  source: string,
+): PodDevices {
   const ordered = new Map<string, Set<string>>();
   for (const entries of containers) {
-    for (const [resourceName, ids] of byResource(entries)) {
-      const all = ordered.get(resourceName) ?? new Set();
-      for (const id of ids.toSorted(bytewise)) all.add(id);
-      ordered.set(resourceName, all);
+    for (const [resource, own] of Map.groupBy(entries, ({ resourceName }) => resourceName)) {
+      const sorted = own.flatMap(({ deviceIds }) => deviceIds).sort(bytewise);
+      ordered.set(resource, new Set([...(ordered.get(resource) ?? []), ...sorted]));
     }
   }
-  return new Map([...ordered].map(([resourceName, ids]) => [resourceName, [...ids]]));
+  return new Map([...ordered].map(([name, ids]) => [name, [...ids].map((id) => ({ id, source }))]));
 }
 
-function byResource(entries: readonly DeviceEntry[]): Map<string, string[]> {
-  const ids = new Map<string, string[]>();
-  for (const { resourceName, deviceIds } of entries) {
-    ids.set(resourceName, [...(ids.get(resourceName) ?? []), ...deviceIds]);
-  }
-  return ids;
-}
-
-function bytewise(a: string, b: string): number {
+/** Orders texts by their bytes. */
+export function bytewise(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

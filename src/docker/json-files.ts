@@ -9,24 +9,17 @@ import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
 const suffix = ".json";
 
-/** Durable values of one kind, by their identifiers. */
-export interface Collection<T> {
-  get(id: string): T | undefined;
-  all(): readonly T[];
-  /** Durable when it resolves. @throws Error as node:fs does */
-  put(id: string, value: T): Promise<void>;
-  /** Durable when it resolves; ignores unknown ids. @throws Error as node:fs does */
-  remove(id: string): Promise<void>;
-}
-
 interface JsonFilesOptions<T> {
   readonly dir: string;
   readonly schema: z.ZodType<T>;
   readonly logger: Logger;
 }
 
-/** One file per value, in a directory that only this process writes to; read once. */
-export class JsonFiles<T extends object> implements Collection<T> {
+/**
+ * Values of one kind by their identifiers: one file per value, in a directory that only this
+ * process writes to; read once. Changes are durable when they resolve.
+ */
+export class JsonFiles<T extends object> {
   readonly #dir: string;
   readonly #values = new Map<string, T>();
 
@@ -64,11 +57,13 @@ export class JsonFiles<T extends object> implements Collection<T> {
     return [...this.#values.values()];
   }
 
+  /** @throws Error as node:fs does */
   async put(id: string, value: T): Promise<void> {
     await atomicWrite(this.#path(id), JSON.stringify(value));
     this.#values.set(id, value);
   }
 
+  /** Ignores unknown ids. @throws Error as node:fs does */
   async remove(id: string): Promise<void> {
     this.#values.delete(id);
     await rm(this.#path(id), { force: true });

@@ -19,7 +19,7 @@ import { Endpoints } from "./endpoints/endpoints.ts";
 import { ForgottenEndpoints } from "./endpoints/forgotten-endpoints.ts";
 import { probeHostPort } from "./endpoints/host-ports.ts";
 import { JsonFiles } from "./json-files.ts";
-import { ShimRuntime } from "./netns/cni-runtime.ts";
+import { shimRuntime } from "./netns/cni-runtime.ts";
 import { IpCommand } from "./netns/ip-command.ts";
 import { openDefinitionSource } from "./networks/definition-source.ts";
 import { Networks } from "./networks/networks.ts";
@@ -49,14 +49,11 @@ export interface DockerOptions {
   readonly logger: Logger;
 }
 
-/** A running driver. */
-export interface RunningDriver {
-  /** Answers the requests in flight. Containers keep their interfaces. */
-  stop(): Promise<void>;
-}
-
-/** Serves Docker. @throws Error when something that it needs cannot be used */
-export async function startDocker(options: DockerOptions): Promise<RunningDriver> {
+/**
+ * Serves Docker until it is disposed of, which answers the requests in flight; containers keep their
+ * interfaces. @throws Error when something that it needs cannot be used
+ */
+export async function startDocker(options: DockerOptions): Promise<AsyncDisposable> {
   const { logger, stateDir, callSocket, confDir, pluginSocket } = options;
   await using resources = new AsyncDisposableStack();
   resources.use(await lockStateDirectory(stateDir));
@@ -68,7 +65,7 @@ export async function startDocker(options: DockerOptions): Promise<RunningDriver
   const engine = openEngine({ records, bootId, logger });
   const calls = await CallServer.listen({ socketPath: callSocket, engine, logger });
   resources.defer(() => calls.drain());
-  const { source } = resources.use(await openDefinitionSource(options));
+  const source = resources.use(await openDefinitionSource(options));
   const networks = new Networks(
     await JsonFiles.open({ dir: join(stateDir, "networks"), schema: networkSchema, logger }),
     { ...omitUndefined({ source }), confDir, confFiles: new HostConfFiles(), logger },
@@ -92,8 +89,7 @@ export async function startDocker(options: DockerOptions): Promise<RunningDriver
   const housekeeping = new Housekeeping(tasks, logger);
   resources.defer(() => housekeeping.stop());
   logger.info({ socket: pluginSocket, stateDir }, "the Docker network driver serves");
-  const running = resources.move();
-  return { stop: () => running.disposeAsync() };
+  return resources.move();
 }
 
 /** An engine without pods: it publishes no status and records no events. */
@@ -132,7 +128,7 @@ async function openEndpoints(
   const { logger, shim, binDirs, callSocket: socket, bootId, networks, records } = parts;
   const dir = join(parts.stateDir, "endpoints");
   const stored = await JsonFiles.open({ dir, schema: endpointSchema, logger });
-  const runtime = new ShimRuntime({ shim, binDirs, socket, stateDir: parts.recordsDir });
+  const runtime = shimRuntime({ shim, binDirs, socket, stateDir: parts.recordsDir });
   const namespaces = new IpCommand({ pid: parts.pid, owner: parts.stateDir });
   const host = new EndpointHost({ runtime, namespaces, bootId });
   const endpoints = new Endpoints({

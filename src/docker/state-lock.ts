@@ -17,12 +17,7 @@ export async function lockStateDirectory(dir: string): Promise<AsyncDisposable> 
   await rm(path, { force: true });
   const server = createServer((connection) => connection.destroy()).listen(path);
   await once(server, "listening");
-  return {
-    async [Symbol.asyncDispose]() {
-      server.close();
-      await once(server, "close");
-    },
-  };
+  return server;
 }
 
 async function isListening(path: string): Promise<boolean> {

@@ -1,6 +1,5 @@
 import * as z from "zod";
-import type { JsonObject } from "#lib/json.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 
 /* What the driver keeps on disk: dockerd describes a network once, when it is created. */
 
@@ -19,12 +18,19 @@ export const networkSchema = z.object({
   schemaVersion: z.literal(1),
   id: z.string(),
   displayName: z.string(),
+  /** Its `-o` options, and what dockerd sends besides. */
   options: z.object({
+    /** A definition, a file or a configuration in JSON. */
     network: z.string(),
+    /** A directory of manifests instead of the driver's source of definitions. */
     manifests: z.string().exactOptional(),
+    /** How an endpoint's interface gets into its container; docs/user/docker.md, "Modes". */
     mode: z.enum(["staged", "direct"]),
+    /** Who sets a container's default route. */
     gateway: z.enum(["auto", "none", "docker"]),
+    /** Of the names of interfaces in containers. */
     ifPrefix: z.string(),
+    /** `docker network create --internal`: no default route. */
     internal: z.boolean(),
   }),
   /** The network configuration list at the time when the network was created. */
@@ -41,10 +47,22 @@ const portMapping = z.object({
 });
 
 const route = z.object({
+  /** With prefix length. */
   dst: z.string(),
   gateway: z.string().exactOptional(),
   metric: z.number(),
+  /** The kernel added it for an address. */
   isFromAddress: z.boolean(),
+});
+
+const link = z.object({
+  mac: z.string().exactOptional(),
+  /** `veth`, `macvlan` …; "" for devices. */
+  kind: z.string(),
+  /** Of global scope, with prefix length. */
+  addresses: z.array(z.string()).readonly(),
+  /** The unicast routes of the main table over the interface. */
+  routes: z.array(route).readonly(),
 });
 
 /** An endpoint, from before its first plugin runs until it is fully detached. */
@@ -79,14 +97,7 @@ export const endpointSchema = z.object({
   /** The interface name in the container that the user requested. */
   wantedIfName: z.string().exactOptional(),
   /** The interface as the kernel showed it after the ADD. */
-  link: z
-    .object({
-      mac: z.string().exactOptional(),
-      kind: z.string(),
-      addresses: z.array(z.string()).readonly(),
-      routes: z.array(route).readonly(),
-    })
-    .exactOptional(),
+  link: link.exactOptional(),
   sandboxKey: z.string().exactOptional(),
   /** The driver has seen the container's namespace at `sandboxKey`. */
   sandboxSeen: z.literal(true).exactOptional(),
@@ -94,6 +105,12 @@ export const endpointSchema = z.object({
 
 /** See {@link networkSchema}. */
 export type NetworkState = z.output<typeof networkSchema>;
+
+/** A network interface as the kernel shows it. */
+export type LinkState = z.output<typeof link>;
+
+/** A route over an interface. */
+export type LinkRoute = z.output<typeof route>;
 
 /** See {@link endpointSchema}. */
 export type EndpointState = z.output<typeof endpointSchema>;

@@ -1,3 +1,4 @@
+import { errorMessage } from "#lib/error-message.ts";
 import { MessageError, readFields, writeField } from "./wire.ts";
 
 /**
@@ -36,7 +37,12 @@ export function message<T extends object>(
       for (const { number, value } of readFields(bytes)) {
         const known = byNumber.get(number);
         if (known === undefined) continue;
-        values[known.name] = readNamed(known, value, values[known.name]);
+        const { name, field } = known;
+        try {
+          values[name] = field.read(value, values[name]);
+        } catch (cause) {
+          throw new MessageError(`${name}: ${errorMessage(cause)}`, { cause });
+        }
       }
       return values as T;
     },
@@ -48,19 +54,6 @@ export function message<T extends object>(
       return Buffer.concat(parts);
     },
   };
-}
-
-function readNamed(
-  { name, field }: { readonly name: string; readonly field: Field<unknown> },
-  value: bigint | Uint8Array,
-  before: unknown,
-): unknown {
-  try {
-    return field.read(value, before);
-  } catch (error) {
-    if (!(error instanceof MessageError)) throw error;
-    throw new MessageError(`${name}: ${error.message}`, { cause: error });
-  }
 }
 
 /** `string`. */
@@ -132,10 +125,10 @@ function push<T>(list: T[], item: T): T[] {
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 function asText(wire: bigint | Uint8Array): string {
+  const bytes = asBytes(wire);
   try {
-    return utf8.decode(asBytes(wire));
+    return utf8.decode(bytes);
   } catch (cause) {
-    if (cause instanceof MessageError) throw cause;
     throw new MessageError("is not UTF-8", { cause });
   }
 }

@@ -34,11 +34,8 @@ export class UnixSocketClient implements UnaryClient {
     options: UnaryCallOptions,
   ): Promise<Response> {
     const { path } = method;
-    const response = await this.#exchange(
-      path,
-      Buffer.from(method.request.encode(request)),
-      options,
-    );
+    const bytes = Buffer.from(method.request.encode(request));
+    const response = await this.#exchange(path, bytes, options);
     try {
       return method.response.decode(response);
     } catch (cause) {

@@ -3,7 +3,6 @@ import type { Duplex } from "node:stream";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { type DelegateHost, HostGoneError, NetnsError, type PluginLookup } from "#engine/ports.ts";
-import { chunks } from "#lib/chunks.ts";
 import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
 import {
   type DoneMessage,
@@ -93,7 +92,8 @@ export class ShimSession implements DelegateHost {
     searchPath: readonly string[],
     types: readonly string[],
   ): Promise<readonly PluginLookup[]> {
-    const answers = chunks(types, findTypesMax).map(async (some) =>
+    const parts = Map.groupBy(types, (_, index) => Math.floor(index / findTypesMax)).values();
+    const answers = Array.from(parts, async (some) =>
       decodeFindResult(await this.#order(encodeFind(searchPath, some)), some.length),
     );
     return (await Promise.all(answers)).flat();

@@ -1,12 +1,6 @@
-type WithoutUndefined<T extends object> = {
-  [K in keyof (DefinedMembers<T> & OptionalMembers<T>)]: (DefinedMembers<T> &
-    OptionalMembers<T>)[K];
-};
-
-type DefinedMembers<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] };
-type OptionalMembers<T> = {
-  [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
-};
+type WithoutUndefined<T> = {
+  [K in keyof T as undefined extends T[K] ? never : K]: T[K];
+} & { [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined> };
 
 /** A copy of an object without the members that are undefined; null, "" and 0 stay. */
 export function omitUndefined<T extends object>(object: T): WithoutUndefined<T> {

@@ -1,12 +1,13 @@
-import { type FSWatcher, watch } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { ClusterSource, Logger, Pod, PodIdentity } from "#engine/ports.ts";
+import { NextRun } from "#lib/concurrency/next-run.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
+import { type DirectoryWatch, watchDirectory } from "#lib/files/watch-directory.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
-import { type ManifestObjects, parseManifestFile } from "./documents.ts";
+import { ManifestError, type ManifestObjects, parseManifestFile } from "./documents.ts";
 
 interface LoadedFile {
   /** Changes with the content: modification time, size and inode. */
@@ -25,12 +26,11 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   readonly #dir: string;
   readonly #logger: Logger;
   readonly #files = new Map<string, LoadedFile>();
-  #watcher: FSWatcher | undefined;
-  #inode: number | undefined;
-  #isClosed = false;
+  /** One scan at a time: a caller waits for a scan that starts after its call. */
+  readonly #scans = new NextRun(() => this.#scan());
+  #watch: DirectoryWatch | undefined;
   #dirty = true;
   #unreadable: string | undefined;
-  #loading: Promise<void> | undefined;
 
   private constructor(dir: string, logger: Logger) {
     this.#dir = dir;
@@ -41,9 +41,10 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   static async open(dir: string, logger: Logger): Promise<ManifestDirectory> {
     const source = new ManifestDirectory(dir, logger);
     try {
-      await source.#reload();
+      await source.#startWatch();
+      await source.#scans.run();
     } catch (error) {
-      source.#unwatch();
+      source.#watch?.close();
       throw new CniError(CniErrorCode.IoFailure, `cannot read the manifests directory ${dir}`, {
         cause: error,
       });
@@ -77,19 +78,17 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isClosed = true;
-    this.#unwatch();
-    await this.#loading?.catch(() => undefined);
+    this.#watch?.close();
   }
 
   async #find<T extends { namespace: string; name: string }>(
     kind: (objects: ManifestObjects) => readonly T[],
     ref: { namespace: string; name: string },
   ): Promise<T | undefined> {
-    if (this.#dirty || this.#watcher === undefined) await this.#reload();
+    if (this.#dirty || this.#watch?.isActive !== true) await this.#scans.run();
     const known = this.#lookUp(kind, ref);
     if (known !== undefined) return known;
-    await this.#reload();
+    await this.#scans.run();
     return this.#lookUp(kind, ref);
   }
 
@@ -102,19 +101,10 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
       .find((object) => object.namespace === ref.namespace && object.name === ref.name);
   }
 
-  /** One scan at a time: later callers wait for a scan that starts after their call. */
-  async #reload(): Promise<void> {
-    await this.#loading?.catch(() => undefined);
-    this.#loading ??= this.#scan().finally(() => {
-      this.#loading = undefined;
-    });
-    await this.#loading;
-  }
-
   async #scan(): Promise<void> {
     this.#dirty = false;
     try {
-      await this.#watch();
+      await this.#watch?.rearm();
       const names = (await readdir(this.#dir))
         .filter((n) => /^[^.].*\.(ya?ml|json)$/.test(n))
         .sort();
@@ -128,79 +118,40 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     }
   }
 
-  /** Watches the directory at the path. Without a watch, every lookup scans it again. */
-  async #watch(): Promise<void> {
-    const { ino } = await stat(this.#dir);
-    if (this.#isClosed || (this.#watcher !== undefined && ino === this.#inode)) return;
-    this.#unwatch();
-    try {
-      this.#watcher = watch(this.#dir, { persistent: false }, (_event, name) => {
-        // Plexus writes `.status` in the same directory.
-        if (name?.startsWith(".") !== true) this.#dirty = true;
-      });
-      this.#watcher.on("error", () => this.#unwatch());
-      this.#inode = ino;
-    } catch (error) {
-      this.#logger.warn(
-        { err: error, dir: this.#dir },
-        "manifests: no watch, every call reads the directory",
-      );
-    }
+  /** Without a watch, every lookup scans the directory again. */
+  async #startWatch(): Promise<void> {
+    const onEvent = (name: string | null): void => {
+      // Plexus writes `.status` in the same directory.
+      if (name?.startsWith(".") !== true) this.#dirty = true;
+    };
+    this.#watch = await watchDirectory(this.#dir, onEvent, (error) => {
+      const message = "manifests: no watch, every call reads the directory";
+      this.#logger.warn({ err: error, dir: this.#dir }, message);
+    });
   }
 
-  #unwatch(): void {
-    this.#watcher?.close();
-    this.#watcher = undefined;
-  }
-
+  /** An invalid file keeps the last good content; its error is logged when it changes. */
   async #load(name: string): Promise<void> {
     const path = join(this.#dir, name);
     const before = this.#files.get(name);
+    // Until it is read: a file that cannot be read is tried again.
+    let version = "";
     try {
       const { mtimeMs, size, ino } = await stat(path);
-      const version = `${mtimeMs}/${size}/${ino}`;
-      if (before?.version === version) return;
-      this.#files.set(
-        name,
-        this.#parse({ name, version, text: await readFile(path, "utf8"), before }),
-      );
+      const found = `${mtimeMs}/${size}/${ino}`;
+      if (before?.version === found) return;
+      const text = await readFile(path, "utf8");
+      version = found;
+      this.#files.set(name, { version, objects: parseManifestFile(text, name) });
     } catch (error) {
-      if (isAbsent(error)) this.#files.delete(name);
-      else
-        this.#files.set(
-          name,
-          this.#withProblem({ version: "", before, error: unreadable(name, error) }),
-        );
+      if (isAbsent(error)) return void this.#files.delete(name);
+      const reason = errorMessage(error);
+      const problem =
+        error instanceof ManifestError ? reason : `${name}: cannot be read: ${reason}`;
+      if (problem !== before?.problem)
+        this.#logger.error({ dir: this.#dir }, `manifests: ${problem}`);
+      const objects = before?.objects ?? { pods: [], nads: [] };
+      this.#files.set(name, { version, objects, problem });
     }
   }
-
-  #parse(file: {
-    name: string;
-    version: string;
-    text: string;
-    before: LoadedFile | undefined;
-  }): LoadedFile {
-    try {
-      return { version: file.version, objects: parseManifestFile(file.text, file.name) };
-    } catch (error) {
-      return this.#withProblem({ ...file, error });
-    }
-  }
-
-  /** The last good content with the new error, which is logged when it changes. */
-  #withProblem(file: {
-    version: string;
-    before: LoadedFile | undefined;
-    error: unknown;
-  }): LoadedFile {
-    const { version, before, error } = file;
-    const problem = errorMessage(error);
-    if (problem !== before?.problem)
-      this.#logger.error({ dir: this.#dir }, `manifests: ${problem}`);
-    return { version, objects: before?.objects ?? { pods: [], nads: [] }, problem };
-  }
-}
-
-function unreadable(name: string, cause: unknown): Error {
-  return new Error(`${name}: cannot be read: ${errorMessage(cause)}`, { cause });
 }

@@ -14,7 +14,7 @@ export interface ManifestObjects {
   readonly nads: NetworkAttachmentDefinition[];
 }
 
-/** An unusable file; the message names file, document and key. @internal */
+/** An unusable file; the message names file, document and key. */
 export class ManifestError extends Error {
   override readonly name = "ManifestError";
 }

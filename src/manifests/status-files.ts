@@ -19,39 +19,34 @@ export class StatusFiles implements StatusPublisher {
     pod: PodReference,
     annotations: Readonly<Record<string, string | null>>,
   ): Promise<PublishOutcome> {
-    const value = annotations[networkStatusAnnotation];
-    const path = this.#path(pod);
-    if (path === undefined) return "settled";
-    try {
-      if (value === undefined || value === null) await rm(path, { force: true });
-      else await this.#write(path, value);
-      return "settled";
-    } catch (error) {
-      this.#logger.error(
-        { err: error, path },
-        "manifests: the network-status could not be written",
-      );
-      return "pending";
-    }
+    const value = annotations[networkStatusAnnotation] ?? undefined;
+    return (await this.#set(pod, value, "written")) ? "settled" : "pending";
   }
 
   async withdraw(pod: { namespace: string; name: string }): Promise<void> {
-    const path = this.#path(pod);
-    if (path === undefined) return;
-    try {
-      await rm(path, { force: true });
-    } catch (error) {
-      this.#logger.error(
-        { err: error, path },
-        "manifests: the network-status could not be removed",
-      );
-    }
+    await this.#set(pod, undefined, "removed");
   }
 
-  /** Not synced: after a crash of the machine the pod is a new one. */
-  async #write(path: string, value: string): Promise<void> {
-    await mkdir(dirname(path), { recursive: true });
-    await swapIn(path, value, { mode: 0o644 });
+  /** Not synced: after a crash of the machine the pod is a new one. Returns whether it succeeded. */
+  async #set(
+    pod: { namespace: string; name: string },
+    value: string | undefined,
+    aim: "written" | "removed",
+  ): Promise<boolean> {
+    const path = this.#path(pod);
+    try {
+      if (path === undefined) return true;
+      if (value === undefined) await rm(path, { force: true });
+      else {
+        await mkdir(dirname(path), { recursive: true });
+        await swapIn(path, value, { mode: 0o644 });
+      }
+      return true;
+    } catch (error) {
+      const message = `manifests: the network-status could not be ${aim}`;
+      this.#logger.error({ err: error, path }, message);
+      return false;
+    }
   }
 
   /** Undefined for an invalid pod name: DEL takes it unchecked from CNI_ARGS. */

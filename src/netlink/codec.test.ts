@@ -2,7 +2,6 @@ import { formatMessage, putS32 } from "netlink/dist/structs.js";
 import { describe, expect, test } from "vitest";
 import { dump, execute, type NetlinkTransport } from "./codec.ts";
 import { listAddresses, listLinks } from "./links.ts";
-import { errnoName } from "./netlink-error.ts";
 import { addRoute, deleteRoute, listRoutes, withHops } from "./routes.ts";
 
 interface Answer {
@@ -46,6 +45,7 @@ describe("dump()", () => {
   test.each<[string, Answer[], string]>([
     ["refused", [error(1)], "the kernel refuses to dump: EPERM"],
     ["failed at its end", [{ type: 3, data: putS32(-105) }], "the kernel refuses to dump: ENOBUFS"],
+    ["refused for a reason without a name", [error(512)], "refuses to dump: errno 512"],
     ["cut off", [{ type: 24, data: new Uint8Array(4) }], "has no end"],
     ["empty", [], "has no end"],
   ])("throws when the dump is %s", async (_, answers, message) => {
@@ -157,9 +157,4 @@ describe.runIf(littleEndian)("messages as a kernel sent them", () => {
     const sent = route && Buffer.from(deleteRoute(route).data);
     expect(sent).toEqual(Buffer.concat([data.subarray(0, 12), data.subarray(28)]));
   });
-});
-
-test("errnoName() names what it knows", () => {
-  expect(errnoName(3)).toBe("ESRCH");
-  expect(errnoName(512)).toBe("errno 512");
 });

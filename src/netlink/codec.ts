@@ -1,3 +1,4 @@
+import { constants } from "node:os";
 import { Flags, FlagsGet, MessageType } from "netlink/dist/constants.js";
 import {
   AttrStream,
@@ -11,7 +12,34 @@ import {
   readS32,
   type StreamData,
 } from "netlink/dist/structs.js";
-import { errnoName, NetlinkError } from "./netlink-error.ts";
+import type { IpFamily } from "#lib/ip.ts";
+
+/** A netlink request that the kernel rejected, or whose answer is invalid. */
+export class NetlinkError extends Error {
+  override readonly name = "NetlinkError";
+  /** The symbol of the kernel's errno, e.g. `ENETUNREACH`, if there is one. */
+  readonly errno: string | undefined;
+
+  constructor(message: string, options: { errno?: string; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.errno = options.errno;
+  }
+}
+
+/** The symbol of a positive errno, e.g. `ESRCH`, or `errno 512` for an unknown one. */
+function errnoName(errno: number): string {
+  const found = Object.entries(constants.errno).find(([, value]) => value === errno);
+  return found?.[0] ?? `errno ${errno}`;
+}
+
+/** The kernel's numbers of the address families. */
+export const addressFamily: Readonly<Record<IpFamily, number>> = { 4: 2, 6: 10 };
+
+/** Maps the kernel's AF_ constant to an IP family; undefined for other families. */
+export function familyOf(number: number | undefined): IpFamily | undefined {
+  if (number === addressFamily[4]) return 4;
+  return number === addressFamily[6] ? 6 : undefined;
+}
 
 /**
  * Sends rtnetlink messages in one datagram, in the namespace at `netns`. Returns the answers up to
@@ -50,6 +78,11 @@ export function decodeAttributes(data: Buffer, headerLength: number): Attribute[
     attributes.push({ type: item.type, data: item.data });
   });
   return attributes;
+}
+
+/** The data of the first attribute of a type. */
+export function findAttribute(all: readonly Attribute[], type: number): Uint8Array | undefined {
+  return all.find((attribute) => attribute.type === type)?.data;
 }
 
 /** Encodes requests as one datagram, with sequence numbers from 1. */

@@ -10,16 +10,16 @@ import {
 } from "netlink/dist/rt/gen_structs.js";
 import { readU32 } from "netlink/dist/structs.js";
 import { type IpFamily, ipFromBytes } from "#lib/ip.ts";
-import { familyOf } from "./address-family.ts";
 import {
-  type Attribute,
   decodeAttributes,
   dump,
   encodePayload,
   execute,
+  familyOf,
+  findAttribute,
+  NetlinkError,
   type NetlinkTransport,
 } from "./codec.ts";
-import { NetlinkError } from "./netlink-error.ts";
 
 /** A network interface. */
 export interface Link {
@@ -81,9 +81,9 @@ export async function listAddresses(
 function decodeLink(data: Buffer): Link {
   const header = parseLink(data.subarray(0, __LENGTH_Link));
   const attributes = decodeAttributes(data, __LENGTH_Link);
-  const name = find(attributes, ifla.ifName);
-  const mac = find(attributes, ifla.address);
-  const mtu = find(attributes, ifla.mtu);
+  const name = findAttribute(attributes, ifla.ifName);
+  const mac = findAttribute(attributes, ifla.address);
+  const mtu = findAttribute(attributes, ifla.mtu);
   return {
     index: header.index ?? 0,
     name: name === undefined ? "" : Buffer.from(name).toString().replace(/\0.*$/s, ""),
@@ -102,7 +102,7 @@ function decodeAddress(data: Buffer): InterfaceAddress | undefined {
   const header = parseAddress(data.subarray(0, __LENGTH_Address));
   const family = familyOf(header.family);
   const attributes = decodeAttributes(data, __LENGTH_Address);
-  const bytes = find(attributes, ifa.local) ?? find(attributes, ifa.address);
+  const bytes = findAttribute(attributes, ifa.local) ?? findAttribute(attributes, ifa.address);
   if (family === undefined || bytes === undefined) return undefined;
   return {
     ifIndex: header.index ?? 0,
@@ -110,8 +110,4 @@ function decodeAddress(data: Buffer): InterfaceAddress | undefined {
     address: ipFromBytes(bytes),
     prefix: header.prefixlen ?? 0,
   };
-}
-
-function find(attributes: readonly Attribute[], type: number): Uint8Array | undefined {
-  return attributes.find((attribute) => attribute.type === type)?.data;
 }

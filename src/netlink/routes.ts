@@ -11,12 +11,14 @@ import {
 } from "netlink/dist/rt/gen_structs.js";
 import { putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
 import { type IpFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
-import { addressFamily, familyOf } from "./address-family.ts";
 import {
   type Attribute,
+  addressFamily,
   decodeAttributes,
   dump,
   encodePayload,
+  familyOf,
+  findAttribute,
   type NetlinkTransport,
   type Request,
 } from "./codec.ts";
@@ -88,7 +90,7 @@ function decodeRoute(data: Buffer): KernelRoute | undefined {
   const isUnicast = header.type === RouteType.UNICAST || header.type === "UNICAST";
   const isMain = table === RoutingTableClass.MAIN;
   if (family === undefined || !isUnicast || !isMain || (header.srcLen ?? 0) !== 0) return undefined;
-  const dst = find(attributes, rta.dst);
+  const dst = findAttribute(attributes, rta.dst);
   return {
     family,
     dst: {
@@ -104,7 +106,7 @@ function decodeRoute(data: Buffer): KernelRoute | undefined {
 const anyAddress: Readonly<Record<IpFamily, string>> = { 4: "0.0.0.0", 6: "::" };
 
 function decodeHops(header: Route, attributes: readonly Attribute[]): Hop[] {
-  const multipath = find(attributes, rta.multipath);
+  const multipath = findAttribute(attributes, rta.multipath);
   if (multipath !== undefined) return decodeMultipath(Buffer.from(multipath));
   const hop = {
     ifIndex: u32(attributes, rta.oif) ?? 0,
@@ -133,8 +135,8 @@ function decodeMultipath(bytes: Buffer): Hop[] {
 
 /** The gateway; an IPv4 route may have an IPv6 one (RTA_VIA: family, then address). */
 function gatewayOf(attributes: readonly Attribute[]): { gateway?: string } {
-  const via = find(attributes, rta.via)?.subarray(2);
-  const bytes = find(attributes, rta.gateway) ?? via;
+  const via = findAttribute(attributes, rta.via)?.subarray(2);
+  const bytes = findAttribute(attributes, rta.gateway) ?? via;
   return bytes === undefined ? {} : { gateway: ipFromBytes(bytes) };
 }
 
@@ -222,11 +224,7 @@ function withoutState(multipath: Attribute): Attribute {
   return { ...multipath, data };
 }
 
-function find(attributes: readonly Attribute[], type: number): Uint8Array | undefined {
-  return attributes.find((attribute) => attribute.type === type)?.data;
-}
-
 function u32(attributes: readonly Attribute[], type: number): number | undefined {
-  const data = find(attributes, type);
+  const data = findAttribute(attributes, type);
   return data === undefined || data.length < 4 ? undefined : readU32.call(Buffer.from(data), 0);
 }

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { CniError } from "#cni/error.ts";
+import { serveRequest } from "#docker/driver/plugin-server.ts";
 import type { NetworkDriver } from "#docker/driver/protocol.ts";
 import { DriverError } from "#docker/driver/protocol.ts";
 import { requestSchemas } from "#docker/driver/requests.ts";
-import { serveRequest } from "#docker/driver/serve-request.ts";
 import { parseEndpointOptions } from "#docker/endpoints/endpoint-options.ts";
 import { parseNetworkOptions } from "#docker/networks/network-options.ts";
 import type { Logger } from "#engine/ports.ts";

@@ -1,4 +1,4 @@
-import { open } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { stringify } from "yaml";
 import { command, ExitCode } from "#cli/command.ts";
 import { choiceFlag } from "#cli/flags.ts";
@@ -35,7 +35,8 @@ what to do about it.`,
   async run({ flags, positionals }, output) {
     const found = [];
     for (const file of positionals) {
-      found.push(...findMultusConfigurations(await readText(file), file));
+      const text = await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
+      found.push(...findMultusConfigurations(text, file));
     }
     const migration = convert(found);
     refuseUnusable(migration);
@@ -43,15 +44,6 @@ what to do about it.`,
     return ExitCode.Done;
   },
 });
-
-async function readText(file: string): Promise<string> {
-  const handle = await open(file === "-" ? "/dev/stdin" : file);
-  try {
-    return await handle.readFile("utf8");
-  } finally {
-    await handle.close();
-  }
-}
 
 /** Reports values that Multus accepts and Plexus refuses here, before plexusd does on the node. */
 function refuseUnusable({ configuration }: Migration): void {

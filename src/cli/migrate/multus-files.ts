@@ -28,18 +28,20 @@ export function findMultusConfigurations(text: string, file: string): MultusConf
   if (text.length > maxLength) {
     throw new Error(`${file}: longer than ${maxLength} characters: not a configuration of Multus`);
   }
-  const found = documentsOf(text, file).flatMap((document) => inDocument(document, file));
+  const found = parsed(file, () => [...parseYamlDocuments(text)]).flatMap((document) =>
+    inDocument(document, file),
+  );
   if (found.length > 0) return found;
   throw new Error(
     `${file}: contains no configuration of Multus: expected a CNI configuration with "type": "multus" or "multus-shim", a daemon-config.json, or a ConfigMap with one of them`,
   );
 }
 
-function documentsOf(text: string, file: string): unknown[] {
+function parsed<T>(source: string, parse: () => T): T {
   try {
-    return [...parseYamlDocuments(text)];
+    return parse();
   } catch (cause) {
-    throw new Error(`${file}: ${errorMessage(cause)}`, { cause });
+    throw new Error(`${source}: ${errorMessage(cause)}`, { cause });
   }
 }
 
@@ -64,12 +66,8 @@ function inConfigMap({ data }: JsonObject, file: string): MultusConfiguration[] 
 /** An entry of a ConfigMap; Multus reads no entries but JSON (others are scripts, certificates). */
 function inEntry(text: string, source: string): MultusConfiguration[] {
   if (!text.trimStart().startsWith("{")) return [];
-  try {
-    const value = parseJsonText(text);
-    return isJsonObject(value) ? inConfiguration(value, source) : [];
-  } catch (cause) {
-    throw new Error(`${source}: ${errorMessage(cause)}`, { cause });
-  }
+  const value = parsed(source, () => parseJsonText(text));
+  return isJsonObject(value) ? inConfiguration(value, source) : [];
 }
 
 function inConfiguration(keys: JsonObject, source: string): MultusConfiguration[] {

@@ -58,9 +58,8 @@ other.`,
   async run(line, _output, stopping) {
     // The other commands do not load the engine.
     const { startDocker } = await import("#docker/start.ts");
-    const driver = await startDocker(driverOptions(line));
+    await using _driver = await startDocker(driverOptions(line));
     if (!stopping.aborted) await once(stopping, "abort");
-    await driver.stop();
     return ExitCode.Done;
   },
 });

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { copyFile, lstat, open, readdir, rename, rm } from "node:fs/promises";
+import { lstat, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { swapIn } from "#lib/files/atomic-write.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
-import { targetOfTemporaryName, temporaryName } from "#lib/files/temporary-name.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
 /**
  * Installs an executable by copy, fsync and rename within its directory: running processes keep the
@@ -15,18 +16,15 @@ export async function installFile(from: string, to: string): Promise<"installed"
   await sweepTemporaries(to);
   const digest = await sha256OfFile(from);
   if (await isInstalled(to, digest)) return "unchanged";
-  const temporary = join(dirname(to), temporaryName(basename(to)));
-  try {
-    await copyFile(from, temporary);
-    await makeDurable(temporary);
-    // Read back what will be executed, to detect a full or broken disk.
-    if ((await sha256OfFile(temporary)) !== digest)
+  await swapIn(to, createReadStream(from), {
+    mode: 0o755,
+    async beforeRename(file, temporary) {
+      await file.sync();
+      // Read back what will be executed, to detect a full or broken disk.
+      if ((await sha256OfFile(temporary)) === digest) return;
       throw new Error(`${temporary} differs from ${from}`);
-    await rename(temporary, to);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
+    },
+  });
   await syncDirectory(dirname(to));
   return "installed";
 }
@@ -41,16 +39,6 @@ async function isInstalled(path: string, digest: string): Promise<boolean> {
   const found = await lstat(path).catch(() => undefined);
   if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o755) return false;
   return (await sha256OfFile(path)) === digest;
-}
-
-async function makeDurable(path: string): Promise<void> {
-  const handle = await open(path, "r+");
-  try {
-    await handle.chmod(0o755);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 /** Removes the files of an interrupted installation. */

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
@@ -14,15 +15,11 @@ import { listedPluginDirs } from "./plugin-dirs.ts";
 import type { UninstallPaths } from "./uninstall-steps.ts";
 
 /** Whether a process accepts connections on plexusd's socket. */
-export function isDaemonRunning(socket: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = connect(socket);
-    probe.once("connect", () => {
-      probe.destroy();
-      resolve(true);
-    });
-    probe.once("error", () => resolve(false));
-  });
+export async function isDaemonRunning(socket: string): Promise<boolean> {
+  const probe = connect(socket);
+  const connected = await once(probe, "connect").catch(() => undefined);
+  probe.destroy();
+  return connected !== undefined;
 }
 
 /** What is still attached, or may be: one sentence each. */

@@ -1,5 +1,7 @@
 import { readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { bytewise } from "#devices/ordered-devices.ts";
+import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
@@ -28,12 +30,33 @@ export interface AllocatedClaim {
   readonly devices: readonly ClaimedDevice[];
 }
 
+/** A claim of the pod with its ResourceClaim. */
+export interface ReadClaim {
+  readonly claim: PodClaim;
+  readonly allocated: AllocatedClaim;
+}
+
 /**
- * Reads a ResourceClaim without devices for administrators, which others may use at the same time.
- * @throws CniError 6 when it is invalid, 100 when it is not allocated, or not to this pod or its
- * PodGroup
+ * Reads the ResourceClaims of a pod concurrently, in the order of the claims.
+ * @throws CniError 6 when one is invalid, 100 when one does not exist, is not allocated, or not to
+ * this pod or its PodGroup; else as {@link ResourceApi.getClaim} does
  */
-export function allocatedClaim(object: JsonObject, claim: PodClaim, pod: Pod): AllocatedClaim {
+export function readClaims(
+  api: ResourceApi,
+  { pod, claims, signal }: { pod: Pod; claims: readonly PodClaim[]; signal: AbortSignal },
+): Promise<readonly ReadClaim[]> {
+  return Promise.all(
+    claims.map(async (claim) => {
+      const ref = { namespace: pod.namespace, name: claim.claimName };
+      const object = await api.getClaim(ref, { signal });
+      if (object === undefined) throw missing(pod, claim);
+      return { claim, allocated: allocatedClaim(object, claim, pod) };
+    }),
+  );
+}
+
+/** Leaves out devices for administrators, which others may use at the same time. */
+function allocatedClaim(object: JsonObject, claim: PodClaim, pod: Pod): AllocatedClaim {
   const subject = `ResourceClaim "${pod.namespace}/${claim.claimName}"`;
   const reading = { subject, code: CniErrorCode.DecodingFailure };
   return readDocument(object, reading, (fields) => {
@@ -72,8 +95,7 @@ function claimedDevice(result: FieldReader): ClaimedDevice {
 
 function inOrderOf(requests: readonly string[]): (a: ClaimedDevice, b: ClaimedDevice) => number {
   return (a, b) =>
-    requests.indexOf(a.request) - requests.indexOf(b.request) ||
-    Buffer.compare(Buffer.from(a.device), Buffer.from(b.device));
+    requests.indexOf(a.request) - requests.indexOf(b.request) || bytewise(a.device, b.device);
 }
 
 /** Whether an owner or consumer is the pod, or its PodGroup, whose UID pods do not have. */
@@ -90,4 +112,12 @@ function isPodOrGroup({ uid }: Pod, { podGroup }: PodClaim): (reference: FieldRe
 
 function unusable(subject: string, reason: string): CniError {
   return new CniError("UnusableDevice", `${subject}, a claim of the pod, ${reason}`);
+}
+
+function missing({ namespace, name }: Pod, { name: own, claimName }: PodClaim): CniError {
+  const which = own === undefined ? "the claim for its extended resources" : `its claim "${own}"`;
+  return new CniError(
+    "UnusableDevice",
+    `pod ${namespace}/${name}: ${which} is the ResourceClaim ${namespace}/${claimName}, which does not exist`,
+  );
 }

@@ -1,4 +1,5 @@
 import { CniError } from "#cni/error.ts";
+import type { PodDevices } from "#devices/ordered-devices.ts";
 import {
   type AllocatedDevice,
   type DeviceLookup,
@@ -9,10 +10,10 @@ import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { Pod } from "#engine/ports.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { devicesByResource } from "./devices-by-resource.ts";
+import { type ClaimedDevice, type ReadClaim, readClaims } from "./claim.ts";
+import { type DeviceAttributes, deviceKey } from "./device-attributes.ts";
 import { type PodClaim, podClaims } from "./pod-claims.ts";
 import { type AttributeSources, readAttributes } from "./read-attributes.ts";
-import { readClaims } from "./read-claims.ts";
 
 export interface ClaimedDevicesOptions extends AttributeSources {
   /** The time limit of all reads for one pod. @default 10000 */
@@ -29,15 +30,15 @@ export class ClaimedDevices implements DeviceSource {
   }
 
   /** @throws CniError 11 when reading takes too long, 6 or 100 for an unusable claim */
-  async devicesOf(lookup: DeviceLookup): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
+  async devicesOf(lookup: DeviceLookup): Promise<PodDevices> {
     const object = await lookup.podObject();
     const claims = object === undefined ? [] : podClaims(object);
-    if (claims.length === 0) return new Map();
+    if (object === undefined || claims.length === 0) return new Map();
     const { timeoutMs = 10_000 } = this.#options;
     using limit = deadline(timeoutMs, lookup.signal);
     try {
-      const nodeName = object === undefined ? undefined : nodeNameOf(object);
-      return await this.#read(lookup, { claims, nodeName, signal: limit.signal });
+      const nodeName = nodeNameOf(object) ?? "";
+      return await this.#read({ ...lookup, signal: limit.signal }, claims, nodeName);
     } catch (error) {
       if (error instanceof ResourceApiUnavailableError) return this.#unavailable(error);
       if (!limit.signal.aborted || error instanceof CniError) throw error;
@@ -46,26 +47,19 @@ export class ClaimedDevices implements DeviceSource {
   }
 
   async #read(
-    { pod, networks }: DeviceLookup,
-    of: { claims: readonly PodClaim[]; nodeName: string | undefined; signal: AbortSignal },
-  ): Promise<ReadonlyMap<string, readonly AllocatedDevice[]>> {
-    const { nodeName = "", signal } = of;
-    const claims = await readClaims(this.#options.api, { pod, claims: of.claims, signal });
+    { pod, networks, signal }: DeviceLookup,
+    podClaims: readonly PodClaim[],
+    nodeName: string,
+  ): Promise<PodDevices> {
+    const claims = await readClaims(this.#options.api, { pod, claims: podClaims, signal });
     const allocated = claims.map((claim) => claim.allocated);
-    const { namespace } = pod;
-    const attributes = await readAttributes(this.#options, {
-      namespace,
-      claims: allocated,
-      nodeName,
-      signal,
-    });
+    const wanted = { namespace: pod.namespace, claims: allocated, nodeName, signal };
+    const attributes = await readAttributes(this.#options, wanted);
     const needed = new Set(networks.map(({ resourceName }) => resourceName));
     return devicesByResource({ claims, attributes, needed });
   }
 
-  #unavailable(
-    error: ResourceApiUnavailableError,
-  ): ReadonlyMap<string, readonly AllocatedDevice[]> {
+  #unavailable(error: ResourceApiUnavailableError): PodDevices {
     if (!this.#isKnownUnavailable) {
       const message = "the devices of resource claims are not known; those of device plugins are";
       this.#options.logger.warn({ err: error }, message);
@@ -80,5 +74,72 @@ function notInTime({ namespace, name }: Pod, cause: unknown): CniError {
     "DevicesUnknown",
     `cannot find out which devices the claims of pod ${namespace}/${name} were allocated: ${errorMessage(cause)}`,
     { cause },
+  );
+}
+
+interface KnownClaims {
+  readonly claims: readonly ReadClaim[];
+  readonly attributes: DeviceAttributes;
+  /** Resources that the pod's networks need. Each of their devices must have an ID. */
+  readonly needed: ReadonlySet<string | undefined>;
+}
+
+/**
+ * The devices of a pod's claims that a plugin can attach, by the resource of their attributes or
+ * the extended resource of their claim.
+ * @throws CniError 100 for a device without ID of a needed extended resource
+ */
+function devicesByResource(known: KnownClaims): PodDevices {
+  const found = new Map<string, Map<string, AllocatedDevice>>();
+  for (const claim of known.claims) {
+    const devices = [...claimedDevices(claim, known), ...extendedDevices(claim, known)];
+    for (const [resourceName, device] of devices) add(found, resourceName, device);
+  }
+  return new Map([...found].map(([name, devices]) => [name, [...devices.values()]]));
+}
+
+type Entry = readonly [resourceName: string, device: AllocatedDevice];
+
+function* claimedDevices({ claim, allocated }: ReadClaim, known: KnownClaims): Generator<Entry> {
+  for (const device of allocated.devices) {
+    const { id, resourceName = "" } = known.attributes.get(deviceKey(device)) ?? {};
+    if (claim.name === undefined || id === undefined) continue;
+    const request = { claim: claim.name, request: device.request };
+    yield [resourceName, { id, source: sourceOf(claim), claims: [request] }];
+  }
+}
+
+function* extendedDevices({ claim, allocated }: ReadClaim, known: KnownClaims): Generator<Entry> {
+  for (const { resourceName, requestName } of claim.mappings) {
+    for (const device of allocated.devices.filter(({ request }) => request === requestName)) {
+      const id = known.attributes.get(deviceKey(device))?.id;
+      if (id !== undefined) yield [resourceName, { id, source: sourceOf(claim) }];
+      else if (known.needed.has(resourceName)) throw withoutId(device, resourceName);
+    }
+  }
+}
+
+function sourceOf({ claimName }: PodClaim): string {
+  return `ResourceClaim ${claimName}`;
+}
+
+/** Each ID once: two claims may share a device, which then belongs to both. */
+function add(
+  found: Map<string, Map<string, AllocatedDevice>>,
+  resourceName: string,
+  device: AllocatedDevice,
+): void {
+  const devices = found.get(resourceName) ?? new Map<string, AllocatedDevice>();
+  const before = devices.get(device.id);
+  const claims = [...(before?.claims ?? []), ...(device.claims ?? [])];
+  devices.set(device.id, { ...(before ?? device), ...(claims.length === 0 ? {} : { claims }) });
+  found.set(resourceName, devices);
+}
+
+function withoutId({ driver, pool, device }: ClaimedDevice, resourceName: string): CniError {
+  return new CniError(
+    "UnusableDevice",
+    `the pod was allocated the device ${device} of pool ${pool} for the extended resource ${resourceName}, and ` +
+      `driver ${driver} publishes neither k8s.cni.cncf.io/deviceID nor resource.kubernetes.io/pciBusID of it`,
   );
 }

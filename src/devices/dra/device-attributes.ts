@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { DeviceName } from "./claim.ts";
 
 /** The attributes of a device that networks use. */
@@ -24,10 +25,8 @@ export function networkDevice(attributes: unknown): NetworkDevice {
     const { string } = isJsonObject(value) ? value : ({} as JsonObject);
     return typeof string === "string" && string !== "" ? string : undefined;
   };
-  const id = text("k8s.cni.cncf.io/deviceID") ?? text("resource.kubernetes.io/pciBusID");
-  const resourceName = text("k8s.cni.cncf.io/resourceName");
-  return {
-    ...(id === undefined ? {} : { id }),
-    ...(resourceName === undefined ? {} : { resourceName }),
-  };
+  return omitUndefined({
+    id: text("k8s.cni.cncf.io/deviceID") ?? text("resource.kubernetes.io/pciBusID"),
+    resourceName: text("k8s.cni.cncf.io/resourceName"),
+  });
 }

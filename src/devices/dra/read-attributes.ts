@@ -1,15 +1,38 @@
+import { open } from "node:fs/promises";
+import { join } from "node:path";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import type { AllocatedClaim, ClaimedDevice } from "./claim.ts";
-import { type DeviceAttributes, deviceKey, type NetworkDevice } from "./device-attributes.ts";
-import { deviceFromMetadata } from "./metadata-files.ts";
+import {
+  type DeviceAttributes,
+  deviceKey,
+  type NetworkDevice,
+  networkDevice,
+} from "./device-attributes.ts";
 import { devicesFromSlices } from "./slices.ts";
+
+const maxBytes = 1024 * 1024;
+
+const knownVersions = [
+  "metadata.resource.k8s.io/v1alpha1",
+  "metadata.resource.k8s.io/v1beta1",
+  "metadata.resource.k8s.io/v1",
+];
 
 export interface AttributeSources {
   readonly api: ResourceApi;
   /** The kubelet's directory, where drivers write device metadata. */
   readonly kubeletDir: string;
   readonly logger: Logger;
+}
+
+interface MetadataRequest {
+  readonly kubeletDir: string;
+  readonly namespace: string;
+  readonly claim: AllocatedClaim;
+  readonly device: ClaimedDevice;
 }
 
 interface AllocatedClaims {
@@ -24,18 +47,18 @@ interface AllocatedClaims {
  * @throws Error as {@link ResourceApi.listSlices} does
  */
 export async function readAttributes(
-  sources: AttributeSources,
+  { api, kubeletDir, logger }: AttributeSources,
   { namespace, claims, nodeName, signal }: AllocatedClaims,
 ): Promise<DeviceAttributes> {
   const all = claims.flatMap((claim) => claim.devices.map((device) => ({ claim, device })));
   const attributes = new Map<string, NetworkDevice>();
   for (const { claim, device } of all) {
-    const found = await fromFile(sources, { namespace, claim, device });
+    const found = await fromFile({ kubeletDir, namespace, claim, device }, logger);
     if (found !== undefined) attributes.set(deviceKey(device), found);
   }
   const others = all.map(({ device }) => device).filter((d) => !attributes.has(deviceKey(d)));
   for (const [driver, devices] of Map.groupBy(others, (device) => device.driver)) {
-    const slices = sources.api.listSlices(driver, { nodeName, signal });
+    const slices = api.listSlices(driver, { nodeName, signal });
     for (const entry of await devicesFromSlices(slices, { driver, devices }))
       attributes.set(...entry);
   }
@@ -44,15 +67,67 @@ export async function readAttributes(
 
 /** An unusable file is ignored: the slices have the same attributes. */
 async function fromFile(
-  { kubeletDir, logger }: AttributeSources,
-  allocated: { namespace: string; claim: AllocatedClaim; device: ClaimedDevice },
+  wanted: MetadataRequest,
+  logger: Logger,
 ): Promise<NetworkDevice | undefined> {
   try {
-    return await deviceFromMetadata({ kubeletDir, ...allocated });
+    return await deviceFromMetadata(wanted);
   } catch (error) {
-    const { namespace, claim, device } = allocated;
+    const { namespace, claim, device } = wanted;
     const fields = { err: error, driver: device.driver, claim: `${namespace}/${claim.name}` };
     logger.warn(fields, "cannot read the driver's metadata of a device; using its slices");
     return undefined;
   }
+}
+
+/**
+ * A device's attributes in its driver's file for the request (KEP-5304); undefined if not there.
+ * @throws Error when the file is unreadable
+ */
+async function deviceFromMetadata(wanted: MetadataRequest): Promise<NetworkDevice | undefined> {
+  const path = metadataPath(wanted);
+  const text = path === undefined ? undefined : await readLimited(path);
+  if (text === undefined) return undefined;
+  // One object for each version of the format, each starting on a new line.
+  const versions = text.split(/^(?=\{)/m).map((each) => JSON.parse(each) as Json);
+  const metadata = versions.filter(isJsonObject).find(isKnown);
+  if (metadata === undefined || uidOf(metadata) !== wanted.claim.uid) return undefined;
+  const key = deviceKey(wanted.device);
+  const found = objects(metadata.requests)
+    // `request/alternative` for a request with alternatives.
+    .filter(({ name }) => String(name).split("/")[0] === wanted.device.request)
+    .flatMap(({ devices }) => objects(devices))
+    .find(({ driver, pool, name }) => JSON.stringify([driver, pool, name]) === key);
+  return found === undefined ? undefined : networkDevice(found.attributes);
+}
+
+/** Undefined when a name from the API would lead to another directory. */
+function metadataPath(wanted: MetadataRequest): string | undefined {
+  const { driver, request } = wanted.device;
+  const claimDir = `${wanted.namespace}_${wanted.claim.name}`;
+  const names = [driver, claimDir, request];
+  if (names.some((name) => !/^[a-z0-9][-a-z0-9._]*$/.test(name))) return undefined;
+  const dir = join(wanted.kubeletDir, "plugins", driver, "dra-device-metadata", claimDir);
+  return join(dir, request, "metadata.json");
+}
+
+async function readLimited(path: string): Promise<string | undefined> {
+  await using file = await ifPresent(open(path));
+  if (file === undefined) return undefined;
+  const buffer = Buffer.alloc(maxBytes + 1);
+  const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
+  if (bytesRead > maxBytes) throw new Error(`${path} is longer than ${maxBytes} bytes`);
+  return buffer.toString("utf8", 0, bytesRead);
+}
+
+function isKnown({ kind, apiVersion }: JsonObject): boolean {
+  return kind === "DeviceMetadata" && knownVersions.includes(String(apiVersion));
+}
+
+function uidOf({ metadata }: JsonObject): unknown {
+  return isJsonObject(metadata) ? metadata.uid : undefined;
+}
+
+function objects(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }

@@ -25,8 +25,7 @@ export async function devicesFromSlices(
   let count = 0;
   for await (const { spec } of slices) {
     if (++count > maxSlices) throw tooMany(driver);
-    const pool = isJsonObject(spec) && spec.driver === driver ? poolOf(spec) : undefined;
-    if (pool !== undefined) addSlice(pools, { ...pool, devices: wantedDevices(pool, wanted) });
+    if (isJsonObject(spec) && spec.driver === driver) addSlice(pools, spec, wanted);
   }
   const attributes = new Map([...pools.values()].flatMap((pool) => [...pool.devices]));
   const missing = devices.find((device) => !attributes.has(deviceKey(device)));
@@ -39,44 +38,22 @@ interface NewestSlices {
   readonly devices: ReadonlyMap<string, NetworkDevice>;
 }
 
-/** Older generations are slices that the driver has not removed yet. */
 function addSlice(
   pools: Map<string, NewestSlices>,
-  slice: NewestSlices & { readonly pool: string },
-): void {
-  const newest = pools.get(slice.pool);
-  if (newest !== undefined && newest.generation > slice.generation) return;
-  const before = newest?.generation === slice.generation ? newest.devices : [];
-  pools.set(slice.pool, { ...slice, devices: new Map([...before, ...slice.devices]) });
-}
-
-interface PoolSlice {
-  readonly driver: string;
-  readonly pool: string;
-  readonly generation: number;
-  readonly listed: readonly JsonObject[];
-}
-
-function poolOf({ driver, pool, devices }: JsonObject): PoolSlice | undefined {
-  if (!isJsonObject(pool) || typeof pool.name !== "string") return undefined;
-  const listed = Array.isArray(devices) ? devices.filter(isJsonObject) : [];
-  const generation = Number(pool.generation ?? 0);
-  return { driver: String(driver), pool: pool.name, generation, listed };
-}
-
-function wantedDevices(
-  { driver, pool, listed }: PoolSlice,
+  { driver, pool, devices }: JsonObject,
   wanted: ReadonlySet<string>,
-): ReadonlyMap<string, NetworkDevice> {
-  const keyed = listed.map(
-    ({ name, attributes }) =>
-      [deviceKey({ driver, pool, device: String(name) }), attributes] as const,
-  );
-  return new Map(
-    keyed
-      .filter(([key]) => wanted.has(key))
-      .map(([key, attributes]) => [key, networkDevice(attributes)]),
-  );
+): void {
+  if (!isJsonObject(pool) || typeof pool.name !== "string") return;
+  const generation = Number(pool.generation ?? 0);
+  const newest = pools.get(pool.name);
+  // The driver has not removed slices of older generations yet.
+  if (newest !== undefined && newest.generation > generation) return;
+  const found = new Map(newest?.generation === generation ? newest.devices : []);
+  for (const { name, attributes } of Array.isArray(devices) ? devices.filter(isJsonObject) : []) {
+    const key = deviceKey({ driver: String(driver), pool: pool.name, device: String(name) });
+    if (wanted.has(key)) found.set(key, networkDevice(attributes));
+  }
+  pools.set(pool.name, { generation, devices: found });
 }
 
 function notPublished({ driver, pool, device }: DeviceName): CniError {

@@ -1,7 +1,8 @@
 import type { Endpoints } from "#docker/endpoints/endpoints.ts";
 import type { Networks } from "#docker/networks/networks.ts";
 import type { Logger } from "#engine/ports.ts";
-import type { Capabilities, EmptyAnswer, NetworkDriver } from "./protocol.ts";
+import type { Capabilities, NetworkDriver } from "./protocol.ts";
+import type { RequestOf } from "./requests.ts";
 
 /** What {@link networkDriver} answers from. */
 export interface DriverParts {
@@ -11,11 +12,13 @@ export interface DriverParts {
   readonly logger: Logger;
 }
 
-const empty: EmptyAnswer = {};
-
 /** Serves libnetwork's remote driver protocol from networks and endpoints. */
 export function networkDriver(parts: DriverParts): NetworkDriver {
   const { networks, endpoints, capabilities, logger } = parts;
+  const noted = async (node: RequestOf<"NetworkDriver.DiscoverNew">, message: string) => {
+    logger.debug({ type: node.DiscoveryType, data: node.DiscoveryData }, message);
+    return {};
+  };
   return {
     "Plugin.Activate": async () => ({ Implements: ["NetworkDriver"] }),
     "NetworkDriver.GetCapabilities": async () => capabilities,
@@ -25,7 +28,7 @@ export function networkDriver(parts: DriverParts): NetworkDriver {
     },
     // Nothing is allocated for all nodes: each node resolves the network itself.
     "NetworkDriver.AllocateNetwork": async ({ Options }) => ({ Options: textsOf(Options) }),
-    "NetworkDriver.FreeNetwork": async () => empty,
+    "NetworkDriver.FreeNetwork": async () => ({}),
     "NetworkDriver.CreateNetwork": (request) => done(networks.create(request)),
     "NetworkDriver.DeleteNetwork": ({ NetworkID }) => done(networks.remove(NetworkID)),
     "NetworkDriver.CreateEndpoint": async (request) => ({
@@ -38,22 +41,16 @@ export function networkDriver(parts: DriverParts): NetworkDriver {
     "NetworkDriver.Join": (request) => endpoints.join(request),
     "NetworkDriver.Leave": (request) => done(endpoints.leave(request)),
     // The plugin portmap published the ports when the endpoint was created.
-    "NetworkDriver.ProgramExternalConnectivity": async () => empty,
-    "NetworkDriver.RevokeExternalConnectivity": async () => empty,
-    "NetworkDriver.DiscoverNew": async ({ DiscoveryType, DiscoveryData }) => {
-      logger.debug({ type: DiscoveryType, data: DiscoveryData }, "dockerd discovered a node");
-      return empty;
-    },
-    "NetworkDriver.DiscoverDelete": async ({ DiscoveryType, DiscoveryData }) => {
-      logger.debug({ type: DiscoveryType, data: DiscoveryData }, "dockerd lost a node");
-      return empty;
-    },
+    "NetworkDriver.ProgramExternalConnectivity": async () => ({}),
+    "NetworkDriver.RevokeExternalConnectivity": async () => ({}),
+    "NetworkDriver.DiscoverNew": (node) => noted(node, "dockerd discovered a node"),
+    "NetworkDriver.DiscoverDelete": (node) => noted(node, "dockerd lost a node"),
   };
 }
 
-async function done(work: Promise<void>): Promise<EmptyAnswer> {
+async function done(work: Promise<void>): Promise<object> {
   await work;
-  return empty;
+  return {};
 }
 
 function textsOf(options: Readonly<Record<string, unknown>>): Record<string, string> {

@@ -1,8 +1,12 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type * as z from "zod";
+import { CniError, flattenCauses } from "#cni/error.ts";
 import type { Logger } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
+import { oneLine } from "#lib/one-line.ts";
 import type { NetworkDriver } from "./protocol.ts";
-import { failure, type HttpAnswer, serveRequest } from "./serve-request.ts";
+import { type Method, methodsWithoutBody, requestSchemas } from "./requests.ts";
 
 /** Far more than dockerd sends; the longest body is a network's configuration in JSON. */
 const maxBodyBytes = 1024 * 1024;
@@ -42,13 +46,15 @@ async function serve(
   { driver, logger }: PluginServerOptions,
 ): Promise<void> {
   try {
-    const body = await readBody(request);
+    const text = await readBody(request);
     const { method = "", url = "" } = request;
-    const answer =
-      body === undefined
+    const { status, body } =
+      text === undefined
         ? failure(413, `the body has more than ${maxBodyBytes} bytes`)
-        : await serveRequest({ method, url, body }, { driver, logger });
-    send(response, answer);
+        : await serveRequest({ method, url, body: text }, { driver, logger });
+    const allow = status === 405 ? { Allow: "POST" } : {};
+    response.writeHead(status, { "Content-Type": contentType, ...allow });
+    response.end(`${JSON.stringify(body)}\n`);
   } catch (error) {
     logger.warn({ err: error }, "a request of dockerd broke off");
     response.destroy();
@@ -66,8 +72,67 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
   return size > maxBodyBytes ? undefined : Buffer.concat(chunks).toString();
 }
 
-function send(response: ServerResponse, { status, body }: HttpAnswer): void {
-  const allow = status === 405 ? { Allow: "POST" } : {};
-  response.writeHead(status, { "Content-Type": contentType, ...allow });
-  response.end(`${JSON.stringify(body)}\n`);
+/** An HTTP answer; the body is sent as JSON. */
+interface HttpAnswer {
+  readonly status: number;
+  readonly body: object;
+}
+
+/**
+ * Serves one request of dockerd. An unknown method gets 404, so that dockerd can tell it from one
+ * that failed; an unreadable body gets 4xx; a refused operation gets `{"Err": …}`. @internal
+ */
+export async function serveRequest(
+  request: { readonly method: string; readonly url: string; readonly body: string },
+  { driver, logger }: { readonly driver: NetworkDriver; readonly logger: Logger },
+): Promise<HttpAnswer> {
+  const name = request.url.replace(/^\//, "");
+  if (!isMethod(name)) return failure(404, `unknown method ${JSON.stringify(name.slice(0, 100))}`);
+  if (request.method !== "POST") return failure(405, `${name} is called with POST`);
+  const read = parseBody(name, request.body);
+  if ("problem" in read) {
+    logger.warn({ method: name, problem: read.problem }, "dockerd sent a malformed request");
+    return failure(400, `${name}: ${read.problem}`);
+  }
+  try {
+    // parseBody() has checked the body with this method's schema.
+    return { status: 200, body: await driver[name](read.value as never) };
+  } catch (error) {
+    logger.warn({ method: name, err: error }, "refused an operation");
+    const message = error instanceof CniError ? flattenCauses(error) : errorMessage(error);
+    return failure(200, oneLine(message));
+  }
+}
+
+/** A failure as dockerd reads it: `Err` of network drivers, `Error` of IPAM drivers. */
+function failure(status: number, message: string): HttpAnswer {
+  return { status, body: { Err: message, Error: message } };
+}
+
+function isMethod(name: string): name is Method {
+  return Object.hasOwn(requestSchemas, name);
+}
+
+/** dockerd repeats a request after a broken connection, and may then send an empty body. */
+function parseBody(
+  name: Method,
+  text: string,
+): { readonly value: unknown } | { readonly problem: string } {
+  const isEmpty = text.trim() === "";
+  if (isEmpty && methodsWithoutBody.has(name)) return { value: {} };
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return { problem: isEmpty ? "the body is empty" : "the body is not valid JSON" };
+  }
+  const parsed = requestSchemas[name].safeParse(json);
+  return parsed.success ? { value: parsed.data } : { problem: problemsOf(parsed.error) };
+}
+
+/** Names the members, never their values, which may be confidential. */
+function problemsOf({ issues }: z.ZodError): string {
+  return issues
+    .map(({ path, message }) => `${path.length === 0 ? "the body" : path.join(".")}: ${message}`)
+    .join("; ");
 }

@@ -43,22 +43,7 @@ export interface Capabilities {
   readonly GwAllocChecker: true;
 }
 
-interface Answers {
-  readonly "Plugin.Activate": { readonly Implements: readonly string[] };
-  readonly "NetworkDriver.GetCapabilities": Capabilities;
-  readonly "NetworkDriver.GwAllocCheck": { readonly SkipIPv4: boolean; readonly SkipIPv6: boolean };
-  readonly "NetworkDriver.AllocateNetwork": { readonly Options: Readonly<Record<string, string>> };
-  readonly "NetworkDriver.CreateEndpoint": { readonly Interface: InterfaceAnswer };
-  readonly "NetworkDriver.EndpointOperInfo": { readonly Value: Readonly<Record<string, unknown>> };
-  readonly "NetworkDriver.Join": JoinAnswer;
-}
-
-/** `{}`. */
-export type EmptyAnswer = Readonly<Record<string, never>>;
-
 /** The methods of the protocol. Each throws an Error whose message Docker shows to its user. */
 export type NetworkDriver = {
-  readonly [M in Method]: (
-    request: RequestOf<M>,
-  ) => Promise<M extends keyof Answers ? Answers[M] : EmptyAnswer>;
+  readonly [M in Method]: (request: RequestOf<M>) => Promise<object>;
 };

@@ -1,7 +1,7 @@
 import { DriverError } from "#docker/driver/protocol.ts";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
-import type { FoundAtPath, LinkState, NetworkNamespaces } from "#docker/netns/namespaces.ts";
-import type { EndpointState } from "#docker/state.ts";
+import type { FoundAtPath, NetworkNamespaces } from "#docker/netns/ip-command.ts";
+import type { EndpointState, LinkState } from "#docker/state.ts";
 import { isJsonObject } from "#lib/json.ts";
 
 /** Plugins that need the interface, or a substitute, to remove an endpoint's rules on the host. */

@@ -6,16 +6,6 @@ import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Bandwidth, PortMapping } from "#npwg/selection/network-selection.ts";
 
-/** A published port as the user wrote it: the driver may choose the host's port. */
-export interface PublishedPort {
-  readonly containerPort: number;
-  readonly protocol: PortMapping["protocol"];
-  readonly hostIP?: string;
-  /** The first and last allowed port of the host; 0 and 0 for any. */
-  readonly hostPort: number;
-  readonly hostPortEnd: number;
-}
-
 /** What a container requests of its endpoint. */
 export interface EndpointOptions {
   /** `--driver-opt plexus.ips=…`, as written. */
@@ -48,19 +38,22 @@ const portMap = z
         HostPort: port,
         HostPortEnd: port.optional(),
       })
-      .transform(
-        ({ Proto, Port, HostIP, HostPort, HostPortEnd = HostPort }): PublishedPort =>
-          omitUndefined({
-            containerPort: Port,
-            protocol: protocols[Proto] ?? "tcp",
-            hostPort: HostPort,
-            hostPortEnd: Math.max(HostPort, HostPortEnd),
-            hostIP: HostIP || undefined,
-          }),
+      .transform(({ Proto, Port, HostIP, HostPort, HostPortEnd = HostPort }) =>
+        omitUndefined({
+          containerPort: Port,
+          protocol: protocols[Proto] ?? "tcp",
+          /** The first and last allowed port of the host; 0 and 0 for any. */
+          hostPort: HostPort,
+          hostPortEnd: Math.max(HostPort, HostPortEnd),
+          hostIP: HostIP || undefined,
+        }),
       ),
   )
   .nullish()
   .transform((value) => value ?? []);
+
+/** A published port as the user wrote it: the driver may choose the host's port. */
+export type PublishedPort = z.output<typeof portMap>[number];
 
 const ips = z
   .string()

@@ -1,6 +1,6 @@
 import { DriverError, type InterfaceAnswer, type JoinAnswer } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
-import type { Collection } from "#docker/json-files.ts";
+import type { JsonFiles } from "#docker/json-files.ts";
 import type { Networks } from "#docker/networks/networks.ts";
 import type { EndpointState, NetworkState } from "#docker/state.ts";
 import type { Logger } from "#engine/ports.ts";
@@ -14,7 +14,7 @@ import { newEndpoint } from "./new-endpoint.ts";
 
 /** What {@link Endpoints} works with. */
 export interface EndpointsOptions {
-  readonly stored: Collection<EndpointState>;
+  readonly stored: JsonFiles<EndpointState>;
   readonly networks: Networks;
   readonly host: EndpointHost;
   readonly probePort: ProbePort;
@@ -182,15 +182,8 @@ export class Endpoints {
   }
 
   async #discard(endpoint: EndpointState): Promise<void> {
-    try {
-      await this.#detach(endpoint);
-    } catch (error) {
-      this.#warn(
-        endpoint,
-        error,
-        "could not detach an endpoint that could not be created; retrying",
-      );
-    }
+    const message = "could not detach an endpoint that could not be created; retrying";
+    await this.#detach(endpoint).catch(this.#warner(endpoint, message));
   }
 
   async #detach(endpoint: EndpointState): Promise<void> {
@@ -198,16 +191,16 @@ export class Endpoints {
     const { id, mode, phase } = endpoint;
     if (mode === "staged" || !(phase === "created" || phase === "left")) {
       // The phase makes retries start sooner. A full disk does not keep an endpoint attached.
-      await this.#put("deleting", endpoint).catch((error: unknown) =>
-        this.#warn(endpoint, error, "could not write an endpoint's state; detaching it anyway"),
-      );
+      const message = "could not write an endpoint's state; detaching it anyway";
+      await this.#put("deleting", endpoint).catch(this.#warner(endpoint, message));
       await host.detach(endpoint);
     }
     await stored.remove(id);
   }
 
-  #warn({ id }: EndpointState, error: unknown, message: string): void {
-    this.#options.logger.warn({ endpoint: id, error: errorMessage(error) }, message);
+  #warner({ id }: EndpointState, message: string): (error: unknown) => void {
+    const { logger } = this.#options;
+    return (error) => logger.warn({ endpoint: id, error: errorMessage(error) }, message);
   }
 
   #put(phase: EndpointState["phase"], endpoint: EndpointState): Promise<void> {

@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import type { Collection } from "#docker/json-files.ts";
+import type { JsonFiles } from "#docker/json-files.ts";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { EndpointState } from "#docker/state.ts";
 import type { Logger } from "#engine/ports.ts";
@@ -15,7 +15,7 @@ const backoffMs = 30_000;
 
 /** What {@link ForgottenEndpoints} works with. */
 export interface ForgottenEndpointsOptions {
-  readonly stored: Collection<EndpointState>;
+  readonly stored: JsonFiles<EndpointState>;
   readonly endpoints: Endpoints;
   readonly host: EndpointHost;
   readonly records: Pick<RecordStore, "list">;

@@ -4,15 +4,20 @@ import {
   type JoinAnswer,
   type StaticRoute,
 } from "#docker/driver/protocol.ts";
-import type { LinkRoute } from "#docker/netns/namespaces.ts";
-import type { EndpointState, NetworkState } from "#docker/state.ts";
-import { addressBits, covers, type IpFamily, ipFamily, parseCidr, tryParseCidr } from "#lib/ip.ts";
+import type { EndpointState, LinkRoute, LinkState, NetworkState } from "#docker/state.ts";
+import {
+  addressBits,
+  covers,
+  type IpFamily,
+  ipFamily,
+  isDefaultRoute,
+  parseCidr,
+  tryParseCidr,
+} from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { hostIfName } from "./endpoint-host.ts";
 
 /* How dockerd takes an interface over in staged mode: it sets addresses and routes after moving it. */
-
-type Link = NonNullable<EndpointState["link"]>;
 
 /**
  * The values of a new endpoint that dockerd does not know; it rejects those that it chose itself.
@@ -43,7 +48,7 @@ export function interfaceAnswer({ requested, link, displayName }: EndpointState)
  * The address of a family that dockerd sets, together with a route to its subnet. If the kernel has
  * no such route, as with `ptp`, the address gets the prefix length of a single host.
  */
-function addressToHandOver({ addresses, routes }: Link, family: IpFamily): string | undefined {
+function addressToHandOver({ addresses, routes }: LinkState, family: IpFamily): string | undefined {
   const ofFamily = addresses.filter((address) => ipFamily(address) === family);
   const [first] = ofFamily;
   if (ofFamily.length > 1) {
@@ -69,20 +74,16 @@ function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): boolean 
 /** The interface and routes with which dockerd configures a container that joins. */
 export function joinAnswer(endpoint: EndpointState, { options }: NetworkState): JoinAnswer {
   const routes = endpoint.link?.routes ?? [];
-  const isDefault = (route: LinkRoute): boolean => tryParseCidr(route.dst)?.prefix === 0;
   const usesDefault = options.gateway === "auto" && !options.internal;
-  const wanted = routes.filter((route) => usesDefault || !isDefault(route));
+  const wanted = routes.filter((route) => usesDefault || !isDefaultRoute(route.dst));
   const Gateway = defaultGateway(wanted, 4);
   const GatewayIPv6 = defaultGateway(wanted, 6);
   // dockerd sets the routes of addresses and default gateways itself.
   const others = wanted.filter(
-    (route) => !route.isFromAddress && !(isDefault(route) && route.gateway !== undefined),
+    (route) => !route.isFromAddress && !(isDefaultRoute(route.dst) && route.gateway !== undefined),
   );
-  const gateways = [...others.map(({ gateway }) => gateway), Gateway, GatewayIPv6];
-  const unreachable = gateways.filter(
-    (gateway) => gateway !== undefined && !isOnLink(gateway, routes),
-  ) as string[];
-  const onLink = (dst: string): StaticRoute => ({ Destination: dst, RouteType: 1 });
+  const gateways = new Set([...others.map(({ gateway }) => gateway), Gateway, GatewayIPv6]);
+  const unreachable = [...gateways].filter((ip) => ip !== undefined && !isOnLink(ip, routes));
   return {
     InterfaceName: omitUndefined({
       SrcName: hostIfName(endpoint.id),
@@ -92,16 +93,17 @@ export function joinAnswer(endpoint: EndpointState, { options }: NetworkState): 
     ...omitUndefined({ Gateway, GatewayIPv6 }),
     // Routes on the link come first: routes through gateways may need them.
     StaticRoutes: [
-      ...[...new Set(unreachable)].map((ip) => onLink(`${ip}/${addressBits[ipFamily(ip)]}`)),
-      ...others.flatMap(({ dst, gateway }) => (gateway === undefined ? [onLink(dst)] : [])),
-      ...others.flatMap(({ dst, gateway }) =>
-        gateway === undefined
-          ? []
-          : [{ Destination: dst, RouteType: 0 as const, NextHop: gateway }],
-      ),
+      ...unreachable.map((ip = "") => staticRoute({ dst: `${ip}/${addressBits[ipFamily(ip)]}` })),
+      ...others.filter(({ gateway }) => gateway === undefined).map(staticRoute),
+      ...others.filter(({ gateway }) => gateway !== undefined).map(staticRoute),
     ],
     DisableGatewayService: options.internal || options.gateway !== "docker",
   };
+}
+
+function staticRoute({ dst, gateway }: Pick<LinkRoute, "dst" | "gateway">): StaticRoute {
+  if (gateway === undefined) return { Destination: dst, RouteType: 1 };
+  return { Destination: dst, RouteType: 0, NextHop: gateway };
 }
 
 /** The gateway of the default route that the kernel prefers. */

@@ -1,10 +1,9 @@
 import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
 import { DriverError } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
-import { gatewayAddress, withDockerAddresses } from "#docker/networks/docker-ipam.ts";
+import { confOfEndpoint } from "#docker/networks/docker-ipam.ts";
 import { listOf } from "#docker/networks/networks.ts";
 import type { EndpointState, NetworkState } from "#docker/state.ts";
-import { covers, tryParseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCapabilities } from "#npwg/runtime-config.ts";
@@ -52,12 +51,13 @@ export async function newEndpoint(
   const ports = await context.choosePorts(portsToPublish(list, options, context));
   // In staged mode dockerd sets the MAC when it moves the interface.
   const setsMac = mode === "direct" || enabledCapabilities(list).has("mac");
-  const runtimeConfig = capabilityArgs(list, network.displayName, {
+  const wishes = omitUndefined({
     ips: options.ips.length === 0 ? undefined : options.ips,
     mac: setsMac ? MacAddress : undefined,
     portMappings: ports.portMappings.length === 0 ? undefined : ports.portMappings,
     bandwidth: options.bandwidth,
   });
+  const runtimeConfig = capabilityArgs(list, network.displayName, wishes);
   return {
     schemaVersion: 1,
     networkId: request.NetworkID,
@@ -73,7 +73,7 @@ export async function newEndpoint(
       cniVersion: "1.0.0",
       name: list.name,
       type: "plexus",
-      delegates: [delegate(network, requested)],
+      delegates: [confOfEndpoint(network, requested)],
       runtimeConfig,
     },
     ...ports,
@@ -93,35 +93,14 @@ function portsToPublish(
   return [];
 }
 
-type Selection = Parameters<typeof requestedCapabilities>[0];
-type Wishes = { [K in "ips" | "mac" | "portMappings" | "bandwidth"]: Selection[K] | undefined };
+type Wishes = Partial<Parameters<typeof requestedCapabilities>[0]>;
 
 function capabilityArgs(list: NetConfList, name: string, wishes: Wishes): JsonObject {
-  const selection = { namespace: "", name, position: 1, ...omitUndefined(wishes) };
-  const args = requestedCapabilities(selection);
+  const args = requestedCapabilities({ namespace: "", name, position: 1, ...wishes });
   const enabled = enabledCapabilities(list);
   const unserved = Object.keys(args).find((key) => !enabled.has(key));
   if (unserved === undefined) return args;
   throw new DriverError(
     `${flags[unserved] ?? unserved}: no plugin of network ${name} has the capability ${unserved}`,
   );
-}
-
-function delegate(network: NetworkState, requested: EndpointState["requested"]): JsonObject {
-  const { Address: address, AddressIPv6: addressIPv6 } = requested;
-  if (address === undefined && addressIPv6 === undefined) return network.conf;
-  const gateway = gatewayFor(network.ipv4, address);
-  const gatewayIPv6 = gatewayFor(network.ipv6, addressIPv6);
-  const addresses = omitUndefined({ address, addressIPv6, gateway, gatewayIPv6 });
-  return withDockerAddresses(network.conf, addresses);
-}
-
-/** The gateway of the pool that an address is from. */
-function gatewayFor(pools: NetworkState["ipv4"], address: string | undefined): string | undefined {
-  const ip = address === undefined ? undefined : tryParseCidr(address)?.address;
-  const own = pools.find(({ Pool = "" }) => {
-    const pool = tryParseCidr(Pool);
-    return ip !== undefined && pool !== undefined && covers(pool, ip);
-  });
-  return gatewayAddress(own?.Gateway);
 }

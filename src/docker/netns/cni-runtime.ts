@@ -1,8 +1,8 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { runProgram } from "./run-program.ts";
+import { runProgram } from "#lib/run-program.ts";
 
-/** A CNI call for an endpoint. */
+/** A CNI call for an endpoint. @internal */
 export interface CniCall {
   readonly containerId: string;
   /** "" when the namespace is gone. */
@@ -18,7 +18,7 @@ export interface CniRuntime {
   del(call: CniCall): Promise<void>;
 }
 
-/** Options of a {@link ShimRuntime}. */
+/** Options of {@link shimRuntime}. */
 export interface ShimRuntimeOptions {
   readonly shim: string;
   readonly binDirs: readonly string[];
@@ -31,23 +31,9 @@ export interface ShimRuntimeOptions {
  * Executes the shim as container runtimes do. The shim calls the engine of this process, holds the
  * endpoint's lock, and replays the teardown plan when this process dies during a call.
  */
-export class ShimRuntime implements CniRuntime {
-  readonly #options: ShimRuntimeOptions;
-
-  constructor(options: ShimRuntimeOptions) {
-    this.#options = options;
-  }
-
-  add(call: CniCall): Promise<void> {
-    return this.#call("ADD", call);
-  }
-
-  del(call: CniCall): Promise<void> {
-    return this.#call("DEL", call);
-  }
-
-  async #call(command: "ADD" | "DEL", call: CniCall): Promise<void> {
-    const { shim, binDirs, socket, stateDir } = this.#options;
+export function shimRuntime(options: ShimRuntimeOptions): CniRuntime {
+  const { shim, binDirs, socket, stateDir } = options;
+  const run = async (command: "ADD" | "DEL", call: CniCall): Promise<void> => {
     const env = {
       CNI_COMMAND: command,
       CNI_CONTAINERID: call.containerId,
@@ -58,12 +44,13 @@ export class ShimRuntime implements CniRuntime {
       PLEXUS_STATE_DIR: stateDir,
       PLEXUS_STANDALONE: "",
     };
-    const options = { input: JSON.stringify(call.conf), env, mayFail: true };
-    const { exitCode, stdout, stderr } = await runProgram([shim], options);
+    const input = JSON.stringify(call.conf);
+    const { exitCode, stdout, stderr } = await runProgram([shim], { input, env, mayFail: true });
     if (exitCode === 0) return;
     const message = `${shim} ended with ${exitCode}: ${stderr.trim()}`;
     throw printedError(stdout) ?? new CniError(CniErrorCode.Internal, message);
-  }
+  };
+  return { add: (call) => run("ADD", call), del: (call) => run("DEL", call) };
 }
 
 function printedError(stdout: string): CniError | undefined {

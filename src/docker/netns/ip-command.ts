@@ -1,18 +1,33 @@
 import { createHash } from "node:crypto";
 import { readdir, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { LinkState } from "#docker/state.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
+import { runProgram } from "#lib/run-program.ts";
 import { readLink, readLinkNames, readRoutes } from "./ip-output.ts";
-import type { FoundAtPath, LinkAddresses, LinkState, NetworkNamespaces } from "./namespaces.ts";
-import { runProgram } from "./run-program.ts";
 
 /** Where `ip netns` keeps namespaces. */
 const netnsDir = "/run/netns";
 /** NSFS_MAGIC of linux/magic.h: the filesystem type of namespaces. */
 const namespaceFilesystem = 0x6e736673;
 
+/** An interface to move or add, with its addresses. */
+export interface LinkAddresses {
+  readonly ifName: string;
+  readonly addresses: readonly string[];
+}
+
+/**
+ * What is at a path. A namespace that is mounted where this process cannot see it is `other`. With
+ * `hidden` even the directory is missing, so a missing file in it proves nothing.
+ */
+export type FoundAtPath = "namespace" | "other" | "nothing" | "hidden";
+
+/** The machine's network namespaces and their interfaces. Every method throws an Error. */
+export type NetworkNamespaces = Pick<IpCommand, keyof IpCommand>;
+
 /** Network namespaces through the programs `ip` (iproute2) and `nsenter` (util-linux). */
-export class IpCommand implements NetworkNamespaces {
+export class IpCommand {
   readonly #pid: number;
   /** Of the names of this driver's namespaces. */
   readonly #prefix: string;
@@ -24,6 +39,7 @@ export class IpCommand implements NetworkNamespaces {
     this.#prefix = `plexus-docker-${digest.slice(0, 8)}-`;
   }
 
+  /** The path of the staging namespace `name`, whether or not it exists. */
   pathOf(name: string): string {
     return join(netnsDir, this.#prefix + name);
   }
@@ -38,6 +54,7 @@ export class IpCommand implements NetworkNamespaces {
     }
   }
 
+  /** The names of all namespaces from {@link create}, in any process, including unmounted ones. */
   async names(): Promise<string[]> {
     const found = await readdir(netnsDir).catch(() => []);
     return found
@@ -45,6 +62,7 @@ export class IpCommand implements NetworkNamespaces {
       .map((name) => name.slice(this.#prefix.length));
   }
 
+  /** Creates an empty namespace. Keeps an existing one, and replaces an unmounted one. */
   async create(name: string): Promise<void> {
     if ((await this.find(this.pathOf(name))) === "namespace") return;
     // The file of an unmounted namespace would make `ip netns add` fail.
@@ -52,11 +70,13 @@ export class IpCommand implements NetworkNamespaces {
     await runProgram(["ip", "netns", "add", this.#prefix + name]);
   }
 
+  /** Removes a namespace and its interfaces, or its unmounted file, if it exists. */
   async remove(name: string): Promise<void> {
     if (!(await this.names()).includes(name)) return;
     await runProgram(["ip", "netns", "delete", this.#prefix + name]);
   }
 
+  /** The names of a namespace's interfaces, with `lo`; by default of this process's namespace. */
   async links(path?: string): Promise<string[]> {
     return readLinkNames(await show(path, ["link", "show"]));
   }
@@ -72,6 +92,7 @@ export class IpCommand implements NetworkNamespaces {
     return { ...link, routes: [...readRoutes(routes4, 4), ...readRoutes(routes6, 6)] };
   }
 
+  /** Moves an interface into this process's namespace and renames it. */
   async moveOut(from: string, ifName: string, hostIfName: string): Promise<void> {
     await change(from, [
       `link set dev ${ifName} down`,
@@ -79,6 +100,7 @@ export class IpCommand implements NetworkNamespaces {
     ]);
   }
 
+  /** Moves an interface from this process's namespace, renames it, and restores its addresses. */
   async moveIn(into: string, link: LinkAddresses & { readonly hostIfName: string }): Promise<void> {
     const { hostIfName, ifName } = link;
     await change(undefined, [
@@ -88,6 +110,7 @@ export class IpCommand implements NetworkNamespaces {
     await change(into, addAddresses(link));
   }
 
+  /** Adds an interface with addresses to replace one that is gone. */
   async addSubstitute(into: string, link: LinkAddresses): Promise<void> {
     const add = `link add ${link.ifName} type veth peer name substitute0`;
     await change(into, [add, ...addAddresses(link)]);

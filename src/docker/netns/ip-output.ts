@@ -1,7 +1,7 @@
 import * as z from "zod";
+import type { LinkRoute, LinkState } from "#docker/state.ts";
 import { addressBits, anyDestination, type IpFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { LinkRoute, LinkState } from "./namespaces.ts";
 
 /* The members of `ip -j` output that the driver uses. */
 
@@ -9,12 +9,10 @@ const addresses = z.array(
   z.object({
     ifname: z.string().optional(),
     address: z.string().optional(),
-    link_type: z.string().optional(),
     linkinfo: z.object({ info_kind: z.string().optional() }).optional(),
     addr_info: z
       .array(
         z.object({
-          family: z.string().optional(),
           local: z.string().optional(),
           prefixlen: z.number().optional(),
           scope: z.string().optional(),
@@ -29,7 +27,6 @@ const routes = z.array(
     type: z.string().optional(),
     dst: z.string(),
     gateway: z.string().optional(),
-    dev: z.string().optional(),
     protocol: z.string().optional(),
     metric: z.number().default(0),
   }),
@@ -46,7 +43,6 @@ export function readLink(shown: unknown, ifName: string): Omit<LinkState, "route
   if (link === undefined) return undefined;
   const global = link.addr_info.filter(({ scope }) => scope === "global");
   return omitUndefined({
-    ifName,
     mac: link.address,
     kind: link.linkinfo?.info_kind ?? "",
     addresses: global.map(({ local, prefixlen }) => `${local}/${prefixlen}`),

@@ -12,7 +12,7 @@ import { resolveNetwork } from "./resolve-network.ts";
 const logger = new FakeLogger();
 
 /** What the option `plexus.network` finds in a source. */
-async function resolve({ source }: DefinitionSource, network: string) {
+async function resolve(source: DefinitionSource | undefined, network: string) {
   const found = source === undefined ? {} : { source };
   const confFiles = new HostConfFiles();
   return resolveNetwork({ network }, { ...found, confDir: "/nonexistent", confFiles, logger });

@@ -5,23 +5,22 @@ import { ManifestDirectory } from "#manifests/directory-source.ts";
 /** A person waits for the network to be created. */
 const apiTimeoutMs = 10_000;
 
-/** Where definitions come from; `source` is absent without manifests and kubeconfig. */
-export interface DefinitionSource extends AsyncDisposable {
-  readonly source?: Pick<ClusterSource, "getNad">;
-}
+/** Where definitions come from. */
+export type DefinitionSource = Pick<ClusterSource, "getNad"> & AsyncDisposable;
 
-/** Opens a directory of manifests or a cluster. @throws CniError or Error if it cannot be used */
+/**
+ * Opens a directory of manifests or a cluster; undefined without both.
+ * @throws CniError or Error if it cannot be used
+ */
 export async function openDefinitionSource(options: {
   readonly manifests?: string;
   readonly kubeconfig?: string;
   readonly logger: Logger;
-}): Promise<DefinitionSource> {
+}): Promise<DefinitionSource | undefined> {
   const { manifests, kubeconfig, logger } = options;
-  if (manifests !== undefined) {
-    const source = await ManifestDirectory.open(manifests, logger);
-    return { source, [Symbol.asyncDispose]: () => source[Symbol.asyncDispose]() };
-  }
-  if (kubeconfig === undefined) return { [Symbol.asyncDispose]: async () => undefined };
+  if (manifests !== undefined) return ManifestDirectory.open(manifests, logger);
+  if (kubeconfig === undefined) return undefined;
   const kube = await openKubeOnce({ kubeconfig, logger, apiTimeoutMs, statusWaitMs: 0 });
-  return { source: kube.source, [Symbol.asyncDispose]: () => kube.close(0) };
+  const getNad: DefinitionSource["getNad"] = (ref, options) => kube.source.getNad(ref, options);
+  return { getNad, [Symbol.asyncDispose]: () => kube.close(0) };
 }

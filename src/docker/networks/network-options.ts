@@ -1,22 +1,7 @@
 import * as z from "zod";
 import { DriverError } from "#docker/driver/protocol.ts";
+import type { NetworkState } from "#docker/state.ts";
 import { nonEmptyText } from "#engine/config-keys.ts";
-
-/** What a network was created with: its `-o` options, and what dockerd sends besides. */
-export interface NetworkOptions {
-  /** A definition, a file or a configuration in JSON. */
-  readonly network: string;
-  /** A directory of manifests instead of the driver's source of definitions. */
-  readonly manifests?: string;
-  /** How an endpoint's interface gets into its container; docs/user/docker.md, "Modes". */
-  readonly mode: "staged" | "direct";
-  /** Who sets a container's default route. */
-  readonly gateway: "auto" | "none" | "docker";
-  /** Of the names of interfaces in containers. */
-  readonly ifPrefix: string;
-  /** `docker network create --internal`: no default route. */
-  readonly internal: boolean;
-}
 
 const prefix = "plexus.";
 /** Where dockerd puts the options of `-o`. */
@@ -45,7 +30,9 @@ const schema = z
   });
 
 /** Ignores keys without Plexus's prefix. @throws DriverError naming every invalid option */
-export function parseNetworkOptions(given: Readonly<Record<string, unknown>>): NetworkOptions {
+export function parseNetworkOptions(
+  given: Readonly<Record<string, unknown>>,
+): NetworkState["options"] {
   const generic = given[genericKey] ?? {};
   if (typeof generic !== "object" || generic === null) {
     throw new DriverError(`option ${genericKey}: must be an object`);

@@ -2,7 +2,7 @@ import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { DriverError } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
-import type { Collection } from "#docker/json-files.ts";
+import type { JsonFiles } from "#docker/json-files.ts";
 import type { NetworkState } from "#docker/state.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -14,10 +14,10 @@ const gatewayPlugins: ReadonlySet<string> = new Set(["bridge", "ptp"]);
 
 /** Docker's networks that this driver serves. */
 export class Networks {
-  readonly #stored: Collection<NetworkState>;
+  readonly #stored: JsonFiles<NetworkState>;
   readonly #sources: NetworkSources;
 
-  constructor(stored: Collection<NetworkState>, sources: NetworkSources) {
+  constructor(stored: JsonFiles<NetworkState>, sources: NetworkSources) {
     this.#stored = stored;
     this.#sources = sources;
   }

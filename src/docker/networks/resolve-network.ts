@@ -5,12 +5,12 @@ import { parseJson } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { DriverError } from "#docker/driver/protocol.ts";
+import type { NetworkState } from "#docker/state.ts";
 import type { ClusterSource, ConfFiles, Logger } from "#engine/ports.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { parseManifestFile } from "#manifests/documents.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
-import type { NetworkOptions } from "./network-options.ts";
 
 /** Where networks are looked up. */
 export interface NetworkSources {
@@ -28,7 +28,7 @@ export interface ResolvedConf {
   readonly list: NetConfList;
 }
 
-type NetworkReference = Pick<NetworkOptions, "network" | "manifests">;
+type NetworkReference = Pick<NetworkState["options"], "network" | "manifests">;
 
 const defaultNamespace = "default";
 

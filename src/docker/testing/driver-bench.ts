@@ -11,7 +11,7 @@ import { startPluginServer } from "#docker/driver/plugin-server.ts";
 import { EndpointHost } from "#docker/endpoints/endpoint-host.ts";
 import { Endpoints } from "#docker/endpoints/endpoints.ts";
 import { ForgottenEndpoints } from "#docker/endpoints/forgotten-endpoints.ts";
-import { type Collection, JsonFiles } from "#docker/json-files.ts";
+import { JsonFiles } from "#docker/json-files.ts";
 import { Networks } from "#docker/networks/networks.ts";
 import { endpointSchema, networkSchema } from "#docker/state.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
@@ -125,8 +125,12 @@ export class DriverBench implements AsyncDisposable {
       { confDir: join(dir, "net.d"), confFiles: new HostConfFiles(), logger },
     );
     const endpointsDir = join(dir, "endpoints");
-    const files = await JsonFiles.open({ dir: endpointsDir, schema: endpointSchema, logger });
-    const stored = this.#onDisk(files);
+    const stored = await JsonFiles.open({ dir: endpointsDir, schema: endpointSchema, logger });
+    const put = stored.put.bind(stored);
+    stored.put = async (id, value) => {
+      if (this.diskFull) throw new Error("ENOSPC: no space left on device, write");
+      await put(id, value);
+    };
     const host = new EndpointHost({ runtime: machine, namespaces: machine, bootId });
     const probePort = async (port: number): Promise<number> => (port === 0 ? 40_000 : port);
     const endpoints = new Endpoints({
@@ -144,18 +148,6 @@ export class DriverBench implements AsyncDisposable {
     } as const;
     const driver = networkDriver({ networks, endpoints, capabilities, logger });
     this.#server = await startPluginServer({ socketPath: this.socketPath, driver, logger });
-  }
-
-  #onDisk<T>(files: Collection<T>): Collection<T> {
-    return {
-      get: (id) => files.get(id),
-      all: () => files.all(),
-      remove: (id) => files.remove(id),
-      put: async (id, value) => {
-        if (this.diskFull) throw new Error("ENOSPC: no space left on device, write");
-        await files.put(id, value);
-      },
-    };
   }
 
   async stop(): Promise<void> {

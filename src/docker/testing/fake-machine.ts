@@ -1,18 +1,14 @@
 import { dirname } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { CniCall, CniRuntime } from "#docker/netns/cni-runtime.ts";
-import type {
-  FoundAtPath,
-  LinkAddresses,
-  LinkState,
-  NetworkNamespaces,
-} from "#docker/netns/namespaces.ts";
+import type { FoundAtPath, LinkAddresses, NetworkNamespaces } from "#docker/netns/ip-command.ts";
+import type { LinkState } from "#docker/state.ts";
 
 /** The path of this process's namespace. */
 const own = "/proc/self/ns/net";
 
 /** The interface that an ADD makes by default. */
-const attached: Omit<LinkState, "ifName"> = {
+const attached: LinkState = {
   mac: "aa:bb:cc:00:00:01",
   kind: "veth",
   addresses: ["10.1.0.5/24"],
@@ -52,8 +48,8 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
     const failure = this.addFailures.shift();
     if (failure !== undefined) throw new CniError(7, failure);
     const links = this.#links(call.netns);
-    links.set(call.ifName, { ...attached, ...this.next, ifName: call.ifName });
-    for (const name of this.further) links.set(name, { ...attached, ifName: name });
+    links.set(call.ifName, { ...attached, ...this.next });
+    for (const name of this.further) links.set(name, attached);
   }
 
   async del(call: CniCall): Promise<void> {
@@ -107,7 +103,7 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   async moveOut(from: string, ifName: string, hostIfName: string): Promise<void> {
     const link = this.#take(from, ifName);
     this.#links(from).delete(ifName);
-    this.#links(own).set(hostIfName, { ...link, ifName: hostIfName, addresses: [], routes: [] });
+    this.#links(own).set(hostIfName, { ...link, addresses: [], routes: [] });
   }
 
   async moveIn(
@@ -116,12 +112,12 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   ): Promise<void> {
     const link = this.#take(own, hostIfName);
     this.#links(own).delete(hostIfName);
-    this.#links(into).set(ifName, { ...link, ifName, addresses });
+    this.#links(into).set(ifName, { ...link, addresses });
   }
 
   async addSubstitute(into: string, { ifName, addresses }: LinkAddresses): Promise<void> {
     this.calls.push(`substitute ${ifName} with ${addresses.join(" ")}`);
-    this.#links(into).set(ifName, { ...attached, ifName, addresses });
+    this.#links(into).set(ifName, { ...attached, addresses });
   }
 
   /** As dockerd does at a container's start: moves its interfaces from the host into its namespace. */

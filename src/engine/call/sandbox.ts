@@ -1,8 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { NetnsError } from "#engine/ports.ts";
-import type { NetlinkTransport } from "#netlink/codec.ts";
+import { NetlinkError, type NetlinkTransport } from "#netlink/codec.ts";
 import { type Link, listLinks } from "#netlink/links.ts";
-import { NetlinkError } from "#netlink/netlink-error.ts";
 import type { CallContext } from "./deps.ts";
 
 /** The netlink transport through the call's shim. */

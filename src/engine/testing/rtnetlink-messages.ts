@@ -2,8 +2,7 @@ import { MessageType as ControlType } from "netlink/dist/constants.js";
 import { formatAddress, formatLink, formatRoute } from "netlink/dist/rt/gen_structs.js";
 import { formatMessage, type NetlinkMessage, pad, putS32, putU32 } from "netlink/dist/structs.js";
 import { ipToBytes, parseCidr } from "#lib/ip.ts";
-import { addressFamily } from "#netlink/address-family.ts";
-import { encodePayload } from "#netlink/codec.ts";
+import { addressFamily, encodePayload } from "#netlink/codec.ts";
 
 /** NLM_F_MULTI: one part of an answer of several. */
 const multi = 2;

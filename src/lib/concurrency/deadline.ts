@@ -1,3 +1,6 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+
 /** A signal for one piece of work; dispose it when the work ends. */
 interface Deadline extends Disposable {
   /** Aborted with a `TimeoutError` after the time given, or with the parent's reason. */
@@ -26,17 +29,8 @@ export function deadline(ms: number, parent?: AbortSignal): Deadline {
 }
 
 /** Waits `ms` milliseconds, or until the signal fires; resolves in both cases. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted === true) return resolve();
-    const done = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener("abort", done, { once: true });
-  });
+export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, omitUndefined({ signal })).catch(() => undefined);
 }
 
 /** Settles as the promise does, or rejects with the signal's reason when that fires first. */

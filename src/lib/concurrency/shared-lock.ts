@@ -34,16 +34,13 @@ export class SharedLock {
   }
 
   #lease(exclusive: boolean): Disposable {
-    let held = true;
-    return {
-      [Symbol.dispose]: () => {
-        if (!held) return;
-        held = false;
-        if (exclusive) this.#writer = false;
-        else this.#readers--;
-        this.#next();
-      },
-    };
+    const lease = new DisposableStack();
+    lease.defer(() => {
+      if (exclusive) this.#writer = false;
+      else this.#readers--;
+      this.#next();
+    });
+    return lease;
   }
 
   #next(): void {

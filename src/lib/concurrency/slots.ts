@@ -30,15 +30,12 @@ export class Slots {
   }
 
   #slot(): Disposable {
-    let isHeld = true;
-    return {
-      [Symbol.dispose]: () => {
-        if (!isHeld) return;
-        isHeld = false;
-        this.#free++;
-        this.#next();
-      },
-    };
+    const slot = new DisposableStack();
+    slot.defer(() => {
+      this.#free++;
+      this.#next();
+    });
+    return slot;
   }
 
   #next(): void {

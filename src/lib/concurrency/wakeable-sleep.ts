@@ -1,8 +1,9 @@
+import { pause } from "./deadline.ts";
+
 /** A sleep that changes end, shortly delayed because agents write several files at once. */
 export class WakeableSleep {
   readonly #debounceMs: number;
-  #wake: () => void = () => undefined;
-  #woken = false;
+  #woken = new AbortController();
   #closed = false;
 
   constructor(debounceMs: number) {
@@ -11,8 +12,7 @@ export class WakeableSleep {
 
   /** Ends the current sleep, or else the next one. */
   wake(): void {
-    this.#woken = true;
-    this.#wake();
+    this.#woken.abort();
   }
 
   /** Ends the current sleep, and all later ones, at once. */
@@ -23,17 +23,9 @@ export class WakeableSleep {
 
   /** Sleeps until the time is over, or for the debounce time after {@link wake}. */
   async sleep(ms: number): Promise<void> {
-    if (!this.#woken) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms);
-        this.#wake = (): void => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    if (this.#woken && !this.#closed)
-      await new Promise((resolve) => setTimeout(resolve, this.#debounceMs));
-    this.#woken = this.#closed;
+    await pause(ms, this.#woken.signal);
+    if (this.#closed) return;
+    if (this.#woken.signal.aborted) await pause(this.#debounceMs);
+    if (!this.#closed) this.#woken = new AbortController();
   }
 }

@@ -1,3 +1,4 @@
+import type { ReadStream } from "node:fs";
 import { type FileHandle, open, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { syncDirectory } from "./sync.ts";
@@ -22,13 +23,13 @@ export async function atomicWrite(
 }
 
 interface SwapInOptions extends AtomicWriteOptions {
-  readonly beforeRename?: (handle: FileHandle) => Promise<void>;
+  readonly beforeRename?: (handle: FileHandle, temporary: string) => Promise<void>;
 }
 
 /** Atomically replaces a file without fsync: a crash of the machine may lose the content. */
 export async function swapIn(
   path: string,
-  content: string | Uint8Array,
+  content: string | Uint8Array | ReadStream,
   { mode = 0o600, beforeRename }: SwapInOptions = {},
 ): Promise<void> {
   const temporary = join(dirname(path), temporaryName(basename(path)));
@@ -37,7 +38,7 @@ export async function swapIn(
     await handle.writeFile(content);
     // open() applies the umask to the mode.
     if (mode !== 0o600) await handle.chmod(mode);
-    await beforeRename?.(handle);
+    await beforeRename?.(handle, temporary);
     await rename(temporary, path);
   } catch (error) {
     await unlink(temporary).catch(() => undefined);

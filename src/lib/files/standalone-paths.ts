@@ -1,23 +1,18 @@
 import { join } from "node:path";
 
-/** The files that plexusd writes for plexus-standalone, which serves calls without plexusd. */
-export interface StandalonePaths {
-  /** A directory in the state directory; readable by root only, because of the credentials. */
-  readonly dir: string;
-  /** The last configuration in effect. */
-  readonly config: string;
-  readonly nodeName: string;
-  readonly kubeconfig: string;
-}
+export type StandalonePaths = ReturnType<typeof standalonePaths>;
 
-/** The paths in a state directory. */
-export function standalonePaths(stateDir: string): StandalonePaths {
+/**
+ * The files in a state directory that plexusd writes for plexus-standalone, which serves calls
+ * without plexusd. Their directory is readable by root only, because of the credentials.
+ */
+export function standalonePaths(stateDir: string) {
   const dir = join(stateDir, "standalone");
-  const inDir = (name: string): string => join(dir, name);
   return {
     dir,
-    config: inDir("config.yaml"),
-    nodeName: inDir("node-name"),
-    kubeconfig: inDir("kubeconfig"),
+    /** The last configuration in effect. */
+    config: join(dir, "config.yaml"),
+    nodeName: join(dir, "node-name"),
+    kubeconfig: join(dir, "kubeconfig"),
   };
 }

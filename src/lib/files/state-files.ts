@@ -32,17 +32,13 @@ export const primaryConfName = "primary-conf";
 
 export const defaultPlanName = "default.plan";
 
-const damagedSuffix = ".damaged";
-const suffixes = { record: ".record", tombstone: ".detached" } as const;
-type InterfaceFileKind = keyof typeof suffixes;
-
 /** A container ID begins with a letter or digit (CNI 1.0.0 §2) and holds no `@`. */
-const sandboxInterface = /^([A-Za-z0-9][\w.-]*)@([^/]+)$/s;
+const interfaceFile = /^([A-Za-z0-9][\w.-]*)@([^/]+)\.(record|detached)(\.damaged)?$/s;
 const sandboxLock = /^([A-Za-z0-9][\w.-]*)\.lock$/;
 
 /** `<containerID>@<ifName>.record` */
-export function recordFileName(key: SandboxInterface): string {
-  return stateFileName(key, "record");
+export function recordFileName({ containerId, ifName }: SandboxInterface): string {
+  return `${containerId}@${ifName}.record`;
 }
 
 /** The shim's lock of a sandbox, `<containerID>.lock`: exists while a call for it is served. */
@@ -51,13 +47,13 @@ export function sandboxLockName(containerId: string): string {
 }
 
 /** `<containerID>@<ifName>.detached` */
-export function tombstoneFileName(key: SandboxInterface): string {
-  return stateFileName(key, "tombstone");
+export function tombstoneFileName({ containerId, ifName }: SandboxInterface): string {
+  return `${containerId}@${ifName}.detached`;
 }
 
 /** The name under which an unusable record is set aside. */
 export function damagedFileName(name: string): string {
-  return `${name}${damagedSuffix}`;
+  return `${name}.damaged`;
 }
 
 /** The file that a name stands for; undefined when no part of Plexus writes such a file. */
@@ -66,12 +62,9 @@ export function parseStateFileName(name: string): StateFile | undefined {
   if (name === defaultPlanName) return { kind: "default-plan" };
   if (isTemporary(name)) return { kind: "temporary" };
   const locked = sandboxLock.exec(name)?.[1];
-  if (locked !== undefined) return { kind: "sandbox-lock", containerId: locked };
-  const file = parseInterfaceFile(name);
-  if (file !== undefined) return file;
-  const intact = withoutSuffix(name, damagedSuffix);
-  const damaged = intact === undefined ? undefined : parseInterfaceFile(intact);
-  return damaged === undefined ? undefined : { ...damaged, kind: "damaged" };
+  return locked === undefined
+    ? parseInterfaceFile(name)
+    : { kind: "sandbox-lock", containerId: locked };
 }
 
 /**
@@ -101,29 +94,16 @@ export function isTemporarySocketName(name: string, socketName: string): boolean
   );
 }
 
-function stateFileName({ containerId, ifName }: SandboxInterface, kind: InterfaceFileKind): string {
-  return `${containerId}@${ifName}${suffixes[kind]}`;
-}
-
 function isTemporary(name: string): boolean {
   const target = targetOfTemporaryName(name);
   if (target === undefined) return false;
-  const isOne = target === primaryConfName || target === defaultPlanName;
-  return isOne || parseInterfaceFile(target) !== undefined;
+  if (target === primaryConfName || target === defaultPlanName) return true;
+  return ["record", "tombstone"].includes(parseInterfaceFile(target)?.kind ?? "");
 }
 
-/** No suffix ends with another one, so at most one matches. */
-function parseInterfaceFile(
-  name: string,
-): ({ readonly kind: InterfaceFileKind } & SandboxInterface) | undefined {
-  for (const kind of Object.keys(suffixes) as InterfaceFileKind[]) {
-    const [, containerId, ifName] =
-      sandboxInterface.exec(withoutSuffix(name, suffixes[kind]) ?? "") ?? [];
-    if (containerId !== undefined && ifName !== undefined) return { kind, containerId, ifName };
-  }
-  return undefined;
-}
-
-function withoutSuffix(name: string, suffix: string): string | undefined {
-  return name.endsWith(suffix) ? name.slice(0, -suffix.length) : undefined;
+function parseInterfaceFile(name: string): StateFile | undefined {
+  const [, containerId, ifName, suffix, damaged] = interfaceFile.exec(name) ?? [];
+  if (containerId === undefined || ifName === undefined) return undefined;
+  if (damaged !== undefined) return { kind: "damaged", containerId, ifName };
+  return { kind: suffix === "record" ? "record" : "tombstone", containerId, ifName };
 }

@@ -3,16 +3,21 @@ import { stat } from "node:fs/promises";
 
 /** A watch of a directory. */
 export interface DirectoryWatch {
+  readonly isActive: boolean;
   /** Watches the directory now at the path. Call it regularly: its replacement is not reported. */
   rearm(): Promise<void>;
   close(): void;
 }
 
 /**
- * Calls `onEvent` when a directory changes. Only a hint: the directory may be absent, or inotify
- * instances exhausted, so callers must also check regularly.
+ * Calls `onEvent` with the name in the directory that changed. Only a hint: the directory may be
+ * absent, or inotify instances exhausted, so callers must also check regularly.
  */
-export async function watchDirectory(dir: string, onEvent: () => void): Promise<DirectoryWatch> {
+export async function watchDirectory(
+  dir: string,
+  onEvent: (name: string | null) => void,
+  onFailure: (error: unknown) => void = () => undefined,
+): Promise<DirectoryWatch> {
   let watcher: FSWatcher | undefined;
   let watched: string | undefined;
   let closed = false;
@@ -27,14 +32,17 @@ export async function watchDirectory(dir: string, onEvent: () => void): Promise<
     drop();
     if (found === undefined) return;
     try {
-      watcher = watch(dir, { persistent: false }, onEvent).on("error", drop);
+      watcher = watch(dir, { persistent: false }, (_, name) => onEvent(name)).on("error", drop);
       watched = found;
-    } catch {
-      drop();
+    } catch (error) {
+      onFailure(error);
     }
   };
   await rearm();
   return {
+    get isActive() {
+      return watcher !== undefined;
+    },
     rearm,
     close: () => {
       closed = true;

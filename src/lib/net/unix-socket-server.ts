@@ -2,7 +2,7 @@ import { chmod, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import type { Server } from "node:net";
 import { basename, dirname, join } from "node:path";
 import { elapsedMs } from "#lib/elapsed.ts";
-import { isAbsent } from "#lib/files/is-absent.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 import { isTemporarySocketName, temporarySocketPath } from "#lib/files/state-files.ts";
 
 /** A temporary name exists between bind and rename only; an older one is a killed process's. */
@@ -48,7 +48,7 @@ export class UnixSocketServer {
    */
   static async listen(options: UnixSocketOptions): Promise<UnixSocketServer> {
     const { path } = options;
-    if ((await statIfPresent(path))?.isSocket() === false) {
+    if ((await ifPresent(lstat(path)))?.isSocket() === false) {
       throw new Error(`${path} exists and is not a socket`);
     }
     const server = new UnixSocketServer(options);
@@ -69,7 +69,7 @@ export class UnixSocketServer {
   async ensureReachable(): Promise<void> {
     if (this.#isClosed) return;
     const { path, name, logger } = this.#options;
-    const found = await statIfPresent(path);
+    const found = await ifPresent(lstat(path));
     if (found === undefined) {
       this.#problem = `the ${name} ${path} was removed`;
       await this.#bind();
@@ -109,7 +109,7 @@ export class UnixSocketServer {
 
   async #removeFile(): Promise<void> {
     const { path } = this.#options;
-    const found = await statIfPresent(path);
+    const found = await ifPresent(lstat(path));
     if (found !== undefined && this.#isOurs(found)) await rm(path, { force: true });
   }
 
@@ -118,19 +118,12 @@ export class UnixSocketServer {
   }
 }
 
-async function statIfPresent(path: string) {
-  return lstat(path).catch((error: unknown) => {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  });
-}
-
 /** Removes sockets that a killed process could not rename any more. */
 async function removeAbandoned(path: string): Promise<void> {
   const names = await readdir(dirname(path));
   for (const name of names.filter((each) => isTemporarySocketName(each, basename(path)))) {
     const temporary = join(dirname(path), name);
-    const found = await statIfPresent(temporary);
+    const found = await ifPresent(lstat(temporary));
     if (found?.isSocket() !== true || elapsedMs(found.mtimeMs) < abandonedAfterMs) continue;
     await rm(temporary, { force: true });
   }
