@@ -1,7 +1,6 @@
 import { expect } from "vitest";
 import { bridge, macvlan } from "../../support/networks.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
-import { errorScript } from "../../support/node/scripted-plugins.ts";
 import { attachOrder, detachOrder, scriptedTest as test } from "../../support/node/test.ts";
 import { cniPluginDir } from "../../support/paths.ts";
 import { isRunning, waitForExit } from "../../support/processes.ts";
@@ -18,15 +17,25 @@ const points = [
   { type: "beta", ran: [...chain, "ADD alpha/net1"], owed: dels },
 ];
 
-test.for(points)(
-  "the daemon is killed while $type runs: the shim detaches all and reports code 11",
-  async ({ type, ran, owed }, { node, plugins }) => {
-    const pod = await node.pod(`during-${type}`, { networks: "alpha,beta" });
+test.for(
+  points.flatMap((point) => [
+    { ...point, when: "while" },
+    { ...point, when: "after" },
+  ]),
+)(
+  "the daemon is killed $when $type runs: the shim detaches all and reports code 11",
+  async ({ type, ran, owed, when }, { node, plugins }) => {
+    const pod = await node.pod(`${when}-${type}`, { networks: "alpha,beta" });
     await plugins.script(type, "ADD", { hold: true });
     const call = node.start(pod.request("ADD"));
     const held = await plugins.reached(type, "ADD");
+    if (when === "after") {
+      process.kill(node.daemonPid, "SIGSTOP");
+      await plugins.release(type, "ADD");
+      await waitForExit(held.pid);
+    }
     await node.stopDaemon("SIGKILL");
-    await plugins.release(type, "ADD");
+    if (when === "while") await plugins.release(type, "ADD");
     const error = errorOf(await call.outcome);
     await node.startDaemon();
     expect(error).toMatchObject({
@@ -37,25 +46,6 @@ test.for(points)(
     expect(pod.isRecorded).toBe(false);
     await pod.mustAdd();
     await pod.mustDel();
-  },
-);
-
-test.for(points)(
-  "the daemon is killed after $type, before its next order or its answer",
-  async ({ type, ran, owed }, { node, plugins }) => {
-    const pod = await node.pod(`after-${type}`, { networks: "alpha,beta" });
-    await plugins.script(type, "ADD", { hold: true });
-    const call = node.start(pod.request("ADD"));
-    const held = await plugins.reached(type, "ADD");
-    process.kill(node.daemonPid, "SIGSTOP");
-    await plugins.release(type, "ADD");
-    await waitForExit(held.pid);
-    await node.stopDaemon("SIGKILL");
-    const error = errorOf(await call.outcome);
-    await node.startDaemon();
-    expect(error.code).toBe(11);
-    expect(await plugins.order()).toEqual([...ran, `ADD ${type}/${held.ifName}`, ...owed]);
-    expect(pod.isRecorded).toBe(false);
   },
 );
 
@@ -72,27 +62,6 @@ test("the daemon is killed before its first order: the ADD waits for the next on
   expect(await call.outcome).toMatchObject({ exitCode: 0 });
   expect(await plugins.order()).toEqual([...chain, "ADD alpha/net1"]);
   await pod.mustDel();
-});
-
-test("the daemon is killed and the shim cannot detach all: record and plan are kept, the next DEL completes it", async ({
-  node,
-  plugins,
-}) => {
-  const pod = await node.pod("partly", { networks: "alpha,beta" });
-  await plugins.script("beta", "ADD", { hold: true });
-  await plugins.script("alpha", "DEL", errorScript(30, "busy"));
-  const call = node.start(pod.request("ADD"));
-  await plugins.reached("beta", "ADD");
-  await node.stopDaemon("SIGKILL");
-  await plugins.release("beta", "ADD");
-  const error = errorOf(await call.outcome);
-  await node.startDaemon();
-  expect(error).toMatchObject({ code: 11, msg: expect.stringContaining("could not roll back") });
-  expect(error.msg).toContain("busy");
-  expect(pod.isRecorded).toBe(true);
-  await plugins.unscript("alpha", "DEL");
-  await pod.mustDel();
-  expect(pod.isRecorded).toBe(false);
 });
 
 test("the daemon is killed in the middle of a DEL: the shim completes it from the plan", async ({

@@ -2,9 +2,8 @@ import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect } from "vitest";
-import { fileKinds, hostKinds } from "../../support/host-state.ts";
+import { hostKinds } from "../../support/host-state.ts";
 import { chained, hostLocal, list, macvlan, ptp } from "../../support/networks.ts";
-import { errorOf } from "../../support/node/cni-call.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
 import { test } from "../../support/node/test.ts";
 import type { TestPod } from "../../support/node/test-pod.ts";
@@ -124,29 +123,6 @@ test("a pod that Multus attached is detached completely, from all its networks, 
   expect(await pod.links()).toEqual({});
   expect(await node.changesSince(before, hostKinds)).toEqual([]);
   await pod.mustDel();
-});
-
-test("a pod that Multus attached is detached without its namespace as well", async ({ node }) => {
-  const before = await node.hostState();
-  const pod = await attachedByMultus(node, "rebooted");
-  await node.lab.deleteNetns(pod.netns);
-  await pod.mustDel();
-  expect(await node.changesSince(before, fileKinds)).toEqual([]);
-});
-
-test("what cannot be detached is an error and stays recorded, until it can", async ({ node }) => {
-  const before = await node.hostState();
-  const pod = await attachedByMultus(node, "broken");
-  const [plugins = ""] = node.cniPath;
-  const partial = join(node.lab.dir, "partial");
-  await mkdir(partial);
-  await node.lab.run("sh", "-c", `ln -s ${plugins}/* ${partial} && rm ${partial}/macvlan`);
-  node.cniPath = [partial];
-  expect(errorOf(await pod.del()).msg).toMatch(/network default\/storage \(data0\).*"macvlan"/);
-  expect(await leases(node)).toEqual([]);
-  node.cniPath = [plugins];
-  await pod.mustDel();
-  expect(await node.changesSince(before, fileKinds)).toEqual([]);
 });
 
 test("the way back: pods of Plexus leave no lease, and those of Multus keep theirs and its files", async ({

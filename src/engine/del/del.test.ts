@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { HostGoneError } from "#engine/ports.ts";
 import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { exited, failed } from "#engine/testing/fake-plugins.ts";
-import { attachedPod, web } from "#engine/testing/pod-lab.ts";
+import { attachedPod, podLab, web } from "#engine/testing/pod-lab.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 /** A pod that is attached to ptp on eth0, bridge on net1, and macvlan and tuning on net2. */
@@ -26,25 +26,19 @@ test("del() detaches what was attached in reverse order, then forgets it [R-0.3-
   expect(lab.kernel.linkNames(netns)).toEqual([]);
 });
 
-test("del() uses the record, not the present annotation, definition and configuration, and queries nothing", async () => {
+test("del() uses the record, not the present annotation, definition and configuration, and queries nothing [S-403]", async () => {
   const lab = await attached();
   const before = [...lab.records.writes.at(-1)!.plan.steps.map(({ call }) => call.stdin)];
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "b" } });
   lab.source.addNad("default/a", network("other", "ipvlan"));
   lab.source.removeNad("default/b");
   lab.conf = { clusterNetwork: "something-else" };
+  lab.config = { readinessindicatorfile: "/run/not-there" };
+  lab.source.failure = new Error("API server away");
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(everything);
   expect(lab.plugins.calls.map((call) => call.stdin)).toEqual(before);
   expect(lab.source.asked).toEqual([]);
-});
-
-test("del() works while the source of pods cannot answer and the readiness file is missing", async () => {
-  const lab = await attached();
-  lab.source.failure = new Error("API server away");
-  lab.config = { readinessindicatorfile: "/run/not-there" };
-  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(everything);
 });
 
 test("del() gives every plugin of a chain the attachment's final result and the same tuple as its ADD [R-0.4-12] [R-1.0-24] [N-4.2.1a]", async () => {
@@ -65,20 +59,32 @@ test("del() gives every plugin of a chain the attachment's final result and the 
   ]);
 });
 
-test("del() detaches the other attachments after one failed, returns its error and keeps the record [N-7.2b] [N-7.2c]", async () => {
+test("del() that fails for one network detaches the others, records and reports it, and can be repeated for what is left [N-7.2b] [N-7.2c]", async () => {
   const lab = await attached();
   lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
+  const msg = 'network default/b (net2): plugin type="macvlan" failed (delete): parent busy';
   const { exitCode, json } = await lab.del(web);
-  expect(lab.plugins.log()).toEqual(everything);
   expect({ exitCode, json }).toEqual({
     exitCode: 1,
-    json: {
-      cniVersion: "1.0.0",
-      code: 117,
-      msg: 'network default/b (net2): plugin type="macvlan" failed (delete): parent busy',
-    },
+    json: { cniVersion: "1.0.0", code: 117, msg },
   });
+  expect(lab.plugins.log()).toEqual(everything);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
   expect(lab.records.keys).toEqual(["c1@eth0"]);
+  expect(lab.records.writes.at(-1)?.record.teardown).toMatchObject({ attempts: 2, lastError: msg });
+  expect(lab.events.recorded.at(-1)).toMatchObject({
+    pod: "default/web",
+    type: "Warning",
+    reason: "LeftoverAttachment",
+    message: expect.stringContaining(msg),
+  });
+  expect(lab.publisher.withdrawn).toEqual([]);
+  lab.plugins.unscript("macvlan DEL");
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["tuning DEL net2", "macvlan DEL net2"]);
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.publisher.withdrawn).toEqual(["default/web"]);
 });
 
 test("del() stops a chain at its first error [R-0.3-15] [R-1.0-24]", async () => {
@@ -105,16 +111,6 @@ test("del() returns several failures as one error that names each network", asyn
     msg: expect.stringMatching(/default\/b.*busy.*default-net.*locked/),
   });
   expect(json.msg).not.toMatch(/not found|no such file/i);
-});
-
-test("del() can be tried again after a failure, for what is left, and then forgets", async () => {
-  const lab = await attached();
-  lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
-  await lab.del(web);
-  lab.plugins.unscript("macvlan DEL");
-  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual([...everything, "tuning DEL net2", "macvlan DEL net2"]);
-  expect(lab.records.keys).toEqual([]);
 });
 
 test("del() reports a record that cannot be removed, for the runtime to try again", async () => {
@@ -187,30 +183,26 @@ test("del() without a record and without a default network that can be found suc
 });
 
 test.each([
-  ["ok", netns, netns],
-  ["unknown", netns, netns],
-  ["gone", netns, ""],
-  ["own", netns, ""],
-  ["ok", "", ""],
+  { found: "ok", at: netns, given: netns },
+  { found: "ok", at: "/run/netns/moved", given: "/run/netns/moved" },
+  { found: "unknown", at: netns, given: netns },
+  { found: "gone", at: netns, given: "" },
+  { found: "own", at: netns, given: "" },
+  { found: "own", at: netns, given: netns, CNI_NETNS_OVERRIDE: "1" },
+  { found: "ok", at: "", given: "" },
 ])(
-  "del() with a namespace that the shim finds to be '%s' at '%s' gives delegates '%s', and looks nothing up before [R-0.4-13] [R-0.3-17]",
-  async (state, path, expected) => {
+  "del() with a namespace that the shim finds to be '$found' at '$at' gives delegates '$given', and looks nothing up before [R-0.4-13] [R-0.3-17]",
+  async ({ found, at, given, ...override }) => {
     const lab = await attached();
+    lab.kernel.addNamespace("/run/netns/moved");
     const datagrams = lab.kernel.datagrams;
-    const env = { CNI_NETNS: path, PLEXUS_NETNS: state };
+    const env = { CNI_NETNS: at, PLEXUS_NETNS: found, ...override };
     expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
-    expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([expected]));
+    expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([given]));
     expect(lab.kernel.datagrams).toBe(datagrams);
     expect(lab.records.keys).toEqual([]);
   },
 );
-
-test("del() in the runtime's own namespace uses it where CNI_NETNS_OVERRIDE allows that", async () => {
-  const lab = await attached();
-  const env = { PLEXUS_NETNS: "own", CNI_NETNS_OVERRIDE: "1" };
-  expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
-  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([netns]));
-});
 
 test("del() searches the directories of the ADD first, then those of the call", async () => {
   const lab = await attached();
@@ -226,6 +218,7 @@ test("del() records what it has detached, so that a shim that goes leaves the re
   const host = lab.host();
   host.goesAt = 2;
   await expect(lab.del({ ...web, host })).rejects.toThrow("the shim has gone");
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
   const { record, plan } = lab.records.writes.at(-1)!;
   expect(record.attachments.map(({ ifName }) => ifName)).toEqual(["eth0", "net1"]);
   expect(record.teardown).toMatchObject({ attempts: 1 });
@@ -244,77 +237,20 @@ test("del() detaches the rest although what it has detached cannot be recorded",
   expect(lab.records.keys).toEqual([]);
 });
 
-test("del() that fails records the error and how often it failed, and emits an event", async () => {
-  const lab = await attached();
-  lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
-  await lab.del(web);
-  await lab.del(web);
-  expect(lab.records.writes.at(-1)?.record.teardown).toMatchObject({
-    attempts: 2,
-    lastError: expect.stringContaining("parent busy"),
-  });
-  expect(lab.events.recorded.at(-1)).toMatchObject({
-    pod: "default/web",
-    type: "Warning",
-    reason: "LeftoverAttachment",
-    message: expect.stringContaining("parent busy"),
-  });
-});
-
-/** A pod whose ADD ended with its shim, when the second of its two networks was about to be attached. */
-async function halfAttached(): Promise<EngineLab> {
-  const lab = new EngineLab();
-  lab.source.addNad("default/a", network("net-a", "bridge"));
-  lab.source.addNad("default/b", network("net-b", "macvlan"));
-  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "a,b" } });
+test.each([
+  ["in the same boot owes nothing to a network", "same", []],
+  ["after a restart of the machine detaches a network", "another", ["macvlan DEL net2"]],
+])("del() %s that was planned and never attempted", async (_, boot, further) => {
+  const lab = podLab("a,b");
   lab.plugins.script("bridge ADD", () => {
     throw new HostGoneError("the shim has gone");
   });
   await expect(lab.add(web)).rejects.toThrow("the shim has gone");
   lab.plugins.calls.length = 0;
-  return lab;
-}
-
-test("del() owes nothing to a network that was never attempted", async () => {
-  const lab = await halfAttached();
+  if (boot === "another") lab.bootId = boot;
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(lab.plugins.log()).toEqual([...further, "bridge DEL net1", "ptp DEL eth0"]);
   expect(lab.records.keys).toEqual([]);
-});
-
-test("del() after a restart of the machine detaches everything that was planned", async () => {
-  const lab = await halfAttached();
-  lab.bootId = "another";
-  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"]);
-});
-
-test("del() uses the namespace of the call, not the record's", async () => {
-  const lab = await attached();
-  lab.kernel.addNamespace("/run/netns/moved");
-  await lab.del({ ...web, env: { CNI_NETNS: "/run/netns/moved" } });
-  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(
-    new Set(["/run/netns/moved"]),
-  );
-});
-
-test("del() whose shim goes answers nothing and keeps the record", async () => {
-  const lab = await attached();
-  const host = lab.host();
-  host.goesAt = 1;
-  await expect(lab.del({ ...web, host })).rejects.toThrow("the shim has gone");
-  expect(lab.plugins.log()).toEqual(["tuning DEL net2"]);
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
-});
-
-test("del() withdraws the pod's status when all is detached, and only then", async () => {
-  const lab = await attached();
-  lab.plugins.script("ptp DEL", failed(5, "busy"));
-  await lab.del(web);
-  expect(lab.publisher.withdrawn).toEqual([]);
-  lab.plugins.unscript("ptp DEL");
-  await lab.del(web);
-  expect(lab.publisher.withdrawn).toEqual(["default/web"]);
 });
 
 test.each(["recorded", "forgotten"])(

@@ -30,8 +30,11 @@ async function pods(ids: readonly string[], options: LabOptions = {}): Promise<E
 }
 
 /** `c1`, whose DEL has failed once, and which could be detached since; the others are attached. */
-async function withLeftover(...others: string[]): Promise<EngineLab> {
-  const lab = await pods(["c1", ...others]);
+async function withLeftover(
+  others: readonly string[] = [],
+  options: LabOptions = {},
+): Promise<EngineLab> {
+  const lab = await pods(["c1", ...others], options);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   expect(await lab.del(container("c1"))).toMatchObject({ exitCode: 1 });
   lab.plugins.unscript("bridge DEL");
@@ -45,7 +48,7 @@ function forC1(lab: EngineLab): string[] {
 }
 
 test("a later DEL repeats the teardown of a sandbox that failed, when its backoff is over", async () => {
-  const lab = await withLeftover("c2", "c3");
+  const lab = await withLeftover(["c2", "c3"]);
   await lab.del(container("c2"));
   expect(forC1(lab)).toEqual([]);
   lab.advance(31_000);
@@ -60,34 +63,31 @@ test("a later DEL repeats the teardown of a sandbox that failed, when its backof
   expect(lab.publisher.withdrawn).toContain("default/c1");
 });
 
-test.each(["status", "gc"] as const)("a %s repeats it, too", async (command) => {
-  const lab = await withLeftover();
-  lab.advance(31_000);
-  await (command === "gc" ? lab.gc(["c1"]) : lab.status());
-  expect(forC1(lab)).toContain("bridge DEL net1");
-  expect(lab.records.keys).toEqual([]);
-});
-
-test("an ADD or a CHECK never repeats it", async () => {
-  const lab = await withLeftover("c2");
-  lab.advance(31_000);
-  lab.kernel.addNamespace("/run/netns/c3");
-  lab.source.addPod({ name: "c3", uid: "uid-c3" });
-  expect(await lab.add(container("c3"))).toMatchObject({ exitCode: 0 });
-  expect(await lab.check(container("c2"))).toMatchObject({ exitCode: 0 });
-  expect(forC1(lab)).toEqual([]);
-});
-
-test("a process that serves a single call repeats no teardown", async () => {
-  const lab = await pods(["c1", "c2"], { repeatsTeardowns: false });
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  await lab.del(container("c1"));
-  lab.plugins.unscript("bridge DEL");
-  lab.plugins.calls.length = 0;
-  lab.advance(31_000);
-  await lab.del(container("c2"));
-  expect(forC1(lab)).toEqual([]);
-});
+test.each<["add" | "check" | "del" | "status" | "gc", boolean, LabOptions?]>([
+  ["status", true],
+  ["gc", true],
+  ["del", true],
+  ["add", false],
+  ["check", false],
+  // A process that serves a single call.
+  ["del", false, { repeatsTeardowns: false }],
+])(
+  "a later %s repeats the teardown of a sandbox that failed: %s %j",
+  async (command, repeats, options) => {
+    const lab = await withLeftover(["c2"], options);
+    lab.advance(31_000);
+    lab.kernel.addNamespace("/run/netns/c3");
+    lab.source.addPod({ name: "c3", uid: "uid-c3" });
+    const calls = {
+      ...{ status: () => lab.status(), gc: () => lab.gc(["c1", "c2"]) },
+      ...{ del: () => lab.del(container("c2")), check: () => lab.check(container("c2")) },
+      add: () => lab.add(container("c3")),
+    };
+    expect(await calls[command]()).toMatchObject({ exitCode: 0 });
+    expect(forC1(lab)).toEqual(repeats ? ["bridge DEL net1"] : []);
+    expect(lab.records.keys.includes("c1@eth0")).toBe(!repeats);
+  },
+);
 
 test("the backoff of a teardown doubles with each failure, up to ten minutes, and the calls succeed", async () => {
   const lab = await withLeftover();
@@ -177,7 +177,7 @@ test("networks of a leftover that hang do not block a slow one", async () => {
 });
 
 test("a call that took long retries no leftover", async () => {
-  const lab = await withLeftover("c2");
+  const lab = await withLeftover(["c2"]);
   lab.advance(31_000);
   lab.plugins.script("ptp DEL", () => {
     lab.advance(21_000);
@@ -202,7 +202,7 @@ test("a call repeats one teardown, that of the longest failure first", async () 
 });
 
 test("a leftover whose container has a call in flight is left to that", async () => {
-  const lab = await withLeftover("c2");
+  const lab = await withLeftover(["c2"]);
   lab.advance(31_000);
   const release = Promise.withResolvers<void>();
   lab.plugins.script("bridge DEL", async (call) => {
@@ -244,18 +244,6 @@ test("sandboxes from before a restart of the machine are detached without a name
   expect(lab.records.keys).toEqual([]);
 });
 
-test("records that name no boot, as an older release wrote them, are no leftovers", async () => {
-  const before = await pods(["c1"]);
-  const lab = await pods([]);
-  const { record, plan } = before.records.writes.at(-1)!;
-  lab.records.put({ ...record, bootId: "" }, plan);
-  lab.source.addPod({ name: "c1", uid: "uid-c1" });
-  lab.advance(60 * minute);
-  await lab.status();
-  expect(await lab.engine.countLeftovers()).toBe(0);
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
-});
-
 test("a sandbox whose pod and namespace have been gone for ten minutes is detached", async () => {
   const lab = await pods(["c1", "c2"]);
   lab.source.removePod("default/c1");
@@ -268,28 +256,6 @@ test("a sandbox whose pod and namespace have been gone for ten minutes is detach
   await lab.status();
   expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
   expect(lab.records.keys).toEqual(["c2@eth0"]);
-});
-
-test.each([
-  "the namespace exists",
-  "the source is not ready",
-  "the source cannot say",
-  "its pod is static",
-])("a sandbox whose pod is missing for long stays attached when %s", async (reason) => {
-  const lab = await pods(["c1"]);
-  lab.source.removePod("default/c1");
-  if (reason !== "the namespace exists") lab.kernel.removeNamespace("/run/netns/c1");
-  if (reason === "the source is not ready") lab.source.notReady = "not listed yet";
-  if (reason === "the source cannot say") lab.source.failure = new Error("API server away");
-  if (reason === "its pod is static") {
-    lab.source.addPod({ name: "c1", uid: "of-the-next-mirror", isStatic: true });
-  }
-  for (let i = 0; i < 3; i++) {
-    await lab.gc(["c1"]);
-    lab.advance(11 * minute);
-  }
-  expect(lab.plugins.log("DEL")).toEqual([]);
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
 /** Lists of the runtime, each half a minute after the last one, with a call after each. */
@@ -319,29 +285,55 @@ test("a sandbox that is on one of the runtime's lists in between stays attached"
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test.each<[string, (lab: EngineLab) => void]>([
-  ["is empty", (lab) => lab.runtimeSandboxes.make()],
-  ["cannot be read", (lab) => (lab.runtimeSandboxes.failure = new Error("not JSON"))],
-  ["is not there", () => undefined],
-])("a runtime's list that %s makes no leftover", async (_, make) => {
+/** Another change, when the pod and the namespace of `c1` are gone. */
+function alsoGone(change: (lab: EngineLab) => void): (lab: EngineLab) => void {
+  return (lab) => {
+    lab.source.removePod("default/c1");
+    lab.kernel.removeNamespace("/run/netns/c1");
+    change(lab);
+  };
+}
+
+/** The last function is called again before each call. */
+test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
+  ["its namespace is there, but not its pod", ({ source }) => source.removePod("default/c1")],
+  [
+    "the source of pods is not ready",
+    alsoGone(({ source }) => Object.assign(source, { notReady: "not listed yet" })),
+  ],
+  [
+    "the source of pods cannot say",
+    alsoGone(({ source }) => Object.assign(source, { failure: new Error("API server away") })),
+  ],
+  [
+    "its pod is static",
+    alsoGone(({ source }) => source.addPod({ name: "c1", uid: "of-the-mirror", isStatic: true })),
+  ],
+  [
+    "its record names no boot, as an older release wrote it",
+    (lab) => {
+      const { record, plan } = lab.records.writes.at(-1)!;
+      lab.records.put({ ...record, bootId: "" }, plan);
+    },
+  ],
+  ["there is no list of the runtime", () => undefined],
+  ["the runtime's list stays the same", (lab) => lab.runtimeSandboxes.make("plexusd")],
+  ["the runtime's list is empty", () => undefined, (lab) => lab.runtimeSandboxes.make()],
+  [
+    "the runtime's list cannot be read",
+    (lab) => Object.assign(lab.runtimeSandboxes, { failure: new Error("not JSON") }),
+  ],
+])("a sandbox stays attached when %s", async (_, begin, repeat) => {
   const lab = await pods(["c1"]);
+  begin(lab);
   for (let i = 0; i < 20; i++) {
-    make(lab);
-    expect(await lab.status()).toMatchObject({ exitCode: 0 });
+    repeat?.(lab);
+    expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
     lab.advance(minute);
   }
+  expect(lab.plugins.log("DEL")).toEqual([]);
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   expect(lab.logger.at("warn").length).toBeLessThanOrEqual(1);
-});
-
-test("a list of the runtime that stays the same counts once", async () => {
-  const lab = await pods(["c1"]);
-  lab.runtimeSandboxes.make("plexusd");
-  for (let i = 0; i < 20; i++) {
-    await lab.status();
-    lab.advance(minute);
-  }
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
 test("a sandbox that is no pod's is on no list of the runtime, and stays attached", async () => {
@@ -396,11 +388,6 @@ test("a first DEL that is in flight is no leftover", async () => {
   expect(await own).toMatchObject({ exitCode: 0 });
 });
 
-test("countLeftovers() counts the records whose sandboxes are still to be detached", async () => {
-  const lab = await withLeftover("c2");
-  expect(await lab.engine.countLeftovers()).toBe(1);
-});
-
 test("retryLeftover() repeats one teardown after another, until none is due", async () => {
   const lab = await pods(["c1", "c2", "c3"]);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
@@ -440,14 +427,6 @@ test("retryLeftover() skips a container with a call in flight, and one that has 
   expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
   release.resolve();
   await own;
-});
-
-test("retryLeftover() whose shim goes ends there", async () => {
-  const lab = await withLeftover();
-  lab.advance(31_000);
-  const host = lab.host();
-  host.goesAt = 0;
-  await expect(lab.engine.retryLeftover(agent, host)).rejects.toThrow("the shim has gone");
 });
 
 test("retryAllLeftovers() tries each leftover once, due or not, and returns the outcomes", async () => {
