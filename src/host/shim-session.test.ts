@@ -189,47 +189,27 @@ test("find() of more types than one order holds sends several, and answers in th
 });
 
 test.each([
-  ["open", 13],
-  ["open", 24],
-  ["request", 2],
+  ...[2, 20, 40, 3, 22].map((errno) => ({ stage: "open", errno, isGone: true })),
+  { stage: "open", errno: 13, isGone: false },
+  { stage: "open", errno: 24, isGone: false },
+  { stage: "request", errno: 2, isGone: false },
 ])(
-  "netlink() that fails at the stage %s with errno %i does not count as gone",
-  async (stage, errno) => {
+  "netlink() that fails at the stage $stage with errno $errno finds it gone: $isGone; the session goes on",
+  async (failure) => {
+    const { stage, errno, isGone } = failure;
     const { session, send } = connected();
     const asked = session.netlink("/x", Uint8Array.of());
+    const error = isGone ? { constructor: NetnsError, errno } : { constructor: CniError, code: 5 };
     await Promise.all([
-      expect(asked).rejects.toThrow(expect.objectContaining({ constructor: CniError, code: 5 })),
+      expect(asked).rejects.toThrow(expect.objectContaining({ ...error, message: "why" })),
       send(encodeFrame(FrameType.NetlinkResult, [String(errno), "", "why", stage])),
     ]);
+    const next = session.exec(order("ptp"));
+    await turn();
+    await send(result("ok"));
+    expect(await next).toMatchObject({ stdout: "ok" });
   },
 );
-
-test.each([2, 20, 40, 3, 22])(
-  "netlink() whose open fails with errno %i finds it gone",
-  async (errno) => {
-    const { session, send } = connected();
-    const asked = session.netlink("/x", Uint8Array.of());
-    await Promise.all([
-      expect(asked).rejects.toThrow(expect.objectContaining({ constructor: NetnsError, errno })),
-      send(encodeFrame(FrameType.NetlinkResult, [String(errno), "", "why", "open"])),
-    ]);
-  },
-);
-
-test("netlink() in a namespace that is gone says which errno, and the session goes on", async () => {
-  const { session, send } = connected();
-  const asked = session.netlink("/gone", Uint8Array.of());
-  await Promise.all([
-    expect(asked).rejects.toThrow(
-      expect.objectContaining({ constructor: NetnsError, errno: 2, message: "open /gone: ENOENT" }),
-    ),
-    send(encodeFrame(FrameType.NetlinkResult, ["2", "", "open /gone: ENOENT", "open"])),
-  ]);
-  const next = session.exec(order("ptp"));
-  await turn();
-  await send(result("ok"));
-  expect(await next).toMatchObject({ stdout: "ok" });
-});
 
 test("an order whose answer makes no sense fails alone, and the next is served", async () => {
   const { session, send } = connected();

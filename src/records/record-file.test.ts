@@ -62,31 +62,25 @@ test.each(["1", "3"])("a record of schema %s cannot be used, its plan can", (sch
   expect(parsePlan(file, where)).toEqual({ bootId: "b1", attempted: 0, steps: [] });
 });
 
-test.each([
-  ["no boot", fileOf("2", { ...sandbox, attachments: [] }), /bootId/],
+const usable = { ...sandbox, bootId: "", attachments: [] };
+
+test.each<[string, Buffer, RegExp]>([
+  ["no boot", fileOf("2", { ...usable, bootId: undefined }), /bootId/],
   [
     "an unknown state",
-    fileOf("2", { ...sandbox, bootId: "", attachments: [{ ...attachment, state: "x" }] }),
+    fileOf("2", { ...usable, attachments: [{ ...attachment, state: "x" }] }),
     /state/,
   ],
   [
     "another owner",
-    fileOf("2", { ...sandbox, ifName: "eth1", bootId: "", attachments: [] }),
+    fileOf("2", { ...usable, ifName: "eth1" }),
     /belongs to interface eth1 of container c1/,
   ],
-  [
-    "a member that no release knows",
-    fileOf("2", { ...sandbox, bootId: "", attachments: [], extra: 1 }),
-    /extra/,
-  ],
-  [
-    "an absent member as null",
-    fileOf("2", { ...sandbox, bootId: "", attachments: [], pod: null }),
-    /pod/,
-  ],
+  ["a member that no release knows", fileOf("2", { ...usable, extra: 1 }), /extra/],
+  ["an absent member as null", fileOf("2", { ...usable, pod: null }), /pod/],
   [
     "CNI_ARGS that are no pairs",
-    fileOf("2", { ...sandbox, bootId: "", attachments: [{ ...attachment, cniArgs: [["a"]] }] }),
+    fileOf("2", { ...usable, attachments: [{ ...attachment, cniArgs: [["a"]] }] }),
     /attachments\[0\]\.cniArgs\[0\]: must be a pair of strings, got \["a"\]/,
   ],
   ["no object", fileOf("2", []), /expected object, received array/],

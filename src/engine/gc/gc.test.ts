@@ -156,21 +156,15 @@ test("gc() reports a default network that cannot be found, and collects the othe
   expect(passedAsValid(lab)).toMatchObject({ bridge: ["c1/net1"], ptp: ["c1/eth0"] });
 });
 
-test("gc() never enters a stale sandbox by a process number, which may be another's by now", async () => {
+test.each<[string, string, ((lab: EngineLab) => void)?]>([
+  ["of a process, whose number may be another's by now", "/proc/4711/ns/net"],
+  ["that is gone", "/run/netns/c1", ({ kernel }) => kernel.removeNamespace("/run/netns/c1")],
+  ["of another boot", "/run/netns/c1", (lab) => Object.assign(lab, { bootId: "another" })],
+])("gc() gives delegates no namespace %s", async (_, netns, change) => {
   const lab = await pods();
-  lab.kernel.addNamespace("/proc/4711/ns/net");
-  await lab.add({ env: { CNI_CONTAINERID: "c1", CNI_NETNS: "/proc/4711/ns/net" } });
-  await lab.gc([]);
-  expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
-});
-
-test("gc() gives delegates no namespace for a stale sandbox whose namespace is gone, or of before a restart of the machine", async () => {
-  const lab = await pods("c1", "c2");
-  lab.kernel.removeNamespace("/run/netns/c1");
-  await lab.gc(["c2"]);
-  expect(new Set(lab.plugins.of("ptp", "DEL").map((call) => call.netns))).toEqual(new Set([""]));
-  lab.bootId = "another";
-  lab.plugins.calls.length = 0;
+  lab.kernel.addNamespace(netns);
+  await lab.add({ env: { CNI_CONTAINERID: "c1", CNI_NETNS: netns } });
+  change?.(lab);
   await lab.gc([]);
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
 });
