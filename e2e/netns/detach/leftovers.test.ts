@@ -207,7 +207,7 @@ async function endBackoff(
   const file = await readFile(path);
   const record = parseRecord(file, place);
   const failedAt = new Date(Date.now() - 3_600_000).toISOString();
-  // A record that is only marked has no teardown of its own.
+  // A record that is only marked says nothing of a teardown.
   const teardown = { ...(record.teardown ?? begunTeardown(failedAt)), failedAt };
   await writeFile(path, formatRecord({ ...record, teardown }, parsePlan(file, place)));
   await node.startDaemon();

@@ -164,7 +164,7 @@ test("what the ADD said outlives plexusd: it is recorded before the rollback beg
   expect(atDel[0]).toEqual({ position: 0, code: 999, message: "invalid VLAN ID 5000" });
 });
 
-test("a pod keeps at most four records of a network that it can be neither attached to nor detached from, until a DEL of its own detaches one", async () => {
+test("a pod keeps at most four records of a network that it can be neither attached to nor detached from, until one of its DELs detaches one", async () => {
   const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, repeatsTeardowns: true });
   lab.source.addPod({ name: "web" });
   lab.plugins.script("bridge", failed(999, "connection refused"));
