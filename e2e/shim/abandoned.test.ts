@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { isRunning } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
-import { encodePlan } from "./lab/frames.ts";
 import { type Bench, cniError, eachBuild } from "./lab/harness.ts";
+import { PlanFile } from "./lab/plan-file.ts";
 
 /** A container runtime that reads the shim's stdout from a pipe, as containerd and CRI-O do. */
 class Runtime {
@@ -105,18 +105,14 @@ eachBuild("a call whose runtime was killed", (bench) => {
   test("DEL continues: what it detaches is detached", async () => {
     const [begun, go, done] = ["begun", "go", "done"].map((name) => join(bench().dir, name));
     bench().plugin("p", `echo >${begun}; until [ -e ${go} ]; do sleep 0.05; done; echo 1 >${done}`);
-    const steps = [{ type: "p", path: bench().bin, env: ["CNI_COMMAND=DEL"] }];
-    const plan = join(bench().state, "c1@eth0.record");
-    writeFileSync(plan, encodePlan({ containerId: "c1", ifName: "eth0", attempted: 1, steps }), {
-      mode: 0o600,
-    });
+    new PlanFile(bench()).write([{ type: "p" }], { attempted: 1 });
     const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "DEL" });
     await waitUntil("the plugin has begun", () => existsSync(begun as string));
     await runtime.kill();
     writeFileSync(go as string, "");
     expect(await runtime.status()).toBe(0);
     expect(existsSync(done as string)).toBe(true);
-    expect(readdirSync(bench().state).sort()).toEqual(["c1@eth0.detached"]);
+    expect(readdirSync(bench().state)).toEqual(["c1@eth0.detached"]);
   });
 
   const patience = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };

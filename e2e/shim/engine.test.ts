@@ -11,11 +11,13 @@ import {
 } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { isRunning } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
-import { encodeExec, encodeFrame, encodePlan, FrameType } from "./lab/frames.ts";
-import { type Bench, cniError, eachBuild } from "./lab/harness.ts";
+import { encodeExec, encodeFrame, FrameType } from "./lab/frames.ts";
+import { type Bench, cniError, eachBuild, type Script } from "./lab/harness.ts";
+import { PlanFile } from "./lab/plan-file.ts";
 
 /**
  * Installs an engine of our own kind as plexus-standalone, and returns its path. The script runs as either kind of
@@ -33,15 +35,17 @@ ${script}`;
   return path;
 }
 
-/** Writes a plan with one step that leaves a mark, and returns the mark's path. */
-function plan(bench: Bench, ifName = "eth0"): string {
-  const mark = join(bench.dir, "detached");
-  bench.plugin("mark", `echo "$CNI_COMMAND" >>${mark}`);
-  const steps = [{ type: "mark", path: bench.bin, env: ["CNI_COMMAND=DEL"] }];
-  const file = join(bench.state, `c1@${ifName}.record`);
-  writeFileSync(file, encodePlan({ containerId: "c1", ifName, steps }), { mode: 0o600 });
-  return mark;
+/** A plan of an earlier ADD, with one step. */
+function earlier(bench: Bench): PlanFile {
+  const plan = new PlanFile(bench);
+  plan.write([{}]);
+  return plan;
 }
+
+const raw = (hex: string): Buffer => Buffer.from(hex.replaceAll(" ", ""), "hex");
+const answering = 'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';
+const noSense = "plexusd sent a frame that this shim does not know; install both from one release";
+const silent = { PLEXUS_SILENCE_MS: "400" };
 
 eachBuild("the conversation", (bench) => {
   test("the request carries version, stdin and the CNI variables", async () => {
@@ -133,20 +137,6 @@ eachBuild("the conversation", (bench) => {
     expect(same && answer.stdout === large).toBe(true);
   });
 
-  test.each(["ADD", "DEL", "CHECK", "GC", "STATUS", "SOMETHING"])(
-    "%s reaches the engine",
-    async (command) => {
-      await bench().engine((engine) => {
-        const [, name] = engine.request.fields
-          .map(String)
-          .find((f) => f.startsWith("CNI_COMMAND"))!
-          .split("=");
-        engine.done(0, `was ${name}`);
-      });
-      expect((await bench().run({ env: { CNI_COMMAND: command } })).stdout).toBe(`was ${command}`);
-    },
-  );
-
   test("an answer given before the request was read is taken", async () => {
     const server = createServer((socket) => {
       socket.on("error", () => undefined);
@@ -185,8 +175,8 @@ eachBuild("the conversation", (bench) => {
 });
 
 eachBuild("a daemon that is not there yet", (bench) => {
-  test("ADD waits for it", async () => {
-    const call = bench().start({ env: { PLEXUS_WAIT_MS: "10000" } });
+  test.each(["ADD", "CHECK", "STATUS"])("%s waits for it", async (CNI_COMMAND) => {
+    const call = bench().start({ env: { CNI_COMMAND, PLEXUS_WAIT_MS: "10000" } });
     setTimeout(() => void bench().engine((engine) => engine.done(0, "late")), 400);
     const answer = await call.ended;
     expect(answer).toMatchObject({ code: 0, stdout: "late" });
@@ -206,17 +196,6 @@ eachBuild("a daemon that is not there yet", (bench) => {
     expect(calls).toBe(3);
   });
 
-  test("ADD gives up after the wait and leaves an older plan alone", async () => {
-    const mark = plan(bench());
-    await bench().engine((engine) => void engine.socket.destroy());
-    const answer = await bench().run();
-    expect(cniError(answer)).toMatchObject({ code: 11 });
-    expect(cniError(answer).msg).toMatch(
-      /after 300 ms: it closed the connection before its first order; is the plexus DaemonSet running/,
-    );
-    expect(existsSync(mark)).toBe(false);
-  });
-
   test("a stale socket is named as what it is", async () => {
     const owner = spawn(process.execPath, [
       "-e",
@@ -229,20 +208,6 @@ eachBuild("a daemon that is not there yet", (bench) => {
     expect(error.msg).toMatch(/after 300 ms: Connection refused; is the plexus DaemonSet/);
   });
 
-  test("GC does not wait", async () => {
-    const answer = await bench().run({ env: { CNI_COMMAND: "GC", PLEXUS_WAIT_MS: "20000" } });
-    expect(cniError(answer)).toMatchObject({
-      code: 11,
-      msg: expect.stringMatching(/after 0 ms: /),
-    });
-  });
-
-  test.each(["CHECK", "STATUS"])("%s waits for it as ADD does", async (command) => {
-    const call = bench().start({ env: { CNI_COMMAND: command, PLEXUS_WAIT_MS: "10000" } });
-    setTimeout(() => void bench().engine((engine) => engine.done(0, "late")), 400);
-    expect(await call.ended).toMatchObject({ code: 0, stdout: "late" });
-  });
-
   test("STATUS waits for five seconds at most", async () => {
     const answer = await bench().run({ env: { CNI_COMMAND: "STATUS", PLEXUS_WAIT_MS: "60000" } });
     expect(cniError(answer)).toMatchObject({
@@ -252,131 +217,90 @@ eachBuild("a daemon that is not there yet", (bench) => {
     expect(answer.ms).toBeGreaterThan(4900);
   });
 
-  test("DEL replays the plan at once", async () => {
-    const mark = plan(bench());
-    const answer = await bench().run({ env: { CNI_COMMAND: "DEL", PLEXUS_WAIT_MS: "20000" } });
+  test("DEL does not wait for it, and replays the plan", async () => {
+    const plan = earlier(bench());
+    const answer = await plan.del({ PLEXUS_WAIT_MS: "20000" });
     expect(answer).toMatchObject({ code: 0, stdout: "" });
-    expect(existsSync(mark)).toBe(true);
+    expect(plan.names).toEqual(["a"]);
     expect(answer.ms).toBeLessThan(3000);
   });
 });
 
-eachBuild("a connection that is lost in the middle", (bench) => {
-  const lose = async (): Promise<void> => {
-    bench().plugin("noop", "");
-    const server = await bench().engine(async (engine) => {
-      await engine.exec({ type: "noop", path: bench().bin });
-      server.close();
-      engine.socket.destroy();
-    });
-  };
-
-  test("ADD detaches what was attached and fails with code 11", async () => {
-    const mark = plan(bench());
-    await lose();
-    const error = cniError(await bench().run());
-    expect(error.code).toBe(11);
-    expect(error.msg).toBe(
-      "plexusd closed the connection during the call; rolled back everything that was attached",
-    );
-    expect(existsSync(mark)).toBe(true);
-    expect(existsSync(join(bench().state, "c1@eth0.record"))).toBe(false);
+eachBuild("an engine that fails before its first order", (bench) => {
+  const closed = /: it closed the connection before its first order; is the plexus DaemonSet runn/;
+  test.each<[string, Script, number, RegExp]>([
+    ["goes away", (engine) => void engine.socket.destroy(), 11, closed],
+    ["cuts a frame", (engine) => void engine.socket.end(raw("00000010 02 00")), 11, closed],
+    ["does not answer", () => undefined, 11, /: it did not answer in time; is/],
+    ["makes no sense", (engine) => engine.send(42, []), 999, new RegExp(`^${noSense}$`)],
+  ])("%s: DEL replays the plan, other commands leave it alone [S-108]", async (...row) => {
+    const [, script, code, message] = row;
+    const plan = earlier(bench());
+    await bench().engine(script);
+    for (const CNI_COMMAND of ["ADD", "CHECK", "GC", "STATUS"]) {
+      const error = cniError(await plan.del({ CNI_COMMAND, ...silent }));
+      expect(error.code).toBe(CNI_COMMAND === "STATUS" && code === 11 ? 50 : code);
+      expect(error.msg).toMatch(message);
+    }
+    expect(plan.ran).toEqual([]);
+    expect(await plan.del(silent)).toMatchObject({ code: 0, stdout: "" });
+    expect(plan.names).toEqual(["a"]);
   });
 
-  test("ADD says what could not be detached", async () => {
-    plan(bench());
-    bench().plugin("mark", "echo 'device busy' >&2; exit 1");
-    await lose();
-    const error = cniError(await bench().run());
-    expect(error.code).toBe(11);
-    expect(error.msg).toMatch(/; could not roll back: mark: device busy/);
-  });
-
-  test("DEL goes on from the plan", async () => {
-    const mark = plan(bench());
-    await lose();
-    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({
-      code: 0,
-      stdout: "",
-    });
-    expect(existsSync(mark)).toBe(true);
-  });
-
-  test("DEL with names that cannot be part of a path looks for no plan", async () => {
-    plan(bench());
-    await lose();
-    const env = { CNI_COMMAND: "DEL", CNI_CONTAINERID: "../state/c1" };
-    const error = cniError(await bench().run({ env }));
-    expect(error).toMatchObject({ code: 11, msg: "plexusd closed the connection during the call" });
-  });
-
-  test.each(["CHECK", "GC", "STATUS"])("%s fails with code 11", async (command) => {
-    await lose();
-    const error = cniError(await bench().run({ env: { CNI_COMMAND: command } }));
-    expect(error).toMatchObject({ code: 11, reason: "DaemonUnavailable" });
+  test("does not answer after a search: plexus-standalone serves the call", async () => {
+    await bench().engine((engine) => void engine.find(bench().bin, "p").catch(() => undefined));
+    const env = { PLEXUS_STANDALONE: standalone(bench(), answering), PLEXUS_SILENCE_MS: "5000" };
+    expect((await bench().run({ env })).stdout).toBe("standalone");
   });
 });
 
-eachBuild("an engine that hangs", (bench) => {
-  const silent = { PLEXUS_SILENCE_MS: "400" };
-
-  test("before its first order: ADD gives up, and what earlier calls attached stays", async () => {
-    const mark = plan(bench());
-    await bench().engine(() => undefined);
-    const error = cniError(await bench().run({ env: silent }));
-    expect(error).toMatchObject({
-      code: 11,
-      msg: expect.stringMatching(/: it did not answer in time; is/),
+eachBuild("an engine that fails after an order", (bench) => {
+  const order = async (script: Script): Promise<void> => {
+    bench().plugin("noop", "");
+    await bench().engine(async (engine) => {
+      await engine.exec({ type: "noop", path: bench().bin });
+      await script(engine);
     });
-    expect(existsSync(mark)).toBe(false);
-  });
+  };
+  const goAway: Script = (engine) => void engine.socket.destroy();
 
-  test.each(["CHECK", "GC", "STATUS"])("before its first order: %s gives up", async (command) => {
-    await bench().engine(() => undefined);
-    const error = cniError(await bench().run({ env: { CNI_COMMAND: command, ...silent } }));
-    const code = command === "STATUS" ? 50 : 11;
-    expect(error).toMatchObject({ code, reason: "DaemonUnavailable" });
-  });
-
-  test("before its first order: DEL replays the plan", async () => {
-    const mark = plan(bench());
-    await bench().engine(() => undefined);
-    expect(await bench().run({ env: { CNI_COMMAND: "DEL", ...silent } })).toMatchObject({
-      code: 0,
-    });
-    expect(readFileSync(mark, "utf8")).toBe("DEL\n");
-  });
-
-  test("before its first order, with a search before that: plexus-standalone serves the call", async () => {
-    await bench().engine((engine) => void engine.find(bench().bin, "p").catch(() => undefined));
-    const script = 'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';
-    const env = { PLEXUS_STANDALONE: standalone(bench(), script), PLEXUS_SILENCE_MS: "5000" };
-    expect((await bench().run({ env })).stdout).toBe("standalone");
-  });
-
-  test.each(["ADD", "DEL"])(
-    "between orders: %s detaches, without plexus-standalone",
-    async (command) => {
-      const mark = plan(bench());
-      bench().plugin("noop", "");
-      await bench().engine(async (engine) => {
-        await engine.exec({ type: "noop", path: bench().bin });
+  test.each<[string, Script, number, string]>([
+    ["goes away", goAway, 11, "plexusd closed the connection during the call"],
+    ["does not answer", () => undefined, 11, "plexusd stopped answering during the call"],
+    ["makes no sense", (engine) => engine.send(42, []), 999, noSense],
+  ])("%s: ADD and DEL detach, without plexus-standalone", async (...row) => {
+    const [, script, code, message] = row;
+    const plan = earlier(bench());
+    await order(script);
+    const env = { PLEXUS_STANDALONE: standalone(bench(), answering), ...silent };
+    const msg = `${message}; rolled back everything that was attached`;
+    expect(cniError(await bench().run({ env }))).toMatchObject({ code, msg });
+    expect(plan.ran).toEqual(["a DEL c1 eth0 '' conf"]);
+    expect(existsSync(plan.path)).toBe(false);
+    plan.write([{}]);
+    expect(await plan.del(env)).toMatchObject({ code: 0, stdout: "" });
+    expect(plan.names).toEqual(["a", "a"]);
+    for (const CNI_COMMAND of ["CHECK", "GC", "STATUS"])
+      expect(cniError(await plan.del({ CNI_COMMAND, ...env }))).toMatchObject({
+        code,
+        msg: message,
       });
-      const script =
-        'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';
-      const PLEXUS_STANDALONE = standalone(bench(), script);
-      const answer = await bench().run({
-        env: { CNI_COMMAND: command, PLEXUS_STANDALONE, ...silent },
-      });
-      if (command === "ADD")
-        expect(cniError(answer)).toMatchObject({
-          code: 11,
-          msg: "plexusd stopped answering during the call; rolled back everything that was attached",
-        });
-      else expect(answer).toMatchObject({ code: 0, stdout: "" });
-      expect(readFileSync(mark, "utf8")).toBe("DEL\n");
-    },
-  );
+  });
+
+  test("ADD says what could not be detached", async () => {
+    earlier(bench()).step("a", "echo 'device busy' >&2; exit 1");
+    await order(goAway);
+    const error = cniError(await bench().run());
+    expect(error.code).toBe(11);
+    expect(error.msg).toMatch(/; could not roll back: a: device busy/);
+  });
+
+  test("DEL with names that cannot be part of a path looks for no plan", async () => {
+    const plan = earlier(bench());
+    await order(goAway);
+    const error = cniError(await plan.del({ CNI_CONTAINERID: "../state/c1" }));
+    expect(error).toMatchObject({ code: 11, msg: "plexusd closed the connection during the call" });
+  });
 
   test("a delegate that takes longer than the limit is no silence", async () => {
     bench().plugin("slow", "sleep 0.8; echo slow");
@@ -394,15 +318,16 @@ eachBuild("an engine that hangs", (bench) => {
     expect(error.msg).toMatch(/^plexusd stopped answering during the call/);
   });
 
-  test("plexus-standalone that hangs is ended, and DEL replays the plan", async () => {
-    const mark = plan(bench());
-    const pid = join(bench().dir, "pid");
-    const script = `fs.writeFileSync(${JSON.stringify(pid)}, String(process.pid)); setInterval(() => 0, 1000);`;
-    const PLEXUS_STANDALONE = standalone(bench(), script);
-    const env = { CNI_COMMAND: "DEL", PLEXUS_STANDALONE, PLEXUS_SILENCE_MS: "3000" };
-    expect(await bench().run({ env })).toMatchObject({ code: 0 });
-    expect(readFileSync(mark, "utf8")).toBe("DEL\n");
-    expect(isRunning(Number(readFileSync(pid, "utf8")))).toBe(false);
+  test("holds a call up, and fails it, by orders without end [S-114]", async () => {
+    await bench().engine(async (engine) => {
+      for (let i = 0; i < 5; i++) {
+        await sleep(200);
+        await engine.find(bench().bin, "p");
+      }
+      engine.done(1, "no");
+    });
+    const answer = await bench().run({ env: { PLEXUS_SILENCE_MS: "600" } });
+    expect(answer).toMatchObject({ code: 1, stdout: "no" });
   });
 });
 
@@ -427,7 +352,6 @@ eachBuild("orders sent ahead", (bench) => {
 });
 
 eachBuild("an engine that makes no sense", (bench) => {
-  const raw = (hex: string): Buffer => Buffer.from(hex.replaceAll(" ", ""), "hex");
   const nonsense: [string, Buffer][] = [
     ["an unknown frame", encodeFrame(42, ["x"])],
     ["a frame of the other direction", encodeFrame(FrameType.execResult, ["x"])],
@@ -456,46 +380,14 @@ eachBuild("an engine that makes no sense", (bench) => {
   ];
 
   test.each(nonsense)("%s is a clear error", async (_, bytes) => {
-    const mark = plan(bench());
     await bench().engine((engine) => void engine.socket.write(bytes));
     const error = cniError(await bench().run());
-    expect(error).toMatchObject({ cniVersion: "1.0.0", code: 999 });
-    expect(error.msg).toBe(
-      "plexusd sent a frame that this shim does not know; install both from one release",
-    );
-    expect(existsSync(mark)).toBe(false);
-  });
-
-  test("nonsense after an order: ADD detaches what was attached", async () => {
-    const mark = plan(bench());
-    bench().plugin("noop", "");
-    await bench().engine(async (engine) => {
-      await engine.exec({ type: "noop", path: bench().bin });
-      engine.send(42, []);
-    });
-    const error = cniError(await bench().run());
-    expect(error.code).toBe(999);
-    expect(error.msg).toMatch(/does not know.*; rolled back everything that was attached$/);
-    expect(existsSync(mark)).toBe(true);
-  });
-
-  test("nonsense for DEL: the plan is replayed", async () => {
-    const mark = plan(bench());
-    await bench().engine((engine) => engine.send(42, []));
-    expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
-    expect(existsSync(mark)).toBe(true);
-  });
-
-  test("a frame that is cut by the end of the connection counts as a loss", async () => {
-    await bench().engine((engine) => void engine.socket.end(raw("00000010 02 00")));
-    expect(cniError(await bench().run()).msg).toMatch(
-      /it closed the connection before its first order/,
-    );
+    expect(error).toMatchObject({ cniVersion: "1.0.0", code: 999, msg: noSense });
   });
 });
 
 eachBuild("plexus-standalone", (bench) => {
-  const answering = `
+  const ordering = `
     socket.once("data", () => {
       const fds = fs.readdirSync("/proc/self/fd").map((f) => { try { return fs.readlinkSync("/proc/self/fd/" + f) } catch { return "" } });
       const locks = fds.filter((f) => f.includes(".lock")).length;
@@ -506,7 +398,7 @@ eachBuild("plexus-standalone", (bench) => {
 
   test("serves where there is no daemon, with its end as fd 3 and stdout kept clean", async () => {
     bench().plugin("p", "echo ran");
-    const env = { PLEXUS_STANDALONE: standalone(bench(), answering) };
+    const env = { PLEXUS_STANDALONE: standalone(bench(), ordering) };
     const answer = await bench().run({ env });
     expect(answer).toMatchObject({ code: 0, stdout: "via standalone true 0" });
   });
@@ -528,27 +420,35 @@ eachBuild("plexus-standalone", (bench) => {
     expect(error.code).toBe(11);
   });
 
-  test("that dies before its first order: DEL replays the plan", async () => {
-    const mark = plan(bench());
-    const env = { CNI_COMMAND: "DEL", PLEXUS_STANDALONE: standalone(bench(), "process.exit(1)") };
-    expect(await bench().run({ env })).toMatchObject({ code: 0 });
-    expect(existsSync(mark)).toBe(true);
-  });
-
-  test("that dies before its first order: ADD says so", async () => {
-    const env = { PLEXUS_STANDALONE: standalone(bench(), "process.exit(1)") };
+  test.each<[string, string, RegExp]>([
+    ["before", "process.exit(1)", /plexus-standalone ended before its first order, or did not/],
+    [
+      "after",
+      ordering.replace("socket.end(encodeFrame", "process.exit(1, encodeFrame"),
+      /; rolled back everything that was attached$/,
+    ],
+  ])("that dies %s its first order: ADD says so, and DEL replays the plan", async (...row) => {
+    const [when, script, message] = row;
+    const plan = earlier(bench());
+    const env = { PLEXUS_STANDALONE: standalone(bench(), script) };
     const error = cniError(await bench().run({ env }));
     expect(error.code).toBe(11);
-    expect(error.msg).toMatch(/plexus-standalone ended before its first order, or did not/);
+    expect(error.msg).toMatch(message);
+    expect(plan.names).toEqual(when === "before" ? [] : ["a"]);
+    plan.write([{}]);
+    expect(await plan.del(env)).toMatchObject({ code: 0 });
+    expect(plan.names.at(-1)).toBe("a");
   });
 
-  test("that dies after an order: ADD detaches", async () => {
-    const mark = plan(bench());
-    const script = answering.replace("socket.end(encodeFrame", "process.exit(1, encodeFrame");
-    const error = cniError(
-      await bench().run({ env: { PLEXUS_STANDALONE: standalone(bench(), script) } }),
-    );
-    expect(error.msg).toMatch(/; rolled back everything that was attached$/);
-    expect(existsSync(mark)).toBe(true);
+  test("that hangs is ended, and DEL replays the plan", async () => {
+    const plan = earlier(bench());
+    const pid = join(bench().dir, "pid");
+    const script = `fs.writeFileSync(${JSON.stringify(pid)}, String(process.pid)); setInterval(() => 0, 1000);`;
+    const PLEXUS_STANDALONE = standalone(bench(), script);
+    expect(await plan.del({ PLEXUS_STANDALONE, PLEXUS_SILENCE_MS: "3000" })).toMatchObject({
+      code: 0,
+    });
+    expect(plan.names).toEqual(["a"]);
+    expect(isRunning(Number(readFileSync(pid, "utf8")))).toBe(false);
   });
 });

@@ -2,13 +2,16 @@
 import { execFileSync } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { isRunning, waitForExit } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
-import { eachBuild } from "./lab/harness.ts";
+import { type ExecResult, eachBuild } from "./lab/harness.ts";
 
-eachBuild("a delegate", (bench) => {
+const large = "0123456789abcdef".repeat(1 << 16);
+const fourMiB = "\0".repeat(4 << 20);
+const cutStderr = `${"error\n".repeat(11_000).slice(0, 65_536)}\n… (stderr truncated at 64 KiB)\n`;
+
+eachBuild("a delegate that", (bench) => {
   test("gets the order's stdin, the overlaid environment, and its own path as argv[0]", async () => {
     const path = bench().plugin(
       "p",
@@ -28,29 +31,56 @@ eachBuild("a delegate", (bench) => {
     expect(result.stdout).toBe("CNI_IFNAME=net1\nCNI_ARGS=\n");
   });
 
-  test("returns its exit status, stdout and stderr", async () => {
-    bench().plugin("p", "cat >/dev/null; printf out; printf err >&2; exit 3");
+  test.each<[string, string, Partial<ExecResult>]>([
+    [
+      "returns its exit status, stdout and stderr",
+      "cat >/dev/null; printf out; printf err >&2; exit 3",
+      { outcome: "exited", code: 3, stdout: "out", stderr: "err" },
+    ],
+    [
+      "is killed by a signal: that is reported",
+      "kill -SEGV $$",
+      { outcome: "signaled", code: 11, message: "killed by signal 11" },
+    ],
+    ["gets a megabyte of stdin and returns it", "exec cat", { stdout: large }],
+    [
+      "does not read its stdin: that does no harm",
+      "exec <&-; sleep 0.05; echo fine",
+      { outcome: "exited", code: 0, stdout: "fine\n" },
+    ],
+    [
+      "leads a new process group",
+      `read -r pid name state ppid pgrp rest </proc/$$/stat; [ "$pid" = "$pgrp" ] && echo leader`,
+      { stdout: "leader\n" },
+    ],
+    [
+      "closes its outputs early: it is still waited for",
+      "exec >&- 2>&-; sleep 0.3; exit 7",
+      { outcome: "exited", code: 7 },
+    ],
+  ])("%s", async (_, script, expected) => {
+    bench().plugin("p", script);
+    const result = await bench().order({ type: "p", stdin: large });
+    expect(result).toMatchObject(expected);
+  });
+
+  test.each<[string, string, Partial<ExecResult>]>([
+    [
+      "prints more than 4 MiB: it is killed",
+      "head -c 5000000 /dev/zero; exec sleep 60",
+      { outcome: "overflow", code: 0, stdout: fourMiB, message: "stdout exceeded 4 MiB; killed" },
+    ],
+    ["prints exactly 4 MiB", "head -c 4194304 /dev/zero", { outcome: "exited", stdout: fourMiB }],
+    [
+      "writes much to stderr: that is cut, and it runs to its end",
+      "yes error | head -c 1000000 >&2; echo done",
+      { outcome: "exited", code: 0, stdout: "done\n", stderr: cutStderr },
+    ],
+  ])("%s [S-601]", async (_, script, { stdout, ...expected }) => {
+    bench().plugin("p", script);
     const result = await bench().order({ type: "p" });
-    expect(result).toMatchObject({ outcome: "exited", code: 3, stdout: "out", stderr: "err" });
-  });
-
-  test("killed by a signal: the signal is reported", async () => {
-    bench().plugin("p", "kill -SEGV $$");
-    const result = await bench().order({ type: "p" });
-    expect(result).toMatchObject({ outcome: "signaled", code: 11, message: "killed by signal 11" });
-  });
-
-  test("gets a megabyte of stdin and returns it", async () => {
-    bench().plugin("p", "exec cat");
-    const stdin = "0123456789abcdef".repeat(1 << 16);
-    const result = await bench().order({ type: "p", stdin });
-    expect(result.stdout === stdin).toBe(true);
-  });
-
-  test("that does not read its stdin does no harm", async () => {
-    bench().plugin("p", "exec <&-; sleep 0.05; echo fine");
-    const result = await bench().order({ type: "p", stdin: Buffer.alloc(1 << 20) });
-    expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "fine\n" });
+    expect(result).toMatchObject(expected);
+    expect(result.stdout === stdout).toBe(true);
   });
 
   test("inherits the sandbox's lock, and no other descriptor that the shim was not born with [S-605]", async () => {
@@ -70,14 +100,6 @@ eachBuild("a delegate", (bench) => {
       .map((mask) => BigInt(`0x${mask}`));
     const reserved = 0x3_8000_0000n; // 32 to 34 are libc's own and cannot be set through it
     expect([blocked, ignored! & ~reserved]).toEqual([0n, 0n]);
-  });
-
-  test("leads a new process group", async () => {
-    bench().plugin(
-      "p",
-      `read -r pid name state ppid pgrp rest </proc/$$/stat; [ "$pid" = "$pgrp" ] && echo leader`,
-    );
-    expect((await bench().order({ type: "p" })).stdout).toBe("leader\n");
   });
 
   test("that outlives its timeout is killed with its children [S-600]", async () => {
@@ -100,43 +122,26 @@ eachBuild("a delegate", (bench) => {
     await waitUntil("the process is gone", () => !isRunning(Number(read(pid))));
   });
 
-  test("goes with the shim and takes its children along when the runtime ends the call [S-600]", async () => {
-    const pids = join(bench().dir, "pids");
-    bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; wait`);
-    await bench().engine(
-      async (engine) => void (await engine.exec({ type: "p", path: bench().bin })),
-    );
-    const call = bench().start();
-    await waitUntil("both processes have begun", () => read(pids) !== "");
-    call.child.kill("SIGTERM");
-    expect(await call.ended).toMatchObject({ code: null, signal: "SIGTERM" });
-    const [delegate, child] = read(pids).trim().split(" ").map(Number);
-    await waitUntil("both processes are gone", () => !isRunning(delegate!) && !isRunning(child!));
-    bench().forgiveEngine();
-  });
-
-  test("that prints more than 4 MiB is killed [S-601]", async () => {
-    bench().plugin("p", "exec yes");
-    const result = await bench().order({ type: "p" });
-    expect(result).toMatchObject({ outcome: "overflow", code: 0 });
-    expect(result.message).toBe("stdout exceeded 4 MiB; killed");
-    expect(result.stdout).toHaveLength(4 << 20);
-  });
-
-  test("may print exactly 4 MiB", async () => {
-    bench().plugin("p", "head -c 4194304 /dev/zero");
-    const result = await bench().order({ type: "p" });
-    expect(result).toMatchObject({ outcome: "exited", code: 0 });
-    expect(result.stdout).toHaveLength(4 << 20);
-  });
-
-  test("that writes much to stderr gets it cut, and runs to its end [S-601]", async () => {
-    bench().plugin("p", "yes error | head -c 1000000 >&2; echo done");
-    const result = await bench().order({ type: "p" });
-    expect(result).toMatchObject({ outcome: "exited", code: 0, stdout: "done\n" });
-    expect(result.stderr).toHaveLength(65536 + "\n… (stderr truncated at 64 KiB)\n".length);
-    expect(result.stderr).toMatch(/\n… \(stderr truncated at 64 KiB\)\n$/);
-  });
+  test.each(["SIGTERM", "SIGKILL"] as const)(
+    "goes with a shim that gets %s [S-600]",
+    async (signal) => {
+      const pids = join(bench().dir, "pids");
+      bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; wait`);
+      await bench().engine(
+        async (engine) => void (await engine.exec({ type: "p", path: bench().bin })),
+      );
+      const call = bench().start();
+      await waitUntil("both processes have begun", () => read(pids) !== "");
+      call.child.kill(signal);
+      expect(await call.ended).toMatchObject({ code: null, signal });
+      const [delegate, child] = read(pids).trim().split(" ").map(Number);
+      await waitForExit(delegate!);
+      // A shim that is killed cannot end what its delegate has started.
+      if (signal === "SIGTERM") await waitUntil("the child is gone", () => !isRunning(child!));
+      else process.kill(child!);
+      bench().forgiveEngine();
+    },
+  );
 
   test("whose daemon keeps its pipes open is waited for only shortly, and the daemon lives", async () => {
     const pid = join(bench().dir, "pid");
@@ -148,27 +153,6 @@ eachBuild("a delegate", (bench) => {
     const daemon = Number(readFileSync(pid, "utf8"));
     expect(isRunning(daemon)).toBe(true);
     process.kill(daemon);
-  });
-
-  test("that closes its outputs early is still waited for", async () => {
-    bench().plugin("p", "exec >&- 2>&-; sleep 0.3; exit 7");
-    const result = await bench().order({ type: "p" });
-    expect(result).toMatchObject({ outcome: "exited", code: 7 });
-  });
-
-  test("dies with the shim", async () => {
-    const pid = join(bench().dir, "pid");
-    bench().plugin("p", `echo $$ >${pid}; exec sleep 300`);
-    await bench().engine(
-      async (engine) => void (await engine.exec({ type: "p", path: bench().bin })),
-    );
-    const call = bench().start();
-    await waitUntil("the delegate runs", () => Number(read(pid)) > 0);
-    call.child.kill("SIGKILL");
-    await call.ended;
-    await waitForExit(Number(read(pid)));
-    await sleep(50);
-    bench().forgiveEngine();
   });
 
   test("outlives the engine, and only then is the loss noticed", async () => {
@@ -209,7 +193,6 @@ eachBuild("an order that breaks the rules", (bench) => {
   test.each(["", ".", "..", "a/b", "/bin/sh", "../bin/p", "p\0x"])(
     "type %j is refused [S-401]",
     async (type) => {
-      bench().plugin("p", "echo ran");
       const result = await bench().order({ type });
       expect(result).toMatchObject({ outcome: "refused", code: 0, stdout: "" });
       expect(result.message).toMatch(/^plugin type ".*" is not a plain file name$/);
@@ -221,20 +204,20 @@ eachBuild("an order that breaks the rules", (bench) => {
     async (entry) => {
       bench().plugin("p", "echo ran");
       const result = await bench().order({ type: "p", env: ["CNI_A=1", entry] });
-      expect(result).toMatchObject({ outcome: "refused", stdout: "" });
-      expect(result.message).toBe("environment entry 2 is not CNI_NAME=VALUE");
+      const message = "environment entry 2 is not CNI_NAME=VALUE";
+      expect(result).toMatchObject({ outcome: "refused", stdout: "", message });
     },
   );
 
-  test("no such plugin: missing, with name and path", async () => {
-    const none = join(bench().dir, "none");
-    const result = await bench().order({ type: "nope", path: `${none}::${bench().bin}` });
-    expect(result).toMatchObject({ outcome: "missing", code: 0 });
-    expect(result.message).toBe(`no plugin "nope" in "${none}:${bench().bin}"`);
-  });
-
-  test.each(["", ":", "/dev/null"])("search path %j: missing", async (path) => {
-    expect(await bench().order({ type: "p", path })).toMatchObject({ outcome: "missing" });
+  test.each([
+    ["", ""],
+    [":", ""],
+    ["/dev/null", "/dev/null"],
+    ["/none::/nowhere", "/none:/nowhere"],
+  ])("no such plugin in %j: missing, with name and path", async (path, named) => {
+    const message = `no plugin "nope" in "${named}"`;
+    const result = await bench().order({ type: "nope", path });
+    expect(result).toMatchObject({ outcome: "missing", code: 0, message });
   });
 
   test("the first regular file wins; directories and missing places are skipped", async () => {
@@ -264,22 +247,16 @@ eachBuild("an executable that cannot run", (bench) => {
     expect(result.message).toMatch(`cannot execute ${path}: ${text}`);
   });
 
-  test("open for writing: tried again until it is closed", async () => {
+  test.each([
+    [1000, { outcome: "exited", code: 0 }, 150_000],
+    [5000, { outcome: "failed", code: 26 }, 1_900_000],
+  ])("open for writing for %i ms: tried again for two seconds", async (ms, expected, least) => {
     bench().compile("open-fds");
     const fd = openSync(join(bench().bin, "open-fds"), "r+");
-    setTimeout(() => closeSync(fd), 1000);
+    setTimeout(() => closeSync(fd), ms);
     const result = await bench().order({ type: "open-fds" });
-    expect(result).toMatchObject({ outcome: "exited", code: 0 });
-    expect(result.elapsedUs).toBeGreaterThan(150_000);
-  });
-
-  test("open for writing too long: failed", async () => {
-    bench().compile("open-fds");
-    const fd = openSync(join(bench().bin, "open-fds"), "r+");
-    const result = await bench().order({ type: "open-fds" });
-    closeSync(fd);
-    expect(result).toMatchObject({ outcome: "failed", code: 26 });
-    expect(result.elapsedUs).toBeGreaterThan(1_900_000);
+    expect(result).toMatchObject(expected);
+    expect(result.elapsedUs).toBeGreaterThan(least);
     expect(result.elapsedUs).toBeLessThan(3_500_000);
   });
 });

@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { encodePlan } from "./lab/frames.ts";
 import { type Bench, eachBuild } from "./lab/harness.ts";
+import { PlanFile } from "./lab/plan-file.ts";
 
 /** A node on which Multus attached two containers. */
 class MultusNode {
@@ -36,10 +36,9 @@ class MultusNode {
 
   /** A DEL that the shim makes alone, from a plan. */
   async replay(): Promise<void> {
-    const plan = encodePlan({ containerId: "c1", ifName: "eth0", steps: [] });
-    writeFileSync(join(this.#bench.state, "c1@eth0.record"), plan, { mode: 0o600 });
-    const env = { CNI_COMMAND: "DEL", PLEXUS_MULTUS_DIR: this.#dir };
-    expect((await this.#bench.run({ env })).code).toBe(0);
+    const plan = new PlanFile(this.#bench);
+    plan.write([]);
+    expect((await plan.del({ PLEXUS_MULTUS_DIR: this.#dir })).code).toBe(0);
   }
 }
 

@@ -11,7 +11,8 @@ import {
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 import type { FieldValue } from "./lab/frames.ts";
-import { type Bench, type ExecResult, eachBuild } from "./lab/harness.ts";
+import { type Bench, cniError, type ExecResult, eachBuild } from "./lab/harness.ts";
+import { PlanFile } from "./lab/plan-file.ts";
 
 /** A directory beside the one in CNI_PATH, with a plugin `p`; its path. */
 function directory(bench: Bench, name = "extra"): string {
@@ -23,6 +24,12 @@ function directory(bench: Bench, name = "extra"): string {
 
 function list(bench: Bench, ...lines: string[]): void {
   writeFileSync(bench.pluginDirs, `# directories\n${lines.join("\n")}\n`, { mode: 0o644 });
+}
+
+/** Moves a file or directory, and puts a link to it in its place. */
+function makeLink(path: string): void {
+  renameSync(path, `${path}.real`);
+  symlinkSync(`${path}.real`, path);
 }
 
 async function find(bench: Bench, path: string, types: FieldValue[]): Promise<string[][]> {
@@ -48,13 +55,7 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
   test.each([
     ["writable by all", (dir: string) => chmodSync(dir, 0o777)],
     ["another user's", (dir: string) => chownSync(dir, 65534, 65534)],
-    [
-      "a link",
-      (dir: string) => {
-        renameSync(dir, `${dir}.real`);
-        symlinkSync(`${dir}.real`, dir);
-      },
-    ],
+    ["a link", makeLink],
   ])("is trusted as the runtime trusts it: %s [S-107]", async (_, change) => {
     bench().plugin("p", "echo ran");
     chownSync(join(bench().bin, "p"), 65534, 65534);
@@ -81,29 +82,48 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
     expectRefused(bench(), await bench().order({ type: "p", path: bench().dir }), bench().dir);
   });
 
-  test.each(["DEL", "GC", "STATUS"])(
-    "is searched by %s after the order's own, as plugins may have been moved",
-    async (CNI_COMMAND) => {
+  test.each([
+    ["DEL", true],
+    ["GC", true],
+    ["STATUS", true],
+    ["ADD", false],
+    ["CHECK", false],
+  ])(
+    "by %s, is searched after the order's own, as plugins may have been moved: %s",
+    async (...row) => {
+      const [CNI_COMMAND, isSearched] = row;
       bench().plugin("p", "echo moved");
       const old = join(bench().dir, "old");
       const result = await bench().order({ type: "p", path: old }, { CNI_COMMAND });
-      expect(result).toMatchObject({ stdout: "moved\n" });
+      const moved = { outcome: "exited", stdout: "moved\n" };
+      expect(result).toMatchObject(isSearched ? moved : { outcome: "missing", stdout: "" });
       const none = await bench().order({ type: "none", path: old }, { CNI_COMMAND });
-      expect(none.message).toBe(`no plugin "none" in "${old}:${bench().bin}"`);
-    },
-  );
-
-  test.each(["ADD", "CHECK"])(
-    "is not searched by %s when the order does not name it",
-    async (CNI_COMMAND) => {
-      bench().plugin("p", "echo ran");
-      const result = await bench().order({ type: "p", path: "/nonexistent" }, { CNI_COMMAND });
-      expect(result).toMatchObject({ outcome: "missing", stdout: "" });
+      expect(none.message).toBe(
+        `no plugin "none" in "${old}${isSearched ? `:${bench().bin}` : ""}"`,
+      );
     },
   );
 });
 
 eachBuild("another directory", (bench) => {
+  test.each(["ADD", "CHECK", "DEL", "GC", "STATUS"])(
+    "has no shell executed in %s, by whatever path [S-101]",
+    async (CNI_COMMAND) => {
+      const { bin } = bench();
+      for (const order of [
+        { type: "sh", path: "/bin" },
+        { type: "sh", path: "/bin", env: ["CNI_PATH=/bin"] },
+        { type: "sh", path: `${bin}:/usr/bin` },
+        { type: "sh", path: `${bin}/../../../../bin` },
+        { type: "../../../bin/sh", path: bin },
+        { type: "/bin/sh", path: bin },
+      ]) {
+        const result = await bench().order({ stdin: "exit 7", ...order }, { CNI_COMMAND });
+        expect(result).toMatchObject({ outcome: "refused", stdout: "", stderr: "" });
+      }
+    },
+  );
+
   test("that is not listed is refused, with the file that could list it [S-101]", async () => {
     const dir = directory(bench());
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
@@ -111,13 +131,16 @@ eachBuild("another directory", (bench) => {
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
   });
 
-  test("that the administrator has listed is used", async () => {
+  test("that the administrator has listed is used, with hard links that only root can make", async () => {
     const dir = directory(bench());
     list(bench(), "/opt/cni/bin", `${dir}/`);
-    expect(await bench().order({ type: "p", path: dir })).toMatchObject({ stdout: "extra\n" });
-    expect(await bench().order({ type: "p", path: `${dir}/` })).toMatchObject({
-      stdout: "extra\n",
-    });
+    linkSync(join(dir, "p"), join(dir, "q"));
+    for (const order of [
+      { type: "p", path: dir },
+      { type: "p", path: `${dir}/` },
+      { type: "q", path: dir },
+    ])
+      expect(await bench().order(order)).toMatchObject({ stdout: "extra\n" });
   });
 
   test("that is not trusted is skipped if a later one has the plugin", async () => {
@@ -133,43 +156,18 @@ eachBuild("another directory", (bench) => {
     ["it is another user's", (dir) => chownSync(dir, 65534, 65534)],
     ["the plugin is writable by its group", (dir) => chmodSync(join(dir, "p"), 0o775)],
     ["the plugin is another user's", (dir) => chownSync(join(dir, "p"), 65534, 65534)],
-    [
-      "the plugin is a link",
-      (dir) => {
-        renameSync(join(dir, "p"), join(dir, "real"));
-        symlinkSync("real", join(dir, "p"));
-      },
-    ],
-    [
-      "it is a link",
-      (dir) => {
-        renameSync(dir, `${dir}.real`);
-        symlinkSync(`${dir}.real`, dir);
-      },
-    ],
+    ["the plugin is a link", (dir) => makeLink(join(dir, "p"))],
+    ["it is a link", makeLink],
     ["a directory above it is writable by all", (_, { dir }) => chmodSync(dir, 0o777)],
     ["a directory above it is another user's", (_, { dir }) => chownSync(dir, 65534, 65534)],
     ["the list is writable by its group", (_, { pluginDirs }) => chmodSync(pluginDirs, 0o664)],
     ["the list is another user's", (_, { pluginDirs }) => chownSync(pluginDirs, 65534, 65534)],
-    [
-      "the list is a link",
-      (_, { pluginDirs }) => {
-        renameSync(pluginDirs, `${pluginDirs}.real`);
-        symlinkSync(`${pluginDirs}.real`, pluginDirs);
-      },
-    ],
+    ["the list is a link", (_, { pluginDirs }) => makeLink(pluginDirs)],
   ])("that is listed is refused when %s [S-101] [S-503]", async (_, spoil) => {
     const dir = directory(bench());
     list(bench(), dir);
     spoil(dir, bench());
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
-  });
-
-  test("a hard link to a plugin of root's does no harm: only root could have made it", async () => {
-    const dir = directory(bench());
-    list(bench(), dir);
-    linkSync(join(dir, "p"), join(dir, "q"));
-    expect(await bench().order({ type: "q", path: dir })).toMatchObject({ stdout: "extra\n" });
   });
 
   test("a relative one is never listed", async () => {
@@ -203,14 +201,8 @@ eachBuild("a search for plugins", (bench) => {
     bench().plugin("a", `touch ${mark}`);
     const types = ["a", "p", "none", "../bin/a", "a\0b", ""];
     const results = await find(bench(), `${bench().bin}:${dir}`, types);
-    expect(results.map(([outcome]) => outcome)).toEqual([
-      "found",
-      "refused",
-      "missing",
-      "refused",
-      "refused",
-      "refused",
-    ]);
+    const outcomes = ["found", "refused", "missing", "refused", "refused", "refused"];
+    expect(results.map(([outcome]) => outcome)).toEqual(outcomes);
     expect(results[0]![1]).toBe("");
     expect(results[1]![1]).toMatch(`directory ${dir} of plugin "p" is not trusted`);
     expect(results[2]![1]).toBe(`no plugin "none" in "${bench().bin}:${dir}"`);
@@ -236,4 +228,21 @@ eachBuild("a search for plugins", (bench) => {
     const answer = await bench().run({ env: { PLEXUS_WAIT_MS: "10000" } });
     expect(answer).toMatchObject({ code: 0, stdout: "second" });
   });
+});
+
+eachBuild("a local user who is not root and calls the shim", (bench) => {
+  test.each(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
+    "achieves nothing by %s [S-500]",
+    async (CNI_COMMAND) => {
+      let connections = 0;
+      await bench().engine(() => void connections++);
+      chmodSync(bench().socket, 0o600);
+      const plan = new PlanFile(bench());
+      plan.write([{}]);
+      const answer = await bench().run({ env: { CNI_COMMAND }, uid: 65534 });
+      expect([5, 50]).toContain(cniError(answer).code);
+      expect(answer.stdout).toMatch(/cannot (lock|reach) .*: permission denied/i);
+      expect([connections, plan.ran]).toEqual([0, []]);
+    },
+  );
 });

@@ -45,16 +45,13 @@ test.each(["../../x", "a/b", "-a", ".a", "_a", "a b", "a\n", "\na", "ä", "a\u00
   },
 );
 
-test("validateContainerId() refuses an ID that is too long for a file name", () => {
-  expect(errorOf(() => validateContainerId("a".repeat(201)))).toEqual({
-    code: 4,
-    msg: "containerID has 201 characters, more than 200",
-  });
-});
-
-test("validateContainerId() and validateNetworkName() refuse an empty name [R-0.4-07]", () => {
-  expect(errorOf(() => validateContainerId(""))).toEqual({ code: 3, msg: "missing containerID" });
-  expect(errorOf(() => validateNetworkName(""))).toEqual({ code: 7, msg: "missing network name:" });
+test.each([
+  [validateContainerId, "a".repeat(201), 4, "containerID has 201 characters, more than 200"],
+  [validateContainerId, "", 3, "missing containerID"],
+  [validateNetworkName, "", 7, "missing network name:"],
+])("%o refuses %j, which is too long or empty [R-0.4-07]", (...row) => {
+  const [validate, text, code, msg] = row;
+  expect(errorOf(() => validate(text))).toEqual({ code, msg });
 });
 
 test.each(["eth0", "net1", "a.b", "...", "x".repeat(15), "é".repeat(7), "a@b", "a\\b"])(

@@ -51,29 +51,25 @@ async function byName(
   return { types: found.plugins.map(({ type }) => type), warnings, list: found };
 }
 
-test.each(["conf", "json"])(
-  "loadNetworkByName() finds a single plugin's .%s file and makes a list of it [L-02] [L-09]",
-  async (extension) => {
-    const { types, list: found } = await byName({ [`/net/10.${extension}`]: conf("n", "ptp") });
-    expect(types).toEqual(["ptp"]);
-    expect(found).toMatchObject({ name: "n", cniVersion: "1.0.0" });
-  },
-);
+const of = (type: string): string => list("n", { plugins: [{ type }] });
 
-test("loadNetworkByName() prefers a .conflist to a .conf that sorts earlier [L-02]", async () => {
-  const files = { "/net/00.conf": conf("n", "ptp"), "/net/50.conflist": list("n") };
-  expect((await byName(files)).types).toEqual(["bridge"]);
-});
-
-test("loadNetworkByName() takes the first of several, and other extensions for nothing [L-01] [L-02]", async () => {
-  const files = {
-    "/net/05.conflist.bak": list("n", { plugins: [{ type: "no" }] }),
-    "/net/06.CONFLIST": list("n", { plugins: [{ type: "no" }] }),
-    "/net/.conflist": list("other"),
-    "/net/10.conflist": list("n", { plugins: [{ type: "first" }] }),
-    "/net/20.conflist": list("n", { plugins: [{ type: "second" }] }),
-  };
-  expect(await byName(files)).toMatchObject({ types: ["first"], warnings: [] });
+test.each<[string, Record<string, string>, string]>([
+  ["finds a .conf file", { "10.conf": conf("n", "ptp") }, "ptp"],
+  ["finds a .json file", { "10.json": conf("n", "ptp") }, "ptp"],
+  ["prefers a .conflist", { "00.conf": conf("n", "ptp"), "50.conflist": of("first") }, "first"],
+  [
+    "takes the first of several, and other extensions for nothing",
+    {
+      ...{ "05.conflist.bak": of("no"), "06.CONFLIST": of("no"), ".conflist": list("other") },
+      ...{ "10.conflist": of("first"), "20.conflist": of("second") },
+    },
+    "first",
+  ],
+])("loadNetworkByName() %s [L-01] [L-02] [L-09]", async (_, files, type) => {
+  const paths = Object.entries(files).map(([name, text]) => [`/net/${name}`, text]);
+  const { types, warnings, list: found } = await byName(Object.fromEntries(paths));
+  expect({ types, warnings }).toEqual({ types: [type], warnings: [] });
+  expect(found).toMatchObject({ name: "n", cniVersion: "1.0.0" });
 });
 
 test("loadNetworkByName() names files that it cannot use in a warning and continues [R-1.1-05]", async () => {
@@ -123,23 +119,14 @@ test.each(["../x", "", "a/b", "n\n"])(
 );
 
 const inline = { plugins: [{ type: "inline" }] };
+const inlineOnly = { ...inline, loadOnlyInlinedPlugins: true };
 
 test.each([
   { name: "no inline plugins, one beside", body: {}, beside: ["a.conf"], types: ["a"] },
   { name: "inline plugins, none beside", body: inline, beside: [], types: ["inline"] },
-  {
-    name: "inline plugins, only other files beside",
-    body: inline,
-    beside: ["x.json"],
-    types: ["inline"],
-  },
+  { name: "only other files beside", body: inline, beside: ["x.json"], types: ["inline"] },
   { name: "both", body: inline, beside: ["b.conf", "a.conf"], types: ["inline", "a", "b"] },
-  {
-    name: "both, but inline only",
-    body: { ...inline, loadOnlyInlinedPlugins: true },
-    beside: ["a.conf"],
-    types: ["inline"],
-  },
+  { name: "both, but inline only", body: inlineOnly, beside: ["a.conf"], types: ["inline"] },
 ])(
   "loadNetworkByName() side-loads plugins: $name [R-1.1-04] [R-1.1-05] [L-08] [L-10]",
   async ({ body, beside, types }) => {
@@ -153,21 +140,25 @@ test.each([
   },
 );
 
+const none = list("n", {});
+
 test.each([
-  [{ "/net/10.conflist": list("n", {}) }, 'no plugin configs found for network "n"'],
+  [none, {}, 'no plugin configs found for network "n"'],
   [
-    { "/net/10.conflist": list("n", {}), "/net/n/a.conf": "{}" },
+    none,
+    { "/net/n/a.conf": "{}" },
     "invalid plugin configuration in /net/n/a.conf: type: is missing",
   ],
-  [
-    { "/net/10.conflist": list("n", {}), "/net/n/a.conf": undefined },
-    "error reading /net/n/a.conf: EACCES",
-  ],
-  [{ "/net/10.conflist": list("n", { loadOnlyInlinedPlugins: true }) }, "plugins: is missing"],
-  [{ "/net/10.conflist": list("n", { plugins: [] }) }, "plugins: no plugins in list"],
-])("loadNetworkByName() refuses an incomplete list: %j [L-05] [L-08]", async (files, message) => {
-  await expect(byName(files)).rejects.toThrow(message);
-});
+  [none, { "/net/n/a.conf": undefined }, "error reading /net/n/a.conf: EACCES"],
+  [list("n", { loadOnlyInlinedPlugins: true }), {}, "plugins: is missing"],
+  [list("n", { plugins: [] }), {}, "plugins: no plugins in list"],
+])(
+  "loadNetworkByName() refuses the incomplete list %j with %j beside it [L-05] [L-08]",
+  async (...row) => {
+    const [text, beside, message] = row;
+    await expect(byName({ "/net/10.conflist": text, ...beside })).rejects.toThrow(message);
+  },
+);
 
 test("loadNetworkByName() warns of keys that only a runtime may set [R-1.0-03]", async () => {
   const plugins = [{ type: "a" }, { type: "b", prevResult: {}, runtimeConfig: {} }];

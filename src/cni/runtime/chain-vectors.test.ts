@@ -64,7 +64,7 @@ const list = parseNetConfList(
   `{"cniVersion":"1.1.0","name":"n","plugins":[
     {"type":"a","args":{"cni":{"z":1}},"big":12345678901234567890,"capabilities":{"mac":true,"x":false},
      "cni.dev/foo":1,"f":1.5,"html":"<&>","prevResult":{"bogus":1},"runtimeConfig":{"stale":1}},
-    {"type":"b"}]}`,
+    {"type":"b","name":"own","cniVersion":"0.1.0","cni.dev/valid-attachments":[],"cni.dev/attachments":[]}]}`,
   { source: "vector" },
 );
 const limits = { searchPath: ["/a", "/b"], timeoutMs: 1000 };
@@ -82,7 +82,7 @@ const rt = {
 const result = { cniVersion: "1.1.0", ips: [{ address: "10.0.0.1/24" }] };
 const succeeding = { a: exited(0, result), b: exited(0, result) };
 
-test("addNetwork() runs what libcni runs [R-0.3-13] [R-1.0-26] [B-01] [B-02] [B-03] [B-04]", async () => {
+test("addNetwork() runs what libcni runs [R-0.1-01] [R-0.1-02] [R-0.1-03] [R-0.1-06] [R-0.2-02] [R-0.2-03] [R-0.3-09] [R-0.3-10] [R-0.3-13] [R-0.3-18] [R-0.4-01] [R-0.4-08] [R-0.4-30] [R-1.0-03] [R-1.0-04] [R-1.0-12] [R-1.0-23] [R-1.0-26] [R-1.1-07] [B-01] [B-02] [B-03] [B-04] [X-02]", async () => {
   const fake = new FakeDelegates(succeeding);
   await addNetwork(list, rt, fake.run);
   expect(made(fake)).toEqual(of("ADD").map(withoutStaleKeys));
@@ -94,19 +94,19 @@ test("checkNetwork() runs what libcni runs [R-1.0-25]", async () => {
   expect(made(fake)).toEqual(of("CHECK"));
 });
 
-test("delCalls() are what libcni runs [R-1.0-24]", async () => {
+test("delCalls() are what libcni runs [R-0.1-15] [R-0.3-14] [R-0.3-16] [R-0.4-10] [R-0.4-12] [R-0.4-30] [R-1.0-24] [R-1.1-10]", async () => {
   const fake = new FakeDelegates();
   for (const call of delCalls(list, rt, result)) await fake.run(call);
   expect(made(fake)).toEqual(of("DEL"));
 });
 
-test("statusNetwork() runs what libcni runs [R-1.1-23] [B-07]", async () => {
+test("statusNetwork() runs what libcni runs [R-1.1-22] [R-1.1-23] [B-07]", async () => {
   const fake = new FakeDelegates();
   await statusNetwork(list, limits, fake.run);
   expect(made(fake)).toEqual(of("STATUS").map(withoutStaleKeys));
 });
 
-test("gcNetwork() runs what libcni runs, but with an empty list where that writes null [R-1.1-30] [O-04]", async () => {
+test("gcNetwork() runs what libcni runs, but with an empty list where that writes null [R-1.1-30] [R-1.1-32] [R-1.1-34] [O-04]", async () => {
   const [validA, validB, emptyA, emptyB] = of("GC").map(withoutStaleKeys);
   const fake = new FakeDelegates();
   await gcNetwork(list, [{ containerID: "cid", ifname: "eth0" }], { ...limits, run: fake.run });

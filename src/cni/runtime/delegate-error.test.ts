@@ -18,91 +18,52 @@ function failure(outcome: DelegateOutcome, context: DelegateCall = call): Delega
   return delegateFailure(outcome, { call: context, network: "n" });
 }
 
-test.each([
-  [
-    { code: 7, msg: "bad" },
-    { code: 7, message: "bad", details: undefined },
-  ],
-  [
-    { cniVersion: "1.0.0", code: 100, msg: "m", details: "d" },
-    { code: 100, message: "m", details: "d" },
-  ],
-  [
-    { Code: 11, Msg: "later" },
-    { code: 11, message: "later" },
-  ],
-  [
-    { code: 0, msg: "m" },
-    { code: 0, message: "m" },
-  ],
-  [
-    { code: -7, msg: "m" },
-    { code: 999, message: "m" },
-  ],
-  [
-    { code: 1.5, msg: "m" },
-    { code: 999, message: "m" },
-  ],
-  [
-    { code: "7", msg: "m" },
-    { code: 999, message: "m" },
-  ],
-  [{ msg: "m" }, { code: 999, message: "m" }],
-  [{ code: 7 }, { code: 7, message: "netplugin failed with no error message" }],
-  [
-    { code: 7, msg: "two\nlines\r\n", details: "a\n b" },
-    { code: 7, message: "two lines", details: "a b" },
-  ],
-  [
-    "junk",
-    { code: 6, message: 'netplugin failed but its diagnostic message is no error object: "junk"' },
-  ],
-  [
-    "[1]",
-    { code: 6, message: 'netplugin failed but its diagnostic message is no error object: "[1]"' },
-  ],
+const noMessage = "netplugin failed with no error message";
+const noObject = "netplugin failed but its diagnostic message is no error object: ";
+
+test.each<[unknown, number, string, string?]>([
+  [{ code: 7, msg: "bad" }, 7, "bad"],
+  [{ cniVersion: "1.0.0", code: 100, msg: "m", details: "d" }, 100, "m", "d"],
+  [{ Code: 11, Msg: "later" }, 11, "later"],
+  [{ code: 0, msg: "m" }, 0, "m"],
+  [{ code: -7, msg: "m" }, 999, "m"],
+  [{ code: 1.5, msg: "m" }, 999, "m"],
+  [{ code: "7", msg: "m" }, 999, "m"],
+  [{ msg: "m" }, 999, "m"],
+  [{ code: 7 }, 7, noMessage],
+  [{ code: 7, msg: "two\nlines\r\n", details: "a\n b" }, 7, "two lines", "a b"],
+  ["junk", 6, `${noObject}"junk"`],
+  ["[1]", 6, `${noObject}"[1]"`],
 ])(
   "delegateFailure() decodes the error object %j [R-0.1-09] [R-0.4-36] [R-1.0-11] [R-1.0-41] [X-08]",
-  (stdout, expected) => {
+  (...row) => {
+    const [stdout, code, message, details] = row;
     const error = failure(exited(1, stdout, "logs"));
     expect(error).toBeInstanceOf(DelegateError);
     expect(error).toMatchObject({
-      ...expected,
-      message: `plugin type="t" failed (add): ${expected.message}`,
-      network: "n",
-      ifName: "net1",
-      pluginType: "t",
+      ...{ code, details, message: `plugin type="t" failed (add): ${message}` },
+      ...{ network: "n", ifName: "net1", pluginType: "t" },
     });
   },
 );
 
 test.each([
-  [exited(3), "netplugin failed with no error message: exit status 3"],
+  [exited(3), `${noMessage}: exit status 3`],
   [exited(1, "", 'a "b"\nc\n'), 'netplugin failed: "a \\"b\\" c": exit status 1'],
-  [ended("signaled", 9), "netplugin failed with no error message: killed by signal 9"],
-  [ended("timeout", 0), "netplugin failed with no error message: timed out after 1500 ms"],
-  [
-    { ...ended("timeout", 0), stderr: "waiting" },
-    'netplugin failed: "waiting": timed out after 1500 ms',
-  ],
-  [
-    { ...ended("signaled", 9), stdout: '{"code":7,"msg":"m"}' },
-    "netplugin failed with no error message: killed by signal 9",
-  ],
+  [ended("signaled", 9), `${noMessage}: killed by signal 9`],
+  [ended("timeout", 0), `${noMessage}: timed out after 1500 ms`],
+  [{ ...ended("timeout", 0), stderr: "x" }, 'netplugin failed: "x": timed out after 1500 ms'],
+  [{ ...ended("signaled", 9), stdout: '{"msg":"m"}' }, `${noMessage}: killed by signal 9`],
   [ended("missing", 2), 'failed to find plugin "t" in path [/a /b]'],
   [ended("refused", 0, "/a is writable by others"), "/a is writable by others"],
-  [
-    ended("overflow", 0, "printed more than 1 MiB"),
-    "netplugin failed with no error message: printed more than 1 MiB",
-  ],
-  [ended("failed", 26), "netplugin failed with no error message: failed"],
+  [ended("overflow", 0, "printed more than 1 MiB"), `${noMessage}: printed more than 1 MiB`],
+  [ended("failed", 26), `${noMessage}: failed`],
 ])(
   "delegateFailure() says what is known where the plugin printed nothing: %j [R-0.1-11] [X-05] [X-08]",
-  (outcome, message) => {
-    expect(failure(outcome)).toMatchObject({
-      code: 999,
-      message: `plugin type="t" failed (add): ${message}`,
-    });
+  (...row) => {
+    const [outcome, message] = row;
+    const expected = { code: 999, message: `plugin type="t" failed (add): ${message}` };
+    expect(failure(outcome)).toMatchObject(expected);
   },
 );
 
@@ -120,31 +81,29 @@ test.each([
   }
 });
 
+const socket = "dial unix /run/cni/dhcp.sock: connect: ";
+
 test.each([
   ["Link not found", "Link absent"],
   ["Not Found: x not\nfound", "absent: x absent"],
-  [
-    "dial unix /run/cni/dhcp.sock: connect: no such file or directory",
-    "dial unix /run/cni/dhcp.sock: connect: file is absent",
-  ],
+  [`${socket}no such file or directory`, `${socket}file is absent`],
   ["chain X not found in iptables table nat", "chain X absent in iptables table nat"],
+])("delegateFailure() of a DEL avoids words on which containerd forgets the pod: %j", (...row) => {
+  const [msg, reworded] = row;
+  const error = failure(exited(1, { code: 7, msg, details: msg }), del);
+  expect(error.message).toBe(`plugin type="t" failed (delete): ${reworded}`);
+  expect(error.details).toBe(reworded);
+  expect(failure(exited(1, { code: 7, msg })).message).toContain(msg.replace("\n", " "));
+});
+
+test.each([
+  ended("missing", 2),
+  ended("failed", 2, "execve: No such file or directory"),
+  exited(1, "", "not  found"),
+  exited(1, "not found"),
 ])(
-  "delegateFailure() of a DEL avoids words on which containerd forgets the pod: %j",
-  (msg, reworded) => {
-    const error = failure(exited(1, { code: 7, msg, details: msg }), del);
-    expect(error.message).toBe(`plugin type="t" failed (delete): ${reworded}`);
-    expect(error.details).toBe(reworded);
-    expect(failure(exited(1, { code: 7, msg })).message).toContain(msg.replace("\n", " "));
+  "delegateFailure() of a DEL avoids those words in what it says itself and in stderr: %j",
+  (outcome) => {
+    expect(failure(outcome, del).message).not.toMatch(/not\s+found|no such file or directory/i);
   },
 );
-
-test("delegateFailure() of a DEL avoids those words in what it says itself and in stderr", () => {
-  for (const outcome of [
-    ended("missing", 2),
-    ended("failed", 2, "execve: No such file or directory"),
-    exited(1, "", "not  found"),
-    exited(1, "not found"),
-  ]) {
-    expect(failure(outcome, del).message).not.toMatch(/not\s+found|no such file or directory/i);
-  }
-});
