@@ -401,7 +401,7 @@ eachBuild("a link that somebody else has put in the state directory", (bench) =>
     expectUnchanged(path);
   });
 
-  test("in the place of the sandbox's lock leads to no new file [S-106]", async () => {
+  test("where the sandbox's lock goes leads to no new file [S-106]", async () => {
     const target = join(bench().dir, "made");
     symlinkSync(target, join(bench().state, "c1.lock"));
     expect(cniError(await bench().run()).code).toBe(5);
