@@ -56,128 +56,87 @@ const namespaceList = z.union([z.array(nonEmptyText).readonly(), z.string()], {
 
 /** The keys with their documentation; all are optional. */
 export const networkKeys = {
-  clusterNetwork: nonEmptyText
-    .meta({
-      description:
-        "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory. Plexus treats a file as the primary CNI's. Default: the primary CNI in the node's directory.",
-    })
-    .exactOptional(),
-  delegates: z
-    .array(confObject)
-    .readonly()
-    .meta({
-      description:
-        "Inline CNI configurations, as an alternative to `clusterNetwork`. The first is the default network, and every pod gets all of them. An empty list counts as absent.",
-    })
-    .exactOptional(),
-  defaultNetworks: z
-    .array(nonEmptyText)
-    .readonly()
-    .meta({
-      description:
-        "Networks for every pod outside `systemNamespaces`, named like `clusterNetwork`.",
-      default: networkKeyDefaults.defaultNetworks,
-    })
-    .exactOptional(),
-  systemNamespaces: z
-    .array(nonEmptyText)
-    .readonly()
-    .meta({
-      description: "Pods in these namespaces do not get `defaultNetworks`.",
-      default: networkKeyDefaults.systemNamespaces,
-    })
-    .exactOptional(),
-  plexusNamespace: nonEmptyText
-    .meta({
-      description: "Namespace of the NetworkAttachmentDefinitions that this configuration names.",
-      default: networkKeyDefaults.plexusNamespace,
-    })
-    .exactOptional(),
+  clusterNetwork: nonEmptyText.exactOptional().meta({
+    description:
+      "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory. Plexus treats a file as the primary CNI's. Default: the primary CNI in the node's directory.",
+  }),
+  delegates: z.array(confObject).readonly().exactOptional().meta({
+    description:
+      "Inline CNI configurations, as an alternative to `clusterNetwork`. The first is the default network, and every pod gets all of them. An empty list counts as absent.",
+  }),
+  defaultNetworks: z.array(nonEmptyText).readonly().exactOptional().meta({
+    description: "Networks for every pod outside `systemNamespaces`, named like `clusterNetwork`.",
+    default: networkKeyDefaults.defaultNetworks,
+  }),
+  systemNamespaces: z.array(nonEmptyText).readonly().exactOptional().meta({
+    description: "Pods in these namespaces do not get `defaultNetworks`.",
+    default: networkKeyDefaults.systemNamespaces,
+  }),
+  plexusNamespace: nonEmptyText.exactOptional().meta({
+    description: "Namespace of the NetworkAttachmentDefinitions that this configuration names.",
+    default: networkKeyDefaults.plexusNamespace,
+  }),
   multusNamespace: nonEmptyText
-    .meta({ description: "Multus's name for `plexusNamespace`. Set only one of them." })
-    .exactOptional(),
-  namespaceIsolation: z
-    .boolean()
-    .meta({
-      description:
-        "Limits pods to NetworkAttachmentDefinitions in their namespace and in `globalNamespaces`.",
-      default: networkKeyDefaults.namespaceIsolation,
-    })
-    .exactOptional(),
-  globalNamespaces: namespaceList
-    .meta({
-      description:
-        "Namespaces whose definitions every pod may use with `namespaceIsolation`: a list, or one string with commas.",
-      default: networkKeyDefaults.globalNamespaces,
-    })
-    .exactOptional(),
-  confDir: absolutePath
-    .meta({
-      description: "Directory where Plexus finds configurations by their CNI name.",
-      default: networkKeyDefaults.confDir,
-    })
-    .exactOptional(),
-  binDir: absolutePath
-    .meta({
-      description:
-        "Plugin directory that is searched before the container runtime's directories. The shim rejects its plugins unless the host's `/etc/plexus/plugin-dirs` lists it. `plexusctl install` adds it when plexusd's pod is created, so restart the DaemonSet after a change. Only root may be able to write there.",
-    })
-    .exactOptional(),
+    .exactOptional()
+    .meta({ description: "Multus's name for `plexusNamespace`. Set only one of them." }),
+  namespaceIsolation: z.boolean().exactOptional().meta({
+    description:
+      "Limits pods to NetworkAttachmentDefinitions in their namespace and in `globalNamespaces`.",
+    default: networkKeyDefaults.namespaceIsolation,
+  }),
+  globalNamespaces: namespaceList.exactOptional().meta({
+    description:
+      "Namespaces whose definitions every pod may use with `namespaceIsolation`: a list, or one string with commas.",
+    default: networkKeyDefaults.globalNamespaces,
+  }),
+  confDir: absolutePath.exactOptional().meta({
+    description: "Directory where Plexus finds configurations by their CNI name.",
+    default: networkKeyDefaults.confDir,
+  }),
+  binDir: absolutePath.exactOptional().meta({
+    description:
+      "Plugin directory that is searched before the container runtime's directories. The shim rejects its plugins unless the host's `/etc/plexus/plugin-dirs` lists it. `plexusctl install` adds it when plexusd's pod is created, so restart the DaemonSet after a change. Only root may be able to write there.",
+  }),
   readinessindicatorfile: z
     .union([absolutePath, z.literal("")], { error: "must be an absolute path, or empty" })
+    .exactOptional()
     .meta({
       description:
         "File that the primary CNI creates when it is ready. Until it exists, no pod is attached, and plexusd does not write the node's CNI configuration for the first time.",
-    })
-    .exactOptional(),
-  invalidAnnotation: z
-    .enum(["ignore", "fail"])
-    .meta({
-      description:
-        "How a pod with an invalid networks annotation is handled. `ignore`: it starts with the default network only. `fail`: it does not start.",
-      default: networkKeyDefaults.invalidAnnotation,
-    })
-    .exactOptional(),
-  undeclaredRequests: z
-    .enum(["fail", "cniArgs"])
-    .meta({
-      description:
-        "How a requested `mac` or `ips` is handled if no plugin of the network declares the capability. `fail`, the standard's rule: the pod does not start. `cniArgs`, as in Multus: plugins get it only as `MAC` and `IP` in `CNI_ARGS`, which many of them read. `plexusctl migrate` sets `cniArgs`.",
-      default: networkKeyDefaults.undeclaredRequests,
-    })
-    .exactOptional(),
-  ignoredRequests: z
-    .enum(["fail", "warn"])
-    .meta({
-      description:
-        "How a request is handled if the network ignores it: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail`: the pod does not start. `warn`, as in Multus: the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request. `plexusctl migrate` sets `warn`.",
-      default: networkKeyDefaults.ignoredRequests,
-    })
-    .exactOptional(),
+    }),
+  invalidAnnotation: z.enum(["ignore", "fail"]).exactOptional().meta({
+    description:
+      "How a pod with an invalid networks annotation is handled. `ignore`: it starts with the default network only. `fail`: it does not start.",
+    default: networkKeyDefaults.invalidAnnotation,
+  }),
+  undeclaredRequests: z.enum(["fail", "cniArgs"]).exactOptional().meta({
+    description:
+      "How a requested `mac` or `ips` is handled if no plugin of the network declares the capability. `fail`, the standard's rule: the pod does not start. `cniArgs`, as in Multus: plugins get it only as `MAC` and `IP` in `CNI_ARGS`, which many of them read. `plexusctl migrate` sets `cniArgs`.",
+    default: networkKeyDefaults.undeclaredRequests,
+  }),
+  ignoredRequests: z.enum(["fail", "warn"]).exactOptional().meta({
+    description:
+      "How a request is handled if the network ignores it: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail`: the pod does not start. `warn`, as in Multus: the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request. `plexusctl migrate` sets `warn`.",
+    default: networkKeyDefaults.ignoredRequests,
+  }),
   auxiliaryCNIChainName: z
     .string()
     .refine(isNetworkName, { error: "must be the name of a network, and of a directory" })
+    .exactOptional()
     .meta({
       description:
         "Name of an additional network for every pod. Its plugins are the `*.conf` files in the directory of this name, next to the file that `clusterNetwork` names. Without such files, pods do not get it. Requires a path as `clusterNetwork`.",
-    })
-    .exactOptional(),
-  checkDelegates: z
-    .enum(["defaultNetwork", "all"])
-    .meta({
-      description:
-        "Networks whose plugins a CHECK calls. In any case, Plexus verifies the record, interfaces and addresses of every attachment. A failed CHECK prevents the start of the pod with CRI-O.",
-      default: networkKeyDefaults.checkDelegates,
-    })
-    .exactOptional(),
-  missingDevice: z
-    .enum(["fail", "warn"])
-    .meta({
-      description:
-        "How a pod is handled that has no allocated device for a network with the annotation `k8s.v1.cni.cncf.io/resourceName`. `fail`: it does not start. `warn`, as in Multus: the network's plugins run without a device.",
-      default: networkKeyDefaults.missingDevice,
-    })
-    .exactOptional(),
+    }),
+  checkDelegates: z.enum(["defaultNetwork", "all"]).exactOptional().meta({
+    description:
+      "Networks whose plugins a CHECK calls. In any case, Plexus verifies the record, interfaces and addresses of every attachment. A failed CHECK prevents the start of the pod with CRI-O.",
+    default: networkKeyDefaults.checkDelegates,
+  }),
+  missingDevice: z.enum(["fail", "warn"]).exactOptional().meta({
+    description:
+      "How a pod is handled that has no allocated device for a network with the annotation `k8s.v1.cni.cncf.io/resourceName`. `fail`: it does not start. `warn`, as in Multus: the network's plugins run without a device.",
+    default: networkKeyDefaults.missingDevice,
+  }),
 };
 
 /** Values of {@link networkKeys} in one of the two configurations. */
