@@ -10,24 +10,21 @@ import type { RoutedAttachment } from "./route-state.ts";
  * Gives the default route to the attachment that the pod selected, if any. Returns the results with
  * the kernel's routes, for the runtime, the status and CHECK (multi-network specification v1.1
  * §4.1.2.1.9).
- * @throws RouteError when the request cannot be met; the routes are then as before
+ * @throws CniError when the request cannot be met; the routes are then as before
  */
 export async function applyDefaultRoutes(
   ctx: CallContext,
   netns: string,
   attached: readonly Attached[],
-): Promise<Attached[]> {
-  const after = await asIoFailure(() =>
-    applyDefaultRoute({
-      netns,
-      attachments: attached.map(routedAttachment),
-      transport: netlinkTransport(ctx),
-    }),
-  );
-  return attached.map((attachment) => {
-    const result = withDefaultRoutes(attachment.result, after.get(attachment.planned.ifName));
-    if (result === attachment.result) return attachment;
-    return { ...attachment, result, raw: formatResult(result, attachment.planned.list.cniVersion) };
+): Promise<readonly Attached[]> {
+  const attachments = attached.map(routedAttachment);
+  const transport = netlinkTransport(ctx);
+  const after = await asIoFailure(() => applyDefaultRoute({ netns, attachments, transport }));
+  if (after === undefined) return attached;
+  return attached.map((each) => {
+    const result = withDefaultRoutes(each.result, routedAttachment(each), after);
+    if (result === each.result) return each;
+    return { ...each, result, raw: formatResult(result, each.planned.list.cniVersion) };
   });
 }
 
@@ -35,7 +32,7 @@ function routedAttachment({ planned, result }: Attached): RoutedAttachment {
   const sandboxed = result.interfaces.filter((link) => (link.sandbox ?? "") !== "");
   return {
     ifName: planned.ifName,
-    otherIfNames: sandboxed.map((link) => link.name).filter((name) => name !== planned.ifName),
+    otherIfNames: sandboxed.map(({ name }) => name),
     requested: planned.selection?.defaultRoute,
   };
 }

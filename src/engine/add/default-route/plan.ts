@@ -1,3 +1,4 @@
+import { CniError } from "#cni/error.ts";
 import { type IpFamily, ipFamily, parseIp } from "#lib/ip.ts";
 import { linkUp } from "#netlink/links.ts";
 import {
@@ -9,10 +10,10 @@ import {
 } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { checkUnowned, needsOnlink } from "./route-checks.ts";
-import { invalidRoute } from "./route-error.ts";
 import {
   defaultsOf,
   type FamilyContext,
+  indexesOf,
   type RoutedAttachment,
   type RouteState,
 } from "./route-state.ts";
@@ -30,7 +31,7 @@ interface RoutePlan {
   readonly families: readonly IpFamily[];
 }
 
-/** @throws RouteError 100 when several attachments request the default route of the family */
+/** @throws CniError 100 when several attachments request the default route of the family */
 function selectedAttachment(
   attachments: readonly RoutedAttachment[],
   family: IpFamily,
@@ -39,9 +40,9 @@ function selectedAttachment(
     defaultRouteFamilies(requested).includes(family),
   );
   if (first === undefined || second === undefined) return first;
-  throw invalidRoute(
-    `both ${first.ifName} and ${second.ifName} are to have the IPv${family} default route; only one attachment can`,
+  throw new CniError(
     "DefaultRouteTaken",
+    `both ${first.ifName} and ${second.ifName} are to have the IPv${family} default route; only one attachment can`,
   );
 }
 
@@ -54,7 +55,7 @@ function selectedAttachment(
  *   families. (Multus takes them from every interface.)
  * Routes of interfaces without an attachment stay. A gateway that is not on the link is refused
  * before any change.
- * @throws RouteError 100
+ * @throws CniError 100
  */
 export function planDefaultRoute(
   state: RouteState,
@@ -78,14 +79,6 @@ export function planDefaultRoute(
   };
 }
 
-function indexesOf(
-  attachments: readonly RoutedAttachment[],
-  state: RouteState,
-): ReadonlySet<number> {
-  const names = attachments.flatMap(({ ifName, otherIfNames = [] }) => [ifName, ...otherIfNames]);
-  return new Set(state.links.filter(({ name }) => names.includes(name)).map(({ index }) => index));
-}
-
 function keepOwn({ state, family, link, losing }: FamilyContext): RouteEdit[] | undefined {
   const defaults = defaultsOf(state, family);
   const hasOwn = defaults.some(({ hops }) => hops.some(({ ifIndex }) => ifIndex === link?.index));
@@ -96,9 +89,12 @@ function keepOwn({ state, family, link, losing }: FamilyContext): RouteEdit[] | 
 function useGateways(context: FamilyContext, gateways: readonly string[]): RouteEdit[] {
   const { state, family, link, ifName, losing } = context;
   if (link === undefined)
-    throw invalidRoute(`default route through ${ifName}: the pod has no such interface`);
+    throw new CniError(
+      "InvalidRequest",
+      `default route through ${ifName}: the pod has no such interface`,
+    );
   if ((link.flags & linkUp) === 0)
-    throw invalidRoute(`default route through ${ifName}: the interface is down`);
+    throw new CniError("InvalidRequest", `default route through ${ifName}: the interface is down`);
   const wanted = gateways.map((gateway, order) => {
     const onlink = needsOnlink(state, { link, gateway });
     const metric = kernelMetric[family] + order;

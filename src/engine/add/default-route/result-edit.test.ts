@@ -2,7 +2,20 @@ import { describe, expect, test } from "vitest";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { Result } from "#cni/result/result.ts";
-import { withDefaultRoutes } from "./result-edit.ts";
+import type { IpFamily } from "#lib/ip.ts";
+import { type KernelRoute, newDefaultRoute } from "#netlink/routes.ts";
+import { type RoutesAfter, withDefaultRoutes } from "./result-edit.ts";
+
+const links = [{ index: 2, name: "eth0", flags: 1, mtu: 1500 }];
+const eth0 = { ifName: "eth0" };
+
+function kernel(families: readonly IpFamily[], ...routes: readonly KernelRoute[]): RoutesAfter {
+  return { links, families, routes };
+}
+
+function route(gateway: string, metric = 0): KernelRoute {
+  return newDefaultRoute({ family: 4, ifIndex: 2, gateway, metric, onlink: false });
+}
 
 function result(...routes: object[]): Result {
   const ips = [
@@ -25,23 +38,18 @@ describe("withDefaultRoutes()", () => {
       { dst: "::/0" },
       { ...v4, table: 100 },
     );
-    const after = withDefaultRoutes(before, { families: [4, 6], routes: [] });
-    expect(after.routes).toEqual([other, { ...v4, table: 100 }]);
-    expect(after.ips).toEqual(before.ips);
-    expect(withDefaultRoutes(before, { families: [6], routes: [] }).routes).toEqual([
-      v4,
-      other,
-      { ...v4, table: 100 },
-    ]);
+    const edited = withDefaultRoutes(before, eth0, kernel([4, 6]));
+    expect(edited.routes).toEqual([other, { ...v4, table: 100 }]);
+    expect(edited.ips).toEqual(before.ips);
+    const kept = [v4, other, { ...v4, table: 100 }];
+    expect(withDefaultRoutes(before, eth0, kernel([6])).routes).toEqual(kept);
   });
 
   test("adds what the attachment got, with metrics that are not the kernel's own", () => {
-    const routes = [
-      { family: 4 as const, gateway: "10.0.0.5", metric: 0 },
-      { family: 4 as const, gateway: "10.0.0.6", metric: 1 },
-      { family: 6 as const, metric: 1024 },
-    ];
-    expect(withDefaultRoutes(result(v4), { families: [4, 6], routes }).routes).toEqual([
+    const onlink = { ...route("10.0.0.8", 1024), family: 6, hops: [{ ifIndex: 2, onlink: false }] };
+    const other = { ...route("10.0.0.7"), hops: [{ ifIndex: 3, onlink: false }] };
+    const routes = [route("10.0.0.6", 1), route("10.0.0.5"), onlink as KernelRoute, other];
+    expect(withDefaultRoutes(result(v4), eth0, kernel([4, 6], ...routes)).routes).toEqual([
       { dst: "0.0.0.0/0", gw: "10.0.0.5" },
       { dst: "0.0.0.0/0", gw: "10.0.0.6", priority: 1 },
       { dst: "::/0" },
@@ -50,27 +58,21 @@ describe("withDefaultRoutes()", () => {
 
   test("keeps the plugin's own words where the route is the same", () => {
     const mtu = { dst: "0.0.0.0/0", mtu: 1400 };
-    const routes = [{ family: 4 as const, gateway: "10.0.0.1", metric: 0 }];
-    expect(withDefaultRoutes(result(mtu, other), { families: [4], routes }).routes).toEqual([
-      other,
-      mtu,
-    ]);
+    const edited = withDefaultRoutes(result(mtu, other), eth0, kernel([4], route("10.0.0.1")));
+    expect(edited.routes).toEqual([other, mtu]);
   });
 
   test("leaves the result alone where nothing was decided", () => {
     const before = result(v4);
-    expect(withDefaultRoutes(before, undefined)).toBe(before);
-    expect(withDefaultRoutes(before, { families: [], routes: [] })).toBe(before);
+    expect(withDefaultRoutes(before, eth0, kernel([], route("10.0.0.9")))).toBe(before);
   });
 
   test.each(["0.2.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])(
     "gives a result that can be printed in %s",
     (version) => {
-      const after = withDefaultRoutes(result(v4, other), {
-        families: [4],
-        routes: [{ family: 4, gateway: "10.0.0.9", metric: 0 }],
-      });
-      expect(JSON.stringify(formatResult(after, version))).toContain(
+      const routes = kernel([4], route("10.0.0.9"));
+      const edited = withDefaultRoutes(result(v4, other), eth0, routes);
+      expect(JSON.stringify(formatResult(edited, version))).toContain(
         '{"dst":"0.0.0.0/0","gw":"10.0.0.9"}',
       );
     },

@@ -1,23 +1,47 @@
 import type { Result, ResultRoute } from "#cni/result/result.ts";
-import { anyDestination, ipFamily, isDefaultRoute } from "#lib/ip.ts";
+import { anyDestination, type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";
-import type { DefaultRoute, DefaultRoutesAfter } from "./routes-after.ts";
+import { defaultsOf, indexesOf, type RoutedAttachment, type RouteState } from "./route-state.ts";
+
+/** The kernel's routes after all edits. */
+export interface RoutesAfter extends Pick<RouteState, "links" | "routes"> {
+  /** The families whose default routes were decided on; the others are left as reported. */
+  readonly families: readonly IpFamily[];
+}
 
 /**
  * Replaces a result's default routes of the changed families with the attachment's routes in the
  * kernel. Keeps gateways of addresses: they describe the network, not what the pod uses.
  */
-export function withDefaultRoutes(result: Result, after: DefaultRoutesAfter | undefined): Result {
-  if (after === undefined || after.families.length === 0) return result;
+export function withDefaultRoutes(
+  result: Result,
+  attachment: RoutedAttachment,
+  after: RoutesAfter,
+): Result {
+  if (after.families.length === 0) return result;
   const isDecided = (route: ResultRoute): boolean =>
     isDefaultRoute(route.dst) && isMainTable(route) && after.families.includes(ipFamily(route.dst));
   const reported = result.routes.filter(isDecided);
   const kept = result.routes.filter((route) => !isDecided(route));
-  const defaults = after.routes.map(
-    (route) => reported.find((entry) => isSame(entry, { route, result })) ?? toResultRoute(route),
+  const defaults = kernelDefaults(attachment, after).map(
+    (route) => reported.find((entry) => isSame(entry, { route, result })) ?? route,
   );
   return { ...result, routes: [...kept, ...defaults] };
+}
+
+/** The default routes of an attachment, in the order in which the kernel prefers them. */
+function kernelDefaults(attachment: RoutedAttachment, after: RoutesAfter): ResultRoute[] {
+  const own = indexesOf([attachment], after);
+  const sorted = after.families.flatMap((family) =>
+    defaultsOf(after, family).toSorted((a, b) => a.metric - b.metric),
+  );
+  return sorted.flatMap(({ family, metric, hops }) => {
+    const priority = metric === kernelMetric[family] ? undefined : metric;
+    return hops
+      .filter(({ ifIndex }) => own.has(ifIndex))
+      .map(({ gateway }) => omitUndefined({ dst: anyDestination[family], gw: gateway, priority }));
+  });
 }
 
 /** 0 and absent are the kernel's unspecified table, which is main (254). */
@@ -28,23 +52,16 @@ function isMainTable({ table }: ResultRoute): boolean {
 /** Whether the plugins reported this route; without a gateway, the address of its family has it. */
 function isSame(
   entry: ResultRoute,
-  { route, result }: { route: DefaultRoute; result: Result },
+  { route, result }: { route: ResultRoute; result: Result },
 ): boolean {
-  if (ipFamily(entry.dst) !== route.family || metricOf(entry) !== route.metric) return false;
+  const family = ipFamily(route.dst);
+  if (ipFamily(entry.dst) !== family || metricOf(entry) !== metricOf(route)) return false;
   const gateways = result.ips
-    .filter(({ address }) => ipFamily(address) === route.family)
+    .filter(({ address }) => ipFamily(address) === family)
     .map(({ gateway }) => gateway);
-  return entry.gw === undefined ? gateways.includes(route.gateway) : entry.gw === route.gateway;
+  return entry.gw === undefined ? gateways.includes(route.gw) : entry.gw === route.gw;
 }
 
-function metricOf(entry: ResultRoute): number {
-  return entry.priority ?? kernelMetric[ipFamily(entry.dst)];
-}
-
-function toResultRoute({ family, gateway, metric }: DefaultRoute): ResultRoute {
-  return omitUndefined({
-    dst: anyDestination[family],
-    gw: gateway,
-    priority: metric === kernelMetric[family] ? undefined : metric,
-  });
+function metricOf({ dst, priority }: ResultRoute): number {
+  return priority ?? kernelMetric[ipFamily(dst)];
 }

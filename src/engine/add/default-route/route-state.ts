@@ -28,6 +28,23 @@ export interface FamilyContext {
 }
 
 /** The default routes of one family. */
-export function defaultsOf(state: RouteState, family: IpFamily): KernelRoute[] {
-  return state.routes.filter((route) => route.family === family && isDefault(route));
+export function defaultsOf(
+  { routes }: Pick<RouteState, "routes">,
+  family: IpFamily,
+): KernelRoute[] {
+  return routes.filter((route) => route.family === family && isDefault(route));
+}
+
+/** The interfaces of attachments, by index. */
+export function indexesOf(
+  attachments: readonly RoutedAttachment[],
+  { links }: Pick<RouteState, "links">,
+): ReadonlySet<number> {
+  const names = attachments.flatMap(({ ifName, otherIfNames = [] }) => [ifName, ...otherIfNames]);
+  return new Set(links.filter(({ name }) => names.includes(name)).map(({ index }) => index));
+}
+
+/** The name of an interface, for messages. */
+export function linkName(links: readonly Link[], ifIndex: number): string {
+  return links.find(({ index }) => index === ifIndex)?.name ?? `#${ifIndex}`;
 }
