@@ -1,4 +1,6 @@
+import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
+import type { Result } from "#cni/result/result.ts";
 import { addNetwork } from "#cni/runtime/chain.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
@@ -13,14 +15,14 @@ import {
 } from "#engine/plan/planned-attachment.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 import { checkSizeWithResults } from "#engine/record/record-size.ts";
-import type { JsonObject } from "#lib/json.ts";
+import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 import type { AddRecord } from "./add-record.ts";
-import { acceptIgnoredRequests } from "./ignored-requests.ts";
-import { KernelInterfaces } from "./kernel-interfaces.ts";
+import { type KernelInterfaces, kernelInterfaces } from "./kernel-interfaces.ts";
 
 interface AttachedNetworks {
   readonly attached: readonly Attached[];
-  readonly kernel: KernelInterfaces;
+  /** The interfaces after the last delegate, listed without an extra round trip. */
+  readonly kernel: Promise<KernelInterfaces>;
 }
 
 /**
@@ -37,12 +39,15 @@ export async function attachNetworks(
   { attachments, recordBytes }: Pick<AttachmentPlan, "attachments" | "recordBytes">,
 ): Promise<AttachedNetworks> {
   const attached: Attached[] = [];
-  const kernel = new KernelInterfaces(ctx, record.sandbox.netns);
+  let kernel: AttachedNetworks["kernel"] = Promise.resolve(undefined);
   for (const [position, planned] of attachments.entries()) {
     if (position > 0) await recordAttempt(ctx, record, position);
-    const chain = new ObservedChain(ctx.delegateRunner(planned.displayName));
-    const isLast = position === attachments.length - 1;
-    const run = isLast ? kernel.listedBehind(planned.list.plugins.length, chain.run) : chain.run;
+    const { run, progress } = observed(ctx.delegateRunner(planned.displayName), (started) => {
+      if (planned !== attachments.at(-1) || started < planned.list.plugins.length) return;
+      kernel = kernelInterfaces(ctx, record.sandbox.netns);
+      // An ADD that fails does not wait for it.
+      kernel.catch(() => undefined);
+    });
     try {
       await provideDeviceInfo(ctx, record.sandbox.containerId, planned);
       const added = await attachNetwork(ctx, record, { planned, run });
@@ -50,7 +55,7 @@ export async function attachNetworks(
       attached.push(added);
       record.noteAttached(position, added);
     } catch (error) {
-      const { wasExecuted, failedAdd } = chain;
+      const { wasExecuted, failedAdd } = progress;
       if (!wasExecuted) record.note(position, { state: "planned" });
       else if (failedAdd !== undefined) record.note(position, { state: "attempted", failedAdd });
       throw withNetworkContext(error, planned);
@@ -70,46 +75,56 @@ async function recordAttempt(ctx: CallContext, record: AddRecord, position: numb
   }
 }
 
+/** The delegates of a chain. `ordered` gets the number of those that the shim has been sent. */
+function observed(run: RunDelegate, ordered: (started: number) => void): ObservedChain {
+  let started = 0;
+  const progress: ObservedChain["progress"] = { wasExecuted: false, failedAdd: undefined };
+  const observe: RunDelegate = async (call) => {
+    const position = started++;
+    const running = run(call);
+    ordered(started);
+    const outcome = await running;
+    if (outcome.outcome !== "missing" && outcome.outcome !== "refused") progress.wasExecuted = true;
+    progress.failedAdd = failedAddOf(outcome, position);
+    return outcome;
+  };
+  return { run: observe, progress };
+}
+
+interface ObservedChain {
+  readonly run: RunDelegate;
+  /** `failedAdd` is the error that the last delegate printed. */
+  readonly progress: { wasExecuted: boolean; failedAdd: FailedAdd | undefined };
+}
+
 async function attachNetwork(
   ctx: CallContext,
   { sandbox }: AddRecord,
   { planned, run }: { readonly planned: PlannedAttachment; readonly run: RunDelegate },
 ): Promise<Attached> {
   const { list, isAuxiliary = false } = planned;
+  const { cniVersion } = list;
   const conf = runtimeConf(sandbox, planned, ctx.config.delegateTimeoutMs);
-  const rt = isAuxiliary ? { ...conf, prevResult: emptyResult(list.cniVersion) } : conf;
+  const nothing = { cniVersion, interfaces: [], ips: [], routes: [] };
+  const rt = isAuxiliary ? { ...conf, prevResult: formatResult(nothing, cniVersion) } : conf;
   const { raw, result } = await addNetwork(list, rt, run);
   return { planned, raw, result, ignoredRequests: acceptIgnoredRequests(ctx, planned, result) };
 }
 
-function emptyResult(cniVersion: string): JsonObject {
-  return formatResult({ cniVersion, interfaces: [], ips: [], routes: [] }, cniVersion);
-}
-
-class ObservedChain {
-  readonly #run: RunDelegate;
-  #started = 0;
-  #wasExecuted = false;
-  #failedAdd: FailedAdd | undefined;
-
-  constructor(run: RunDelegate) {
-    this.#run = run;
-  }
-
-  get wasExecuted(): boolean {
-    return this.#wasExecuted;
-  }
-
-  /** The error that the last delegate printed. */
-  get failedAdd(): FailedAdd | undefined {
-    return this.#failedAdd;
-  }
-
-  readonly run: RunDelegate = async (call) => {
-    const position = this.#started++;
-    const outcome = await this.#run(call);
-    if (outcome.outcome !== "missing" && outcome.outcome !== "refused") this.#wasExecuted = true;
-    this.#failedAdd = failedAddOf(outcome, position);
-    return outcome;
-  };
+/**
+ * The requests of the pod that a network ignored, according to its result; logs a warning.
+ * @throws CniError 100 naming plugins, keys and values, unless the configuration attaches such pods
+ */
+function acceptIgnoredRequests(
+  ctx: CallContext,
+  { selection, list, ifName, displayName }: PlannedAttachment,
+  result: Result,
+): readonly IgnoredRequest[] {
+  if (selection === undefined) return [];
+  const ignored = ignoredRequests(selection, { ifName, list, result });
+  if (ignored.length === 0) return ignored;
+  const text = ignoredText(ignored, list);
+  if (ctx.config.ignoredRequests === "fail") throw new CniError("IgnoredRequest", text);
+  ctx.logger.warn({ network: displayName, ifName }, `network ${displayName} (${ifName}): ${text}`);
+  return ignored;
 }

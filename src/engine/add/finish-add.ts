@@ -10,7 +10,7 @@ import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { AddRecord } from "./add-record.ts";
 import { emitAddedInterfaces, emitIgnoredRequests } from "./events.ts";
-import type { KernelInterfaces } from "./kernel-interfaces.ts";
+import { type KernelInterfaces, missingInterfaces } from "./kernel-interfaces.ts";
 
 interface SandboxToFinish {
   readonly record: AddRecord;
@@ -18,7 +18,7 @@ interface SandboxToFinish {
   readonly durable: Promise<void>;
   readonly pod: Pod | undefined;
   readonly attached: readonly Attached[];
-  readonly kernel: KernelInterfaces;
+  readonly kernel: Promise<KernelInterfaces>;
   readonly annotationError: string | undefined;
 }
 
@@ -54,8 +54,9 @@ async function recordAndPublish(ctx: CallContext, sandbox: SandboxToFinish): Pro
 }
 
 async function recordResults({ record, attached, kernel }: SandboxToFinish): Promise<void> {
+  const present = await kernel;
   for (const [position, each] of attached.entries()) {
-    const userSpaceInterfaces = await kernel.missingOf(each.result);
+    const userSpaceInterfaces = missingInterfaces(each.result, present);
     record.noteAttached(position, { ...each, userSpaceInterfaces });
   }
   await record.update();
