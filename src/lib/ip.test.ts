@@ -1,15 +1,12 @@
-import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   covers,
-  formatCidr,
   ipFamily,
   ipFromBytes,
   ipToBytes,
   isDefaultRoute,
   parseCidr,
   parseIp,
-  tryParseIp,
 } from "./ip.ts";
 
 test.each([
@@ -31,6 +28,7 @@ test.each([
 ])("parseIp(%j) gives Go's canonical form", (text, canonical) => {
   expect(parseIp(text)).toBe(canonical);
   expect(parseIp(canonical)).toBe(canonical);
+  expect(ipFromBytes(ipToBytes(canonical))).toBe(canonical);
 });
 
 test.each([
@@ -97,21 +95,9 @@ test.each([
 
 test("ipFamily() and isDefaultRoute() take addresses and destinations", () => {
   expect(["10.0.0.1", "::ffff:1.2.3.4/100", "::1", "::1/64"].map(ipFamily)).toEqual([4, 4, 6, 6]);
-  expect(["0.0.0.0/0", "::/0", "10.0.0.0/8", "::/1", "junk"].map(isDefaultRoute)).toEqual([
-    true,
-    true,
-    false,
-    false,
-    false,
-  ]);
+  const destinations = ["0.0.0.0/0", "::/0", "10.0.0.0/8", "::/1", "junk"];
+  expect(destinations.filter(isDefaultRoute)).toEqual(["0.0.0.0/0", "::/0"]);
 });
-
-test.each(["10.0.0.1", "0.0.0.0", "::", "::1", "fe80::", "2001:db8:0:1:1:1:1:1", "fd01::5:0:0:1"])(
-  "ipToBytes() and ipFromBytes() agree on %s",
-  (address) => {
-    expect(ipFromBytes(ipToBytes(address))).toBe(address);
-  },
-);
 
 test.each([
   ["10.0.0.0/24", "10.0.0.255", true],
@@ -125,29 +111,4 @@ test.each([
   ["fd01::/65", "fd01:0:0:0:8000::", false],
 ])("covers(%s, %s) is %s", (network, address, covered) => {
   expect(covers(parseCidr(network), address)).toBe(covered);
-});
-
-const canonicalize = (ip: string): string => new URL(`http://[${ip}]/`).hostname.slice(1, -1);
-
-test("parseIp() agrees with the URL standard's IPv6 writer", () => {
-  fc.assert(
-    fc.property(fc.ipV6(), (ip) => {
-      // The URL standard writes IPv4 mapped into IPv6 in hexadecimal.
-      fc.pre(ipFamily(ip) === 6);
-      expect(parseIp(ip)).toBe(canonicalize(ip));
-    }),
-  );
-});
-
-test("parseIp() and parseCidr() neither throw anything else nor change what they wrote", () => {
-  fc.assert(
-    fc.property(fc.oneof(fc.ipV4(), fc.ipV6(), fc.string()), fc.nat(140), (ip, prefix) => {
-      const canonical = tryParseIp(ip);
-      fc.pre(canonical !== undefined);
-      expect(tryParseIp(canonical ?? "")).toBe(canonical);
-      if (prefix > (ipFamily(canonical ?? "") === 4 ? 32 : 128)) return;
-      const text = `${canonical}/${prefix}`;
-      expect(formatCidr(parseCidr(text))).toBe(text);
-    }),
-  );
 });

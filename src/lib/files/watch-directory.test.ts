@@ -1,16 +1,11 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtempDisposable, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { watchDirectory } from "./watch-directory.ts";
 
-async function scratch() {
-  const path = await mkdtemp(join(tmpdir(), "plexus-watch-"));
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
-}
-
 test("watchDirectory() reports changes until it is closed", async () => {
-  await using dir = await scratch();
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-watch-"));
   const onEvent = vi.fn();
   const watched = await watchDirectory(dir.path, onEvent);
   await writeFile(join(dir.path, "a"), "");
@@ -24,7 +19,7 @@ test("watchDirectory() reports changes until it is closed", async () => {
 });
 
 test("watchDirectory() finds a directory that is made or replaced later, on rearm()", async () => {
-  await using dir = await scratch();
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-watch-"));
   const path = join(dir.path, "later");
   const onEvent = vi.fn();
   const watched = await watchDirectory(path, onEvent);

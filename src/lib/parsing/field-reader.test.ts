@@ -26,8 +26,9 @@ describe("FieldReader", () => {
       fields.object("absent"),
       fields.elements("absent"),
       fields.has("none"),
+      fields.value("constructor"),
     ]);
-    expect(value).toEqual(["a", 3, ["b"], 1, undefined, undefined, [], true]);
+    expect(value).toEqual(["a", 3, ["b"], 1, undefined, undefined, [], true, undefined]);
     expect(problems).toEqual([]);
   });
 
@@ -103,17 +104,9 @@ describe("FieldReader", () => {
     expect(read(object, reading, { foldCase: true }).value).toEqual([2, "a"]);
     expect(read(object, reading).value).toEqual([undefined, undefined]);
   });
-
-  test("does not take a key of the prototype for a member", () => {
-    expect(read({}, (fields) => fields.value("constructor")).value).toBeUndefined();
-  });
 });
 
 describe("readFields()", () => {
-  test("gives what was read", () => {
-    expect(readFields({ a: "b" }, { subject: "x" }, (fields) => fields.string("a"))).toBe("b");
-  });
-
   test("throws everything that is wrong, at most ten in words", () => {
     const keys = Array.from({ length: 12 }, (_, i) => `k${i}`);
     const reading = (): unknown =>
@@ -122,13 +115,8 @@ describe("readFields()", () => {
     expect(reading).toThrow(/^cannot read x: k0: is missing; .*; k9: is missing; and 2 more$/);
   });
 
-  test.each([
-    [null, "null"],
-    [[], "[]"],
-    ["a", '"a"'],
-  ])("refuses %j, which is no object", (value, got) => {
-    expect(() => readFields(value, { subject: "x" }, () => 1)).toThrow(
-      `x: must be an object, got ${got}`,
-    );
+  test.each([null, [], "a"])("refuses %j, which is no object", (value) => {
+    const message = `x: must be an object, got ${JSON.stringify(value)}`;
+    expect(() => readFields(value, { subject: "x" }, () => 1)).toThrow(message);
   });
 });
