@@ -1,4 +1,4 @@
-import { readdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -9,8 +9,11 @@ import {
   key,
   sandbox,
   staging,
-  startBench,
 } from "#docker/testing/driver-bench.ts";
+
+/** A network whose plugin has no capabilities and needs no interface for a DEL. */
+const plainList = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "macvlan" }] };
+const mac = "aa:bb:cc:00:00:01";
 
 /** The configuration that the last call carried. */
 function lastConf(bench: DriverBench) {
@@ -31,7 +34,7 @@ test("an endpoint is attached in a staging namespace and answered with the kerne
     },
     Interface: { Address: "", AddressIPv6: "", MacAddress: "" },
   });
-  expect(answer).toEqual({ Address: "10.1.0.5/24", MacAddress: "aa:bb:cc:00:00:01" });
+  expect(answer).toEqual({ Address: "10.1.0.5/24", MacAddress: mac });
   expect(bench.machine.calls).toEqual([`ADD e1 in ${staging} as eth0`]);
 });
 
@@ -57,17 +60,13 @@ test("both families are answered; an address whose subnet has no route gets a ho
   });
 });
 
-test("an interface may be null, and have only a MAC [M-6.3] [M-6.7]", async () => {
+test.each([
+  ["may be null, and have only a MAC", { addresses: [], routes: [] }, { MacAddress: mac }],
+  ["of ipvlan has its device's MAC", { kind: "ipvlan" }, { Address: "10.1.0.5/24" }],
+])("an interface %s: only its own values are answered [M-6.3] [M-6.7]", async (_, next, answer) => {
   const bench = await benchWithNetwork();
-  bench.machine.next = { addresses: [], routes: [] };
-  const answer = await bench.createEndpoint("e1", { Interface: null, Options: null });
-  expect(answer).toEqual({ MacAddress: "aa:bb:cc:00:00:01" });
-});
-
-test("the MAC of an ipvlan interface, which belongs to its device, is not answered", async () => {
-  const bench = await benchWithNetwork();
-  bench.machine.next = { kind: "ipvlan" };
-  expect(await bench.createEndpoint("e1")).toEqual({ Address: "10.1.0.5/24" });
+  bench.machine.next = next;
+  expect(await bench.createEndpoint("e1", { Interface: null, Options: null })).toEqual(answer);
 });
 
 test("addresses of Docker's IPAM are passed to the plugin, with its gateways and the network's routes [M-4.6] [M-6.4] [M-6.5] [M-6.8]", async () => {
@@ -88,7 +87,7 @@ test("addresses of Docker's IPAM are passed to the plugin, with its gateways and
   const answer = await bench.createEndpoint("e1", {
     Interface: { Address: "10.1.0.77/24", AddressIPv6: "fd00::77/64", MacAddress: "" },
   });
-  expect(answer).toEqual({ MacAddress: "aa:bb:cc:00:00:01" });
+  expect(answer).toEqual({ MacAddress: mac });
   expect(lastConf(bench).plugins[0]?.ipam).toEqual({
     type: "static",
     addresses: [
@@ -171,31 +170,20 @@ test.each([
   [{ "plexus.colour": "red" }, "plexus.colour: there is no such option"],
   [{ "com.docker.network.endpoint.ifname": "a b" }, "interface name"],
   [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "0.Proto: must be 6, 17 or 132"],
-])("the options %j are rejected", async (Options, problem) => {
-  const bench = await benchWithNetwork();
-  expect(await bench.error("CreateEndpoint", { ...key, Interface: {}, Options })).toContain(
-    problem,
-  );
-  expect(bench.machine.calls).toEqual([]);
-});
-
-test.each([
   [
     { "plexus.ips": "10.1.0.9" },
     "--driver-opt plexus.ips: no plugin of network plain has the capability ips",
   ],
   [{ "plexus.bandwidth": "1M" }, "plexus.bandwidth: no plugin"],
-])("a capability that no plugin of the network has is rejected: %j", async (Options, problem) => {
-  const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "bridge" }] };
-  const bench = await benchWithNetwork({}, list);
-  expect(await bench.error("CreateEndpoint", { ...key, Interface: {}, Options })).toContain(
-    problem,
-  );
+])("the options %j are rejected", async (Options, problem) => {
+  const bench = await benchWithNetwork({}, plainList);
+  const body = { ...key, Interface: {}, Options };
+  expect(await bench.error("CreateEndpoint", body)).toContain(problem);
+  expect(bench.machine.calls).toEqual([]);
 });
 
 test("a network that cannot publish ports ignores them with a warning", async () => {
-  const list = { cniVersion: "1.0.0", name: "plain", plugins: [{ type: "macvlan" }] };
-  const bench = await benchWithNetwork({}, list);
+  const bench = await benchWithNetwork({}, plainList);
   const published = [{ Proto: 6, Port: 80, HostPort: 8080 }];
   await bench.createEndpoint("e1", { Options: { "com.docker.network.portmap": published } });
   expect(lastConf(bench).runtimeConfig).toEqual({});
@@ -265,29 +253,20 @@ test("a gateway outside of all subnets gets a route [M-9.7]", async () => {
   });
 });
 
+const internal = {
+  "com.docker.network.internal": true,
+  "com.docker.network.generic": { "plexus.network": JSON.stringify(bridgeList) },
+};
+
 test.each([
   ["plexus.gateway=none", { options: { "plexus.gateway": "none" } }, true],
   ["plexus.gateway=docker", { options: { "plexus.gateway": "docker" } }, false],
+  ["--internal", { Options: internal }, true],
 ] as const)("with %s there is no gateway [M-9.8]", async (_option, extra, disables) => {
   const bench = await benchWithNetwork(extra);
   await bench.createEndpoint("e1");
   const answer = await bench.join("e1", sandbox);
   expect(answer).toMatchObject({ StaticRoutes: [], DisableGatewayService: disables });
-  expect(answer).not.toHaveProperty("Gateway");
-});
-
-test("an internal network has no gateway [M-9.8]", async () => {
-  const bench = await startBench();
-  await bench.done("CreateNetwork", {
-    NetworkID: "n1",
-    Options: {
-      "com.docker.network.internal": true,
-      "com.docker.network.generic": { "plexus.network": JSON.stringify(bridgeList) },
-    },
-  });
-  await bench.createEndpoint("e1");
-  const answer = await bench.join("e1", sandbox);
-  expect(answer).toMatchObject({ DisableGatewayService: true });
   expect(answer).not.toHaveProperty("Gateway");
 });
 
@@ -307,9 +286,17 @@ test("EndpointOperInfo describes the endpoint [M-7.1]", async () => {
   expect(await bench.done("EndpointOperInfo", key)).toMatchObject({
     Value: { "plexus.network": "red", "plexus.addresses": ["10.1.0.5/24"] },
   });
-  expect(await bench.error("EndpointOperInfo", { ...key, EndpointID: "e2" })).toBe(
-    "endpoint e2 is not known",
-  );
+});
+
+test("calls for unknown endpoints have no effect", async () => {
+  const bench = await benchWithNetwork();
+  for (const method of ["Leave", "DeleteEndpoint"]) {
+    expect(await bench.done(method, key)).toEqual({});
+  }
+  for (const method of ["Join", "EndpointOperInfo"]) {
+    const body = { ...key, SandboxKey: sandbox };
+    expect(await bench.error(method, body)).toBe("endpoint e1 is not known");
+  }
 });
 
 test("an endpoint that leaves is detached with its interface and addresses in the staging namespace [M-8.1] [M-10.1]", async () => {
@@ -329,25 +316,15 @@ test("an endpoint that never joined is detached in its staging namespace [M-8.1]
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
 });
 
-test("an interface that is gone with its container gets a substitute if the plugin needs one", async () => {
-  const bench = await benchWithContainer();
+test.each([
+  ["gets a substitute if the plugin needs one", bridgeList, `${staging} as eth0 with 10.1.0.5/24`],
+  ["else needs no namespace", plainList, "none as eth0"],
+])("a DEL whose interface is gone with its container %s", async (_, list, place) => {
+  const bench = await benchWithContainer(list);
   bench.machine.namespaces.delete(sandbox);
   await bench.done("DeleteEndpoint", key);
-  expect(bench.machine.calls.slice(1)).toEqual([
-    "substitute eth0 with 10.1.0.5/24",
-    `DEL e1 in ${staging} as eth0 with 10.1.0.5/24`,
-  ]);
-});
-
-test("without a need for a substitute, DEL runs without a namespace", async () => {
-  const list = { cniVersion: "1.0.0", name: "lan", plugins: [{ type: "macvlan" }] };
-  const bench = await benchWithNetwork({}, list);
-  await bench.createEndpoint("e1");
-  await bench.join("e1", sandbox);
-  bench.machine.startContainer(sandbox, "plxe1");
-  bench.machine.namespaces.delete(sandbox);
-  await bench.done("DeleteEndpoint", key);
-  expect(bench.machine.calls.at(-1)).toBe("DEL e1 in none as eth0");
+  const substitutes = list === bridgeList ? ["substitute eth0 with 10.1.0.5/24"] : [];
+  expect(bench.machine.calls.slice(1)).toEqual([...substitutes, `DEL e1 in ${place}`]);
 });
 
 test("repeated calls get the same answers and execute nothing again", async () => {
@@ -368,15 +345,6 @@ test("repeated calls get the same answers and execute nothing again", async () =
   expect(bench.machine.calls).toHaveLength(2);
 });
 
-test("calls for unknown endpoints have no effect", async () => {
-  const bench = await benchWithNetwork();
-  expect(await bench.done("Leave", key)).toEqual({});
-  expect(await bench.done("DeleteEndpoint", key)).toEqual({});
-  expect(await bench.error("Join", { ...key, SandboxKey: sandbox })).toBe(
-    "endpoint e1 is not known",
-  );
-});
-
 test("an endpoint whose ADD fails is detached, and the user gets the plugin's error", async () => {
   const bench = await benchWithNetwork();
   bench.machine.addFailures.push("no range set for host-local");
@@ -388,7 +356,7 @@ test("an endpoint whose ADD fails is detached, and the user gets the plugin's er
     `DEL e1 in ${staging} as eth0`,
   ]);
   expect(await bench.machine.names()).toEqual([]);
-  expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("an endpoint that would lose interfaces or addresses is rejected and detached", async () => {
@@ -401,7 +369,7 @@ test("an endpoint that would lose interfaces or addresses is rejected and detach
   bench.machine.next = { addresses: ["10.1.0.5/24", "10.1.0.6/24"] };
   const second = await bench.call("CreateEndpoint", { ...key, EndpointID: "e2", Interface: {} });
   expect(second.json.Err).toContain("keep only one IPv4 address of 10.1.0.5/24, 10.1.0.6/24");
-  expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("a failed DEL is returned to dockerd and retried later", async () => {
@@ -411,7 +379,7 @@ test("a failed DEL is returned to dockerd and retried later", async () => {
   expect(await bench.error("DeleteEndpoint", key)).toBe("the plugin hangs");
   await bench.detachForgotten();
   expect(bench.machine.calls.filter((call) => call.startsWith("DEL"))).toHaveLength(2);
-  expect(await readdir(join(bench.dir, "endpoints"))).toEqual([]);
+  expect(await bench.endpoints()).toEqual([]);
 });
 
 test("direct mode attaches inside the container under a free name, and detaches when it leaves", async () => {
@@ -455,13 +423,13 @@ test("an ADD that fails inside a container is rolled back there", async () => {
   expect(await bench.done("DeleteEndpoint", key)).toEqual({});
 });
 
-test("networks and endpoints survive a restart; a damaged file is put aside", async () => {
+test("networks and endpoints survive a restart, which cleans up their directories", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
   await bench.stop();
   await writeFile(join(bench.dir, "endpoints/e9.json"), "{");
+  await writeFile(join(bench.dir, "endpoints/.e1.json.0123456789ab0.tmp"), "{");
   await bench.start();
   expect(await bench.join("e1", sandbox)).toMatchObject({ Gateway: "10.1.0.1" });
-  await bench.createEndpoint("e2");
-  expect(await readdir(join(bench.dir, "endpoints"))).toContain("e9.json.damaged");
+  expect(await bench.endpoints()).toEqual(["e1.json", "e9.json.damaged"]);
 });

@@ -57,8 +57,13 @@ export const sandbox = "/var/run/docker/netns/1bfe5dba4ec0";
 
 /** Starts a driver without networks for one test. */
 export async function startBench(): Promise<DriverBench> {
-  const bench = await DriverBench.create();
-  onTestFinished(() => bench[Symbol.asyncDispose]());
+  const dir = await mkdtempDisposable(join(tmpdir(), "plexus-docker-"));
+  const bench = new DriverBench(dir.path);
+  onTestFinished(async () => {
+    await bench.stop();
+    await dir.remove();
+  });
+  await bench.start();
   return bench;
 }
 
@@ -73,8 +78,8 @@ export async function benchWithNetwork(
 }
 
 /** Starts a driver with the endpoint `e1` in a running container. */
-export async function benchWithContainer(): Promise<DriverBench> {
-  const bench = await benchWithNetwork();
+export async function benchWithContainer(list: object = bridgeList): Promise<DriverBench> {
+  const bench = await benchWithNetwork({}, list);
   await bench.createEndpoint("e1");
   await bench.join("e1", sandbox);
   bench.machine.startContainer(sandbox, "plxe1");
@@ -82,7 +87,7 @@ export async function benchWithContainer(): Promise<DriverBench> {
 }
 
 /** The driver behind its socket, with an in-memory machine and state in files. */
-export class DriverBench implements AsyncDisposable {
+export class DriverBench {
   readonly machine = new FakeMachine();
   readonly logger = new FakeLogger();
   readonly dir: string;
@@ -94,22 +99,11 @@ export class DriverBench implements AsyncDisposable {
   records: AttachmentRecord[] = [];
   /** Whether writes to the endpoints' directory fail; files can be removed. */
   diskFull = false;
-  readonly #stack: AsyncDisposableStack;
   #server: UnixSocketServer | undefined;
   #forgotten: ForgottenEndpoints | undefined;
 
-  private constructor(dir: string, stack: AsyncDisposableStack) {
+  constructor(dir: string) {
     this.dir = dir;
-    this.#stack = stack;
-  }
-
-  /** Starts a driver without networks. */
-  static async create(): Promise<DriverBench> {
-    const stack = new AsyncDisposableStack();
-    const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "plexus-docker-")));
-    const bench = new DriverBench(path, stack);
-    await bench.start();
-    return bench;
   }
 
   get socketPath(): string {
@@ -141,11 +135,8 @@ export class DriverBench implements AsyncDisposable {
     this.#forgotten = new ForgottenEndpoints({
       ...{ stored, endpoints, host, records, runtime: machine, bootId, nowMs, logger },
     });
-    const capabilities = {
-      Scope: "local",
-      ConnectivityScope: "local",
-      GwAllocChecker: true,
-    } as const;
+    const scopes = { Scope: "local", ConnectivityScope: "local" } as const;
+    const capabilities = { ...scopes, GwAllocChecker: true } as const;
     const driver = networkDriver({ networks, endpoints, capabilities, logger });
     this.#server = await startPluginServer({ socketPath: this.socketPath, driver, logger });
   }
@@ -217,16 +208,7 @@ export class DriverBench implements AsyncDisposable {
   }
 
   join(id: string, sandboxKey: string): Promise<Record<string, unknown>> {
-    return this.done("Join", {
-      NetworkID: "n1",
-      EndpointID: id,
-      SandboxKey: sandboxKey,
-      Options: {},
-    });
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop();
-    await this.#stack.disposeAsync();
+    const endpoint = { NetworkID: "n1", EndpointID: id };
+    return this.done("Join", { ...endpoint, SandboxKey: sandboxKey, Options: {} });
   }
 }
