@@ -36,13 +36,17 @@ type CallReason =
 /** A pod that an ADD refuses; it asks for net-a unless it says otherwise. */
 interface Refusal extends LabOptions {
   readonly annotation?: string;
-  readonly annotations?: Readonly<Record<string, string>>;
+  /** The annotation that replaces the default network. */
+  readonly override?: string;
   /** The configuration of net-a. */
   readonly net?: JsonObject | string;
   readonly prepare?: (lab: EngineLab) => void | Promise<void>;
+  /** What the message has. */
+  readonly says?: string | RegExp;
 }
 
 const resource = "vendor.example/vf";
+const notMounted = "is not mounted: add a hostPath volume with the same path";
 
 function needsDevice(lab: EngineLab): void {
   const annotations = { "k8s.v1.cni.cncf.io/resourceName": resource };
@@ -55,7 +59,21 @@ function failing(reason: Reason): FakeDevices {
   return devices;
 }
 
+const addDefault = ({ source }: EngineLab): void =>
+  source.addNad("kube-system/net-d", network("net-d", "ptp"));
+
 const config = (keys: Partial<EngineConfig>): Refusal => ({ config: keys });
+const delegates = (...list: JsonObject[]): Refusal => ({ conf: { delegates: list } });
+const clusterNetwork = (name: string, keys: JsonObject = {}): Refusal => ({
+  conf: { clusterNetwork: name, ...keys },
+});
+/** A definition with so many more bytes than its network. */
+const filled = (bytes: number): JsonObject => ({
+  ...network("net-a", "macvlan"),
+  filler: "x".repeat(bytes),
+});
+const times = (count: number): string => new Array(count).fill("net-a").join(",");
+const isolated = config({ namespaceIsolation: true, globalNamespaces: ["shared"] });
 
 /** A row for every reason for which the planner refuses a pod: a new reason without one does not compile. */
 const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<string, Refusal>>>> = {
@@ -78,8 +96,8 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
   },
   DefaultInterfaceName: {
     "a default network on another interface": {
-      annotations: { [defaultNetworkAnnotation]: "kube-system/net-d@net7" },
-      prepare: ({ source }) => source.addNad("kube-system/net-d", network("net-d", "ptp")),
+      override: "kube-system/net-d@net7",
+      prepare: addDefault,
     },
   },
   DeviceNotAllocated: {
@@ -105,66 +123,134 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     },
   },
   InterfaceNameTaken: {
-    "an interface name that is requested twice": { annotation: "net-a@net9,net-a@net9" },
+    "a name that is requested twice [N-4.1.2.1.5b]": { annotation: "net-a@net9,net-a@net9" },
     "the name of the default network's interface": { annotation: "net-a@eth0" },
   },
   InvalidAnnotation: {
-    "an invalid annotation": {
-      ...config({ invalidAnnotation: "fail" }),
-      annotation: '[{"name": ]',
-    },
-    "an invalid default network": { annotations: { [defaultNetworkAnnotation]: "a@@b" } },
+    "an invalid annotation": { ...config({ invalidAnnotation: "fail" }), annotation: "a b,," },
+    "an invalid default network": { override: "a@@b" },
+    "two default networks": { override: "a,b" },
+    "an empty annotation of the default network": { override: "" },
+    "a default network that is no list": { override: "{" },
   },
-  InvalidDefinition: { "a definition that is no network": { net: { plugins: 1 } } },
+  InvalidDefinition: {
+    "a definition that is no network": { net: { plugins: 1 }, says: '"default/net-a"' },
+    "a definition that is no JSON": { net: "{not json", says: '"default/net-a"' },
+  },
   InvalidNetworkConfig: {
-    "a second delegate that is invalid": {
-      conf: { delegates: [network("default-net", "ptp"), { name: "x", plugins: 1 }] },
+    "a second delegate without a name": {
+      ...delegates(network("default-net", "ptp"), { type: "bridge" }),
+      says: "delegates[1]",
     },
-    "an auxiliary chain without a directory": config({ auxiliaryCNIChainName: "vendor" }),
+    "an auxiliary chain without a directory": {
+      ...config({ auxiliaryCNIChainName: "vendor" }),
+      says: 'auxiliaryCNIChainName "vendor" needs a clusterNetwork that is a path',
+    },
   },
-  MetaPlugin: { "a definition of a meta-plugin": { net: network("net-a", "multus") } },
+  MetaPlugin: {
+    "a definition of a meta-plugin": { net: network("net-a", "bridge", "multus") },
+    "a delegate that is a meta-plugin": delegates(network("loop", "ptp", "plexus")),
+    "a file of a meta-plugin": {
+      ...clusterNetwork("/loop.conflist"),
+      prepare: ({ files }) => files.write("/loop.conflist", network("loop", "multus-shim")),
+    },
+    "a default network of a meta-plugin": {
+      ...clusterNetwork("loop"),
+      prepare: ({ source }) => source.addNad("kube-system/loop", network("loop", "multus")),
+    },
+  },
   MissingConfiguration: {
     "a definition without a configuration": {
       prepare: ({ source }) => source.addNad("default/net-a"),
     },
+    "a file that is too long": {
+      prepare: ({ source, files }) => {
+        source.addNad("default/net-a");
+        files.write("/etc/cni/plexus/net.d/a.conflist", filled(131_072));
+      },
+      says: "/etc/cni/plexus/net.d/a.conflist has 131",
+    },
   },
   MissingDefaultNetwork: {
-    "a default network without a definition": { conf: {}, config: { clusterNetwork: "nowhere" } },
+    "a default network without a definition": {
+      ...clusterNetwork("nowhere"),
+      says: "kube-system/nowhere",
+    },
+    "a default network that is no file": { ...clusterNetwork("/none.conf"), says: "/none.conf" },
+    "a default network of an empty directory": { ...clusterNetwork("/empty"), says: "/empty" },
+    "a default network in a place that is not mounted": {
+      ...clusterNetwork("/srv/net.d/10-x.conflist"),
+      prepare: ({ files }) => void files.unseen.add("/srv/net.d/10-x.conflist"),
+      says: new RegExp(`/srv/net.d/10-x.conflist.*${notMounted}`),
+    },
+    "a confDir that is not mounted": {
+      ...clusterNetwork("flannel", { confDir: "/srv/net.d" }),
+      prepare: ({ files }) => void files.unseen.add("/srv/net.d"),
+      says: new RegExp(`/srv/net.d.*${notMounted}`),
+    },
     "a default network of all pods without a definition": {
-      conf: {},
-      config: { clusterNetwork: "net-d", defaultNetworks: ["nowhere"] },
-      prepare: ({ source }) => source.addNad("kube-system/net-d", network("net-d", "ptp")),
+      ...clusterNetwork("net-d", { defaultNetworks: ["nowhere"] }),
+      prepare: addDefault,
     },
   },
-  MissingDefinition: { "a missing definition": { annotation: "nowhere" } },
-  NetworkAccessDenied: {
-    "a network of another namespace": {
-      annotation: "other/net-a",
-      ...config({ namespaceIsolation: true }),
+  MissingDefinition: {
+    "a missing definition, the second of two [N-3.4.1d]": {
+      annotation: "net-a,nowhere",
+      says: "default/nowhere",
     },
+    "a default network of the pod without a definition": { override: "gone" },
+  },
+  NetworkAccessDenied: {
+    "a network of another namespace [N-7.4]": { ...isolated, annotation: "other/net-a" },
+    "a namespace in the JSON form [N-7.4]": {
+      ...isolated,
+      annotation: '[{"name":"net-a","namespace":"other"}]',
+    },
+    "a namespace of the second of two [N-7.4]": { ...isolated, annotation: "net-a,other/net-a" },
+    "a default network of another namespace [N-7.4]": { ...isolated, override: "other/net-a" },
+    "a default network without a namespace [N-7.4]": { ...isolated, override: "net-a" },
   },
   OverLimit: {
-    "too many networks": { annotation: `${"net-a,".repeat(31)}net-a` },
+    "too many networks": { annotation: times(32), says: "the pod has 33 networks" },
     "an annotation that is too long": { annotation: `net-a${" ".repeat(70_000)}` },
-    "a configuration that is too long": {
-      net: { ...network("net-a", "macvlan"), filler: "x".repeat(140_000) },
+    "a configuration that is too long, before it is parsed [S-304]": {
+      net: `{"filler": "${"x".repeat(131_072)}`,
+      says: 'NetworkAttachmentDefinition "default/net-a": spec.config has 131084 bytes, more than the limit of 131072',
     },
-    "a record that is too long": {
-      annotation: `${"net-a,".repeat(19)}net-a`,
-      net: { ...network("net-a", "macvlan"), filler: "x".repeat(120_000) },
+    "a definition with too many plugins [S-304]": {
+      net: network("net-a", ...new Array(5000).fill("a")),
+      says: "plugins has 5000 plugins, more than the limit of 32",
+    },
+    "a delegate that is too long": {
+      ...delegates(filled(131_072)),
+      says: /delegates\[0\] has 131\d+ bytes, more than the limit of 131072/,
+    },
+    "a record that is too long [S-304]": {
+      annotation: times(20),
+      net: filled(130_000),
+      says: "the attachment record with its teardown plan, up to network default/net-a, has 4",
     },
   },
   PluginMissing: {
     "a plugin that is not installed": {
       prepare: ({ plugins }) => plugins.setLookup("macvlan", { outcome: "missing", message: "" }),
+      says: /network default\/net-a: .*"macvlan" in path \[\/opt\/cni\/bin\]/,
     },
   },
   PluginRefused: {
     "a plugin that is writable by others": {
       prepare: ({ plugins }) => plugins.setLookup("macvlan", { outcome: "refused", message: "w" }),
+      says: "may not be executed: w",
     },
   },
-  PrimaryNotReady: { "a missing readiness file": config({ readinessindicatorfile: "/run/ready" }) },
+  PrimaryNotReady: {
+    "a missing readiness file": config({ readinessindicatorfile: "/run/ready" }),
+    "a readiness file that is not mounted": {
+      ...config({ readinessindicatorfile: "/run/ready" }),
+      prepare: ({ files }) => void files.unseen.add("/run/ready"),
+      says: new RegExp(`/run/ready.*${notMounted}`),
+    },
+  },
   RepeatedFailures: {
     "four sandboxes that cannot be detached": {
       repeatsTeardowns: true,
@@ -181,13 +267,17 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     },
   },
   RepeatedNetwork: {
-    "a masquerading network twice": {
+    "a masquerading network twice [N-4.2a]": {
       annotation: "net-a,net-a",
       net: { ...network("net-a"), plugins: [{ type: "ptp", ipMasq: true }] },
     },
   },
   UndeclaredRequest: {
-    "an address that no plugin takes": { annotation: '[{"name":"net-a","ips":["10.1.0.5/24"]}]' },
+    "requests of which a plugin takes one [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b]": {
+      annotation: '[{"name":"net-a","ips":["10.1.1.1"],"mac":"02:00:00:00:00:09"}]',
+      net: { ...network("net-a"), plugins: [{ type: "macvlan", capabilities: { mac: true } }] },
+      says: /default\/net-a.*capability "ips" /,
+    },
   },
   UnusableDevice: {
     "a resource of two allocators": {
@@ -204,9 +294,12 @@ const rows = Object.entries(refusals).flatMap(([reason, cases]) =>
 );
 
 async function labWith(refusal: Refusal): Promise<{ lab: EngineLab; pod: PodState }> {
-  const { annotation = "net-a", net = network("net-a", "macvlan"), prepare, ...options } = refusal;
-  const lab = new EngineLab(options);
-  const annotations = { [networksAnnotation]: annotation, ...refusal.annotations };
+  const { annotation = "net-a", override, net = network("net-a", "macvlan"), prepare } = refusal;
+  const lab = new EngineLab(refusal);
+  const annotations = {
+    [networksAnnotation]: annotation,
+    ...(override === undefined ? {} : { [defaultNetworkAnnotation]: override }),
+  };
   const pod = lab.source.addPod({ name: "web", annotations });
   lab.source.addNad("default/net-a", net);
   await prepare?.(lab);
@@ -226,13 +319,17 @@ function explain(lab: EngineLab, pod: PodState): Promise<Explanation> {
 
 test.each(rows)("ADD and explain refuse $title with $reason", async ({ reason, refusal }) => {
   const { lab, pod } = await labWith(refusal);
-  const [calls, events] = [lab.plugins.calls.length, lab.events.recorded.length];
+  const [steps, events] = [lab.journal.length, lab.events.recorded.length];
   const before = await explain(lab, pod);
-  expect(lab.plugins.calls).toHaveLength(calls);
   expect(lab.events.recorded).toHaveLength(events);
 
   const { exitCode, json } = await lab.add({ pod: "default/web/uid-1" });
   expect({ exitCode, details: json.details }).toEqual({ exitCode: 1, details: `reason=${reason}` });
+  if (refusal.says !== undefined) expect(json.msg).toMatch(refusal.says);
+  expect(lab.journal, "nothing is executed or recorded").toHaveLength(steps);
+  const event = { pod: "default/web", type: "Warning", reason, message: json.msg };
+  // Without its readiness file the pod is not even looked up.
+  expect(lab.events.recorded.slice(events)).toEqual(reason === "PrimaryNotReady" ? [] : [event]);
   const [problem] = before.problems;
   expect(problem?.reason).toBe(reason);
   // Only the call has its arguments, which are part of the record.

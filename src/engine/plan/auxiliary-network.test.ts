@@ -77,15 +77,3 @@ test("it is for sandboxes that are no pods as well, and its failure fails the AD
     msg: expect.stringMatching(/network vendor: .*"sidecar"/),
   });
 });
-
-test("without a clusterNetwork that is a path the ADD fails", async () => {
-  const inline = { clusterNetwork: "", delegates: [network("main", "ptp")] };
-  const lab = labWith(chain, inline);
-  expect((await lab.add(web)).json).toMatchObject({
-    code: 7,
-    msg: expect.stringContaining(
-      'auxiliaryCNIChainName "vendor" needs a clusterNetwork that is a path',
-    ),
-  });
-  expect(lab.journal).toEqual([]);
-});

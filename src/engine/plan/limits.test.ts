@@ -19,58 +19,6 @@ function sized(name: string, bytes: number): JsonObject {
 
 const plugins = (count: number): Json[] => Array.from({ length: count }, () => ({ type: "a" }));
 
-async function expectRefused(lab: EngineLab, message: string): Promise<void> {
-  const { json } = await lab.add(web);
-  expect(json).toMatchObject({ code: 100, msg: expect.stringContaining(message) });
-  expect(lab.journal).toEqual([]);
-  expect(lab.events.reasons).toEqual(["OverLimit"]);
-}
-
-test("a definition with too long a configuration is refused before it is parsed [S-304]", async () => {
-  const lab = asking("a");
-  lab.source.addNad("default/a", `{"filler": "${"x".repeat(131_072)}`);
-  await expectRefused(
-    lab,
-    'NetworkAttachmentDefinition "default/a": spec.config has 131084 bytes, more than the limit of 131072',
-  );
-});
-
-test("a definition with too many plugins is refused [S-304]", async () => {
-  const lab = asking("a");
-  lab.source.addNad("default/a", { ...network("net-a"), plugins: plugins(5000) });
-  await expectRefused(lab, "plugins has 5000 plugins, more than the limit of 32");
-});
-
-test("a file with too long a configuration, or one of the configuration's, is refused", async () => {
-  const inFile = asking("a");
-  inFile.source.addNad("default/a");
-  inFile.files.write("/etc/cni/plexus/net.d/a.conflist", sized("a", 131_072));
-  expect((await inFile.add(web)).json).toMatchObject({
-    msg: expect.stringContaining("/etc/cni/plexus/net.d/a.conflist has 131"),
-  });
-  await expectRefused(
-    asking("", { delegates: [sized("main", 131_072)] }),
-    "delegates[0] has 131150 bytes, more than the limit of 131072",
-  );
-});
-
-test("the networks of the configuration and of the annotation count together", async () => {
-  const lab = asking("a,".repeat(31).slice(0, -1), {
-    delegates: [network("main", "ptp"), network("second", "ptp")],
-  });
-  lab.source.addNad("default/a", network("net-a", "bridge"));
-  await expectRefused(lab, "the pod has 33 networks, more than the limit of 32");
-});
-
-test("networks that are within their limits are refused when all of them together are not [S-304]", async () => {
-  const lab = asking("a,".repeat(20).slice(0, -1));
-  lab.source.addNad("default/a", sized("net-a", 130_000));
-  await expectRefused(
-    lab,
-    "the attachment record with its teardown plan, up to network default/a, has 4",
-  );
-});
-
 test.each([
   ["bridge", 0],
   ["host-device", 1],
