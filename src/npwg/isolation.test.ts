@@ -21,13 +21,9 @@ test.each<[string, Partial<NamespaceAccess>]>([
 
 test.each<[string, Partial<NamespaceAccess>]>([
   ["another namespace", {}],
-  [
-    "the default namespace when others are global",
-    { nadNamespace: "default", globalNamespaces: ["c"] },
-  ],
+  ["default when others are global", { nadNamespace: "default", globalNamespaces: ["c"] }],
   ["any namespace when none is global", { nadNamespace: "default", globalNamespaces: [] }],
 ])("checkNamespaceAccess() refuses networks of %s [S-301] [N-7.4]", (_, changes) => {
-  expect(() => checkNamespaceAccess(access(changes))).toThrow(
-    expect.objectContaining({ code: CniErrorCode.AccessDenied }),
-  );
+  const error = expect.objectContaining({ code: CniErrorCode.AccessDenied });
+  expect(() => checkNamespaceAccess(access(changes))).toThrow(error);
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { CniArgs } from "#cni/args.ts";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { parseNetworkSelections } from "#npwg/selection/selection.ts";
 import {
   checkCapabilities,
@@ -10,48 +11,45 @@ import {
   withCniArgs,
 } from "./runtime-config.ts";
 
-function requested(keys: object): JsonObject {
-  const [selection] = parseNetworkSelections(JSON.stringify([{ name: "a", ...keys }]), {
-    podNamespace: "ns",
-  });
-  return selection === undefined ? {} : requestedCapabilities(selection);
+function selected(keys: object): NetworkSelection {
+  const text = JSON.stringify([{ name: "a", ...keys }]);
+  const [selection] = parseNetworkSelections(text, { podNamespace: "ns" });
+  if (selection === undefined) throw new Error("no selection");
+  return selection;
 }
+
+const requested = (keys: object): JsonObject => requestedCapabilities(selected(keys));
 
 function network(...plugins: JsonObject[]): NetConfList {
   return parseNetConfList({ cniVersion: "1.0.0", name: "net", plugins }, { source: "test" });
 }
 
+const guid = "c2:11:22:33:44:55:66:77";
+const bandwidth = { ingressRate: 2048, ingressBurst: 300, egressRate: 8000, egressBurst: 200 };
+const udp = { hostPort: 53, containerPort: 53, protocol: "UDP", hostIP: "192.0.2.1" };
+
 describe("requestedCapabilities()", () => {
-  test("is empty when nothing is asked for", () => {
-    expect(requested({})).toEqual({});
-  });
-
-  test("gives ips as written [N-4.1.2.1.3.2a]", () => {
-    expect(requested({ ips: ["10.2.2.42/24", "2001:db8::5/64"] })).toEqual({
-      ips: ["10.2.2.42/24", "2001:db8::5/64"],
-    });
-  });
-
-  test("gives mac [N-4.1.2.1.4.2a]", () => {
-    expect(requested({ mac: "02:23:45:67:89:01" })).toEqual({ mac: "02:23:45:67:89:01" });
-  });
-
-  test("gives portMappings with protocols in lower case [N-4.1.2.1.7.2a]", () => {
-    const portMappings = [
-      { hostPort: 8080, containerPort: 80, protocol: "TCP" },
-      { hostPort: 53, containerPort: 53, protocol: "UDP", hostIP: "192.0.2.1" },
-    ];
-    expect(requested({ portMappings })).toEqual({
-      portMappings: [
-        { hostPort: 8080, containerPort: 80, protocol: "tcp" },
-        { hostPort: 53, containerPort: 53, protocol: "udp", hostIP: "192.0.2.1" },
-      ],
-    });
-  });
-
-  test("gives bandwidth as asked for [N-4.1.2.1.8.2a]", () => {
-    const bandwidth = { ingressRate: 2048, ingressBurst: 300, egressRate: 8000, egressBurst: 200 };
-    expect(requested({ bandwidth })).toEqual({ bandwidth });
+  test.each<[what: string, keys: object, capabilities: object]>([
+    ["nothing", {}, {}],
+    [
+      "ips [N-4.1.2.1.3.2a]",
+      { ips: ["10.2.2.42/24", "fd00::5"] },
+      { ips: ["10.2.2.42/24", "fd00::5"] },
+    ],
+    ["mac [N-4.1.2.1.4.2a]", { mac: "02:00:00:00:00:01" }, { mac: "02:00:00:00:00:01" }],
+    [
+      "protocols in lower case [N-4.1.2.1.7.2a]",
+      { portMappings: [udp] },
+      { portMappings: [{ ...udp, protocol: "udp" }] },
+    ],
+    ["bandwidth [N-4.1.2.1.8.2a]", { bandwidth }, { bandwidth }],
+    [
+      "Multus' keys",
+      { "infiniband-guid": guid, deviceID: "0000:04:00.5" },
+      { infinibandGUID: guid, deviceID: "0000:04:00.5" },
+    ],
+  ])("gives %s as asked for", (_, keys, capabilities) => {
+    expect(requested(keys)).toEqual(capabilities);
   });
 
   test.each([
@@ -64,102 +62,74 @@ describe("requestedCapabilities()", () => {
       bandwidth: { egressRate: rate, egressBurst: burst },
     });
   });
-
-  test("gives Multus' keys", () => {
-    const keys = { "infiniband-guid": "c2:11:22:33:44:55:66:77", deviceID: "0000:04:00.5" };
-    expect(requested(keys)).toEqual({
-      infinibandGUID: "c2:11:22:33:44:55:66:77",
-      deviceID: "0000:04:00.5",
-    });
-  });
 });
 
 describe("checkCapabilities()", () => {
-  const strict = { undeclaredRequests: "fail", ignoredRequests: "fail" } as const;
+  const strict = {
+    display: "ns/net",
+    undeclaredRequests: "fail",
+    ignoredRequests: "fail",
+  } as const;
+  const portMappings = [{ hostPort: 1, containerPort: 1 }];
+  const inArgs = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"] };
+  const others = { portMappings, bandwidth, "infiniband-guid": guid };
+  const missing = (...keys: string[]): string =>
+    `network "ns/net": no plugin of it has the capability ${keys.map((key) => `"${key}"`).join(", ")} that`;
 
   test.each([
     ["ips", { ips: ["10.0.0.1"] }],
     ["mac", { mac: "02:00:00:00:00:01" }],
-    ["portMappings", { portMappings: [{ hostPort: 1, containerPort: 1 }] }],
-    ["bandwidth", { bandwidth: { ingressRate: 1 } }],
-    ["infinibandGUID", { "infiniband-guid": "c2:11:22:33:44:55:66:77" }],
+    ["portMappings", { portMappings }],
+    ["bandwidth", { bandwidth }],
+    ["infinibandGUID", { "infiniband-guid": guid }],
   ])(
     "refuses %s that no plugin can do [S-305] [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.7.2b] [N-4.1.2.1.8.2b]",
     (key, keys) => {
-      const can = { type: "b", capabilities: { [key]: true } };
-      expect(() =>
-        checkCapabilities(network({ type: "a" }, can), requested(keys), {
-          display: "ns/net",
-          ...strict,
-        }),
-      ).not.toThrow();
-      for (const capabilities of [{ [key]: false }, { other: true }]) {
-        expect(() =>
-          checkCapabilities(network({ type: "a", capabilities }), requested(keys), {
-            ...{ display: "ns/net", ...strict },
-          }),
-        ).toThrow(
-          expect.objectContaining({
-            code: 100,
-            message: expect.stringContaining(
-              `network "ns/net": no plugin of it has the capability "${key}"`,
-            ),
-          }),
+      const check = (capabilities: JsonObject) => () =>
+        checkCapabilities(
+          network({ type: "a" }, { type: "b", capabilities }),
+          requested(keys),
+          strict,
         );
+      expect(check({ [key]: true })).not.toThrow();
+      for (const capabilities of [{ [key]: false }, { other: true }]) {
+        const error = { code: 100, message: expect.stringContaining(missing(key)) };
+        expect(check(capabilities)).toThrow(expect.objectContaining(error));
       }
     },
   );
 
-  test("accepts mac and ips by undeclaredRequests, and all others by ignoredRequests", () => {
-    const list = network({ type: "a" });
-    const inArgs = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"] };
-    const others = {
-      portMappings: [{ hostPort: 1, containerPort: 1 }],
-      ...{ bandwidth: { ingressRate: 1 }, "infiniband-guid": "c2:11:22:33:44:55:66:77" },
-    };
-    const all = requested({ ...inArgs, ...others });
-    const check = (rules: object) => () =>
-      checkCapabilities(list, all, { display: "n", ...strict, ...rules });
-    expect(check({ undeclaredRequests: "cniArgs" })).toThrow(
-      'the capability "portMappings", "bandwidth", "infinibandGUID" that',
-    );
-    expect(check({ ignoredRequests: "warn" })).toThrow('the capability "ips", "mac" that');
-    expect(check({ undeclaredRequests: "cniArgs", ignoredRequests: "warn" })).not.toThrow();
-  });
-
-  test("names every key and leaves deviceID to the plugins", () => {
-    const keys = { mac: "02:00:00:00:00:01", ips: ["10.0.0.1"], deviceID: "x" };
-    expect(() =>
-      checkCapabilities(network({ type: "a" }), requested(keys), { display: "n", ...strict }),
-    ).toThrow('the capability "ips", "mac" that');
-    expect(() =>
-      checkCapabilities(network({ type: "a" }), requested({ deviceID: "x" }), {
-        ...{ display: "n", ...strict },
-      }),
-    ).not.toThrow();
+  test.each<[keys: object, rules: object, refused: string[]]>([
+    [
+      { ...inArgs, ...others },
+      { undeclaredRequests: "cniArgs" },
+      ["portMappings", "bandwidth", "infinibandGUID"],
+    ],
+    [{ ...inArgs, ...others }, { ignoredRequests: "warn" }, ["ips", "mac"]],
+    [{ ...inArgs, ...others }, { undeclaredRequests: "cniArgs", ignoredRequests: "warn" }, []],
+    [{ ...inArgs, deviceID: "x" }, {}, ["ips", "mac"]],
+    [{ deviceID: "x" }, {}, []],
+  ])("of %j it refuses by the rules %j: %j", (keys, rules, refused) => {
+    const check = () =>
+      checkCapabilities(network({ type: "a" }), requested(keys), { ...strict, ...rules });
+    if (refused.length === 0) expect(check).not.toThrow();
+    else expect(check).toThrow(missing(...refused));
   });
 });
 
 describe("requestedCniArgs()", () => {
-  const argsOf = (keys: object, ...capabilities: string[]): CniArgs => {
-    const declared = Object.fromEntries(capabilities.map((key) => [key, true]));
-    return argsFrom(network({ type: "a", capabilities: declared }), keys);
-  };
-  const argsFrom = (list: NetConfList, keys: object): CniArgs => {
-    const text = JSON.stringify([{ name: "a", ...keys }]);
-    const [selection] = parseNetworkSelections(text, { podNamespace: "ns" });
-    return selection === undefined ? [] : requestedCniArgs(selection, list);
-  };
+  const argsFrom = (list: NetConfList, keys: object): CniArgs =>
+    requestedCniArgs(selected(keys), list);
 
   test("gives mac and ips, whether they are declared or not (multus.md §1.5, §2.1 8d)", () => {
     const keys = { mac: "02:00:00:00:00:0A", ips: ["10.0.0.1/24"] };
-    const wanted = [
-      ["MAC", "02:00:00:00:00:0a"],
-      ["IP", "10.0.0.1/24"],
-    ];
-    expect(argsOf(keys)).toEqual(wanted);
-    expect(argsOf(keys, "ips", "mac")).toEqual(wanted);
-    expect(argsOf({ deviceID: "x" })).toEqual([]);
+    for (const capabilities of [{}, { ips: true, mac: true }]) {
+      expect(argsFrom(network({ type: "a", capabilities }), keys)).toEqual([
+        ["MAC", "02:00:00:00:00:0a"],
+        ["IP", "10.0.0.1/24"],
+      ]);
+    }
+    expect(argsFrom(network({ type: "a" }), { deviceID: "x" })).toEqual([]);
   });
 
   test.each([
