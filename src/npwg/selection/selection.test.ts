@@ -197,63 +197,62 @@ const request = { claim: "nic", request: "left" };
 
 describe("values", () => {
   test.each<[what: string, keys: object, read: Partial<NetworkSelection>]>([
-    ["a namespace [N-4.1.2.1.2]", { namespace: "other" }, { namespace: "other" }],
+    ["a namespace", { namespace: "other" }, { namespace: "other" }],
     ["Multus' old key", { interfaceRequest: "old0" }, { ifName: "old0" }],
     ["interface first", { interfaceRequest: "old0", interface: "new0" }, { ifName: "new0" }],
     ["no empty one (multus.md §1.5)", { interface: "", interfaceRequest: "o" }, { ifName: "o" }],
-    ["addresses with and without a prefix [N-4.1.2.1.3a]", { ips }, { ips }],
-    ["6 bytes [N-4.1.2.1.4a]", { mac: "02:00:00:00:00:0A" }, { mac: "02:00:00:00:00:0a" }],
+    ["addresses with and without a prefix", { ips }, { ips }],
+    ["6 bytes", { mac: "02:00:00:00:00:0A" }, { mac: "02:00:00:00:00:0a" }],
     ["Go's hyphens", { mac: "02-00-00-00-00-0a" }, { mac: "02:00:00:00:00:0a" }],
     ["Go's dots", { mac: "0200.0000.000a" }, { mac: "02:00:00:00:00:0a" }],
     ["8 bytes", { mac: "02:00:00:00:00:00:00:0A" }, { mac: "02:00:00:00:00:00:00:0a" }],
     ["20 bytes", { mac: infiniband }, { mac: infiniband.toLowerCase() }],
-    ["a dict [N-4.1.2.1.6a]", { "cni-args": { a: { b: [1] } } }, { cniArgs: { a: { b: [1] } } }],
-    ["port mappings [N-4.1.2.1.7a]", { portMappings: ports }, { portMappings: readPorts as never }],
-    ["limits [N-4.1.2.1.8a]", { bandwidth: rates }, { bandwidth: rates }],
-    ["no gateway [N-4.1.2.1.9a]", { "default-route": [] }, { defaultRoute: [] }],
+    ["a dict", { "cni-args": { a: { b: [1] } } }, { cniArgs: { a: { b: [1] } } }],
+    ["port mappings", { portMappings: ports }, { portMappings: readPorts as never }],
+    ["limits", { bandwidth: rates }, { bandwidth: rates }],
+    ["no gateway", { "default-route": [] }, { defaultRoute: [] }],
     [
       "gateways",
       { "default-route": ["10.0.0.1", "fe80::1"] },
       { defaultRoute: ["10.0.0.1", "fe80::1"] },
     ],
-    ["a claim [D-28]", { [claimKey]: { claim: "nic" } }, { resourceClaim: { claim: "nic" } }],
-    ["a request of a claim [D-28]", { [claimKey]: request }, { resourceClaim: request }],
-  ])("parseNetworkSelections() takes %s: %j", (_, keys, read) => {
-    expect(parseOne({ name: "a", ...keys })).toEqual({ ...bare, ...read });
-  });
+    ["a claim", { [claimKey]: { claim: "nic" } }, { resourceClaim: { claim: "nic" } }],
+    ["a request of a claim", { [claimKey]: request }, { resourceClaim: request }],
+  ])(
+    "parseNetworkSelections() takes %s: %j [D-28] [N-4.1.2.1.2] [N-4.1.2.1.3a] [N-4.1.2.1.4a] [N-4.1.2.1.6a] [N-4.1.2.1.7a] [N-4.1.2.1.8a] [N-4.1.2.1.9a]",
+    (_, keys, read) => {
+      expect(parseOne({ name: "a", ...keys })).toEqual({ ...bare, ...read });
+    },
+  );
 
-  test.each<[requirement: string, keys: object, problem: string]>([
+  test.each<[keys: object, problem: string]>([
+    [{ namespace: "../x" }, "namespace: must be a DNS-1123 label (a-z, 0-9 and '-'), got \"../x\""],
+    [{ ips: "10.0.0.1" }, 'ips: must be an array, got "10.0.0.1"'],
+    [{ ips: "" }, 'ips: must be an array, got ""'],
+    [{ mac: 1 }, "mac: must be a string, got 1"],
     [
-      "[N-4.1.2.1.2]",
-      { namespace: "../x" },
-      "namespace: must be a DNS-1123 label (a-z, 0-9 and '-'), got \"../x\"",
-    ],
-    ["[N-4.1.2.1.3b]", { ips: "10.0.0.1" }, 'ips: must be an array, got "10.0.0.1"'],
-    ["[N-4.1.2.1.3b]", { ips: "" }, 'ips: must be an array, got ""'],
-    ["[N-4.1.2.1.4b]", { mac: 1 }, "mac: must be a string, got 1"],
-    [
-      "",
       { "infiniband-guid": "02:00:00:00:00:01" },
       'infiniband-guid: must be an 8-byte InfiniBand GUID, got "02:00:00:00:00:01"',
     ],
-    ["[N-4.1.2.1.6a]", { "cni-args": ["a"] }, 'cni-args: must be an object, got ["a"]'],
+    [{ "cni-args": ["a"] }, 'cni-args: must be an object, got ["a"]'],
     [
-      "[N-4.1.2.1.9a]",
       { "default-route": ["10.0.0.1/24"] },
       'default-route[0]: must be an IPv4 or IPv6 address, got "10.0.0.1/24"',
     ],
-    ["", { "default-route": "10.0.0.1" }, 'default-route: must be an array, got "10.0.0.1"'],
-    ["[D-28]", { [claimKey]: "nic" }, `${claimKey}: must be an object, got "nic"`],
-    ["[D-28]", { [claimKey]: { request: "left" } }, `${claimKey}.claim: is missing`],
+    [{ "default-route": "10.0.0.1" }, 'default-route: must be an array, got "10.0.0.1"'],
+    [{ [claimKey]: "nic" }, `${claimKey}: must be an object, got "nic"`],
+    [{ [claimKey]: { request: "left" } }, `${claimKey}.claim: is missing`],
     [
-      "[D-28]",
       { [claimKey]: { claim: "../x" } },
       `${claimKey}.claim: must be a DNS-1123 label (a-z, 0-9 and '-'), got "../x"`,
     ],
-    ["[D-28]", { [claimKey]: { claim: "nic", claims: "x" } }, `${claimKey}.claims: unknown key`],
-  ])("parseNetworkSelections() refuses, %s, %j", (_, keys, problem) => {
-    expect(problemsWith(keys)).toEqual([problem]);
-  });
+    [{ [claimKey]: { claim: "nic", claims: "x" } }, `${claimKey}.claims: unknown key`],
+  ])(
+    "parseNetworkSelections() refuses %j [D-28] [N-4.1.2.1.2] [N-4.1.2.1.3b] [N-4.1.2.1.4b] [N-4.1.2.1.6a] [N-4.1.2.1.9a]",
+    (keys, problem) => {
+      expect(problemsWith(keys)).toEqual([problem]);
+    },
+  );
 
   test("parseNetworkSelections() refuses invalid ips [N-4.1.2.1.3b]", () => {
     const addresses = ["10.0.0.1/33", "10.0.0.01", "::/129", "host", "", "fe80::1%eth0"];
