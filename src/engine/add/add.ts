@@ -43,19 +43,18 @@ async function plan(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
+  const { netns } = request;
+  const existingInterfaces = async (): Promise<Set<string>> => {
+    const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
+    return new Set(links.map(({ name }) => name));
+  };
   try {
-    const existing = (): Promise<Set<string>> => existingInterfaces(ctx, request.netns);
-    const input = { ...request, existingInterfaces: existing };
+    const input = { ...request, existingInterfaces };
     return await ctx.trace.phase("resolve", () => planAttachments(ctx, input, pod));
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
     throw error;
   }
-}
-
-async function existingInterfaces(ctx: CallContext, netns: string): Promise<Set<string>> {
-  const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
-  return new Set(links.map((link) => link.name));
 }
 
 /** Plexus creates the first interface, so it cannot pass on another result (CNI 1.1.0 §4 "ADD"). */

@@ -12,8 +12,11 @@ export function isVisible({ planned, result }: Attached): boolean {
   return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
 }
 
-/** Emits one event with all interfaces of the pod, worded as Multus's, to save API requests. */
-export function emitAddedInterfaces(
+/**
+ * Emits one event with all interfaces of the pod, worded as Multus's, to save API requests, and one
+ * with the requests that its networks ignored, if there are any.
+ */
+export function emitAttached(
   ctx: CallContext,
   pod: Pod | undefined,
   attached: readonly Attached[],
@@ -23,18 +26,10 @@ export function emitAddedInterfaces(
     const addresses = result.ips.map((ip) => ip.address).join(" ");
     return `${planned.ifName} [${addresses}] from ${planned.displayName}`;
   });
-  const message = `Add ${interfaces.join(", ")}`;
-  ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message });
-}
-
-/** Emits an event with the requests of the pod that its networks ignored, if there are any. */
-export function emitIgnoredRequests(
-  ctx: CallContext,
-  pod: Pod | undefined,
-  attached: readonly Attached[],
-): void {
+  const added = `Add ${interfaces.join(", ")}`;
+  ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message: added });
   const ignoring = attached.filter(({ ignoredRequests }) => ignoredRequests.length > 0);
-  if (pod === undefined || ignoring.length === 0) return;
+  if (ignoring.length === 0) return;
   const sentences = ignoring.map(({ planned: { displayName, ifName, list }, ignoredRequests }) => {
     return `network ${displayName} (${ifName}): ${ignoredText(ignoredRequests, list)}`;
   });

@@ -1,4 +1,3 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import type { CallContext } from "#engine/call/deps.ts";
@@ -9,7 +8,7 @@ import type { Pod } from "#engine/ports.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { AddRecord } from "./add-record.ts";
-import { emitAddedInterfaces, emitIgnoredRequests } from "./events.ts";
+import { emitAttached } from "./events.ts";
 import { type KernelInterfaces, missingInterfaces } from "./kernel-interfaces.ts";
 
 interface SandboxToFinish {
@@ -32,10 +31,10 @@ export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Pro
   const attached = await ctx.trace.phase("route", () =>
     applyDefaultRoutes(ctx, netns, sandbox.attached),
   );
-  const result = defaultNetworkResult(attached, cniVersion);
+  // The default network is always the first.
+  const result = formatResult((attached[0] as Attached).result, cniVersion);
   await recordAndPublish(ctx, { ...sandbox, attached });
-  emitAddedInterfaces(ctx, sandbox.pod, attached);
-  emitIgnoredRequests(ctx, sandbox.pod, attached);
+  emitAttached(ctx, sandbox.pod, attached);
   return result;
 }
 
@@ -77,12 +76,4 @@ async function recordPendingStatus(
       "cannot record the network-status that is still to be published",
     );
   }
-}
-
-function defaultNetworkResult(attached: readonly Attached[], version: string): JsonObject {
-  const main = attached.find((each) => each.planned.isDefault) ?? attached[0];
-  if (main === undefined) {
-    throw new CniError(CniErrorCode.Internal, "no network was attached");
-  }
-  return formatResult(main.result, version);
 }

@@ -6,11 +6,8 @@ import type { CallContext, EngineDeps } from "./deps.ts";
 import { Trace } from "./trace.ts";
 
 /** What a call is served with. */
-export interface CallTools {
+export interface CallTools extends Pick<CallContext, "startedAt" | "trace"> {
   readonly host: CallHost;
-  /** By {@link EngineDeps.clock}. */
-  readonly startedAt: number;
-  readonly trace: Trace;
   readonly delegates: CallDelegates;
 }
 
@@ -37,9 +34,9 @@ export function callContext(
   tools: CallTools,
   call: Pick<CallContext, "config" | "logger" | "netnsState">,
 ): CallContext {
-  const { host, startedAt, trace, delegates } = tools;
+  const { delegates, ...others } = tools;
   const delegateRunner: CallContext["delegateRunner"] = (network) => delegates.runner(network);
-  return { deps, host, startedAt, trace, delegateRunner, signal: host.gone, ...call };
+  return { deps, ...others, delegateRunner, signal: others.host.gone, ...call };
 }
 
 /** What the shim, which runs in the runtime's network namespace, found at CNI_NETNS. */

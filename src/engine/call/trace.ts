@@ -25,11 +25,10 @@ export class Trace {
   /** One line per phase, for `PLEXUS_TRACE=1`. */
   format(): string {
     const width = Math.max(0, ...this.#phases.map((phase) => phase.name.length));
-    return this.#phases
-      .map(
-        (p) =>
-          `plexus trace: ${p.name.padEnd(width)} ${p.milliseconds.toFixed(3).padStart(9)} ms\n`,
-      )
-      .join("");
+    const lines = this.#phases.map(({ name, milliseconds }) => {
+      const duration = milliseconds.toFixed(3).padStart(9);
+      return `plexus trace: ${name.padEnd(width)} ${duration} ms\n`;
+    });
+    return lines.join("");
   }
 }

@@ -3,6 +3,7 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   buildNetworkStatus,
   formatNetworkStatus,
@@ -25,11 +26,18 @@ export async function publishStatus(
   { pod, attached, annotationError }: AttachedSandbox,
 ): Promise<PendingStatus | undefined> {
   if (pod === undefined) return undefined;
-  const statuses: NetworkStatus[] = [];
-  for (const attachment of attached.filter(isVisible)) {
-    statuses.push(...(await networkStatus(ctx, containerId, attachment)));
-  }
-  const value = formatNetworkStatus(withAnnotationError(statuses, annotationError));
+  const networks = await Array.fromAsync(attached.filter(isVisible), (each) =>
+    networkStatus(ctx, containerId, each),
+  );
+  // The default network's entry says why the pod's annotation was ignored.
+  const statuses = networks
+    .flat()
+    .map((status) =>
+      status.default
+        ? omitUndefined({ ...status, [annotationErrorAnnotation]: annotationError })
+        : status,
+    );
+  const value = formatNetworkStatus(statuses);
   const annotations = { [networkStatusAnnotation]: value };
   const outcome = await ctx.deps.publisher.publish(pod, annotations);
   return outcome === "pending" ? annotations : undefined;
@@ -38,31 +46,15 @@ export async function publishStatus(
 async function networkStatus(
   ctx: CallContext,
   containerId: string,
-  attached: Attached,
+  { planned, result, ignoredRequests }: Attached,
 ): Promise<NetworkStatus[]> {
-  const { planned, result, ignoredRequests } = attached;
   const statuses = buildNetworkStatus({
-    displayName: planned.displayName,
-    isDefault: planned.isDefault,
-    ifName: planned.ifName,
+    ...planned,
     result,
     resultVersion: planned.list.cniVersion,
     defaultRoute: planned.selection?.defaultRoute,
     deviceInfo: await readDeviceInfo(ctx, containerId, planned),
   });
-  if (ignoredRequests.length === 0) return statuses;
-  return statuses.map((status, i) =>
-    i === 0 ? { ...status, [ignoredRequestsKey]: ignoredRequests } : status,
-  );
-}
-
-/** The default network's entry says why the pod's annotation was ignored. */
-function withAnnotationError(
-  statuses: readonly NetworkStatus[],
-  annotationError: string | undefined,
-): NetworkStatus[] {
-  if (annotationError === undefined) return [...statuses];
-  return statuses.map((status) =>
-    status.default ? { ...status, [annotationErrorAnnotation]: annotationError } : status,
-  );
+  const ignored = ignoredRequests.length === 0 ? {} : { [ignoredRequestsKey]: ignoredRequests };
+  return statuses.map((status, i) => (i === 0 ? { ...status, ...ignored } : status));
 }

@@ -26,11 +26,6 @@ export interface RouteEdit {
   readonly append?: boolean;
 }
 
-interface RoutePlan {
-  readonly edits: readonly RouteEdit[];
-  readonly families: readonly IpFamily[];
-}
-
 /** @throws CniError 100 when several attachments request the default route of the family */
 function selectedAttachment(
   attachments: readonly RoutedAttachment[],
@@ -60,7 +55,7 @@ function selectedAttachment(
 export function planDefaultRoute(
   state: RouteState,
   attachments: readonly RoutedAttachment[],
-): RoutePlan {
+): { edits: readonly RouteEdit[]; families: readonly IpFamily[] } {
   const plans = ([4, 6] as const).flatMap((family) => {
     const selected = selectedAttachment(attachments, family);
     if (selected === undefined) return [];
