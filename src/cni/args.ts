@@ -12,9 +12,7 @@ const ignoreUnknown = "IgnoreUnknown";
  * @throws CniError 4 when a part is not a pair, because that part may name the pod
  */
 export function parseCniArgs(text: string): [string, string][] {
-  return partsOf(text).map((part) => {
-    const pair = pairOf(part);
-    if (pair !== undefined) return pair;
+  return pairsOf(text, (part) => {
     throw new CniError(
       CniErrorCode.InvalidEnvironmentVariables,
       `invalid CNI_ARGS: ${quoteValue(part)} is not KEY=VALUE`,
@@ -24,19 +22,15 @@ export function parseCniArgs(text: string): [string, string][] {
 
 /** Reads the CNI_ARGS of a DEL, which must not fail: parts that are not pairs are left out. */
 export function parseCniArgsOfDel(text: string): [string, string][] {
-  return partsOf(text).flatMap((part) => {
-    const pair = pairOf(part);
-    return pair === undefined ? [] : [pair];
+  return pairsOf(text, () => []);
+}
+
+function pairsOf(text: string, malformed: (part: string) => []): [string, string][] {
+  const parts = text.split(";").filter((part) => part !== "");
+  return parts.flatMap((part): [string, string][] => {
+    const split = part.indexOf("=");
+    return split < 1 ? malformed(part) : [[part.slice(0, split), part.slice(split + 1)]];
   });
-}
-
-function partsOf(text: string): string[] {
-  return text.split(";").filter((part) => part !== "");
-}
-
-function pairOf(part: string): [string, string] | undefined {
-  const split = part.indexOf("=");
-  return split < 1 ? undefined : [part.slice(0, split), part.slice(split + 1)];
 }
 
 /** Writes CNI_ARGS. @throws CniError 4 for a key or value that would inject another pair */

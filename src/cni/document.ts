@@ -47,3 +47,12 @@ export function parseJson(
     throw new CniError(code, `${subject}: not valid JSON: ${error.message}`, { cause: error });
   }
 }
+
+/** Parses JSON text; undefined when it is invalid. */
+export function tryParseJson(text: string): Json | undefined {
+  try {
+    return parseJsonText(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -18,18 +18,14 @@ export function validateContainerId(containerId: string): void {
     throw new CniError(CniErrorCode.UnknownContainer, "missing containerID");
   }
   if (containerId.length > containerIdMax) {
-    throw new CniError(
-      CniErrorCode.InvalidEnvironmentVariables,
-      `containerID has ${containerId.length} characters, more than ${containerIdMax}`,
-    );
+    const { length } = containerId;
+    throw invalid(`containerID has ${length} characters, more than ${containerIdMax}`);
   }
-  if (!plainName.test(containerId)) {
-    throw new CniError(
-      CniErrorCode.InvalidEnvironmentVariables,
-      "invalid characters in containerID",
-      { details: containerId },
-    );
-  }
+  if (!plainName.test(containerId)) throw invalid("invalid characters in containerID", containerId);
+}
+
+function invalid(message: string, details?: string): CniError {
+  return new CniError(CniErrorCode.InvalidEnvironmentVariables, message, { details });
 }
 
 /** @throws CniError 7 when empty or with characters that the specification forbids */
@@ -58,22 +54,12 @@ export function isPluginType(type: string): boolean {
 
 /** @throws CniError 4 when Linux would reject it as an interface name */
 export function validateIfName(ifName: string): void {
-  const problem = ifNameProblem(ifName);
-  if (problem === undefined) return;
-  const tooLong = problem.endsWith("long");
-  throw new CniError(
-    CniErrorCode.InvalidEnvironmentVariables,
-    problem,
-    tooLong ? { details: "interface name should be less than 16 characters" } : {},
-  );
-}
-
-function ifNameProblem(ifName: string): string | undefined {
-  if (ifName === "") return "interface name is empty";
-  if (new TextEncoder().encode(ifName).length > ifNameMaxBytes) return "interface name is too long";
-  if (ifName === "." || ifName === "..") return "interface name is . or ..";
-  if (forbiddenInIfName.test(ifName)) {
-    return "interface name contains / or : or whitespace characters";
+  if (ifName === "") throw invalid("interface name is empty");
+  if (Buffer.byteLength(ifName) > ifNameMaxBytes) {
+    throw invalid("interface name is too long", "interface name should be less than 16 characters");
   }
-  return undefined;
+  if (ifName === "." || ifName === "..") throw invalid("interface name is . or ..");
+  if (forbiddenInIfName.test(ifName)) {
+    throw invalid("interface name contains / or : or whitespace characters");
+  }
 }

@@ -1,13 +1,6 @@
 import { crc32 } from "node:zlib";
 import { expectType, field, number } from "./fields.ts";
-import {
-  decodeFrames,
-  encodeFrame,
-  type Frame,
-  FrameType,
-  frameAt,
-  ProtocolError,
-} from "./frame.ts";
+import { decodeFrames, encodeFrame, FrameType, frameAt, ProtocolError } from "./frame.ts";
 import { decodeExec, type ExecMessage, encodeExec } from "./messages.ts";
 
 /** The only version of plans: readers refuse any other. */
@@ -69,8 +62,9 @@ export function findNewestPlan(file: Buffer): NewestPlan {
     if (frame.type === FrameType.Plan) [start, calls] = [at, 0];
     if (frame.type === FrameType.Exec) calls++;
     if (frame.type === FrameType.PlanEnd && start !== undefined) {
-      const { end } = frame;
-      if (isEnd(file, { start, at, end }, calls)) found = { start, end };
+      const end = file.subarray(at, frame.end);
+      // The end has one spelling, so it is compared, not parsed.
+      if (end.equals(endFrame(calls, file.subarray(start, at)))) found = { start, end: frame.end };
       // A plan has one end: the bytes are not summed again for another one.
       start = undefined;
     }
@@ -79,15 +73,6 @@ export function findNewestPlan(file: Buffer): NewestPlan {
   if (found === undefined) throw new ProtocolError("it is truncated or altered");
   const { end } = found;
   return { bytes: file.subarray(found.start, end), end, isOutdated: end < file.length };
-}
-
-/** The end has one spelling, so it is compared, not parsed. */
-function isEnd(
-  file: Buffer,
-  { start, at, end }: { start: number; at: number; end: number },
-  calls: number,
-): boolean {
-  return file.subarray(at, end).equals(endFrame(calls, file.subarray(start, at)));
 }
 
 function endFrame(calls: number, body: Buffer): Buffer {
@@ -115,26 +100,15 @@ export function decodePlan(file: Buffer): PlanMessage {
     ifName: field(head, 2).toString(),
     bootId: isOutdated ? "" : field(head, 3).toString(),
     attempted: number(head, 4),
-    calls: withoutEnd(frames).map(decodeExec),
+    // The last frames are the record and the end.
+    calls: frames.slice(0, frames.at(-2)?.type === FrameType.Record ? -2 : -1).map(decodeExec),
   };
-}
-
-/** The calls: the last frames are the record and the end. */
-function withoutEnd(frames: readonly Frame[]): readonly Frame[] {
-  return frames.slice(0, frames.at(-2)?.type === FrameType.Record ? -2 : -1);
 }
 
 /** The record of the newest plan of a file. @throws ProtocolError when there is none */
 export function decodeRecord(file: Buffer): RecordMessage & { readonly isOutdated: boolean } {
   const { bytes, isOutdated } = findNewestPlan(file);
-  for (let at = 0; ; ) {
-    const frame = frameAt(bytes, at);
-    if (frame === undefined) throw new ProtocolError("it has a teardown plan, but no record");
-    if (frame.type === FrameType.Record) {
-      const [record] = decodeFrames(bytes.subarray(at, frame.end)) as [Frame];
-      const [schema, text] = [field(record, 0).toString(), field(record, 1).toString()];
-      return { schema, text, isOutdated };
-    }
-    at = frame.end;
-  }
+  const record = decodeFrames(bytes).find(({ type }) => type === FrameType.Record);
+  if (record === undefined) throw new ProtocolError("it has a teardown plan, but no record");
+  return { schema: field(record, 0).toString(), text: field(record, 1).toString(), isOutdated };
 }

@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import { tryParseJson } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import type { DaemonConfig } from "#daemon/config/config.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
@@ -118,11 +119,7 @@ function warningsOnly(logger: Logger): EventRecorder {
 
 /** Returns undefined for an invalid configuration, which the engine rejects. */
 function kubeconfigOf(conf: string): string | undefined {
-  try {
-    const parsed: unknown = JSON.parse(conf);
-    const path = isJsonObject(parsed) ? parsed.kubeconfig : undefined;
-    return typeof path === "string" && path !== "" ? path : undefined;
-  } catch {
-    return undefined;
-  }
+  const parsed = tryParseJson(conf);
+  const path = isJsonObject(parsed) ? parsed.kubeconfig : undefined;
+  return typeof path === "string" && path !== "" ? path : undefined;
 }

@@ -18,21 +18,16 @@ export function lazyKube(
   const { logger, closeGraceMs } = options;
   let opened: Promise<OneShotKube> | undefined;
   const kube = (): Promise<OneShotKube> => {
-    opened ??= options.open();
-    return opened;
-  };
-  const reading = async (): Promise<OneShotKube> => {
-    try {
-      return await kube();
-    } catch (cause) {
+    opened ??= options.open().catch((cause: unknown) => {
       throw new CniError("ApiUnavailable", errorMessage(cause), { cause });
-    }
+    });
+    return opened;
   };
   return {
     source: {
-      getPod: async (identity, call) => (await reading()).source.getPod(identity, call),
-      getNad: async (ref, call) => (await reading()).source.getNad(ref, call),
-      getPodObject: async (identity, call) => (await reading()).source.getPodObject(identity, call),
+      getPod: async (identity, call) => (await kube()).source.getPod(identity, call),
+      getNad: async (ref, call) => (await kube()).source.getNad(ref, call),
+      getPodObject: async (identity, call) => (await kube()).source.getPodObject(identity, call),
       notReadyReason: () => undefined,
     },
     publisher: {
@@ -58,9 +53,9 @@ export function lazyKube(
       },
     },
     resourceApi: {
-      getClaim: async (ref, call) => (await reading()).resourceApi.getClaim(ref, call),
+      getClaim: async (ref, call) => (await kube()).resourceApi.getClaim(ref, call),
       async *listSlices(driver, call) {
-        yield* (await reading()).resourceApi.listSlices(driver, call);
+        yield* (await kube()).resourceApi.listSlices(driver, call);
       },
     },
     async close() {

@@ -5,9 +5,8 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
+import { readConfig, readNodeName } from "./kept-files.ts";
 import { stderrLogger } from "./logger.ts";
-import { readConfig } from "./read-config.ts";
-import { readNodeName } from "./read-node-name.ts";
 import { serveOneCall } from "./serve.ts";
 
 /** This process's end of the socket pair to the shim. */

@@ -17,8 +17,7 @@ import { decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
 import { openCallCluster } from "./cluster.ts";
-import { readConfig } from "./read-config.ts";
-import { readNodeName } from "./read-node-name.ts";
+import { readConfig, readNodeName } from "./kept-files.ts";
 import { serveOneCall } from "./serve.ts";
 
 /*

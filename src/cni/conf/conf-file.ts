@@ -1,16 +1,10 @@
+import { tryParseJson } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/parsing/json-text.ts";
-import {
-  type ConfOptions,
-  checkPluginCount,
-  type NetConfList,
-  parseNetConfList,
-  withSideLoaded,
-} from "./conf.ts";
-import { type PluginConf, parsePluginConf } from "./plugin-conf.ts";
+import { type ConfOptions, checkPluginCount, type NetConfList, parseNetConfList } from "./conf.ts";
+import { parsePluginConf } from "./plugin-conf.ts";
 
 /** A directory of network configurations. @internal */
 export interface ConfReader {
@@ -27,8 +21,7 @@ export interface LoadOptions extends Pick<ConfOptions, "unlimited"> {
 }
 
 /** An unusable file, and the name of its network if that can be read. */
-export interface BrokenFile {
-  readonly path: string;
+interface BrokenFile {
   readonly name: string | undefined;
   readonly error: CniError;
 }
@@ -44,7 +37,7 @@ export async function tryReadNetwork(
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
     options.onWarning(`network configuration skipped: ${error.message}`);
-    return { path, name: await claimedName(path, options), error };
+    return { name: await claimedName(path, options), error };
   }
 }
 
@@ -85,12 +78,8 @@ async function readText(
 }
 
 async function claimedName(path: string, options: LoadOptions): Promise<string | undefined> {
-  try {
-    const value = parseJsonText(await readText(path, options));
-    return isJsonObject(value) && typeof value.name === "string" ? value.name : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = tryParseJson(await readText(path, options).catch(() => ""));
+  return isJsonObject(value) && typeof value.name === "string" ? value.name : undefined;
 }
 
 /**
@@ -110,14 +99,13 @@ export async function withPluginsBeside(
     isWanted && (await files.kind(dir)) === "directory"
       ? withExtension(await files.list(dir), ["conf"])
       : [];
-  const plugins: PluginConf[] = [];
+  const plugins = [...list.plugins];
   for (const name of names) {
     const source = `${dir}/${name}`;
     plugins.push(parsePluginConf(await readText(source, options), { source }));
   }
-  const complete = withSideLoaded(list, plugins);
-  if (unlimited !== true) checkPluginCount(complete.plugins, `network "${list.name}"`);
-  if (complete.plugins.length > 0) return complete;
+  if (unlimited !== true) checkPluginCount(plugins, `network "${list.name}"`);
+  if (plugins.length > 0) return { ...list, plugins };
   throw new CniError(
     CniErrorCode.InvalidNetworkConfig,
     `no plugin configs found for network "${list.name}" in ${path} and ${dir}`,

@@ -1,11 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  enabledCapabilities,
-  type NetConfList,
-  parseNetConfList,
-  toJson,
-  withSideLoaded,
-} from "./conf.ts";
+import { enabledCapabilities, type NetConfList, parseNetConfList, toJson } from "./conf.ts";
 import { parsePluginConf } from "./plugin-conf.ts";
 
 const source = "test.conflist";
@@ -201,14 +195,6 @@ test.each([
     expect(() => parseNetConfList(conf, { source, form })).toThrow(problem);
   },
 );
-
-test("withSideLoaded() appends plugins, in JSON too [R-1.1-04]", () => {
-  const list = parseNetConfList({ name: "n" }, { source, allowNoPlugins: true });
-  const plugin = parsePluginConf('{"type":"tuning","mtu":1400}', { source });
-  const complete = withSideLoaded(withSideLoaded(list, [plugin]), [plugin]);
-  expect(complete.plugins.map(({ type }) => type)).toEqual(["tuning", "tuning"]);
-  expect(toJson(complete).plugins).toEqual([plugin.raw, plugin.raw]);
-});
 
 test("parsePluginConf() is as strict as a list", () => {
   expect(() => parsePluginConf("{}", { source: "x.conf" })).toThrow(

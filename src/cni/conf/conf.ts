@@ -67,19 +67,13 @@ function readList(fields: FieldReader, options: ConfOptions): NetConfList {
     disableGC: readFlag(fields, "disableGC"),
     loadOnlyInlinedPlugins: inlineOnly,
     plugins,
-    raw: { ...kept, cniVersion, name, plugins: plugins.map((plugin) => plugin.raw) },
+    raw: { ...kept, cniVersion, name },
   };
 }
 
 /** @throws CniError 100 when there are more plugins than the limit */
 export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
-}
-
-/** Appends plugins to a list: CNI 1.1.0 §1 "loadOnlyInlinedPlugins". */
-export function withSideLoaded(list: NetConfList, plugins: readonly PluginConf[]): NetConfList {
-  const all = [...list.plugins, ...plugins];
-  return { ...list, plugins: all, raw: { ...list.raw, plugins: all.map((plugin) => plugin.raw) } };
 }
 
 /** The capabilities that at least one plugin of the list has enabled. */
@@ -100,17 +94,12 @@ export function withPluginKeys(
     ...plugin,
     raw: { ...plugin.raw, ...keysOf(plugin, index) },
   }));
-  return { ...list, plugins, raw: { ...list.raw, plugins: plugins.map(({ raw }) => raw) } };
+  return { ...list, plugins };
 }
 
 /** The list as JSON, which {@link parseNetConfList} reads back. */
-export function toJson(list: NetConfList): JsonObject {
-  return {
-    ...list.raw,
-    cniVersion: list.cniVersion,
-    name: list.name,
-    plugins: list.plugins.map((plugin) => plugin.raw),
-  };
+export function toJson({ raw, cniVersion, name, plugins }: NetConfList): JsonObject {
+  return { ...raw, cniVersion, name, plugins: plugins.map((plugin) => plugin.raw) };
 }
 
 /** Whether a configuration has the single-plugin form, used until CNI 0.4.0. */
@@ -120,11 +109,8 @@ function isSingle(object: JsonObject): boolean {
 
 function checkForm(fields: FieldReader, written: JsonObject, form: ConfOptions["form"]): void {
   if (form === "plugin" && !isSingle(written)) {
-    const isList = Object.hasOwn(written, "plugins");
-    fields.problem(
-      "type",
-      isList ? "is missing: a list belongs in a .conflist file" : "is missing",
-    );
+    const hint = Object.hasOwn(written, "plugins") ? ": a list belongs in a .conflist file" : "";
+    fields.problem("type", `is missing${hint}`);
   }
   if (form === "list" && isSingle(written)) {
     fields.problem("plugins", "is missing: a single plugin belongs in a .conf file");

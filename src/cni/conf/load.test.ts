@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { NetConfList } from "./conf.ts";
+import { type NetConfList, toJson } from "./conf.ts";
 import type { ConfReader } from "./conf-file.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "./load.ts";
 
@@ -136,7 +136,7 @@ test.each([
       ...Object.fromEntries(extra),
     });
     expect(found.types).toEqual(types);
-    expect(found.list.raw.plugins).toHaveLength(types.length);
+    expect(toJson(found.list).plugins).toHaveLength(types.length);
   },
 );
 

@@ -1,8 +1,8 @@
 import { CniError } from "#cni/error.ts";
 import { validateNetworkName } from "#cni/names.ts";
-import type { NetConfList } from "./conf.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { type NetConfList, parseNetConfList } from "./conf.ts";
 import {
-  type BrokenFile,
   type LoadOptions,
   readNetwork,
   tryReadNetwork,
@@ -25,18 +25,8 @@ export async function loadNetworkByName(
     ...withExtension(names, ["conflist"]),
     ...withExtension(names, ["conf", "json"]),
   ];
-  const broken: BrokenFile[] = [];
-  for (const file of candidates) {
-    const loaded = await tryReadNetwork(`${dir}/${file}`, options);
-    if (loaded === undefined) continue;
-    if ("error" in loaded) {
-      if (loaded.name === name) throw loaded.error;
-      broken.push(loaded);
-    } else if (loaded.name === name) {
-      return await withPluginsBeside(`${dir}/${file}`, loaded, options);
-    }
-  }
-  throw nothingFound(dir, { broken, name, isEmpty: candidates.length === 0 });
+  const accept = (list: NetConfList): boolean => list.name === name;
+  return await search({ dir, candidates, name, accept }, options);
 }
 
 /** Loads the network of a file; its extension says which form it has. @throws CniError 5, 6, 7 */
@@ -52,32 +42,60 @@ export async function loadFirstNetwork(
   dir: string,
   options: LoadOptions & { accept?(list: NetConfList): boolean },
 ): Promise<NetConfList> {
-  const names = withExtension(await options.files.list(dir), ["conflist", "conf", "json"]);
-  const broken: BrokenFile[] = [];
-  for (const file of names) {
+  const { accept = () => true } = options;
+  const names = await options.files.list(dir);
+  const candidates = withExtension(names, ["conflist", "conf", "json"]);
+  return await search({ dir, candidates, accept }, options);
+}
+
+/**
+ * Multus' auxiliary CNI chain: the `*.conf` files in `<dir>/<name>`, sorted by name. Undefined when
+ * there are none or, with a warning as in Multus, when one is unusable.
+ */
+export async function loadAuxiliaryChain(
+  options: LoadOptions & {
+    readonly dir: string;
+    readonly name: string;
+    readonly cniVersion: string;
+  },
+): Promise<NetConfList | undefined> {
+  const { dir, name, cniVersion, files, onWarning } = options;
+  const source = `${dir}/${name}`;
+  if ((await files.kind(source)) !== "directory") return undefined;
+  if (withExtension(await files.list(source), ["conf"]).length === 0) return undefined;
+  const empty = parseNetConfList({ cniVersion, name }, { source, allowNoPlugins: true });
+  try {
+    return await withPluginsBeside(`${source}.conflist`, empty, options);
+  } catch (error) {
+    onWarning(`the auxiliary CNI chain ${source} is left out: ${errorMessage(error)}`);
+    return undefined;
+  }
+}
+
+interface Search {
+  readonly dir: string;
+  readonly candidates: readonly string[];
+  readonly name?: string;
+  accept(list: NetConfList): boolean;
+}
+
+/** Fails with libcni's message and the errors of skipped files: one may be the wanted network. */
+async function search(
+  { dir, candidates, name, accept }: Search,
+  options: LoadOptions,
+): Promise<NetConfList> {
+  const skipped: string[] = [];
+  for (const file of candidates) {
     const path = `${dir}/${file}`;
     const loaded = await tryReadNetwork(path, options);
     if (loaded === undefined) continue;
-    if ("error" in loaded) broken.push(loaded);
-    else if (options.accept?.(loaded) ?? true)
-      return await withPluginsBeside(path, loaded, options);
+    if (!("error" in loaded)) {
+      if (accept(loaded)) return await withPluginsBeside(path, loaded, options);
+    } else if (name !== undefined && loaded.name === name) throw loaded.error;
+    else skipped.push(loaded.error.message);
   }
-  throw nothingFound(dir, { broken, isEmpty: names.length === 0 });
-}
-
-/** libcni's message, with the errors of skipped files: one of them may be the wanted network. */
-function nothingFound(
-  dir: string,
-  search: { broken: readonly BrokenFile[]; name?: string; isEmpty: boolean },
-): CniError {
-  const { broken, name, isEmpty } = search;
-  const isNamed = !isEmpty && name !== undefined;
-  const reason = isNamed
-    ? `no net configuration with name "${name}" in ${dir}`
-    : `no net configurations found in ${dir}`;
-  const skipped = broken.map((file) => file.error.message).join("; ");
-  return new CniError(
-    "MissingConfiguration",
-    skipped === "" ? reason : `${reason}; skipped: ${skipped}`,
-  );
+  const isNamed = candidates.length > 0 && name !== undefined;
+  const wanted = isNamed ? `configuration with name "${name}"` : "configurations found";
+  const reasons = skipped.length === 0 ? "" : `; skipped: ${skipped.join("; ")}`;
+  throw new CniError("MissingConfiguration", `no net ${wanted} in ${dir}${reasons}`);
 }

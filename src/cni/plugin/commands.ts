@@ -12,6 +12,7 @@ export type Env = Readonly<Record<string, string | undefined>>;
 
 /**
  * The variables that each command needs (CNI 1.1.0 §2 and §4), and the version that introduced it.
+ * The order of the checks decides which error is reported.
  * CNI_PATH is required only where the specification says so: Plexus may have a configured path.
  */
 const commands = {
@@ -25,14 +26,10 @@ const commands = {
 /** The commands that the engine serves; the shim answers VERSION. */
 export type Command = keyof typeof commands;
 
-/** In the order of the checks, which decides which error is reported. */
-const variables: readonly { name: string; validate?: (value: string) => void }[] = [
-  { name: "CNI_COMMAND" },
-  { name: "CNI_CONTAINERID", validate: validateContainerId },
-  { name: "CNI_NETNS" },
-  { name: "CNI_IFNAME", validate: validateIfName },
-  { name: "CNI_PATH" },
-];
+const validators: Readonly<Record<string, (value: string) => void>> = {
+  CNI_CONTAINERID: validateContainerId,
+  CNI_IFNAME: validateIfName,
+};
 
 export function isCommand(name: string): name is Command {
   return Object.hasOwn(commands, name);
@@ -43,13 +40,14 @@ export function isCommand(name: string): name is Command {
  * @throws CniError 3 or 4: the first malformed variable at once, missing ones all together
  */
 export function checkVariables(env: Env, command: Command | undefined): void {
-  const required = new Set<string>(["CNI_COMMAND"]);
-  for (const name of command === undefined ? [] : commands[command].required) required.add(name);
   const missing: string[] = [];
-  for (const { name, validate } of variables.filter((variable) => required.has(variable.name))) {
+  for (const name of [
+    "CNI_COMMAND",
+    ...(command === undefined ? [] : commands[command].required),
+  ]) {
     const value = env[name] ?? "";
     if (value === "") missing.push(name);
-    else validate?.(value);
+    else validators[name]?.(value);
   }
   if (missing.length === 0) return;
   throw new CniError(

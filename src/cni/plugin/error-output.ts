@@ -1,7 +1,7 @@
+import { tryParseJson } from "#cni/document.ts";
 import { asCniError, CniErrorCode } from "#cni/error.ts";
 import { currentVersion } from "#cni/versions.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { parseJsonText } from "#lib/parsing/json-text.ts";
 
 /**
  * A plugin's stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's plugins do.
@@ -15,17 +15,9 @@ export function formatErrorOutput(error: unknown, stdin: string): string {
 }
 
 function versionIn(stdin: string): string {
-  const conf = tryParse(stdin);
+  const conf = tryParseJson(stdin);
   if (!isJsonObject(conf)) return currentVersion;
   const version = conf.cniVersion ?? "";
   if (typeof version !== "string") return currentVersion;
   return version === "" ? "0.1.0" : version;
-}
-
-function tryParse(text: string): unknown {
-  try {
-    return parseJsonText(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -20,7 +20,10 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
   const name = env.CNI_COMMAND ?? "";
   const command = isCommand(name) ? name : undefined;
   checkVariables(env, command);
-  if (command !== "DEL") checkLengths(env, stdin);
+  if (command !== "DEL") {
+    checkTextLimit(limits.cniArgs, env.CNI_ARGS ?? "", "CNI_ARGS");
+    checkTextLimit(limits.stdin, stdin, "the network configuration on stdin");
+  }
   const conf = parseJson(stdin, undecodable.subject) ?? {};
   const known = readDocument(conf, undecodable, readIdentity);
   if (known.name === "") {
@@ -32,12 +35,6 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
   }
   checkVersion(command, known.cniVersion);
   return assemble(command, env, readRest(conf, known, command));
-}
-
-/** Runs before anything is parsed. DEL has no limits. */
-function checkLengths(env: Env, stdin: string): void {
-  checkTextLimit(limits.cniArgs, env.CNI_ARGS ?? "", "CNI_ARGS");
-  checkTextLimit(limits.stdin, stdin, "the network configuration on stdin");
 }
 
 /** The error for a sandbox in the plugin's own network namespace. */
@@ -58,17 +55,9 @@ function readIdentity(fields: FieldReader): Pick<RequestConf, "name" | "cniVersi
   return { name: fields.string("name") ?? "", cniVersion: fields.string("cniVersion") ?? "" };
 }
 
-interface RequestBody {
-  readonly conf: RequestConf;
-  readonly prevResult: JsonObject | undefined;
-  readonly validAttachments: ValidAttachments;
-}
+type RequestBody = ReturnType<typeof readRest>;
 
-function readRest(
-  conf: Json,
-  known: Pick<RequestConf, "name" | "cniVersion">,
-  command: Command,
-): RequestBody {
+function readRest(conf: Json, known: Pick<RequestConf, "name" | "cniVersion">, command: Command) {
   const subject = "invalid network configuration on stdin";
   const options = { subject, code: CniErrorCode.InvalidNetworkConfig };
   return readDocument(conf, options, (fields) => {

@@ -12,13 +12,14 @@ export interface RequestConf extends PluginConf {
   readonly runtimeConfig: JsonObject;
 }
 
-interface Request {
+interface Request<C extends string> {
+  readonly command: C;
   readonly conf: RequestConf;
   /** CNI_PATH, without empty elements; empty when the runtime sets none. */
   readonly path: readonly string[];
 }
 
-interface AttachmentRequest extends Request {
+interface AttachmentRequest<C extends string> extends Request<C> {
   readonly containerId: string;
   /** "" when DEL has none. */
   readonly netns: string;
@@ -29,29 +30,12 @@ interface AttachmentRequest extends Request {
   readonly netnsOverride: boolean;
 }
 
-/** CNI 1.1.0 §2 "ADD". */
-export interface AddRequest extends AttachmentRequest {
-  readonly command: "ADD";
-}
+export type AddRequest = AttachmentRequest<"ADD">;
+export type DelRequest = AttachmentRequest<"DEL">;
+export type CheckRequest = AttachmentRequest<"CHECK">;
+export type StatusRequest = Request<"STATUS">;
 
-/** CNI 1.1.0 §2 "DEL". */
-export interface DelRequest extends AttachmentRequest {
-  readonly command: "DEL";
-}
-
-/** CNI 1.1.0 §2 "CHECK". */
-export interface CheckRequest extends AttachmentRequest {
-  readonly command: "CHECK";
-}
-
-/** CNI 1.1.0 §2 "STATUS". */
-export interface StatusRequest extends Request {
-  readonly command: "STATUS";
-}
-
-/** CNI 1.1.0 §2 "GC". */
-export interface GcRequest extends Request {
-  readonly command: "GC";
+export interface GcRequest extends Request<"GC"> {
   readonly validAttachments: ValidAttachments;
 }
 

@@ -6,22 +6,15 @@ interface Shape {
 }
 
 const leaf: Shape = {};
-const route: Shape = {
-  dst: leaf,
-  gw: leaf,
-  mtu: leaf,
-  advmss: leaf,
-  priority: leaf,
-  table: leaf,
-  scope: leaf,
-};
+const leaves = (...keys: string[]): Shape => Object.fromEntries(keys.map((key) => [key, leaf]));
+const route = leaves("dst", "gw", "mtu", "advmss", "priority", "table", "scope");
 const ipConfig: Shape = { ip: leaf, gateway: leaf, routes: route };
 const resultShape: Shape = {
   cniversion: leaf,
-  interfaces: { name: leaf, mac: leaf, mtu: leaf, sandbox: leaf, socketpath: leaf, pciid: leaf },
-  ips: { address: leaf, gateway: leaf, interface: leaf, version: leaf },
+  interfaces: leaves("name", "mac", "mtu", "sandbox", "socketpath", "pciid"),
+  ips: leaves("address", "gateway", "interface", "version"),
   routes: route,
-  dns: { nameservers: leaf, domain: leaf, search: leaf, options: leaf },
+  dns: leaves("nameservers", "domain", "search", "options"),
   ip4: ipConfig,
   ip6: ipConfig,
 };
@@ -43,14 +36,13 @@ function mergeObject(canonical: JsonObject, printed: JsonObject, shape: Shape): 
     const name = known.get(folded);
     if (child === undefined) members.set(key, value);
     else if (name !== undefined) members.set(name, merge(canonical[name] ?? null, value, child));
-    else if (isJsonObject(value)) setNonEmpty(members, key, mergeObject({}, value, child));
+    else if (isJsonObject(value)) {
+      // `dns` is left out when it has no known field.
+      const extra = mergeObject({}, value, child);
+      if (Object.keys(extra).length > 0) members.set(key, extra);
+    }
   }
   return Object.fromEntries(members);
-}
-
-/** `dns` is left out when it has no known field. */
-function setNonEmpty(members: Map<string, Json>, key: string, value: JsonObject): void {
-  if (Object.keys(value).length > 0) members.set(key, value);
 }
 
 function merge(canonical: Json, printed: Json, shape: Shape): Json {

@@ -3,7 +3,7 @@ import { resultFamily } from "#cni/versions.ts";
 import { type IpFamily, ipFamily } from "#lib/ip.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { Result, ResultDns, ResultInterface, ResultIp, ResultRoute } from "./result.ts";
+import type { Result, ResultDns, ResultIp, ResultRoute } from "./result.ts";
 
 /**
  * Writes a result in a version, with the keys in the order of Go's library. 0.2.0 and older keep
@@ -32,18 +32,11 @@ export function printResult(result: JsonObject): string {
 
 /** 1.0.0 and newer: keys in alphabetical order, nothing empty. */
 function formatLists(result: Result, cniVersion: string): JsonObject {
-  const { dns = {} } = result;
+  const dns = formatDns(result.dns);
   return omitUndefined({
     cniVersion,
-    dns: nonEmpty(
-      omitUndefined({
-        domain: dns.domain,
-        nameservers: list(dns.nameservers),
-        options: list(dns.options),
-        search: list(dns.search),
-      }),
-    ),
-    interfaces: list(result.interfaces.map(formatInterface)),
+    dns: Object.keys(dns).length === 0 ? undefined : sorted(dns),
+    interfaces: list(result.interfaces.map((entry) => sorted({ ...entry }))),
     ips: list(
       result.ips.map((ip) =>
         omitUndefined({
@@ -53,17 +46,12 @@ function formatLists(result: Result, cniVersion: string): JsonObject {
         }),
       ),
     ),
-    routes: list(
-      result.routes.map(({ advmss, dst, gw, mtu, priority, scope, table }) =>
-        omitUndefined({ advmss, dst, gw, mtu, priority, scope, table }),
-      ),
-    ),
+    routes: list(result.routes.map((route) => sorted(formatRoute(route)))),
   });
 }
 
-function formatInterface(entry: ResultInterface): JsonObject {
-  const { mac, mtu, name, pciID, sandbox, socketPath } = entry;
-  return omitUndefined({ mac, mtu, name, pciID, sandbox, socketPath });
+function sorted(object: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** 0.3.0 to 0.4.0: every address says its IP version, `dns` is always there. */
@@ -144,8 +132,4 @@ function interfaceIndex(ip: ResultIp, result: Result): number | undefined {
 
 function list(items: readonly Json[] = []): Json | undefined {
   return items.length === 0 ? undefined : [...items];
-}
-
-function nonEmpty(object: JsonObject): JsonObject | undefined {
-  return Object.keys(object).length === 0 ? undefined : object;
 }

@@ -1,12 +1,11 @@
 import { formatCniArgs, mergeCniArgs } from "#cni/args.ts";
 import type { NetConfList } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
-import type { ValidAttachment } from "#cni/valid-attachments.ts";
+import { type ValidAttachment, validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import { currentVersion } from "#cni/versions.ts";
-import type { JsonObject } from "#lib/json.ts";
+import type { Json, JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { DelegateCall } from "./delegate.ts";
-import { delegateStdin } from "./delegate-stdin.ts";
 
 /** The runtime's part of an attachment: CNI 1.1.0 §2 "Parameters". */
 export interface RuntimeConf {
@@ -94,4 +93,43 @@ function environment(
     CNI_PATH: "",
     ...parameters,
   };
+}
+
+interface DelegateInput {
+  /** Capability arguments; the delegate's enabled ones become its `runtimeConfig`. */
+  readonly capabilityArgs?: JsonObject;
+  readonly prevResult?: JsonObject;
+  readonly validAttachments?: readonly ValidAttachment[];
+}
+
+/**
+ * Keys that only the runtime may set; values from a file on disk are stale. `args` and other
+ * `cni.dev/` keys are kept, as in libcni.
+ */
+const runtimeKeys = new Set(["prevResult", "runtimeConfig", ...validAttachmentsKeys]);
+
+/**
+ * Derives a delegate's stdin: CNI 1.1.0 §3 "Deriving request configuration from plugin
+ * configuration". Unlike the specification, libcni keeps `capabilities`, and plugins that delegate
+ * rely on it.
+ */
+function delegateStdin(
+  list: NetConfList,
+  plugin: PluginConf,
+  { capabilityArgs = {}, prevResult, validAttachments }: DelegateInput = {},
+): string {
+  const isEnabled = ([key]: readonly [string, Json]): boolean => plugin.capabilities[key] === true;
+  const runtimeConfig = Object.fromEntries(Object.entries(capabilityArgs).filter(isEnabled));
+  const members = new Map<string, Json>(
+    Object.entries(plugin.raw).filter(([key]) => !runtimeKeys.has(key)),
+  );
+  members.set("name", list.name).set("cniVersion", list.cniVersion);
+  if (prevResult !== undefined) members.set("prevResult", prevResult);
+  if (Object.keys(runtimeConfig).length > 0) members.set("runtimeConfig", runtimeConfig);
+  if (validAttachments !== undefined) {
+    const items = validAttachments.map(({ containerID, ifname }) => ({ containerID, ifname }));
+    for (const key of validAttachmentsKeys) members.set(key, items);
+  }
+  const sorted = [...members].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify(Object.fromEntries(sorted));
 }

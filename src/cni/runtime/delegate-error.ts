@@ -1,12 +1,11 @@
+import { tryParseJson } from "#cni/document.ts";
 import { CniError, CniErrorCode, type CniErrorOptions, type Reason } from "#cni/error.ts";
 import { limits } from "#cni/limits.ts";
-import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type Json, type JsonObject, quoteValue } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { joinLines, oneLine } from "#lib/one-line.ts";
 import { Problems } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
-import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
 interface DelegateErrorOptions extends CniErrorOptions {
@@ -61,15 +60,10 @@ export function delegateFailure(outcome: DelegateOutcome, context: DelegateConte
 }
 
 /** The error of a delegate that succeeded but printed an invalid result. */
-export function delegateOutputError(error: unknown, context: DelegateContext): DelegateError {
-  const code = error instanceof CniError ? error.code : CniErrorCode.DecodingFailure;
-  const isDecoded = code !== CniErrorCode.DecodingFailure && error instanceof CniError;
-  const reason = isDecoded ? error.reason : "PluginOutput";
-  return delegateError(
-    omitUndefined({ code, reason, message: errorMessage(error) }),
-    context,
-    error,
-  );
+export function delegateOutputError(error: CniError, context: DelegateContext): DelegateError {
+  const { code, message } = error;
+  const reason = code === CniErrorCode.DecodingFailure ? "PluginOutput" : error.reason;
+  return delegateError(omitUndefined({ code, reason, message }), context, error);
 }
 
 function delegateError(
@@ -142,16 +136,11 @@ function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
   }
 }
 
-interface ReportedError {
-  readonly code: number;
-  readonly message: string;
-}
-
 /**
  * The error object that a failed plugin printed. Undefined when it succeeded, was killed, crashed
  * or never ran: how far it came is then unknown.
  */
-export function reportedError(outcome: DelegateOutcome): ReportedError | undefined {
+export function reportedError(outcome: DelegateOutcome): Diagnosis | undefined {
   if (outcome.outcome !== "exited" || outcome.code === 0) return undefined;
   const decoded = errorObject(outcome.stdout);
   return decoded === undefined ? undefined : readErrorObject(decoded);
@@ -185,12 +174,4 @@ function readErrorObject(decoded: JsonObject): Diagnosis {
     message: msg === "" ? "netplugin failed with no error message" : msg,
     ...(details === "" ? {} : { details }),
   };
-}
-
-function tryParseJson(json: string): Json | undefined {
-  try {
-    return parseJsonText(json);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,5 @@
 import { dirname } from "node:path/posix";
-import { loadAuxiliaryChain } from "#cni/conf/auxiliary-chain.ts";
+import { loadAuxiliaryChain } from "#cni/conf/load.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";

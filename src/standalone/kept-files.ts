@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { type DaemonConfig, defaultConfig } from "#daemon/config/config.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
+import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 
 /**
@@ -13,4 +14,10 @@ export async function readConfig(paths: readonly string[]): Promise<DaemonConfig
     if (text !== undefined) return parseConfig(text, path);
   }
   return defaultConfig;
+}
+
+/** The node's name that plexusd keeps; undefined if it is missing or invalid. */
+export async function readNodeName(path: string): Promise<string | undefined> {
+  const name = await readFile(path, "utf8").catch(() => "");
+  return dnsSubdomainProblem(name) === undefined ? name : undefined;
 }
