@@ -52,37 +52,24 @@ test("devicesOf() asks for the one pod, and names its source [D-7] [D-8] [D-10]"
   expect(kubelet.calls).toEqual(["Get"]);
 });
 
-test("devicesOf() gives IDs container by container, sorted bytewise within one, whatever the kubelet's order [D-11]", async () => {
+test.for([
+  [
+    "container by container, sorted bytewise within one",
+    { main: ["b10", "b9", "B", "a"], second: ["0"] },
+    ["B", "a", "b10", "b9", "0"],
+  ],
+  ["once for several NUMA nodes", { main: ["x", "y", "x", "x"] }, ["x", "y"]],
+  ["of sidecars, in the kubelet's order", { "sidecar-a": ["z"], main: ["a"] }, ["z", "a"]],
+] as const)("devicesOf() gives IDs %s [D-11]", async ([, containers, expected]) => {
   const { kubelet, ids } = await open();
   await kubelet.start();
-  const ofMain = ["b10", "b9", "B", "a"];
-  for (let i = 0; i < 20; i++) {
-    kubelet.pods = [listedPod("web", { main: { [vf]: ofMain }, second: { [vf]: ["0"] } })];
-    expect(await ids(lookup("web", podObject("main", "second")))).toEqual([
-      "B",
-      "a",
-      "b10",
-      "b9",
-      "0",
-    ]);
+  const listed = Object.entries(containers).map(([name, own]) => [name, { [vf]: own, r: ["q"] }]);
+  for (let i = 0; i < 10; i++) {
+    kubelet.pods = [listedPod("web", Object.fromEntries(listed))];
+    const asked = lookup("web", podObject(...Object.keys(containers)));
+    expect(await ids(asked)).toEqual(expected);
+    expect(await ids(asked, "r")).toEqual(["q"]);
   }
-});
-
-test("devicesOf() has a device on several NUMA nodes once, and keeps resources apart [D-11]", async () => {
-  const { kubelet, ids } = await open();
-  kubelet.pods = [
-    listedPod("web", { main: { [vf]: ["x", "y", "x", "x"], "other.example/r": ["z"] } }),
-  ];
-  await kubelet.start();
-  expect(await ids(lookup("web"))).toEqual(["x", "y"]);
-  expect(await ids(lookup("web"), "other.example/r")).toEqual(["z"]);
-});
-
-test("devicesOf() counts the devices of sidecars, in the kubelet's order [D-11]", async () => {
-  const { kubelet, ids } = await open();
-  kubelet.pods = [listedPod("web", { "sidecar-a": { [vf]: ["z"] }, main: { [vf]: ["a"] } })];
-  await kubelet.start();
-  expect(await ids(lookup("web", podObject("sidecar-a", "main")))).toEqual(["z", "a"]);
 });
 
 test("devicesOf() lists all pods where Get is switched off, and remembers that [D-9] [D-13]", async () => {
@@ -192,22 +179,15 @@ test("devicesOf() never takes the devices of a predecessor of the same name [D-1
   });
 });
 
-test.each([
-  ["cannot be read", new Error("API server away"), 1],
-  ["is not known", undefined, 0],
-])(
-  "devicesOf() takes the kubelet's word when the pod's specification %s",
-  async (_, object, warnings) => {
-    const { kubelet, ids, logger } = await open();
-    kubelet.pods = [listedPod("web", { whatever: { [vf]: ["a"] } })];
-    await kubelet.start();
-    const asked = { ...lookup("web"), podObject: lookup("web", object).podObject };
-    expect(
-      await ids(object === undefined ? { ...asked, podObject: async () => undefined } : asked),
-    ).toEqual(["a"]);
-    expect(logger.at("warn")).toHaveLength(warnings);
-  },
-);
+test("devicesOf() takes the kubelet's word when the pod's specification is not known", async () => {
+  const { kubelet, ids, logger } = await open();
+  kubelet.pods = [listedPod("web", { whatever: { [vf]: ["a"] } })];
+  await kubelet.start();
+  expect(await ids({ ...lookup("web"), podObject: async () => undefined })).toEqual(["a"]);
+  expect(logger.at("warn")).toHaveLength(0);
+  expect(await ids(lookup("web", new Error("API server away")))).toEqual(["a"]);
+  expect(logger.at("warn")).toHaveLength(1);
+});
 
 const checkpoint = {
   Data: {

@@ -101,15 +101,6 @@ test("the configuration is as lenient as Multus, and its comments say when to ch
   }
 });
 
-test("a CNI 1.0.0 list with Multus as plugin", () => {
-  const list = { cniVersion: "1.0.0", name: "n", plugins: [{ type: "multus", confDir: "/a" }] };
-
-  expect(convert(findMultusConfigurations(JSON.stringify(list), "f")).configuration).toEqual({
-    confDir: "/a",
-    ...likeMultus,
-  });
-});
-
 test("the daemon's file overrides the CNI configuration, whatever their order", async () => {
   const daemon = { socketDir: "/run/multus", multusNamespace: "net", confDir: "/host/etc/b" };
   const conf = { type: "multus-shim", multusNamespace: "old", clusterNetwork: "/host/etc/x.conf" };
@@ -146,6 +137,11 @@ test("-o configmap prints a ConfigMap with a configuration that plexusd accepts"
 });
 
 test.each([
+  [
+    "a CNI 1.0.0 list",
+    { type: "", plugins: [{ type: "multus", confDir: "/a" }] },
+    { confDir: "/a" },
+  ],
   ["multusMasterCNI", { multusMasterCNI: "10-a.conflist" }, { primary: { conf: "10-a.conflist" } }],
   ["multusAutoconfigDir", { multusAutoconfigDir: "/host/etc/p" }, { primary: { dir: "/etc/p" } }],
   ["multusAutoconfigDir, the usual", { multusAutoconfigDir: "/host/etc/cni/net.d" }, {}],
@@ -237,14 +233,7 @@ test("without a file or with a wrong format, it prints the usage", async () => {
   const without = await migrate({});
   const wrong = await migrate({ "f.conf": '{"type":"multus"}' }, "-o", "toml");
 
-  expect([without.code, without.err.split("\n")[0]]).toEqual([
-    2,
-    "plexusctl migrate: takes one or more arguments",
-  ]);
-  expect([wrong.code, wrong.err]).toEqual([
-    2,
-    expect.stringMatching(
-      /^plexusctl migrate: --output must be yaml, configmap or json: "toml"\nusage: /,
-    ),
-  ]);
+  expect([without.code, wrong.code]).toEqual([2, 2]);
+  expect(without.err).toMatch(/^plexusctl migrate: takes one or more arguments\nusage: /);
+  expect(wrong.err).toMatch(/: --output must be yaml, configmap or json: "toml"\nusage: /);
 });

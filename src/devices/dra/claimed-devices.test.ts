@@ -22,6 +22,7 @@ const networkAttributes = (id: string, resourceName = vf): JsonObject => ({
 const slice = sliceObject({
   devices: [0, 1, 2, 3].map((n) => ({ name: `vf-${n}`, attributes: networkAttributes(pci(n)) })),
 });
+const mine = [claimObject("mine", [{ device: "vf-1" }])];
 const oneClaim = draPod({ spec: [{ name: "nic", resourceClaimName: "mine" }] });
 
 function lookup(object: JsonObject | undefined = oneClaim): DeviceLookup {
@@ -64,7 +65,7 @@ test("a pod without claims costs nothing, and one that is not known has no devic
 
 test("a claim that the specification names is read, though no status mentions it [D-23] [D-25] [D-26]", async () => {
   const { api, devices } = await open();
-  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  api.claims = mine;
   const claims = [{ claim: "nic", request: "req" }];
   expect(await devices.devicesOf(lookup())).toEqual(
     new Map([[vf, [{ id: pci(1), source: "ResourceClaim mine", claims }]]]),
@@ -74,7 +75,7 @@ test("a claim that the specification names is read, though no status mentions it
 
 test("the slices are those of the pod's node, whatever the host is called [D-26]", async () => {
   const { api, ids } = await open();
-  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  api.claims = mine;
   const spec = { ...(oneClaim.spec as JsonObject), nodeName: "node.example" };
   expect(await ids({ ...oneClaim, spec })).toEqual([pci(1)]);
   expect(api.nodeNames).toEqual(["node.example"]);
@@ -84,23 +85,15 @@ const templates = [
   { name: "nic", resourceClaimTemplateName: "template" },
   { name: "none", resourceClaimTemplateName: "template" },
 ];
+const statuses = [
+  { name: "nic", resourceClaimName: "web-nic-x" },
+  { name: "none", resourceClaimName: null },
+];
 
 test("a claim from a template is found by the status; one that was not needed is skipped [D-23]", async () => {
   const { api, ids } = await open();
   api.claims = [claimObject("web-nic-x", [{ device: "vf-2" }], { owner: "uid-web" })];
-  const statuses = [
-    { name: "nic", resourceClaimName: "web-nic-x" },
-    { name: "none", resourceClaimName: null },
-  ];
   expect(await ids(draPod({ spec: templates, statuses }))).toEqual([pci(2)]);
-});
-
-test("a claim that was not made from its template yet is code 11 [D-23]", async () => {
-  const { devices } = await open();
-  await expect(devices.devicesOf(lookup(draPod({ spec: templates })))).rejects.toMatchObject({
-    code: 11,
-    message: expect.stringContaining('the pod\'s claim "nic"'),
-  });
 });
 
 const extended = draPod({
@@ -135,52 +128,89 @@ test("an extended resource that a claim stands for has the devices of its reques
   expect(await ids(extended)).toEqual([pci(1), pci(3)]);
 });
 
-test("an extended resource whose device has no ID is an error that names driver and attributes [D-26]", async () => {
-  const { api, devices } = await open();
-  api.claims = [
-    claimObject("mine", [{ device: "vf-1", request: "container-0-request-0" }], {
-      owner: "uid-web",
-    }),
-  ];
-  api.slices = [sliceObject({ devices: [{ name: "vf-1" }] })];
-  await expect(devices.devicesOf(lookup(extended))).rejects.toMatchObject({
-    code: 100,
-    message: expect.stringMatching(/device vf-1 of pool pool .*nic\.example publishes neither/),
-  });
-});
+const noId = [sliceObject({ devices: [{ name: "vf-1" }] })];
+const extendedClaim = [{ device: "vf-1", request: "container-0-request-0" }];
+const tooMany = Array.from({ length: 65 }, (_, i) => ({
+  name: `c${i}`,
+  resourceClaimName: "mine",
+}));
 
-test.each([
+interface World {
+  readonly pod?: JsonObject;
+  readonly claims?: readonly JsonObject[];
+  readonly slices?: readonly JsonObject[];
+}
+
+test.for<[what: string, code: number, message: RegExp, world?: World]>([
   [
     "does not exist",
-    undefined,
-    'its claim "nic" is the ResourceClaim default/mine, which does not exist',
+    100,
+    /its claim "nic" is the ResourceClaim default\/mine, which does not exist/,
   ],
   [
     "is another pod's",
-    { reservedFor: "uid-other" },
-    'ResourceClaim "default/mine", a claim of the pod, is not reserved',
+    100,
+    /ResourceClaim "default\/mine", a claim of the pod, is not reserved/,
+    { claims: [claimObject("mine", [{ device: "vf-1" }], { reservedFor: "uid-other" })] },
   ],
-  ["is not allocated", { isAllocated: false }, "is not allocated"],
-])("a claim that %s is an error that names it [D-25] [S-306]", async (_, options, message) => {
-  const { api, devices } = await open();
-  if (options !== undefined) api.claims = [claimObject("mine", [{ device: "vf-1" }], options)];
-  await expect(devices.devicesOf(lookup())).rejects.toMatchObject({
-    code: 100,
-    message: expect.stringContaining(message),
-  });
-});
-
-test("a claim from a template that another pod owns is refused [D-25]", async () => {
-  const { api, devices } = await open();
-  api.claims = [claimObject("web-nic-x", [{ device: "vf-2" }], { owner: "uid-predecessor" })];
-  const statuses = [
-    { name: "nic", resourceClaimName: "web-nic-x" },
-    { name: "none", resourceClaimName: null },
-  ];
-  await expect(
-    devices.devicesOf(lookup(draPod({ spec: templates, statuses }))),
-  ).rejects.toMatchObject({ code: 100, message: expect.stringContaining("not made for the pod") });
-});
+  [
+    "is not allocated",
+    100,
+    /is not allocated/,
+    { claims: [claimObject("mine", [{ device: "vf-1" }], { isAllocated: false })] },
+  ],
+  [
+    "was not made from its template yet",
+    11,
+    /the pod's claim "nic"/,
+    { pod: draPod({ spec: templates }) },
+  ],
+  [
+    "was made from a template for another pod",
+    100,
+    /not made for the pod/,
+    {
+      pod: draPod({ spec: templates, statuses }),
+      claims: [claimObject("web-nic-x", [{ device: "vf-2" }], { owner: "uid-predecessor" })],
+    },
+  ],
+  [
+    "stands for an extended resource and has a device without an ID",
+    100,
+    /device vf-1 of pool pool .*nic\.example publishes neither/,
+    {
+      pod: extended,
+      claims: [claimObject("mine", extendedClaim, { owner: "uid-web" })],
+      slices: noId,
+    },
+  ],
+  [
+    "has a device that the newest generation of its pool lacks",
+    11,
+    /device vf-1 of pool pool, which is in no ResourceSlice/,
+    { claims: mine, slices: [slice, sliceObject({ devices: [], generation: 2 })] },
+  ],
+  [
+    "has more slices than a node can have",
+    100,
+    /nic.example has more than 2000 ResourceSlices/,
+    { claims: mine, slices: Array(2001).fill(slice) },
+  ],
+  [
+    "is one of more than are read",
+    100,
+    /has 65 resource claims/,
+    { pod: draPod({ spec: tooMany }) },
+  ],
+])(
+  "a claim that %s is an error that says so [D-23] [D-25] [D-26] [S-306]",
+  async ([, code, message, { pod = oneClaim, claims = [], slices = [slice] } = {}]) => {
+    const { api, devices } = await open();
+    Object.assign(api, { claims, slices });
+    const problem = expect.stringMatching(message);
+    await expect(devices.devicesOf(lookup(pod))).rejects.toMatchObject({ code, message: problem });
+  },
+);
 
 test("a claim may be the pod's group's, of that name and kind [D-25]", async () => {
   const { api, ids } = await open();
@@ -193,8 +223,7 @@ test("a claim may be the pod's group's, of that name and kind [D-25]", async () 
     metadata: { ...(claim.metadata as JsonObject), ownerReferences: [each] },
     status: { ...(claim.status as JsonObject), reservedFor: [reservedFor] },
   });
-  const statuses = [{ name: "nic", resourceClaimName: "web-nic-x" }];
-  const pod = draPod({ spec: templates.slice(0, 1), statuses });
+  const pod = draPod({ spec: templates, statuses });
   const member = (podGroupName: string): JsonObject => ({
     ...pod,
     spec: { ...(pod.spec as JsonObject), schedulingGroup: { podGroupName } },
@@ -249,8 +278,8 @@ test("devices for administrators, and devices without attributes of networks, ar
 });
 
 test("of a pool's slices only those of the newest generation count, whatever their order [D-26]", async () => {
-  const { api, ids, devices } = await open();
-  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  const { api, ids } = await open();
+  api.claims = mine;
   const named = (id: string) => ({
     devices: [{ name: "vf-1", attributes: networkAttributes(id) }],
   });
@@ -264,28 +293,6 @@ test("of a pool's slices only those of the newest generation count, whatever the
   expect(await ids()).toEqual(["new"]);
   api.slices = slices.toReversed();
   expect(await ids()).toEqual(["new"]);
-  api.slices = [...slices, sliceObject({ devices: [], generation: 4 })];
-  await expect(devices.devicesOf(lookup())).rejects.toMatchObject({
-    code: 11,
-    message: expect.stringContaining("device vf-1 of pool pool, which is in no ResourceSlice"),
-  });
-});
-
-test("more slices than a node can have end the reading [D-26]", async () => {
-  const { api, devices } = await open();
-  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
-  api.slices = Array(2001).fill(slice);
-  await expect(devices.devicesOf(lookup())).rejects.toMatchObject({
-    code: 100,
-    message: expect.stringContaining("nic.example has more than 2000 ResourceSlices"),
-  });
-});
-
-test("a pod with more claims than are read is refused", async () => {
-  const { api, devices } = await open();
-  const spec = Array.from({ length: 65 }, (_, i) => ({ name: `c${i}`, resourceClaimName: "mine" }));
-  await expect(devices.devicesOf(lookup(draPod({ spec })))).rejects.toMatchObject({ code: 100 });
-  expect(api.asked).toEqual([]);
 });
 
 function metadata(
@@ -305,7 +312,7 @@ function metadata(
 
 test("the driver's metadata file comes first, and spares reading slices [D-30]", async () => {
   const { api, ids, writeMetadata } = await open();
-  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  api.claims = mine;
   const versions = [metadata("v9", "unknown"), metadata("v1alpha1", "by-file")];
   await writeMetadata(`${versions.map((each) => JSON.stringify(each)).join("\n")}\n`);
   expect(await ids()).toEqual(["by-file"]);
@@ -326,7 +333,7 @@ test.each([
   ["is too long", " ".repeat(1024 * 1024 + 1), 1],
 ])("slices are read where a metadata file %s [D-30]", async (_, text, warnings) => {
   const { api, ids, logger, writeMetadata } = await open();
-  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  api.claims = mine;
   await writeMetadata(text);
   expect(await ids()).toEqual([pci(1)]);
   expect(logger.at("warn")).toHaveLength(warnings);
@@ -351,7 +358,7 @@ test("a group that is absent or forbidden is logged once, and the pod has no suc
   expect(await devices.devicesOf(lookup())).toEqual(new Map());
   expect(logger.at("warn")).toHaveLength(1);
   api.failure = undefined;
-  api.claims = [claimObject("mine", [{ device: "vf-1" }])];
+  api.claims = mine;
   expect((await devices.devicesOf(lookup())).size).toBe(1);
 });
 
