@@ -23,14 +23,11 @@ export const quick: Partial<NodeConfTimings> = {
   restore: { initialMs: 10, maxMs: 40, factor: 4, jitter: 0 },
 };
 
-/** How a {@link makeNode} differs from the usual. */
-interface NodeOptions {
-  /** What plexusd sees of the node. @default all of it */
-  readonly view?: (root: string) => HostView;
-}
-
-/** A node's directories, with the reference plugins "installed". */
-export async function makeNode(options: NodeOptions = {}) {
+/**
+ * A node's directories, with the reference plugins "installed". `view` is what plexusd sees of it,
+ * by default everything.
+ */
+export async function makeNode(options: { view?: (root: string) => HostView } = {}) {
   const root = await mkdtemp(join(tmpdir(), "plexus-node-"));
   const dirs = { conf: join(root, "net.d"), bin: join(root, "bin"), state: join(root, "state") };
   for (const dir of Object.values(dirs)) await mkdir(dir);
