@@ -3,6 +3,7 @@ import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { isGet, isList, isWatch } from "#kube/testing/requests.ts";
 import { startAdapter } from "#kube/testing/start-adapter.ts";
+import type { JsonObject } from "#lib/json.ts";
 
 const web = { namespace: "default", name: "web" };
 
@@ -66,52 +67,37 @@ test("the pods' LIST and WATCH request the metadata of this node's pods only, th
   expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
 });
 
-test("getPod() reads a pod live that the cache lacks", async ({ api, kube }) => {
-  api.objects.set("pods/default/web", podObject("web"));
-  expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject({
-    uid: "uid-of-web",
-  });
-});
+/** A pod of the API server: of a UID, with an annotation if it has one. */
+type KnownPod = readonly [uid: string, annotation?: string, value?: string];
+const file: KnownPod = ["mirror", "kubernetes.io/config.source", "file"];
+const mirror: KnownPod = ["mirror", "kubernetes.io/config.mirror", "0123456789abcdef"];
+const ofApi: KnownPod = ["mirror", "kubernetes.io/config.source", "api"];
 
-test("getPod() returns undefined when the API server answers 404", async ({ kube }) => {
-  expect(await kube.source.getPod(web, {})).toBeUndefined();
-});
-
-test("getPod() returns undefined for a pod of the same name with another UID, after a live read", async ({
-  api,
-}) => {
-  api.put("pods", podObject("web", { uid: "new" }));
+test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | undefined]>([
+  ["reads a pod live that the cache lacks", undefined, ["u1"], "u1", "u1"],
+  ["returns undefined when the API server answers 404", undefined, undefined, "u1", undefined],
+  [
+    "returns undefined for a pod of the same name with another UID",
+    ["u2"],
+    ["u2"],
+    "u1",
+    undefined,
+  ],
+  ["finds the new pod when only the cache still has the old one", ["u1"], ["u2"], "u2", "u2"],
+  ["accepts another UID on a static pod of a file", file, file, "of-kubelet", "mirror"],
+  ["accepts another UID on the mirror of a static pod", mirror, mirror, "of-kubelet", "mirror"],
+  ["does not treat config.source=api as a static pod", ofApi, ofApi, "of-kubelet", undefined],
+])("getPod() %s", async ([, cached, live, uid, found], { api }) => {
+  const objectOf = ([known, key, value = ""]: KnownPod): JsonObject =>
+    podObject("web", { uid: known, ...(key && { annotations: { [key]: value } }) });
+  if (cached !== undefined) api.put("pods", objectOf(cached));
   await using kube = await startAdapter(api);
   await kube.whenSynced();
-  expect(await kube.source.getPod({ ...web, uid: "old" }, {})).toBeUndefined();
-  expect(api.seen.filter(isGet("web"))).toHaveLength(1);
-});
-
-test("getPod() finds the new pod when only the cache still has the old one", async ({ api }) => {
-  api.put("pods", podObject("web", { uid: "old" }));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
-  api.objects.set("pods/default/web", podObject("web", { uid: "new" }));
-  expect(await kube.source.getPod({ ...web, uid: "new" }, {})).toMatchObject({ uid: "new" });
-});
-
-test.for([
-  { "kubernetes.io/config.source": "file" },
-  { "kubernetes.io/config.mirror": "0123456789abcdef" },
-])("getPod() accepts another UID on a static pod: %j", async (annotations, { api }) => {
-  api.put("pods", podObject("web", { uid: "mirror", annotations }));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
-  const pod = await kube.source.getPod({ ...web, uid: "of-the-kubelet" }, {});
-  expect(pod).toMatchObject({ uid: "mirror", isStatic: true });
-});
-
-test("getPod() does not treat kubernetes.io/config.source=api as a static pod", async ({ api }) => {
-  const annotations = { "kubernetes.io/config.source": "api" };
-  api.put("pods", podObject("web", { annotations }));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
-  expect(await kube.source.getPod({ ...web, uid: "other" }, {})).toBeUndefined();
+  if (live !== undefined) api.objects.set("pods/default/web", objectOf(live));
+  const pod = await kube.source.getPod({ ...web, uid }, {});
+  expect(pod?.uid).toBe(found);
+  expect(pod?.isStatic ?? false).toBe(found === "mirror");
+  expect(api.seen.filter(isGet("web"))).toHaveLength(found === "mirror" ? 0 : 1);
 });
 
 test("getPod() throws code 11 with advice when the API server does not answer in time", async ({
@@ -219,7 +205,10 @@ test.for([
   },
 );
 
-test("notReadyReason() says what is missing until both caches are listed", async ({ api }) => {
+test("notReadyReason() says what is missing until both caches are listed, and nothing after that", async ({
+  api,
+}) => {
+  api.put("pods", podObject("web"));
   api.script({ when: isList("pods"), answer: 403, times: 25 });
   await using kube = await startAdapter(api);
   await vi.waitFor(() =>
@@ -228,18 +217,8 @@ test("notReadyReason() says what is missing until both caches are listed", async
   expect(kube.synced()).toBe(false);
   await kube.whenSynced();
   expect(kube.source.notReadyReason()).toBeUndefined();
-});
-
-test("notReadyReason() is undefined when the API server is unavailable after the first LIST", async ({
-  api,
-}) => {
-  api.put("pods", podObject("web"));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
   api.script({ when: () => true, answer: "reset", times: 1000 });
   api.endWatches("pods", "reset");
   expect(kube.source.notReadyReason()).toBeUndefined();
-  expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject({
-    name: "web",
-  });
+  expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject(web);
 });

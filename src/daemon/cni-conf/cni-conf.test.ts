@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { makeNode, type Node, quick, silent } from "#daemon/cni-conf/testing/node.ts";

@@ -54,6 +54,8 @@ function startCache(
   };
 }
 
+const expired = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
+
 const watches = (api: FakeApiServer) => api.seen.filter(isWatch("pods"));
 const lists = (api: FakeApiServer) => api.seen.filter(isList("pods"));
 
@@ -94,15 +96,6 @@ test("WatchCache requests smaller pages when a response is too long", async ({ a
   ]);
 });
 
-test("WatchCache reads a LIST of several pages", async ({ api, client }) => {
-  for (let i = 0; i < 7; i++) api.put("pods", podObject(`p${i}`));
-  api.pageSize = 3;
-  await using started = startCache(client);
-  await started.cache.whenSynced();
-  expect(started.cache.size).toBe(7);
-  expect(lists(api)).toHaveLength(3);
-});
-
 test("WatchCache requests bookmarks, and resumes from the last version after a server's timeout", async ({
   api,
   client,
@@ -121,37 +114,29 @@ test("WatchCache requests bookmarks, and resumes from the last version after a s
   expect(lists(api)).toHaveLength(1);
 });
 
-test.for([
-  ["an ERROR event", "event"],
-  ["HTTP 410", "status"],
-])("WatchCache lists again after 410 Gone by %s", async ([, how], { api, client }) => {
+test.for<[string, (api: FakeApiServer) => void]>([
+  [
+    "an ERROR event",
+    (api) => api.emit("pods", `${JSON.stringify({ type: "ERROR", object: expired })}\n`),
+  ],
+  [
+    "HTTP 410",
+    (api) => {
+      api.script({ when: isWatch("pods"), answer: 410, body: expired });
+      api.endWatches("pods", "reset");
+    },
+  ],
+  ["a restart of the server without its history", (api) => api.restart()],
+])("WatchCache lists again, once, after %s", async ([, expire], { api, client }) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("stale"));
   await using started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.delete("pods", "default/stale", { silently: true });
-  const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
-  if (how === "event") {
-    api.emit("pods", `${JSON.stringify({ type: "ERROR", object: status })}\n`);
-  } else {
-    api.script({ when: isWatch("pods"), answer: 410, body: status });
-    api.endWatches("pods", "reset");
-  }
+  expire(api);
   await vi.waitFor(() => expect(started.cache.get("default/stale")).toBeUndefined());
   expect(started.cache.get("default/a")).toBe("uid-of-a");
   expect(started.restarts).toContain("expired");
-});
-
-test("WatchCache needs one LIST after the server restarted without its history", async ({
-  api,
-  client,
-}) => {
-  api.put("pods", podObject("a"));
-  await using started = startCache(client);
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
-  api.delete("pods", "default/a", { silently: true });
-  api.restart();
-  await vi.waitFor(() => expect(started.cache.size).toBe(0));
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("b"));
   await vi.waitFor(() => expect(started.cache.get("default/b")).toBe("uid-of-b"));
@@ -168,21 +153,20 @@ test("WatchCache lists without a version when the LIST's version has expired, to
   expect(lists(api).map((each) => each.query.get("resourceVersion"))).toEqual(["0", ""]);
 });
 
-test("WatchCache resumes after its connection is reset, without a new LIST", async ({
-  api,
-  client,
-}) => {
+test.for<[string, (api: FakeApiServer) => void]>([
+  ["its connection is reset", (api) => api.endWatches("pods", "reset")],
+  ["an event that is not JSON", (api) => api.emit("pods", "this is no event\n")],
+  ["an event without an object", (api) => api.emit("pods", '{"type":"ADDED"}\n')],
+])("WatchCache resumes after %s, without a new LIST", async ([, disturb], { api, client }) => {
   await using started = startCache(client);
-  for (let i = 0; i < 3; i++) {
-    await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
-    api.endWatches("pods", "reset");
-    await vi.waitFor(() => expect(watches(api)).toHaveLength(i + 2));
-  }
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  disturb(api);
+  await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("late"));
   await vi.waitFor(() => expect(started.cache.get("default/late")).toBe("uid-of-late"));
   expect(lists(api)).toHaveLength(1);
-  expect(started.restarts.every((reason) => reason === "disconnected")).toBe(true);
+  expect(started.restarts).toEqual(["disconnected"]);
 });
 
 test("WatchCache detects a half-open connection by its silence", async ({ api, client }) => {
@@ -238,41 +222,22 @@ test("WatchCache backs off when the server ends every watch at once", async ({ a
   expect(watches(api).length).toBeLessThan(12);
 });
 
-test.for([
-  ["that is not JSON", "this is no event\n"],
-  ["without an object", '{"type":"ADDED"}\n'],
-] as const)("WatchCache resumes after a watch event %s", async ([, line], { api, client }) => {
-  await using started = startCache(client);
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
-  api.emit("pods", line);
-  await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
-  api.put("pods", podObject("a"));
-  await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-a"));
-});
-
-test("WatchCache removes an object that became invalid", async ({ api, client }) => {
-  api.put("pods", podObject("a"));
-  await using started = startCache(client);
-  await started.cache.whenSynced();
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
-  api.put("pods", podObject("a", { uid: "" }));
-  await vi.waitFor(() => expect(started.logger.at("warn")).toHaveLength(1));
-  expect(started.cache.get("default/a")).toBeUndefined();
-});
-
-test("WatchCache skips invalid objects and logs which", async ({ api, client }) => {
+test("WatchCache skips invalid objects, logs which, and removes one that became invalid", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("b", { uid: "" }));
   api.objects.set("pods/default/nameless", { metadata: {}, spec: { nodeName: "node-1" } });
   await using started = startCache(client);
-  await started.cache.whenSynced();
+  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   expect(started.cache.size).toBe(1);
   expect(started.logger.at("warn")).toEqual(["API object is invalid", "API object is invalid"]);
-  expect(started.logger.lines[0]?.fields).toEqual({
-    resource: "pods",
-    error: 'Pod "default/b": metadata.uid: is missing',
-  });
+  const error = 'Pod "default/b": metadata.uid: is missing';
+  expect(started.logger.lines[0]?.fields).toEqual({ resource: "pods", error });
+  api.put("pods", podObject("a", { uid: "" }));
+  await vi.waitFor(() => expect(started.logger.at("warn")).toHaveLength(3));
+  expect(started.cache.get("default/a")).toBeUndefined();
 });
 
 test("WatchCache assembles events that arrive in pieces", async ({ api, client }) => {
