@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import { defaultConfig } from "./config.ts";
 import { ConfigError, parseConfig } from "./parse.ts";
 
+const outOfRange = "the number is out of range";
+
 function problemsOf(text: string): string[] {
   try {
     parseConfig(text, "config.yaml");
@@ -109,53 +111,42 @@ test("parseConfig() takes http: off", () => {
 });
 
 test.each([
-  ["clusterNetwrok: x", "config.yaml:1: clusterNetwrok: unknown key"],
-  ["\n\nprimary:\n  settleMs: 1\n  settle: 2", "config.yaml:5: primary.settle: unknown key"],
-  ["namespaceIsolation: yes please", /^config.yaml:1: namespaceIsolation: expected boolean/],
-  ["systemNamespaces: kube-system", /^config.yaml:1: systemNamespaces: expected array/],
-  ["a: 1\nsystemNamespaces:\n- ok\n- 7", /^config.yaml:4: systemNamespaces\[1\]: expected string/],
-  ["clusterNetwork:", /^config.yaml:1: clusterNetwork: expected string, received null/],
-  ["confDir: net.d", "config.yaml:1: confDir: must be an absolute path"],
-  ["delegateTimeoutMs: 0", "config.yaml:1: delegateTimeoutMs: must be at least 1"],
-  ["delegateTimeoutMs: 1.5", /^config.yaml:1: delegateTimeoutMs: /],
-  ["delegateTimeoutMs: 300000", /kubelet/],
-  ["invalidAnnotation: warn", /^config.yaml:1: invalidAnnotation: /],
-  [
-    "startupTaint: plexus.dev/not ready",
-    /^config.yaml:1: startupTaint: must be the key of a taint/,
-  ],
-  ["cniBinDir: []", /^config.yaml:1: cniBinDir: /],
-  ["cniBinDir: [bin]", /^config.yaml:1: cniBinDir/],
-  ["http: localhost:80", /^config.yaml:1: http: must be "off"/],
-  ["http: 127.0.0.1:99999", /^config.yaml:1: http: /],
-  ["primary: {conf: a/b}", /^config.yaml:1: primary.conf: must be a file name/],
-  ["delegates: [x]", /^config.yaml:1: delegates\[0\]: /],
-  [
-    "delegates:\n- type: x\n  a: {b: [1, 1e400]}",
-    "config.yaml:3: delegates[0].a.b[1]: the number is out of range",
-  ],
-  ["delegates: [{type: x, a: .nan}]", "config.yaml:1: delegates[0].a: the number is out of range"],
-  ["capabilities: {ips: 1}", /^config.yaml:1: capabilities.ips: expected boolean/],
-  ["globalNamespaces: 3", /^config.yaml:1: globalNamespaces: expected a list/],
+  ["clusterNetwrok: x", "1: clusterNetwrok: unknown key"],
+  ["\n\nprimary:\n  settleMs: 1\n  settle: 2", "5: primary.settle: unknown key"],
+  ["namespaceIsolation: yes please", "1: namespaceIsolation: expected boolean"],
+  ["systemNamespaces: kube-system", "1: systemNamespaces: expected array"],
+  ["a: 1\nsystemNamespaces:\n- ok\n- 7", "4: systemNamespaces[1]: expected string"],
+  ["clusterNetwork:", "1: clusterNetwork: expected string, received null"],
+  ["confDir: net.d", "1: confDir: must be an absolute path"],
+  ["delegateTimeoutMs: 0", "1: delegateTimeoutMs: must be at least 1"],
+  ["delegateTimeoutMs: 1.5", "1: delegateTimeoutMs: "],
+  ["delegateTimeoutMs: 300000", "1: delegateTimeoutMs: must be below the kubelet's 4 minutes"],
+  ["invalidAnnotation: warn", "1: invalidAnnotation: "],
+  ["startupTaint: plexus.dev/not ready", "1: startupTaint: must be the key of a taint"],
+  ["cniBinDir: []", "1: cniBinDir: "],
+  ["cniBinDir: [bin]", "1: cniBinDir"],
+  ["http: localhost:80", '1: http: must be "off"'],
+  ["http: 127.0.0.1:99999", "1: http: "],
+  ["primary: {conf: a/b}", "1: primary.conf: must be a file name"],
+  ["delegates: [x]", "1: delegates[0]: "],
+  ["delegates:\n- type: x\n  a: {b: [1, 1e400]}", `3: delegates[0].a.b[1]: ${outOfRange}`],
+  ["delegates: [{type: x, a: .nan}]", `1: delegates[0].a: ${outOfRange}`],
+  ["capabilities: {ips: 1}", "1: capabilities.ips: expected boolean"],
+  ["globalNamespaces: 3", "1: globalNamespaces: expected a list"],
   [
     "clusterNetwork: a\ndelegates: [{type: x}]",
-    "config.yaml:2: delegates: delegates and clusterNetwork exclude each other: set one of them",
+    "2: delegates: delegates and clusterNetwork exclude each other: set one of them",
   ],
   [
     "multusNamespace: a\nplexusNamespace: a",
-    "config.yaml:1: multusNamespace: multusNamespace and plexusNamespace exclude each other: set one of them",
+    "1: multusNamespace: multusNamespace and plexusNamespace exclude each other: set one of them",
   ],
-  ["- a", /^config.yaml:1: expected object/],
-  ["a: 1\na: 2", /^config.yaml:2: Map keys must be unique/],
-  ["a: [", /^config.yaml:1: /],
+  ["- a", "1: expected object"],
+  ["a: 1\na: 2", "2: Map keys must be unique"],
+  ["a: [", "1: "],
 ])("parseConfig(%j) names line, key and problem", (text, expected) => {
-  const problems = problemsOf(text);
-  if (typeof expected === "string") expect(problems).toContain(expected);
-  else
-    expect(
-      problems.some((problem) => expected.test(problem)),
-      problems.join("\n"),
-    ).toBe(true);
+  const found = problemsOf(text).filter((each) => each.startsWith(`config.yaml:${expected}`));
+  expect(found, problemsOf(text).join("\n")).not.toEqual([]);
 });
 
 test("parseConfig() reports all problems, in the order of their lines", () => {

@@ -12,35 +12,28 @@ async function serve(readiness: () => readonly string[] = () => []) {
   return { server, url, [Symbol.asyncDispose]: () => server.close() };
 }
 
-test("/healthz answers as long as the process does", async () => {
-  await using running = await serve(() => ["the pods have not been listed yet"]);
-  const answer = await fetch(`${running.url}/healthz`);
-  expect([answer.status, await answer.text()]).toEqual([200, "ok\n"]);
-});
-
-test("/readyz gives every reason for not being ready", async () => {
+test("serves /healthz, /readyz with every reason, and /metrics, and nothing else [S-504]", async () => {
   const reasons = ["caches are not synced", "no primary CNI"];
   await using running = await serve(() => reasons);
-  const answer = await fetch(`${running.url}/readyz`);
-  expect([answer.status, await answer.text()]).toEqual([
-    503,
-    "not ready: caches are not synced\nnot ready: no primary CNI\n",
-  ]);
+  const ask = async (path: string, method = "GET") => {
+    const answer = await fetch(`${running.url}${path}`, { method });
+    return {
+      status: answer.status,
+      type: answer.headers.get("content-type"),
+      text: await answer.text(),
+    };
+  };
+  expect(await ask("/healthz")).toMatchObject({ status: 200, text: "ok\n" });
+  const text = "not ready: caches are not synced\nnot ready: no primary CNI\n";
+  expect(await ask("/readyz")).toMatchObject({ status: 503, text });
   reasons.length = 0;
-  expect((await fetch(`${running.url}/readyz?verbose`)).status).toBe(200);
-});
-
-test("/metrics is in Prometheus's text format", async () => {
-  await using running = await serve();
-  const answer = await fetch(`${running.url}/metrics`);
-  expect(answer.headers.get("content-type")).toContain("text/plain; version=0.0.4");
-  expect(await answer.text()).toContain("# TYPE plexus_build_info gauge");
-});
-
-test("anything else is refused [S-504]", async () => {
-  await using running = await serve();
-  expect((await fetch(`${running.url}/secrets`)).status).toBe(404);
-  expect((await fetch(`${running.url}/metrics`, { method: "POST" })).status).toBe(405);
+  expect(await ask("/readyz?verbose")).toMatchObject({ status: 200 });
+  expect(await ask("/metrics")).toMatchObject({
+    type: expect.stringContaining("text/plain; version=0.0.4"),
+    text: expect.stringContaining("# TYPE plexus_build_info gauge"),
+  });
+  expect(await ask("/secrets")).toMatchObject({ status: 404 });
+  expect(await ask("/metrics", "POST")).toMatchObject({ status: 405 });
 });
 
 test.each([
