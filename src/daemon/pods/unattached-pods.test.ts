@@ -1,10 +1,7 @@
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
-import type { EventRecorder, Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { startKube } from "#kube/adapter.ts";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
-import { podObject } from "#kube/testing/objects.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
@@ -15,10 +12,6 @@ function makeNode() {
   const events: string[] = [];
   const reads: string[] = [];
   const time = { at: 0 };
-  const recorder: EventRecorder = {
-    record: (pod, event) =>
-      events.push(`${pod.name}: ${event.type} ${event.reason}: ${event.message}`),
-  };
   const unattached = new UnattachedPods({
     nodePods: {
       list: () => [...states.values()],
@@ -28,7 +21,10 @@ function makeNode() {
       },
     },
     records: { hasPod: async ({ name }) => recorded.has(name) },
-    events: recorder,
+    events: {
+      record: ({ name }, { type, reason, message }) =>
+        events.push(`${name}: ${type} ${reason}: ${message}`),
+    },
     logger: new FakeLogger(),
     plexusNamespace: () => "kube-system",
     clock: () => time.at,
@@ -77,18 +73,12 @@ test("a pod that was not attached is reported once, and counted as long as it is
   expect(node.unattached.count).toBe(0);
 });
 
-test("pods that are attached, or ask for nothing, are not even read", async () => {
+test("only the pod of the host's network is read, every few minutes at most, and not counted", async () => {
   const node = makeNode();
   node.add("attached");
   node.add("plain", { annotations: {} });
-  node.recorded.add("attached");
-  for (const at of [0, late, 2 * late]) await node.checkAt(at);
-  expect([node.events, node.reads, node.unattached.count]).toEqual([[], [], 0]);
-});
-
-test("a pod of the host's network is not counted, and read every few minutes at most", async () => {
-  const node = makeNode();
   node.add("host", { hostNetwork: true });
+  node.recorded.add("attached");
   for (let at = 0; at < 300_000; at += 15_000) await node.checkAt(at);
   expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["host"], 0]);
 });
@@ -116,43 +106,4 @@ test("a pod whose sandbox is made anew in time is never counted", async () => {
   node.recorded.delete("web");
   await node.checkAt(45_000 + late);
   expect([node.events, node.reads]).toEqual([[], []]);
-});
-
-test("against an API server: the event is on the pod, and the pod of the host's network has none", async () => {
-  await using api = await FakeApiServer.start();
-  const annotations = { [networksAnnotation]: "red" };
-  const running = { phase: "Running", podIP: "10.0.0.7", podIPs: [{ ip: "10.0.0.7" }] };
-  const spec = { nodeName: "node-1", hostNetwork: true };
-  api.put("pods", { ...podObject("web", { annotations }), status: running });
-  api.put("pods", { ...podObject("host", { annotations }), spec, status: running });
-  const logger = new FakeLogger();
-  const kube = await startKube({
-    kubeconfig: await api.kubeconfig(),
-    nodeName: "node-1",
-    apiTimeoutMs: 1000,
-    statusWaitMs: 200,
-    logger,
-  });
-  onTestFinished(() => kube.stop(100));
-  await kube.whenSynced();
-  const time = { at: 0 };
-  const unattached = new UnattachedPods({
-    nodePods: kube.nodePods,
-    records: { hasPod: async () => false },
-    events: kube.events,
-    logger,
-    plexusNamespace: () => "kube-system",
-    clock: () => time.at,
-  });
-  await unattached.check();
-  time.at = notAttachedGraceMs;
-  await unattached.check();
-  const events = (): unknown[] =>
-    [...api.objects].flatMap(([key, object]) => (key.startsWith("events/") ? object : []));
-  await vi.waitFor(() =>
-    expect(events()).toMatchObject([
-      { involvedObject: { kind: "Pod", name: "web" }, type: "Warning", reason: "NotAttached" },
-    ]),
-  );
-  expect(unattached.count).toBe(1);
 });

@@ -11,15 +11,8 @@ export interface CertificateFiles {
 
 /** Writes a self-signed certificate that is valid for a day, for 127.0.0.1 as a server. */
 export function writeCertificate(name: string, { certFile, keyFile }: CertificateFiles): void {
-  const key = [
-    "-newkey",
-    "ec",
-    "-pkeyopt",
-    "ec_paramgen_curve:P-256",
-    "-nodes",
-    "-keyout",
-    keyFile,
-  ];
+  const curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
+  const key = [...curve, "-nodes", "-keyout", keyFile];
   const subject = ["-subj", `/CN=${name}`, "-addext", "subjectAltName=IP:127.0.0.1"];
   const args = ["req", "-x509", "-days", "1", ...key, ...subject, "-out", certFile];
   execFileSync("openssl", args, { stdio: "ignore" });

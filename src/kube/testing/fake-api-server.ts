@@ -6,15 +6,24 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { asViewed, listType, typeOf } from "./api-types.ts";
+import {
+  asViewed,
+  exactVersion,
+  isSelected,
+  limitOf,
+  listType,
+  mergePatch,
+  metadataOf,
+  namesOf,
+  typeOf,
+} from "./api-objects.ts";
 import { writeCertificate } from "./certificates.ts";
-import { exactVersion, isSelected, limitOf } from "./list-query.ts";
-import { mergePatch, metadataOf, namesOf } from "./merge-patch.ts";
 import { parseBody } from "./request-body.ts";
 import type { SeenRequest } from "./requests.ts";
 import { play, type Script, send, sendStatus, statusObject } from "./responses.ts";
 
-interface OpenWatch {
+/** What is asked of a collection, and where the answer goes. */
+interface Exchange {
   readonly collection: string;
   readonly request: SeenRequest;
   readonly response: http.ServerResponse;
@@ -22,12 +31,6 @@ interface OpenWatch {
 
 /** How every request fails: an error is the answer, none comes, or the server does not listen. */
 export type Outage = "500" | "hang" | "gone";
-
-/** What a fake API server is started with. */
-export interface FakeApiServerOptions {
-  /** Serves HTTPS, with a certificate that is made in this directory; kubeconfigs are there too. @default HTTP */
-  readonly tlsDir?: string;
-}
 
 /**
  * An API server that does what Plexus and Multus ask of one: LIST in pages, WATCH with bookmarks, GET, merge PATCH
@@ -51,7 +54,7 @@ export class FakeApiServer implements AsyncDisposable {
   readonly #certificate: string | undefined;
   readonly #scratch: string;
   readonly #sockets = new Set<Socket>();
-  readonly #watches = new Set<OpenWatch>();
+  readonly #watches = new Set<Exchange>();
   readonly #scripts: Script[] = [];
   #version = 100;
   /** Watches from before this version are refused. */
@@ -59,7 +62,7 @@ export class FakeApiServer implements AsyncDisposable {
   #port = 0;
   #outage: Script | undefined;
 
-  private constructor({ tlsDir }: FakeApiServerOptions) {
+  private constructor(tlsDir: string | undefined) {
     const serve: http.RequestListener = (request, response) => {
       this.#serve(request, response).catch(() => response.destroy());
     };
@@ -82,14 +85,11 @@ export class FakeApiServer implements AsyncDisposable {
     });
   }
 
-  static async start(options: FakeApiServerOptions = {}): Promise<FakeApiServer> {
-    const fake = new FakeApiServer(options);
+  /** Serves HTTP, or HTTPS with a certificate that is made in `tlsDir`; kubeconfigs are there too. */
+  static async start({ tlsDir }: { tlsDir?: string } = {}): Promise<FakeApiServer> {
+    const fake = new FakeApiServer(tlsDir);
     await fake.#listen();
     return fake;
-  }
-
-  get port(): number {
-    return this.#port;
   }
 
   get url(): string {
@@ -103,10 +103,8 @@ export class FakeApiServer implements AsyncDisposable {
 
   /** Writes a kubeconfig file for this server; `user` holds the user's keys. */
   async kubeconfig(user: JsonObject = {}, cluster: JsonObject = {}): Promise<string> {
-    const path = join(
-      this.#scratch,
-      `kubeconfig${user.token === undefined ? "" : `-${user.token}`}`,
-    );
+    const suffix = user.token === undefined ? "" : `-${user.token}`;
+    const path = join(this.#scratch, `kubeconfig${suffix}`);
     const ca = this.#certificate && Buffer.from(this.#certificate).toString("base64");
     const own = omitUndefined({ server: this.url, "certificate-authority-data": ca });
     const named = { name: "test", cluster: { ...own, ...cluster } };
@@ -167,10 +165,8 @@ export class FakeApiServer implements AsyncDisposable {
     const object = this.objects.get(key);
     this.objects.delete(key);
     this.#version += 1;
-    const last = {
-      ...object,
-      metadata: { ...metadataOf(object ?? {}), resourceVersion: `${this.#version}` },
-    };
+    const metadata = { ...metadataOf(object ?? {}), resourceVersion: `${this.#version}` };
+    const last = { ...object, metadata };
     if (options.silently !== true) this.#broadcast(collection, "DELETED", last);
   }
 
@@ -236,59 +232,54 @@ export class FakeApiServer implements AsyncDisposable {
   }
 
   #answer(request: SeenRequest, response: http.ServerResponse): void {
-    const parts = request.path
-      .split("/")
-      .filter((part) => part !== "")
-      .map(decodeURIComponent);
-    const rest = parts.slice(parts[0] === "api" ? 2 : 3);
-    const [namespace, tail] =
-      rest[0] === "namespaces" ? [rest[1], rest.slice(2)] : [undefined, rest];
-    const [collection = "", name] = tail;
-    const to = { collection, response };
-    const object = this.objects.get(`${collection}/${namespace ?? ""}/${name}`);
+    const parts = request.path.split("/").filter((part) => part !== "");
+    const rest = parts.map(decodeURIComponent).slice(parts[0] === "api" ? 2 : 3);
+    const namespace = rest[0] === "namespaces" ? rest[1] : "";
+    const [collection = "", name] = rest[0] === "namespaces" ? rest.slice(2) : rest;
+    const exchange = { collection, request, response };
+    const object = this.objects.get(`${collection}/${namespace}/${name}`);
     if (this.absent.has(collection)) sendStatus(response, 404, "NotFound");
-    else if (request.query.get("watch") === "true") this.#watch(request, to);
-    else if (request.method === "POST") this.#create(request, to);
-    else if (name === undefined) this.#list(request, to);
+    else if (request.query.get("watch") === "true") this.#watch(exchange);
+    else if (request.method === "POST") this.#create(exchange);
+    else if (name === undefined) this.#list(exchange);
     else if (object === undefined) sendStatus(response, 404, "NotFound");
-    else if (request.method === "PATCH" || request.method === "PUT")
-      this.#patch(request, { ...to, object });
+    else if (request.method === "PATCH" || request.method === "PUT") this.#patch(exchange, object);
     else send(response, 200, { body: asViewed(object, request) });
   }
 
-  #list(request: SeenRequest, to: { collection: string; response: http.ServerResponse }): void {
-    const all = this.#selected(to.collection, request.query);
-    const from = Number(request.query.get("continue") ?? 0);
-    const items = all.slice(from, from + Math.min(this.pageSize, limitOf(request.query)));
+  #list({ collection, request, response }: Exchange): void {
+    const { query } = request;
+    const all = this.#selected(collection, query);
+    const from = Number(query.get("continue") ?? 0);
+    const items = all.slice(from, from + Math.min(this.pageSize, limitOf(query)));
     const next = from + items.length < all.length ? `${from + items.length}` : undefined;
-    const version = exactVersion(request.query) ?? `${this.#version}`;
-    const metadata = omitUndefined({ resourceVersion: version, continue: next });
-    const type = listType(to.collection, request);
-    const body = { ...type, metadata, items: items.map((object) => asViewed(object, request)) };
-    send(to.response, 200, { body });
+    const resourceVersion = exactVersion(query) ?? `${this.#version}`;
+    const metadata = omitUndefined({ resourceVersion, continue: next });
+    const views = items.map((object) => asViewed(object, request));
+    send(response, 200, { body: { ...listType(collection, request), metadata, items: views } });
   }
 
-  #watch(request: SeenRequest, to: { collection: string; response: http.ServerResponse }): void {
-    to.response.writeHead(200, { "content-type": "application/json" });
-    to.response.flushHeaders();
+  #watch(watch: Exchange): void {
+    const { request, response } = watch;
+    response.writeHead(200, { "content-type": "application/json" });
+    response.flushHeaders();
     if (Number(request.query.get("resourceVersion")) < this.#oldest) {
       const object = statusObject(410, "Expired");
-      to.response.end(`${JSON.stringify({ type: "ERROR", object })}\n`);
+      response.end(`${JSON.stringify({ type: "ERROR", object })}\n`);
       return;
     }
-    const watch = { collection: to.collection, request, response: to.response };
     // As the real one does: an event that cannot be made a list ends the watch, without a word.
     if (request.headers.accept?.includes("as=PartialObjectMetadataList")) {
-      to.response.end();
+      response.end();
       return;
     }
     if (request.query.get("sendInitialEvents") === "true") this.#sendAll(watch);
     this.#watches.add(watch);
-    to.response.on("close", () => this.#watches.delete(watch));
+    response.on("close", () => this.#watches.delete(watch));
   }
 
   /** A streamed list: every object, and then a bookmark that says so. */
-  #sendAll({ collection, request, response }: OpenWatch): void {
+  #sendAll({ collection, request, response }: Exchange): void {
     const events = this.#selected(collection, request.query).map((object) => ({
       type: "ADDED",
       object: asViewed(object, request),
@@ -299,25 +290,22 @@ export class FakeApiServer implements AsyncDisposable {
     for (const event of [...events, end]) response.write(`${JSON.stringify(event)}\n`);
   }
 
-  #create(request: SeenRequest, to: { collection: string; response: http.ServerResponse }): void {
+  #create({ collection, request, response }: Exchange): void {
     const object = request.body as JsonObject;
-    if (!this.forgotten.has(to.collection)) this.put(to.collection, object);
-    send(to.response, 201, { body: object });
+    if (!this.forgotten.has(collection)) this.put(collection, object);
+    send(response, 201, { body: object });
   }
 
-  #patch(
-    request: SeenRequest,
-    to: { collection: string; object: JsonObject; response: http.ServerResponse },
-  ): void {
+  #patch({ collection, request, response }: Exchange, object: JsonObject): void {
     const patch = request.body as JsonObject;
     const { uid } = metadataOf(patch);
-    if (uid !== undefined && uid !== metadataOf(to.object).uid) {
-      sendStatus(to.response, 409, "Conflict");
+    if (uid !== undefined && uid !== metadataOf(object).uid) {
+      sendStatus(response, 409, "Conflict");
       return;
     }
-    const patched = mergePatch(to.object, patch) as JsonObject;
-    this.put(to.collection, patched);
-    send(to.response, 200, { body: patched });
+    const patched = mergePatch(object, patch) as JsonObject;
+    this.put(collection, patched);
+    send(response, 200, { body: patched });
   }
 
   #store(key: string, object: JsonObject): void {
