@@ -1,11 +1,15 @@
 import { EventEmitter } from "node:events";
+import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { DaemonFlags } from "#daemon/flags.ts";
 import type { Metrics } from "#daemon/http/metrics.ts";
 import type { Logger } from "#engine/ports.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import { watchDirectory } from "#lib/files/watch-directory.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type DaemonConfig, defaultConfig } from "./config.ts";
 import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
-import { watchConfig } from "./watch.ts";
+import { parseConfig } from "./parse.ts";
 
 /** The configuration in effect: the file or the default, overridden by the command line. */
 export interface EffectiveConfig {
@@ -23,7 +27,11 @@ export interface EffectiveConfigOptions {
   readonly flags: DaemonFlags;
   readonly logger: Logger;
   readonly setLogLevel: (level: string) => void;
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, "configRead">;
+  /** How often the file is read without a reported change. @default 30000 */
+  readonly pollMs?: number;
+  /** Delay between a change and reading: a ConfigMap changes several files. @default 200 */
+  readonly settleMs?: number;
 }
 
 /** Reads the configuration and follows its file. @throws ConfigError or Error if it is unusable */
@@ -41,30 +49,79 @@ async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<Eff
   return { current: () => config, text, onChange: never, onInvalid: never, close: never };
 }
 
+/** Watches the directory, because a ConfigMap's volume replaces a symlink next to the file. */
 async function followFile(path: string, options: EffectiveConfigOptions): Promise<EffectiveConfig> {
-  const { flags, logger, metrics, setLogLevel } = options;
-  const events = new EventEmitter<{ change: []; invalid: [message: string] }>();
-  const { current, text, close } = await watchConfig({
-    path,
-    logger,
-    onChange({ logLevel }) {
-      metrics.configRead("ok");
-      setLogLevel(logLevel);
-      events.emit("change");
-    },
-    onInvalid({ message }) {
-      metrics.configRead("invalid");
-      events.emit("invalid", message);
-    },
+  const { flags, settleMs = 200, pollMs = 30_000 } = options;
+  const file = new FollowedFile(path, options);
+  await file.read();
+  options.setLogLevel(file.config.logLevel);
+  let pending: NodeJS.Timeout | undefined;
+  const watched = await watchDirectory(dirname(path), () => {
+    pending ??= setTimeout(() => {
+      pending = undefined;
+      void file.reread();
+    }, settleMs);
   });
-  setLogLevel(current().logLevel);
+  const poll = setInterval(() => {
+    void file.reread();
+    void watched.rearm();
+  }, pollMs);
+  poll.unref();
   return {
-    current: () => withFlags(current(), flags),
-    text,
-    onChange: (listener) => events.on("change", listener),
-    onInvalid: (listener) => events.on("invalid", listener),
-    close,
+    current: () => withFlags(file.config, flags),
+    text: () => file.text,
+    onChange: (listener) => file.events.on("change", listener),
+    onInvalid: (listener) => file.events.on("invalid", listener),
+    close: () => {
+      clearInterval(poll);
+      clearTimeout(pending);
+      watched.close();
+    },
   };
+}
+
+class FollowedFile {
+  readonly events = new EventEmitter<{ change: []; invalid: [message: string] }>();
+  readonly #path: string;
+  readonly #options: EffectiveConfigOptions;
+  #lastRead: string | undefined;
+  /** In effect, with {@link text}. */
+  config: DaemonConfig = defaultConfig;
+  text = "";
+
+  constructor(path: string, options: EffectiveConfigOptions) {
+    this.#path = path;
+    this.#options = options;
+  }
+
+  /** Returns whether it has changed. @throws ConfigError, or as node:fs does */
+  async read(): Promise<boolean> {
+    const text = await readFile(this.#path, "utf8");
+    if (text === this.#lastRead) return false;
+    this.#lastRead = text;
+    this.config = parseConfig(text, this.#path);
+    this.text = text;
+    return true;
+  }
+
+  /** An unusable file is reported, and the previous configuration stays in effect. */
+  async reread(): Promise<void> {
+    const { logger, metrics, setLogLevel } = this.#options;
+    const path = this.#path;
+    try {
+      if (!(await this.read())) return;
+      logger.info({ path }, "configuration read again");
+      metrics.configRead("ok");
+      setLogLevel(this.config.logLevel);
+      this.events.emit("change");
+    } catch (thrown) {
+      const problem = errorMessage(thrown);
+      const message = "the changed configuration cannot be used; the previous one stays in effect";
+      logger.error({ path, problems: problem.split("\n") }, message);
+      metrics.configRead("invalid");
+      this.events.emit("invalid", problem);
+    }
+  }
 }
 
 function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {

@@ -13,6 +13,9 @@ const fileName = nonEmptyText.refine((file) => !file.includes("/"), {
   error: "must be a file name, without a directory",
 });
 const milliseconds = z.int().min(1, { error: "must be at least 1" });
+const budget = milliseconds.max(210_000, { error: "must be below the kubelet's 4 minutes" });
+const pause = z.int().min(0);
+const gracePeriod = pause.max(86_400_000);
 
 /** A qualified name: what the API server accepts as the key of a taint. */
 const taintKey = z.string().regex(/^([a-z0-9][a-z0-9.-]{0,252}\/)?[A-Za-z0-9][\w.-]{0,62}$/, {
@@ -32,25 +35,19 @@ const metricsAddress = z.string().refine((text) => text === "off" || parseMetric
 });
 
 const primarySchema = z.strictObject({
-  conf: fileName
-    .describe(
+  conf: fileName.exactOptional().meta({
+    description:
       "File name of the primary CNI's configuration. Default: the first usable file in byte order that does not belong to a meta-plugin.",
-    )
-    .exactOptional(),
-  dir: absolutePath
-    .meta({
-      description:
-        "The directory where the primary CNI writes its configuration, if it is not `cniConfDir`. With a separate directory, the container runtime has no network until plexusd runs.",
-      restart: true,
-    })
-    .exactOptional(),
-  settleMs: z
-    .int()
-    .min(0)
-    .default(3000)
-    .describe(
+  }),
+  dir: absolutePath.exactOptional().meta({
+    description:
+      "The directory where the primary CNI writes its configuration, if it is not `cniConfDir`. With a separate directory, the container runtime has no network until plexusd runs.",
+    restart: true,
+  }),
+  settleMs: pause.default(3000).meta({
+    description:
       "How long the directory must be unchanged before plexusd first chooses a primary CNI. On a new node, the first agent to write there may not be the right one.",
-    ),
+  }),
 });
 
 /**
@@ -61,53 +58,35 @@ const primarySchema = z.strictObject({
 export const configSchema = z
   .strictObject({
     ...networkKeys,
-    capabilities: z
-      .record(z.string(), z.boolean())
-      .default({})
-      .describe(
+    capabilities: z.record(z.string(), z.boolean()).default({}).meta({
+      description:
         "Capabilities that the node's CNI configuration declares in addition to the primary CNI's. `false` omits one.",
-      ),
-    delegateTimeoutMs: milliseconds
-      .max(210_000, { error: "must be below the kubelet's 4 minutes" })
-      .meta({
-        description: "Timeout of one plugin. Plexus then kills it with its process group.",
-        default: defaultEngineConfig.delegateTimeoutMs,
-      })
-      .exactOptional(),
-    delBudgetMs: milliseconds
-      .max(210_000, { error: "must be below the kubelet's 4 minutes" })
-      .meta({
-        description:
-          "Timeout of all plugins of one DEL together. Each network gets an equal share of the remaining time, so that a plugin that hangs does not keep other networks attached.",
-        default: defaultEngineConfig.delBudgetMs,
-      })
-      .exactOptional(),
-    missingPluginGraceMs: z
-      .int()
-      .min(0)
-      .max(86_400_000)
-      .meta({
-        description:
-          "Grace period for a plugin that is missing at DEL, for example during an upgrade. Until it ends, the DEL fails and the runtime retries, because the plugin may have rules or addresses to remove. It starts with the sandbox's first failed DEL. After it, the attachment counts as detached if its interface is gone.",
-        default: defaultEngineConfig.missingPluginGraceMs,
-      })
-      .exactOptional(),
-    failedAddGraceMs: z
-      .int()
-      .min(0)
-      .max(86_400_000)
-      .meta({
-        description:
-          "Grace period for an attachment that never succeeded and whose plugin also fails in DEL. It starts with the sandbox's first failed DEL. After it, Plexus forgets the attachment if its interface is gone. Plexus forgets it at once if the plugin rejects its configuration with the error of its ADD. It first runs the IPAM plugin, and records the event `AttachmentForgotten`.",
-        default: defaultEngineConfig.failedAddGraceMs,
-      })
-      .exactOptional(),
+    }),
+    delegateTimeoutMs: budget.exactOptional().meta({
+      description: "Timeout of one plugin. Plexus then kills it with its process group.",
+      default: defaultEngineConfig.delegateTimeoutMs,
+    }),
+    delBudgetMs: budget.exactOptional().meta({
+      description:
+        "Timeout of all plugins of one DEL together. Each network gets an equal share of the remaining time, so that a plugin that hangs does not keep other networks attached.",
+      default: defaultEngineConfig.delBudgetMs,
+    }),
+    missingPluginGraceMs: gracePeriod.exactOptional().meta({
+      description:
+        "Grace period for a plugin that is missing at DEL, for example during an upgrade. Until it ends, the DEL fails and the runtime retries, because the plugin may have rules or addresses to remove. It starts with the sandbox's first failed DEL. After it, the attachment counts as detached if its interface is gone.",
+      default: defaultEngineConfig.missingPluginGraceMs,
+    }),
+    failedAddGraceMs: gracePeriod.exactOptional().meta({
+      description:
+        "Grace period for an attachment that never succeeded and whose plugin also fails in DEL. It starts with the sandbox's first failed DEL. After it, Plexus forgets the attachment if its interface is gone. Plexus forgets it at once if the plugin rejects its configuration with the error of its ADD. It first runs the IPAM plugin, and records the event `AttachmentForgotten`.",
+      default: defaultEngineConfig.failedAddGraceMs,
+    }),
     apiTimeoutMs: milliseconds.default(5000).meta({
       description:
         "Timeout of a read from the API. The call then fails with code 11 (try again later).",
       restart: true,
     }),
-    statusWaitMs: z.int().min(0).default(2000).meta({
+    statusWaitMs: pause.default(2000).meta({
       description:
         "How long an ADD waits until `network-status` is written. After that, plexusd writes it in the background.",
       restart: true,
@@ -124,7 +103,7 @@ export const configSchema = z
     logLevel: z
       .enum(["debug", "info", "warn", "error"])
       .default("info")
-      .describe("Minimum severity of log messages."),
+      .meta({ description: "Minimum severity of log messages." }),
     kubeletDir: absolutePath.default(defaultPaths.kubeletDir).meta({
       description:
         "The kubelet's directory. plexusd reads the devices of pods from `pod-resources/kubelet.sock`. Mount that directory at the same path in plexusd's container.",
@@ -134,17 +113,17 @@ export const configSchema = z
       description: `The container runtime's configuration directory, where plexusd writes \`${plexusConfName}\`. Mount it at the same path in plexusd's container.`,
       restart: true,
     }),
-    cniBinDir: directories
-      .default(defaultPaths.cniBinDir)
-      .describe(
+    cniBinDir: directories.default(defaultPaths.cniBinDir).meta({
+      description:
         "The container runtime's plugin directory, or a list of directories. The shim is installed in the first one. The primary CNI's plugins must be in one of them; otherwise plexusd does not write the node's CNI configuration. Owner and mode do not matter, because the container runtime trusts these directories too.",
-      ),
-    startupTaint: taintKey
-      .describe(
+    }),
+    startupTaint: taintKey.exactOptional().meta({
+      description:
         "Key of a taint that plexusd removes from its Node when it serves the node, so that no pod starts earlier: [fresh nodes](../operations/fresh-nodes.md). Needs the permissions of `deploy/components/startup-taint`.",
-      )
-      .exactOptional(),
-    primary: primarySchema.prefault({}).describe("How the primary CNI's configuration is found."),
+    }),
+    primary: primarySchema
+      .prefault({})
+      .meta({ description: "How the primary CNI's configuration is found." }),
   })
   .superRefine(refuseExclusiveKeys);
 

@@ -1,0 +1,79 @@
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { openEffectiveConfig } from "./effective-config.ts";
+
+/** A directory as the kubelet makes it for a ConfigMap: files are symlinks through `..data`. */
+async function configMap(text: string) {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-config-"));
+  let generation = 0;
+  const update = async (content: string): Promise<void> => {
+    const data = `..${generation++}`;
+    await mkdir(join(dir, data));
+    await writeFile(join(dir, data, "config.yaml"), content);
+    await symlink(data, join(dir, "..data_tmp"));
+    await rename(join(dir, "..data_tmp"), join(dir, "..data"));
+  };
+  await update(text);
+  await symlink("..data/config.yaml", join(dir, "config.yaml"));
+  const path = join(dir, "config.yaml");
+  return { path, update, [Symbol.asyncDispose]: () => rm(dir, { recursive: true }) };
+}
+
+/** The configuration of a file, with what is said about it. */
+async function open(config: string, times: { settleMs?: number; pollMs?: number } = {}) {
+  const reads: string[] = [];
+  const levels: string[] = [];
+  const effective = await openEffectiveConfig({
+    flags: { config, source: { kind: "api" }, socket: "", stateDir: "", http: "off" },
+    logger: new FakeLogger(),
+    metrics: { configRead: (result) => reads.push(result) },
+    setLogLevel: (level) => levels.push(level),
+    settleMs: 5,
+    ...times,
+  });
+  onTestFinished(() => effective.close());
+  return { effective, reads, levels };
+}
+
+test("a configuration follows a ConfigMap's symlink swap, under the flags", async () => {
+  await using map = await configMap("logLevel: warn\nhttp: 127.0.0.1:1");
+  const { effective, reads, levels } = await open(map.path);
+  const onChange = vi.fn();
+  effective.onChange(onChange);
+  expect(effective.current()).toMatchObject({ logLevel: "warn", http: undefined });
+  await map.update("logLevel: debug");
+  await vi.waitFor(() => expect(effective.current().logLevel).toBe("debug"));
+  expect(onChange).toHaveBeenCalledOnce();
+  expect([reads, levels]).toEqual([["ok"], ["warn", "debug"]]);
+});
+
+test("a wrong configuration leaves the old one in effect, and is reported once", async () => {
+  await using map = await configMap("logLevel: warn");
+  const { effective, reads } = await open(map.path);
+  const onInvalid = vi.fn();
+  effective.onInvalid(onInvalid);
+  await map.update("logLevle: debug");
+  await vi.waitFor(() => expect(onInvalid).toHaveBeenCalledOnce());
+  expect(onInvalid.mock.lastCall?.[0]).toContain("1: logLevle: unknown key");
+  expect(effective.current().logLevel).toBe("warn");
+  expect(effective.text()).toBe("logLevel: warn");
+  await map.update("logLevel: error");
+  await vi.waitFor(() => expect(effective.current().logLevel).toBe("error"));
+  expect(reads).toEqual(["invalid", "ok"]);
+});
+
+test("a change that no watch reports is noticed by the poll", async () => {
+  await using map = await configMap("logLevel: warn");
+  const { effective } = await open(map.path, { settleMs: 60_000, pollMs: 20 });
+  await map.update("logLevel: debug");
+  await vi.waitFor(() => expect(effective.current().logLevel).toBe("debug"));
+});
+
+test("a wrong or missing file is refused at the start", async () => {
+  await using map = await configMap("nonsense: 1");
+  await expect(open(map.path)).rejects.toThrow("nonsense");
+  await expect(open(`${map.path}x`)).rejects.toThrow("ENOENT");
+});
