@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { execa } from "execa";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -19,7 +19,7 @@ import { viewOf } from "#host/host-view.ts";
 import { valuesSchema } from "../../scripts/release/values-schema.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
 import { chartDir, renderChart } from "./chart.ts";
-import { distributions, expectSameNames, kustomize } from "./kustomize.ts";
+import { byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
 import { releaseTool } from "./tools.ts";
 
 const crdFile = join(root, "crds/network-attachment-definitions.yaml");
@@ -192,17 +192,11 @@ describe("the chart's values", () => {
 /** deploy/base with one of deploy/components. */
 async function withComponent(name: string): Promise<Manifest[]> {
   await mkdir(join(root, "dist"), { recursive: true });
-  const folder = await mkdtemp(join(root, "dist/.kustomization-"));
-  try {
-    const kustomization = {
-      resources: ["../../deploy/base"],
-      components: [`../../deploy/components/${name}`],
-    };
-    await writeFile(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
-    return await kustomize(relative(join(root, "deploy"), folder));
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  await using folder = await mkdtempDisposable(join(root, "dist/.kustomization-"));
+  const components = [`../../deploy/components/${name}`];
+  const kustomization = { resources: ["../../deploy/base"], components };
+  await writeFile(join(folder.path, "kustomization.yaml"), JSON.stringify(kustomization));
+  return await kustomize(relative(join(root, "deploy"), folder.path));
 }
 
 /** plexusd's configuration, which plexusd would take. */
@@ -213,38 +207,26 @@ function configOf(all: readonly Manifest[]): object {
 }
 
 function expectSame(made: readonly Manifest[], expected: readonly Manifest[]): void {
-  expect(comparable(made)).toEqual(comparable(expected));
+  expect(byName(made.map(comparable))).toEqual(byName(expected.map(comparable)));
 }
 
-/** Objects by kind and name, in which the order of volumes and mounts and the spelling of YAML do not count. */
-function comparable(all: readonly Manifest[]): Record<string, unknown> {
-  const entries = all.map((each) => {
-    const name = `${each.kind}/${each.metadata.name}`;
-    const text = each.data?.["config.yaml"];
-    if (text !== undefined) return [name, { ...each, data: parse(text) }];
-    return [name, each.kind === "DaemonSet" ? sorted(each) : each];
-  });
-  expect(new Set(entries.map(([name]) => name)).size).toBe(entries.length);
-  return Object.fromEntries(entries);
-}
-
-function sorted(daemonSet: Manifest): Manifest {
-  const copy = structuredClone(daemonSet) as unknown as {
-    spec: {
-      template: {
-        spec: { volumes?: object[]; containers: Mounting[]; initContainers?: Mounting[] };
-      };
-    };
-  };
-  const { spec } = copy.spec.template;
+/** An object in which the order of volumes and mounts and the spelling of YAML do not count. */
+function comparable(each: Manifest): Manifest {
+  const text = each.data?.["config.yaml"];
+  if (text !== undefined) return { ...each, data: parse(text) };
+  if (each.kind !== "DaemonSet") return each;
+  const copy = structuredClone(each);
+  const { spec } = copy.spec.template as unknown as { spec: Sortable };
   spec.volumes?.sort(byText);
-  for (const each of [...spec.containers, ...(spec.initContainers ?? [])])
-    each.volumeMounts?.sort(byText);
-  return copy as unknown as Manifest;
+  for (const { volumeMounts } of [...spec.containers, ...(spec.initContainers ?? [])])
+    volumeMounts?.sort(byText);
+  return copy;
 }
 
-interface Mounting {
-  readonly volumeMounts?: object[];
+interface Sortable {
+  readonly volumes?: object[];
+  readonly containers: readonly { readonly volumeMounts?: object[] }[];
+  readonly initContainers?: Sortable["containers"];
 }
 
 function byText(a: object, b: object): number {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -21,21 +21,13 @@ export async function renderChart({
   values = {},
   namespace = "kube-system",
 }: Installation): Promise<Manifest[]> {
-  const work = await mkdtemp(join(tmpdir(), "plexus-chart-"));
-  try {
-    const file = join(work, "values.json");
-    await writeFile(file, JSON.stringify(values));
-    const flags = ["--namespace", namespace, "--kube-version", "1.30.0", "--values", file];
-    const { stdout } = await execa(await releaseTool("helm"), [
-      "template",
-      "plexus",
-      chartDir,
-      ...flags,
-    ]);
-    return loadManifests(stdout).map(withoutHelmLabels);
-  } finally {
-    await rm(work, { recursive: true });
-  }
+  await using work = await mkdtempDisposable(join(tmpdir(), "plexus-chart-"));
+  const file = join(work.path, "values.json");
+  await writeFile(file, JSON.stringify(values));
+  const flags = ["--namespace", namespace, "--kube-version", "1.30.0", "--values", file];
+  const template = ["template", "plexus", chartDir, ...flags];
+  const { stdout } = await execa(await releaseTool("helm"), template);
+  return loadManifests(stdout).map(withoutHelmLabels);
 }
 
 const helmLabels = [

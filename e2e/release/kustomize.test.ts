@@ -13,7 +13,7 @@ import {
 } from "#daemon/config/testing/manifests.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
-import { distributions, expectSameNames, kustomize } from "./kustomize.ts";
+import { byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
 
 beforeAll(async () => {
   await kubernetesDirectory();
@@ -21,10 +21,7 @@ beforeAll(async () => {
 
 test("kustomize makes deploy/install.yaml of deploy/base", async () => {
   const install = loadManifests(readFileSync(`${root}deploy/install.yaml`, "utf8"));
-  const key = (each: Manifest): string => `${each.kind}/${each.metadata.name}`;
-  const sorted = (all: Manifest[]): Manifest[] =>
-    all.toSorted((a, b) => key(a).localeCompare(key(b)));
-  expect(sorted(await kustomize("base"))).toEqual(sorted(install));
+  expect(byName(await kustomize("base"))).toEqual(byName(install));
 });
 
 /** The node's configuration that an overlay brings. */
@@ -33,10 +30,10 @@ function nodeConfOf(name: string, all: readonly Manifest[]): NodeConfSpec {
   return parseConfig(text, name).nodeConf;
 }
 
-test.each(distributions)("overlay %s keeps its paths together", async (name) => {
-  const all = await kustomize(`overlays/${name}`);
-  const { cniConfDir, shimDir } = nodeConfOf(name, all);
-  const { spec } = byKind("DaemonSet", all).spec.template;
+test.each(distributions)("overlay %s installs and uninstalls in the same places", async (name) => {
+  const installed = await kustomize(`overlays/${name}`);
+  const { cniConfDir, shimDir } = nodeConfOf(name, installed);
+  const { spec } = byKind("DaemonSet", installed).spec.template;
   expectSameNames(spec);
   const [plexusd] = spec.containers;
   const [installer] = spec.initContainers;
@@ -45,34 +42,10 @@ test.each(distributions)("overlay %s keeps its paths together", async (name) => 
   expect(mountOf(plexusd, "cni-conf")?.mountPath).toBe(cniConfDir);
   expect(mountOf(plexusd, "cni-bin")).toMatchObject({ mountPath: shimDir, readOnly: true });
   expect(mountOf(installer, "cni-bin")).toEqual({ name: "cni-bin", mountPath: shimDir });
-});
 
-test("component metrics gives plexusd the rights and the port that the PodMonitor reads from", async () => {
-  const all = await kustomize("overlays/metrics");
-  const [plexusd] = byKind("DaemonSet", all).spec.template.spec.containers;
-  expect(plexusd.args).toEqual(["--config", "/etc/plexus/config.yaml", "--metrics", "*:19501"]);
-  expect(plexusd.ports).toEqual([{ name: "metrics", containerPort: 19501, protocol: "TCP" }]);
-  const monitoring = await kustomize("monitoring");
-  const kinds = monitoring.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
-  expect(kinds.toSorted()).toEqual([
-    "ConfigMap/plexus-dashboard",
-    "PodMonitor/plexus",
-    "PrometheusRule/plexus",
-  ]);
-  const text = JSON.stringify(monitoring.find(({ kind }) => kind === "PodMonitor"));
-  expect(text).toContain('"name":"plexus-metrics-reader"');
-  const secrets = all.filter(({ kind }) => kind === "Secret").map(({ metadata }) => metadata.name);
-  expect(secrets).toEqual(["plexus-metrics-reader"]);
-});
-
-test.each(distributions)("overlay %s uninstalls where it installs", async (name) => {
-  const installed = await kustomize(`overlays/${name}`);
-  const { cniConfDir, shimDir } = nodeConfOf(name, installed);
-  const all = await kustomize(`overlays/${name}/uninstall`);
-  const uninstaller = byKind("DaemonSet", all);
-  const { spec } = uninstaller.spec.template;
-  expectSameNames(spec);
-  const [container] = spec.initContainers;
+  const uninstaller = byKind("DaemonSet", await kustomize(`overlays/${name}/uninstall`));
+  expectSameNames(uninstaller.spec.template.spec);
+  const [container] = uninstaller.spec.template.spec.initContainers;
   const flags = (container.args ?? []).map((arg) => arg.split("="));
   expect(Object.fromEntries([...defaultFlags, ...flags])).toEqual({
     "--cni-conf-dir": cniConfDir,
@@ -88,6 +61,23 @@ const defaultFlags = [
   ["--cni-conf-dir", defaultPaths.cniConfDir],
   ["--bin-dir", defaultPaths.cniBinDir],
 ];
+
+test("component metrics gives plexusd the rights and the port that the PodMonitor reads from", async () => {
+  const all = await kustomize("overlays/metrics");
+  const [plexusd] = byKind("DaemonSet", all).spec.template.spec.containers;
+  expect(plexusd.args).toEqual(["--config", "/etc/plexus/config.yaml", "--metrics", "*:19501"]);
+  expect(plexusd.ports).toEqual([{ name: "metrics", containerPort: 19501, protocol: "TCP" }]);
+  const monitoring = await kustomize("monitoring");
+  expect(Object.keys(byName(monitoring)).toSorted()).toEqual([
+    "ConfigMap/plexus-dashboard",
+    "PodMonitor/plexus",
+    "PrometheusRule/plexus",
+  ]);
+  const text = JSON.stringify(monitoring.find(({ kind }) => kind === "PodMonitor"));
+  expect(text).toContain('"name":"plexus-metrics-reader"');
+  const secrets = Object.keys(byName(all)).filter((name) => name.startsWith("Secret/"));
+  expect(secrets).toEqual(["Secret/plexus-metrics-reader"]);
+});
 
 test.each(distributions)(
   "overlay %s gives no capability but the one that it is for",
@@ -150,7 +140,7 @@ test("overlay openshift has everything in its own namespace, also the policy's a
 
 test("overlay agent adds to what is installed, and has the plugin directories of every distribution", async () => {
   const agent = await kustomize("overlays/agent");
-  expect(agent.map(({ kind, metadata }) => `${kind}/${metadata.name}`).toSorted()).toEqual([
+  expect(Object.keys(byName(agent)).toSorted()).toEqual([
     "DaemonSet/plexus-agent",
     "ServiceAccount/plexus-agent",
   ]);

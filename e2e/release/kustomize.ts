@@ -43,3 +43,10 @@ export function expectSameNames(spec: PodSpec): void {
     if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
   }
 }
+
+/** Objects by kind and name, of which there may be one each. */
+export function byName(all: readonly Manifest[]): Record<string, Manifest> {
+  const named = Object.fromEntries(all.map((each) => [`${each.kind}/${each.metadata.name}`, each]));
+  expect(Object.keys(named)).toHaveLength(all.length);
+  return named;
+}
