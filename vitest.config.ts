@@ -102,7 +102,7 @@ export default defineConfig({
         test: {
           name: "cluster",
           include: ["e2e/cluster/**/*.test.ts"],
-          testTimeout: 300_000,
+          testTimeout: 900_000,
           hookTimeout: 2_400_000,
           fileParallelism: false,
         },

@@ -38,8 +38,8 @@ export class Crio implements NodeRuntime {
     await daemon.waitUntil("CRI-O answers", () => this.call("Version").then(() => true));
   }
 
-  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
-    await this.#daemon?.stop(signal);
+  async stop(): Promise<void> {
+    await this.#daemon?.stop();
     this.#daemon = undefined;
   }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { repositoryRoot } from "../support/paths.ts";
-import { runInGuest, shareDirectory } from "./guest/guest.ts";
+import { runInGuest } from "./guest/guest.ts";
 import { guestImage } from "./guest/image.ts";
 
 /** Runs the tests of the project `sriov` in a guest. Arguments are passed to vitest: `-t "another VLAN"`. */
@@ -17,7 +19,7 @@ exec vitest run --project sriov ${args.map(quoted).join(" ")}
 
 const reports = process.env.PLEXUS_TEST_REPORTS;
 const image = await guestImage();
-await using share = await shareDirectory();
+await using share = await mkdtempDisposable(join(tmpdir(), "plexus-guest-"));
 process.exitCode = await runInGuest(image, {
   script: script(process.argv.slice(2), reports !== undefined),
   share: share.path,

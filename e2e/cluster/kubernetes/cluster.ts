@@ -8,9 +8,10 @@ import { prepareCrioTools } from "../../crio/tools.ts";
 import { waitUntil } from "../../support/wait.ts";
 import { writeBusyboxImage, writePauseImage } from "../machine/images.ts";
 import { Reaper } from "../machine/reaper.ts";
-import { type Command, type RunOptions, type RunResult, run, tryRun } from "../machine/run.ts";
+import type { Command, RunOptions } from "../machine/run.ts";
 import { Containerd } from "./containerd.ts";
 import { ControlPlane } from "./control-plane.ts";
+import { Kubectl } from "./kubectl.ts";
 import { ClusterNode } from "./node.ts";
 import { CertificateAuthority } from "./pki.ts";
 import type { NodeRuntime } from "./runtime.ts";
@@ -33,74 +34,44 @@ function uidsOf({ items }: PodList): string[] {
   return (items ?? []).map(({ metadata }) => metadata.uid);
 }
 
+/** Runs a command where the API server is reached; files are this machine's. */
+function nearApiServer({ host }: ControlPlane, ...command: Command): Command {
+  return ["nsenter", `--target=${host.pid}`, "-n", ...command];
+}
+
 /** A Kubernetes cluster of one node, in private namespaces, directories and control groups. */
-export class Cluster {
+export class Cluster extends Kubectl {
   /** Everything that the cluster keeps on disk. Goes with the cluster. */
   readonly directory: string;
-  readonly tools: Tools;
   readonly controlPlane: ControlPlane;
   readonly node: ClusterNode;
+  readonly #tools: Tools;
   readonly #reaper: Reaper;
 
   constructor({ directory, tools, controlPlane, node, reaper }: ClusterParts) {
+    const kubectl = join(tools.kubernetes, "kubectl");
+    super(nearApiServer(controlPlane, kubectl, `--kubeconfig=${controlPlane.kubeconfig}`));
     this.directory = directory;
-    this.tools = tools;
     this.controlPlane = controlPlane;
     this.node = node;
+    this.#tools = tools;
     this.#reaper = reaper;
   }
 
-  /** The administrator's kubeconfig. Its server can be reached from the cluster's hosts only. */
-  get kubeconfig(): string {
-    return this.controlPlane.kubeconfig;
-  }
-
-  /** The command that runs kubectl as the administrator. Files are looked for on this machine, as usual. */
-  kubectlCommand(...args: string[]): Command {
-    const kubectl = join(this.tools.kubernetes, "kubectl");
-    return [...this.#whereServerIs, kubectl, `--kubeconfig=${this.kubeconfig}`, ...args];
+  get nodeName(): string {
+    return this.node.name;
   }
 
   /** The command that runs a program whose `kubectl` is the administrator's; kubectl finds its plugins in the PATH. */
   administratorCommand(...command: Command): Command {
-    const path = `PATH=${this.tools.kubernetes}:${process.env.PATH}`;
-    return [...this.#whereServerIs, "env", path, `KUBECONFIG=${this.kubeconfig}`, ...command];
-  }
-
-  /** Only the network is that of the control plane's host; files are this machine's. */
-  get #whereServerIs(): Command {
-    return ["nsenter", `--target=${this.controlPlane.host.pid}`, "-n"];
-  }
-
-  /** Runs kubectl as the administrator and returns its standard output. Throws if it fails. */
-  async kubectl(...args: string[]): Promise<string> {
-    return run(this.kubectlCommand(...args));
-  }
-
-  /** Runs kubectl as the administrator, whatever its exit status. */
-  async tryKubectl(...args: string[]): Promise<RunResult> {
-    return tryRun(this.kubectlCommand(...args));
-  }
-
-  /** Applies manifests: YAML text, or one object. */
-  async apply(manifest: string | object): Promise<string> {
-    const input = typeof manifest === "string" ? manifest : JSON.stringify(manifest);
-    return run(this.kubectlCommand("apply", "--filename=-"), { input });
-  }
-
-  /** Reads objects of the API as `kubectl get ARGS --output=json` gives them. */
-  async get<T = unknown>(...args: string[]): Promise<T> {
-    return JSON.parse(await this.kubectl("get", ...args, "--output=json")) as T;
+    const path = `PATH=${this.#tools.kubernetes}:${process.env.PATH}`;
+    const kubeconfig = `KUBECONFIG=${this.controlPlane.kubeconfig}`;
+    return nearApiServer(this.controlPlane, "env", path, kubeconfig, ...command);
   }
 
   /** Runs a program on the node, in its namespaces. Throws if it fails. */
   async inNode(command: Command, options: RunOptions = {}): Promise<string> {
     return this.node.host.run(command, options);
-  }
-
-  /** Makes an image known to the node: an archive that writeImage() has made. */
-  async loadImage(archive: string): Promise<void> {
-    await this.node.loadImage(archive);
   }
 
   /** Waits until the API server knows that the node is ready in its current boot. */
@@ -145,22 +116,15 @@ export class Cluster {
   }
 
   /** Kills all of it and removes what it has left on the machine. */
-  async stop(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.node.kill();
     await this.controlPlane.host.kill();
     await this.#reaper.reap();
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop();
-  }
 }
 
 /** Waits until pods can be made in a namespace: they need its default service account. */
-export async function waitForServiceAccount(
-  cluster: Pick<Cluster, "tryKubectl">,
-  namespace: string,
-): Promise<void> {
+export async function waitForServiceAccount(cluster: Kubectl, namespace: string): Promise<void> {
   const read = ["get", "serviceaccount", "default", `--namespace=${namespace}`];
   await waitUntil(
     `namespace ${namespace} has its default service account`,
@@ -169,15 +133,9 @@ export async function waitForServiceAccount(
   );
 }
 
-/** How a cluster is started. */
-export interface ClusterOptions {
-  /** The directory for its logs, which then stay. @default $PLEXUS_E2E_LOGS, else in the cluster's directory */
-  readonly logs?: string;
-  /** The node's container runtime. @default $PLEXUS_E2E_RUNTIME, else containerd */
-  readonly runtime?: string;
-}
-
-async function nodeRuntime(name: string, tools: Tools): Promise<NodeRuntime> {
+/** The container runtime that PLEXUS_E2E_RUNTIME names. */
+async function nodeRuntime(tools: Tools): Promise<NodeRuntime> {
+  const name = process.env.PLEXUS_E2E_RUNTIME || "containerd";
   if (name === "containerd") return new Containerd(tools);
   if (name === "crio") return new Crio(await prepareCrioTools());
   throw new Error(`no such container runtime: ${name}; there are containerd and crio`);
@@ -185,24 +143,22 @@ async function nodeRuntime(name: string, tools: Tools): Promise<NodeRuntime> {
 
 /**
  * Starts a cluster and waits until its node is ready and pods can be made. If that fails, or this process dies,
- * nothing is left of it but logs that were written to another directory.
+ * nothing is left of it but logs that were written to another directory ($PLEXUS_E2E_LOGS).
  */
-export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
+export async function startCluster(): Promise<Cluster> {
   const tools = await prepareTools();
-  const { runtime = process.env.PLEXUS_E2E_RUNTIME || "containerd" } = options;
   const directory = await mkdtemp(join(tmpdir(), "plexus-e2e-"));
   const cgroup = basename(directory);
   const reaper = new Reaper({ directory, cgroup });
   const hosts = new AsyncDisposableStack();
   try {
-    const logs = options.logs ?? process.env.PLEXUS_E2E_LOGS ?? join(directory, "logs");
+    const logs = process.env.PLEXUS_E2E_LOGS ?? join(directory, "logs");
     const authority = await CertificateAuthority.create(join(directory, "pki"));
     const controlPlane = await ControlPlane.start({ tools, directory, logs, authority });
     hosts.defer(() => controlPlane.host.kill());
     const node = await ClusterNode.create({
       tools,
-      runtime: await nodeRuntime(runtime, tools),
-      name: "node-1",
+      runtime: await nodeRuntime(tools),
       root: join(directory, "node"),
       logs,
       cgroup,

@@ -35,8 +35,8 @@ export class Containerd implements NodeRuntime {
     await daemon.waitUntil("containerd answers", ready, { timeoutMs: 20_000 });
   }
 
-  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
-    await this.#daemon?.stop(signal);
+  async stop(): Promise<void> {
+    await this.#daemon?.stop();
     this.#daemon = undefined;
   }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Daemon } from "../../support/daemon.ts";
 import { Host } from "../machine/host.ts";
 import type { Command } from "../machine/run.ts";
-import { addresses, apiServerUrl, controlPlaneBridge } from "./addresses.ts";
-import type { CertificateAuthority, Identity, KeyPair } from "./pki.ts";
+import { addresses, controlPlaneBridge } from "./addresses.ts";
+import type { CertificateAuthority } from "./pki.ts";
 import type { Tools } from "./tools.ts";
 
 /** What the control plane is made from. */
@@ -30,39 +29,50 @@ ip route add ${addresses.podRange} via ${addresses.node}
 
 const etcdUrl = "http://127.0.0.1:2379";
 
+interface Commands {
+  readonly apiServer: Command;
+  readonly isReady: Command;
+}
+
 /** etcd, API server, controller manager and scheduler, on a separate host. */
 export class ControlPlane {
   readonly host: Host;
-  /** The administrator's kubeconfig. */
+  /** The administrator's kubeconfig. Its server can be reached from the cluster's hosts only. */
   readonly kubeconfig: string;
-  readonly #tools: Tools;
-  readonly #apiServerCommand: Command;
-  readonly #controllerKubeconfigs: Readonly<Record<string, string>>;
+  readonly #commands: Commands;
   #apiServer: Daemon | undefined;
 
-  private constructor(host: Host, tools: Tools, files: ControlPlaneFiles) {
+  private constructor(host: Host, kubeconfig: string, commands: Commands) {
     this.host = host;
-    this.kubeconfig = files.kubeconfig;
-    this.#tools = tools;
-    this.#apiServerCommand = apiServerCommand(tools, files);
-    this.#controllerKubeconfigs = files.controllers;
+    this.kubeconfig = kubeconfig;
+    this.#commands = commands;
   }
 
   /** Starts all of it and waits until the API server is ready. */
   static async start(options: ControlPlaneOptions): Promise<ControlPlane> {
-    const { tools, directory, logs } = options;
-    const files = await writeFiles(options);
-    const host = await Host.start({
-      name: "control-plane",
-      init: tools.init,
-      logs,
-      setup: network,
-    });
-    const controlPlane = new ControlPlane(host, tools, files);
+    const { tools, directory, logs, authority } = options;
+    const { init } = tools;
+    const serviceAccountKey = await authority.serviceAccountKey();
+    const kubeconfig = await authority.kubeconfig(admin);
+    const kubectl = join(tools.kubernetes, "kubectl");
+    const commands: Commands = {
+      apiServer: await apiServerCommand(options, serviceAccountKey),
+      isReady: [kubectl, `--kubeconfig=${kubeconfig}`, "get", "--raw=/readyz"],
+    };
+    const host = await Host.start({ name: "control-plane", init, logs, setup: network });
+    const controlPlane = new ControlPlane(host, kubeconfig, commands);
     try {
       await host.startDaemon("etcd", etcdCommand(tools, join(directory, "etcd")));
       await controlPlane.startApiServer();
-      await controlPlane.#startControllers(files.serviceAccountKey, options.authority.certificate);
+      const start = (name: string, ...flags: string[]): Promise<Daemon> =>
+        startController(host, options, [name, ...flags]);
+      await start("kube-scheduler");
+      await start(
+        "kube-controller-manager",
+        `--service-account-private-key-file=${serviceAccountKey}`,
+        `--root-ca-file=${authority.certificate}`,
+        "--use-service-account-credentials",
+      );
     } catch (error) {
       await host.kill();
       throw error;
@@ -72,84 +82,28 @@ export class ControlPlane {
 
   /** Starts the API server, which must not be running, and waits until it is ready. */
   async startApiServer(): Promise<void> {
-    const daemon = await this.host.startDaemon("kube-apiserver", this.#apiServerCommand);
+    const daemon = await this.host.startDaemon("kube-apiserver", this.#commands.apiServer);
     this.#apiServer = daemon;
-    const probe: Command = [
-      join(this.#tools.kubernetes, "kubectl"),
-      `--kubeconfig=${this.kubeconfig}`,
-      "get",
-      "--raw=/readyz",
-    ];
-    await daemon.waitUntil(
-      "the API server is ready",
-      async () => (await this.host.tryRun(probe)).exitCode === 0,
-      { intervalMs: 200 },
-    );
+    const ready = async (): Promise<boolean> =>
+      (await this.host.tryRun(this.#commands.isReady)).exitCode === 0;
+    await daemon.waitUntil("the API server is ready", ready, { intervalMs: 200 });
   }
 
-  /** Stops the API server. The signal SIGKILL makes it a crash. */
-  async stopApiServer(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
-    await this.#apiServer?.stop(signal);
+  /** Ends the API server as a crash does. */
+  async killApiServer(): Promise<void> {
+    await this.#apiServer?.stop("SIGKILL");
     this.#apiServer = undefined;
   }
-
-  async #startControllers(serviceAccountKey: string, rootCertificate: string): Promise<void> {
-    const extra: Record<string, readonly string[]> = {
-      "kube-controller-manager": [
-        `--service-account-private-key-file=${serviceAccountKey}`,
-        `--root-ca-file=${rootCertificate}`,
-        "--use-service-account-credentials",
-      ],
-      "kube-scheduler": [],
-    };
-    for (const [name, flags] of Object.entries(extra)) {
-      await this.host.startDaemon(name, [
-        join(this.#tools.kubernetes, name),
-        `--kubeconfig=${this.#controllerKubeconfigs[name]}`,
-        "--leader-elect=false",
-        "--bind-address=127.0.0.1",
-        ...flags,
-      ]);
-    }
-  }
 }
 
-interface ControlPlaneFiles {
-  readonly kubeconfig: string;
-  readonly controllers: Readonly<Record<string, string>>;
-  readonly certificateAuthority: string;
-  readonly server: KeyPair;
-  readonly kubeletClient: KeyPair;
-  readonly serviceAccountKey: string;
-}
-
-async function writeFiles(options: ControlPlaneOptions): Promise<ControlPlaneFiles> {
-  const { directory, authority } = options;
-  const kubeconfig = (name: string, identity: Identity): Promise<string> =>
-    authority.kubeconfig(join(directory, `${name}.kubeconfig`), apiServerUrl, identity);
-  const controllers: Record<string, string> = {};
-  for (const name of ["kube-controller-manager", "kube-scheduler"]) {
-    controllers[name] = await kubeconfig(name, { commonName: `system:${name}` });
-  }
-  await mkdir(join(directory, "etcd"), { mode: 0o700 });
-  return {
-    kubeconfig: await kubeconfig("admin", admin),
-    controllers,
-    certificateAuthority: authority.certificate,
-    server: await authority.issue("kube-apiserver", {
-      commonName: "kube-apiserver",
-      altNames: [
-        `IP:${addresses.controlPlane}`,
-        `IP:${addresses.apiService}`,
-        "DNS:kubernetes.default.svc",
-      ],
-    }),
-    kubeletClient: await authority.issue("kubelet-client", {
-      commonName: "kube-apiserver-kubelet-client",
-      organization: "system:masters",
-    }),
-    serviceAccountKey: await authority.serviceAccountKey(),
-  };
+async function startController(
+  host: Host,
+  { tools, authority }: ControlPlaneOptions,
+  [name, ...flags]: readonly [string, ...string[]],
+): Promise<Daemon> {
+  const kubeconfig = await authority.kubeconfig({ commonName: `system:${name}` });
+  const own = [`--kubeconfig=${kubeconfig}`, "--leader-elect=false", "--bind-address=127.0.0.1"];
+  return host.startDaemon(name, [join(tools.kubernetes, name), ...own, ...flags]);
 }
 
 /** Without fsync: the data need not survive the machine, and syncing takes most of etcd's time. */
@@ -165,29 +119,39 @@ function etcdCommand(tools: Tools, data: string): Command {
   ];
 }
 
-function apiServerCommand(tools: Tools, files: ControlPlaneFiles): Command {
+async function apiServerCommand(
+  { tools, authority }: ControlPlaneOptions,
+  serviceAccountKey: string,
+): Promise<Command> {
+  const { controlPlane, apiServerPort, serviceRange, apiService } = addresses;
+  const server = await authority.issue({
+    commonName: "kube-apiserver",
+    altNames: [`IP:${controlPlane}`, `IP:${apiService}`, "DNS:kubernetes.default.svc"],
+  });
+  const kubeletClient = await authority.issue({
+    commonName: "kube-apiserver-kubelet-client",
+    organization: "system:masters",
+  });
   return [
     join(tools.kubernetes, "kube-apiserver"),
     `--etcd-servers=${etcdUrl}`,
-    `--bind-address=${addresses.controlPlane}`,
-    `--advertise-address=${addresses.controlPlane}`,
-    `--secure-port=${addresses.apiServerPort}`,
-    `--service-cluster-ip-range=${addresses.serviceRange}`,
+    `--bind-address=${controlPlane}`,
+    `--advertise-address=${controlPlane}`,
+    `--secure-port=${apiServerPort}`,
+    `--service-cluster-ip-range=${serviceRange}`,
     "--authorization-mode=Node,RBAC",
     "--enable-admission-plugins=NodeRestriction",
     "--allow-privileged",
-    `--client-ca-file=${files.certificateAuthority}`,
-    `--tls-cert-file=${files.server.certificate}`,
-    `--tls-private-key-file=${files.server.key}`,
-    `--kubelet-certificate-authority=${files.certificateAuthority}`,
-    `--kubelet-client-certificate=${files.kubeletClient.certificate}`,
-    `--kubelet-client-key=${files.kubeletClient.key}`,
+    `--client-ca-file=${authority.certificate}`,
+    `--tls-cert-file=${server.certificate}`,
+    `--tls-private-key-file=${server.key}`,
+    `--kubelet-certificate-authority=${authority.certificate}`,
+    `--kubelet-client-certificate=${kubeletClient.certificate}`,
+    `--kubelet-client-key=${kubeletClient.key}`,
     "--kubelet-preferred-address-types=InternalIP",
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-    `--service-account-key-file=${files.serviceAccountKey}`,
-    `--service-account-signing-key-file=${files.serviceAccountKey}`,
-    // Without it a server that gets a SIGTERM waits a minute for its clients to close their watches.
-    "--shutdown-watch-termination-grace-period=1s",
+    `--service-account-key-file=${serviceAccountKey}`,
+    `--service-account-signing-key-file=${serviceAccountKey}`,
     "--profiling=false",
   ];
 }

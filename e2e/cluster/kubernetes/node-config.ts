@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { addresses } from "./addresses.ts";
-import type { NodeRuntime } from "./runtime.ts";
+import type { KeyPair } from "./pki.ts";
 
 /**
  * The cluster's primary network, made of the reference plugins. Addresses are translated by nftables: the
@@ -24,27 +24,36 @@ export function primaryNetwork(): string {
  * The rule that replaces kube-proxy, whose only task here would be the Service `kubernetes`. With it, pods on the pod
  * network and on the host's find the API server where every in-cluster client looks for it.
  */
-export const serviceRules = `table ip kubernetes {
-  chain prerouting {
-    type nat hook prerouting priority dstnat
-    ip daddr ${addresses.apiService} tcp dport 443 dnat to ${addresses.controlPlane}:${addresses.apiServerPort}
-  }
-  chain output {
-    type nat hook output priority -100
+export const serviceRules = ["prerouting", "output"]
+  .map(
+    (chain) => `table ip kubernetes {
+  chain ${chain} {
+    type nat hook ${chain} priority -100
     ip daddr ${addresses.apiService} tcp dport 443 dnat to ${addresses.controlPlane}:${addresses.apiServerPort}
   }
 }
-`;
+`,
+  )
+  .join("");
 
-/** The kubelet's configuration, which lies with its certificates in /var/lib/kubelet. */
-export function kubeletConfig(cgroup: string, runtime: NodeRuntime): string {
+/** What differs between the kubelets of clusters. */
+interface KubeletOptions {
+  readonly cgroup: string;
+  /** The container runtime's. */
+  readonly socket: string;
+  readonly server: KeyPair;
+  readonly clientCAFile: string;
+}
+
+/** The kubelet's configuration. */
+export function kubeletConfig({ cgroup, socket, server, clientCAFile }: KubeletOptions): string {
   const config = {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
     kind: "KubeletConfiguration",
-    containerRuntimeEndpoint: `unix://${runtime.socket}`,
-    authentication: { x509: { clientCAFile: "/var/lib/kubelet/ca.crt" } },
-    tlsCertFile: "/var/lib/kubelet/server.crt",
-    tlsPrivateKeyFile: "/var/lib/kubelet/server.key",
+    containerRuntimeEndpoint: `unix://${socket}`,
+    authentication: { x509: { clientCAFile } },
+    tlsCertFile: server.certificate,
+    tlsPrivateKeyFile: server.key,
     volumePluginDir: "/var/lib/kubelet/volume-plugins",
     resolvConf: "/etc/resolv.conf",
     cgroupDriver: "cgroupfs",

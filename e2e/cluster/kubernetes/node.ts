@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { randomUUID } from "node:crypto";
-import { copyFile, cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Daemon } from "../../support/daemon.ts";
 import { clearCgroups, makeCgroups } from "../machine/cgroups.ts";
 import { Host } from "../machine/host.ts";
 import { type Command, run } from "../machine/run.ts";
-import { addresses, apiServerUrl, controlPlaneBridge, nodeInterface } from "./addresses.ts";
+import { addresses, controlPlaneBridge, nodeInterface } from "./addresses.ts";
 import { kubeletConfig, primaryNetwork, serviceRules } from "./node-config.ts";
 import type { CertificateAuthority } from "./pki.ts";
 import type { NodeRuntime } from "./runtime.ts";
@@ -17,7 +17,6 @@ import { programPath, type Tools } from "./tools.ts";
 export interface NodeOptions {
   readonly tools: Tools;
   readonly runtime: NodeRuntime;
-  readonly name: string;
   /** The directory that keeps what a reboot leaves. */
   readonly root: string;
   readonly logs: string;
@@ -34,16 +33,16 @@ const kubeletHealth = "http://127.0.0.1:10248/healthz";
 
 /** A container runtime and the kubelet, on a separate host that can be killed and started again. */
 export class ClusterNode {
-  readonly name: string;
+  readonly name = "node-1";
   /** What a reboot keeps, seen from outside: the node's /etc/cni is `${root}/etc/cni`, and so on. */
   readonly root: string;
   readonly #options: NodeOptions;
   #host: Host | undefined;
   #kubelet: Daemon | undefined;
+  #kubeconfig = "";
   #bootId = "";
 
   private constructor(options: NodeOptions) {
-    this.name = options.name;
     this.root = options.root;
     this.#options = options;
   }
@@ -56,7 +55,7 @@ export class ClusterNode {
     await writeFile(join(node.cniConfDir, "10-primary.conflist"), primaryNetwork());
     await writeFile(join(node.root, "machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
     await options.runtime.writeFiles(node.root);
-    await node.#writeKubeletFiles(join(node.root, "var/lib/kubelet"));
+    await node.#writeKubeletFiles();
     await makeCgroups(options.cgroup);
     return node;
   }
@@ -94,7 +93,7 @@ export class ClusterNode {
     this.#host = await this.#startHost();
     try {
       await this.#connect(this.#host);
-      await this.startRuntime();
+      await this.#options.runtime.start(this.#host);
       for (const archive of this.#options.images) {
         await this.loadImage(archive);
       }
@@ -113,20 +112,10 @@ export class ClusterNode {
     await this.#host.kill();
     this.#host = undefined;
     this.#kubelet = undefined;
-    await this.stopRuntime();
+    await this.#options.runtime.stop();
     await clearCgroups(this.#options.cgroup);
     // The kernel takes the link away too, but in its own time.
     await this.#options.controlPlane.tryRun(["ip", "link", "delete", this.name]);
-  }
-
-  /** Starts the container runtime, which must not be running, and waits until it answers. */
-  async startRuntime(): Promise<void> {
-    await this.#options.runtime.start(this.host);
-  }
-
-  /** Stops the container runtime. Pods go on running. */
-  async stopRuntime(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
-    await this.#options.runtime.stop(signal);
   }
 
   /** Starts the kubelet, which must not be running, and waits until it is healthy. */
@@ -135,8 +124,8 @@ export class ClusterNode {
       "env",
       `PATH=${programPath(this.#options.tools)}`,
       "kubelet",
-      "--config=/var/lib/kubelet/config.json",
-      "--kubeconfig=/var/lib/kubelet/kubeconfig",
+      `--config=${this.#kubeletConfig}`,
+      `--kubeconfig=${this.#kubeconfig}`,
       `--hostname-override=${this.name}`,
       `--node-ip=${addresses.node}`,
     ]);
@@ -147,12 +136,12 @@ export class ClusterNode {
   }
 
   /** Stops the kubelet. Pods go on running. */
-  async stopKubelet(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
-    await this.#kubelet?.stop(signal);
+  async stopKubelet(): Promise<void> {
+    await this.#kubelet?.stop();
     this.#kubelet = undefined;
   }
 
-  /** Makes the images in an archive known to the container runtime, for pods. */
+  /** Makes the images in an archive that writeImage() has made known to the container runtime, for pods. */
   async loadImage(archive: string): Promise<void> {
     await this.host.run([...this.importCommand(), archive]);
   }
@@ -188,18 +177,18 @@ export class ClusterNode {
     await host.run(["nft", "--file", "-"], { input: serviceRules });
   }
 
-  async #writeKubeletFiles(directory: string): Promise<void> {
+  get #kubeletConfig(): string {
+    return join(this.root, "kubelet.json");
+  }
+
+  async #writeKubeletFiles(): Promise<void> {
     const { authority, cgroup, runtime } = this.#options;
     const identity = { commonName: `system:node:${this.name}`, organization: "system:nodes" };
-    await mkdir(directory, { recursive: true });
-    await authority.kubeconfig(join(directory, "kubeconfig"), apiServerUrl, identity);
-    const server = await authority.issue("kubelet-server", {
-      commonName: this.name,
-      altNames: [`IP:${addresses.node}`, `DNS:${this.name}`],
-    });
-    await copyFile(server.certificate, join(directory, "server.crt"));
-    await copyFile(server.key, join(directory, "server.key"));
-    await copyFile(authority.certificate, join(directory, "ca.crt"));
-    await writeFile(join(directory, "config.json"), kubeletConfig(cgroup, runtime));
+    this.#kubeconfig = await authority.kubeconfig(identity);
+    const altNames = [`IP:${addresses.node}`, `DNS:${this.name}`];
+    const server = await authority.issue({ commonName: this.name, altNames });
+    const clientCAFile = authority.certificate;
+    const config = kubeletConfig({ cgroup, socket: runtime.socket, server, clientCAFile });
+    await writeFile(this.#kubeletConfig, config);
   }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../machine/run.ts";
+import { apiServerUrl } from "./addresses.ts";
 
 /** A certificate and its key, as files. */
 export interface KeyPair {
@@ -32,12 +33,8 @@ export class CertificateAuthority {
   static async create(directory: string): Promise<CertificateAuthority> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     const authority = new CertificateAuthority(directory);
-    await authority.#request("ca", [
-      "-subj",
-      "/CN=plexus-e2e",
-      "-addext",
-      "keyUsage=critical,keyCertSign",
-    ]);
+    const usage = ["-addext", "keyUsage=critical,keyCertSign"];
+    await authority.#request("ca", ["-subj", "/CN=plexus-e2e", ...usage]);
     return authority;
   }
 
@@ -46,19 +43,16 @@ export class CertificateAuthority {
     return join(this.#directory, "ca.crt");
   }
 
-  /** Makes a key and a certificate for a server and client of this name. */
-  async issue(
-    name: string,
-    { commonName, organization, altNames = [] }: Identity,
-  ): Promise<KeyPair> {
+  /** Makes a key and a certificate for a server and client. */
+  async issue({ commonName, organization, altNames = [] }: Identity): Promise<KeyPair> {
     const group = organization === undefined ? "" : `/O=${organization}`;
     const signer = ["-CA", this.certificate, "-CAkey", join(this.#directory, "ca.key")];
     const usage = ["-addext", "extendedKeyUsage=serverAuth,clientAuth"];
     const leaf = ["-addext", "basicConstraints=critical,CA:false", ...usage];
     const names = altNames.length > 0 ? ["-addext", `subjectAltName=${altNames.join(",")}`] : [];
-    return this.#request(name, [
-      "-subj",
-      `${group}/CN=${commonName}`,
+    const subject = ["-subj", `${group}/CN=${commonName}`];
+    return this.#request(commonName.replaceAll(":", "-"), [
+      ...subject,
       ...signer,
       ...leaf,
       ...names,
@@ -73,14 +67,10 @@ export class CertificateAuthority {
   }
 
   /** Makes a key pair and a kubeconfig for a user of the API; returns the kubeconfig's path. */
-  async kubeconfig(path: string, server: string, identity: Identity): Promise<string> {
-    const pair = await this.issue(identity.commonName.replaceAll(":", "-"), identity);
-    const data = async (file: string): Promise<string> => (await readFile(file)).toString("base64");
-    const user = {
-      "client-certificate-data": await data(pair.certificate),
-      "client-key-data": await data(pair.key),
-    };
-    const cluster = { server, "certificate-authority-data": await data(this.certificate) };
+  async kubeconfig(identity: Identity): Promise<string> {
+    const { certificate, key } = await this.issue(identity);
+    const user = { "client-certificate": certificate, "client-key": key };
+    const cluster = { server: apiServerUrl, "certificate-authority": this.certificate };
     const config = {
       apiVersion: "v1",
       kind: "Config",
@@ -89,18 +79,17 @@ export class CertificateAuthority {
       contexts: [{ name: "e2e", context: { cluster: "e2e", user: "e2e" } }],
       "current-context": "e2e",
     };
+    const path = certificate.replace(/crt$/, "kubeconfig");
     await writeFile(path, JSON.stringify(config, undefined, 2), { mode: 0o600 });
     return path;
   }
 
   async #request(name: string, args: readonly string[]): Promise<KeyPair> {
-    const pair = {
-      certificate: join(this.#directory, `${name}.crt`),
-      key: join(this.#directory, `${name}.key`),
-    };
-    const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc"];
-    const output = ["-keyout", pair.key, "-out", pair.certificate];
-    await run(["openssl", "req", "-x509", "-days", "30", ...key, ...output, ...args]);
-    return pair;
+    const certificate = join(this.#directory, `${name}.crt`);
+    const key = join(this.#directory, `${name}.key`);
+    const algorithm = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc"];
+    const output = ["-keyout", key, "-out", certificate];
+    await run(["openssl", "req", "-x509", "-days", "30", ...algorithm, ...output, ...args]);
+    return { certificate, key };
   }
 }

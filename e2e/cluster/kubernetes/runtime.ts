@@ -12,7 +12,7 @@ export interface NodeRuntime {
   /** Starts it, which must not be running, and waits until it answers. */
   start(host: Host): Promise<void>;
   /** Stops it. Pods go on running. */
-  stop(signal?: NodeJS.Signals): Promise<void>;
+  stop(): Promise<void>;
   /** The command that imports the image archives it is given. To be run on the node. */
   importCommand(): Command;
 }

@@ -85,28 +85,19 @@ export async function kubernetesDirectory(): Promise<string> {
 async function buildKubernetes(source: string, directory: string): Promise<void> {
   process.stderr.write("building Kubernetes from source, once: this takes about ten minutes\n");
   const module = "k8s.io/kubernetes";
-  const version = (
-    await run(["go", "list", "-m", "-f", "{{.Version}}", module], { cwd: source })
-  ).trim();
+  const list = ["go", "list", "-m", "-f", "{{.Version}}", module] as const;
+  const version = (await run(list, { cwd: source })).trim();
   const [major, minor] = version.replace("v", "").split(".");
   const stamps = { gitVersion: version, gitMajor: major, gitMinor: minor, gitTreeState: "clean" };
   const flags = Object.entries(stamps).map(
     ([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`,
   );
   const mains = [".", "github.com/containernetworking/cni/cnitool"];
-  await run(
-    [
-      "go",
-      "build",
-      "-trimpath",
-      "-ldflags",
-      `-s -w ${flags.join(" ")}`,
-      "-o",
-      `${directory}/`,
-      ...mains,
-    ],
-    { cwd: source, env: { CGO_ENABLED: "0", GOFLAGS: "-buildvcs=false" } },
-  );
+  const build = ["go", "build", "-trimpath", "-ldflags", `-s -w ${flags.join(" ")}`] as const;
+  await run([...build, "-o", `${directory}/`, ...mains], {
+    cwd: source,
+    env: { CGO_ENABLED: "0", GOFLAGS: "-buildvcs=false" },
+  });
   for (const program of kubernetesPrograms) {
     await symlink("kube", join(directory, program));
   }

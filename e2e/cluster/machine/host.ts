@@ -65,18 +65,8 @@ export class Host {
 
   /** The command that runs a command on this host. */
   command(command: readonly string[]): Command {
-    return [
-      "nsenter",
-      `--target=${this.pid}`,
-      "-m",
-      "-n",
-      "-p",
-      "-u",
-      "-i",
-      "--wd",
-      "--",
-      ...command,
-    ];
+    const namespaces = ["-m", "-n", "-p", "-u", "-i"];
+    return ["nsenter", `--target=${this.pid}`, ...namespaces, "--wd", "--", ...command];
   }
 
   /** Runs a program on this host to its end and returns its standard output. Throws if it fails. */

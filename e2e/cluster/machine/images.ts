@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { createHash } from "node:crypto";
-import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { hash } from "node:crypto";
+import { copyFile, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { run } from "./run.ts";
@@ -14,8 +14,6 @@ export interface ImageOptions {
   readonly root: string;
   readonly entrypoint?: readonly string[];
   readonly command?: readonly string[];
-  /** `NAME=value`. @default a PATH of the usual directories */
-  readonly env?: readonly string[];
   /** UID or UID:GID. @default root */
   readonly user?: string;
   /** What its containers are stopped with. @default SIGTERM */
@@ -32,35 +30,19 @@ const architectures: Partial<Record<NodeJS.Architecture, string>> = {
 
 /** Writes an image archive that `ctr images import` reads, and returns its path. No registry is needed. */
 export async function writeImage(options: ImageOptions): Promise<string> {
-  const scratch = await mkdtemp(join(tmpdir(), "plexus-image-"));
-  try {
-    const layer = join(scratch, "layer.tar");
-    const owner = ["--owner=0", "--group=0", "--numeric-owner"];
-    await run([
-      "tar",
-      "--sort=name",
-      "--mtime=@0",
-      ...owner,
-      "-C",
-      options.root,
-      "-cf",
-      layer,
-      ".",
-    ]);
-    const digest = createHash("sha256")
-      .update(await readFile(layer))
-      .digest("hex");
-    await writeFile(join(scratch, "config.json"), JSON.stringify(imageConfig(options, digest)));
-    const manifest = [
-      { Config: "config.json", RepoTags: [options.reference], Layers: ["layer.tar"] },
-    ];
-    await writeFile(join(scratch, "manifest.json"), JSON.stringify(manifest));
-    const parts = ["manifest.json", "config.json", "layer.tar"];
-    await run(["tar", "-C", scratch, "-cf", options.archive, ...parts]);
-  } finally {
-    await rm(scratch, { recursive: true });
-  }
-  return options.archive;
+  const { archive, root, reference } = options;
+  await using scratch = await mkdtempDisposable(join(tmpdir(), "plexus-image-"));
+  const layer = join(scratch.path, "layer.tar");
+  const same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
+  await run(["tar", ...same, "-C", root, "-cf", layer, "."]);
+  const digest = hash("sha256", await readFile(layer));
+  const config = JSON.stringify(imageConfig(options, digest));
+  await writeFile(join(scratch.path, "config.json"), config);
+  const manifest = [{ Config: "config.json", RepoTags: [reference], Layers: ["layer.tar"] }];
+  await writeFile(join(scratch.path, "manifest.json"), JSON.stringify(manifest));
+  const parts = ["manifest.json", "config.json", "layer.tar"];
+  await run(["tar", "-C", scratch.path, "-cf", archive, ...parts]);
+  return archive;
 }
 
 function imageConfig(options: ImageOptions, layerDigest: string): object {
@@ -68,11 +50,11 @@ function imageConfig(options: ImageOptions, layerDigest: string): object {
     architecture: architectures[process.arch],
     os: "linux",
     config: {
-      Env: options.env ?? [defaultPath],
-      ...(options.entrypoint !== undefined && { Entrypoint: options.entrypoint }),
-      ...(options.command !== undefined && { Cmd: options.command }),
-      ...(options.user !== undefined && { User: options.user }),
-      ...(options.stopSignal !== undefined && { StopSignal: options.stopSignal }),
+      Env: [defaultPath],
+      Entrypoint: options.entrypoint,
+      Cmd: options.command,
+      User: options.user,
+      StopSignal: options.stopSignal,
     },
     rootfs: { type: "layers", diff_ids: [`sha256:${layerDigest}`] },
     history: [{ created_by: "plexus e2e" }],
@@ -125,14 +107,10 @@ async function withRoot(
   files: Readonly<Record<string, string>>,
   use: (root: string) => Promise<string>,
 ): Promise<string> {
-  const root = await mkdtemp(join(tmpdir(), "plexus-root-"));
-  try {
-    for (const [path, source] of Object.entries(files)) {
-      await mkdir(join(root, dirname(path)), { recursive: true });
-      await copyFile(source, join(root, path));
-    }
-    return await use(root);
-  } finally {
-    await rm(root, { recursive: true });
+  await using root = await mkdtempDisposable(join(tmpdir(), "plexus-root-"));
+  for (const [path, source] of Object.entries(files)) {
+    await mkdir(join(root.path, dirname(path)), { recursive: true });
+    await copyFile(source, join(root.path, path));
   }
+  return await use(root.path);
 }

@@ -3,42 +3,40 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
-import { ask, type Request } from "./security.ts";
+import { expectRefused, type Request } from "./security.ts";
 import { networkStatus } from "./target/objects.ts";
 import {
   installPlexus,
+  kustomize,
   parkPlexus,
   plexusctl,
-  plexusPod,
+  readConfig,
+  restartPlexus,
   unparkPlexus,
   waitForPlexus,
+  waitForReady,
+  writeConfig,
 } from "./target/plexus.ts";
-import { defaultPlexusImage } from "./target/plexus-image.ts";
-import { primaryDirScenarios } from "./target/primary-dir.ts";
 import type { Scene } from "./target/scene.ts";
-import { isGiven, ownOnly, type Target } from "./target/target.ts";
+import { skipGiven, type Target } from "./target/target.ts";
 
-const timeout = 900_000;
-const system = "--namespace=kube-system";
 const taint = "plexus.dev/not-ready";
-const confFile = "/etc/cni/net.d/00-plexus.conflist";
+const other = "plexus-e2e-other";
+const confDir = "/etc/cni/net.d";
+const primaryDir = `${confDir}/primary.d`;
+const primary = "10-primary.conflist";
+const own = "00-plexus.conflist";
 
 /** A node on which pods start before Plexus is there, and what keeps them from it. */
 export function freshNodeScenarios(scene: () => Scene): void {
   describe("a fresh node", () => {
-    beforeEach((context) => {
-      if (isGiven) {
-        context.skip(ownOnly);
-      }
-    });
+    beforeEach(skipGiven);
 
-    test("tells of a pod that started before Plexus, by an event and a count", {
-      timeout,
-    }, async () => {
+    test("tells of a pod that started before Plexus, by an event and a count", async () => {
       const { target } = scene();
       await parkPlexus(target);
       onTestFinished(async () => unparkPlexus(target));
-      await target.inNode(["rm", confFile]);
+      await inConfDir(target, `rm ${own}`);
       expect(networkStatus(await scene().startPod("early", { networks: "red" }))).toEqual([]);
       expect(Object.keys(await scene().interfaces("early"))).toEqual(["lo", "eth0"]);
       const onHost = { networks: "red", spec: { hostNetwork: true } };
@@ -57,41 +55,60 @@ export function freshNodeScenarios(scene: () => Scene): void {
       await scene().remember();
     });
 
-    primaryDirScenarios(scene);
+    // What docs/operations/fresh-nodes.md says first.
+    test("whose primary CNI has another directory is not ready before Plexus is there", async () => {
+      const { target } = scene();
+      const before = await readConfig(target);
+      onTestFinished(async () => {
+        await inConfDir(
+          target,
+          `! [ -e ${primaryDir}/${primary} ] || mv ${primaryDir}/${primary} .`,
+        );
+        await inConfDir(target, `rm -rf ${primaryDir}`);
+        await writeConfig(target, before);
+        await unparkPlexus(target);
+        await restartPlexus(target);
+      });
+      await parkPlexus(target);
+      await inConfDir(target, `mkdir ${primaryDir}; mv ${primary} ${primaryDir}; rm ${own}`);
+      await writeConfig(target, `${before}\nprimary:\n  dir: ${primaryDir}\n`);
+      await waitForReady(target, "False");
 
-    test("loses its start-up taint when it is served, and plexusd may change nothing else of it [S-208] [S-209]", {
-      timeout,
-    }, async () => {
+      await scene().createPod("early", { networks: "red" });
+      await unparkPlexus(target);
+      await waitForPlexus(target);
+      expect(networkStatus(await scene().waitForPod("early"))).toHaveLength(2);
+      expect(await inConfDir(target, "ls")).toBe(`${own}\nprimary.d`);
+    });
+
+    test("loses its start-up taint when it is served, and plexusd may change nothing else of it [S-208] [S-209]", async () => {
       const { target } = scene();
       onTestFinished(async () => withoutTaint(target));
       await target.kubectl("taint", "node", target.nodeName, `${taint}=:NoSchedule`);
       await scene().createPod("waits", { networks: "red" });
       expect(await taintsOf(target)).toContain(taint);
-      await target.apply(await startupTaintManifest(target));
-      await target.kubectl(system, "rollout", "restart", "daemonset/plexus");
-      await waitForPlexus(target);
+      await target.apply(await kustomize(target, "examples/startup-taint"));
+      await restartPlexus(target);
       expect(networkStatus(await scene().waitForPod("waits"))).toHaveLength(2);
       expect(await taintsOf(target)).not.toContain(taint);
 
-      await using _other = await createNode(target, "plexus-e2e-other");
-      const own = target.nodeName;
-      const refused: readonly (readonly [string, object, RegExp])[] = [
-        [own, { metadata: { labels: { a: "b" } } }, /nothing of a Node but its taints/],
-        [own, { spec: { unschedulable: true } }, /nothing of a Node but its taints/],
-        [own, { spec: { taints: [{ key: "a", effect: "NoSchedule" }] } }, /neither add nor remove/],
-        ["plexus-e2e-other", { spec: { taints: [] } }, /may not change node "plexus-e2e-other"/],
-      ];
-      for (const [node, body, reason] of refused) {
-        const { status, body: answer } = await ask(target, patchNode(node, body));
-        expect([status, answer.message]).toEqual([403, expect.stringMatching(reason)]);
-      }
+      await target.apply({ apiVersion: "v1", kind: "Node", metadata: { name: other } });
+      onTestFinished(async () => void (await target.kubectl("delete", "node", other)));
+      const node = patchNode(target.nodeName);
+      const taints = [{ key: "a", effect: "NoSchedule" }];
+      await expectRefused(target, [
+        [node({ metadata: { labels: { a: "b" } } }), /nothing of a Node but its taints/],
+        [node({ spec: { unschedulable: true } }), /nothing of a Node but its taints/],
+        [node({ spec: { taints } }), /neither add nor remove/],
+        [patchNode(other)({ spec: { taints } }), /may not change node "plexus-e2e-other"/],
+      ]);
     });
   });
 }
 
-async function startupTaintManifest(target: Target): Promise<string> {
-  const text = await target.kubectl("kustomize", join(repositoryRoot, "examples/startup-taint"));
-  return text.replaceAll(defaultPlexusImage, target.plexusImage);
+/** Runs commands of the shell in the container runtime's directory. */
+async function inConfDir(target: Target, commands: string): Promise<string> {
+  return target.inNode(["sh", "-euc", `cd ${confDir}; ${commands}`]);
 }
 
 /** Plexus as it was installed before. */
@@ -102,9 +119,7 @@ async function withoutTaint(target: Target): Promise<void> {
   }
   await target.tryKubectl("taint", "node", target.nodeName, `${taint}-`);
   await installPlexus(target);
-  await target.kubectl(system, "rollout", "restart", "daemonset/plexus");
-  await waitForPlexus(target);
-  await plexusPod(target);
+  await restartPlexus(target);
 }
 
 async function taintsOf(target: Target): Promise<string[]> {
@@ -112,17 +127,6 @@ async function taintsOf(target: Target): Promise<string[]> {
   return (await target.kubectl("get", "node", target.nodeName, path)).split(" ");
 }
 
-function patchNode(node: string, body: object): Request {
-  return { method: "PATCH", path: `/api/v1/nodes/${node}`, body };
-}
-
-/** A Node without a kubelet. It is deleted at the end of the scope. */
-async function createNode(target: Target, name: string): Promise<AsyncDisposable> {
-  const taints = [{ key: taint, effect: "NoSchedule" }];
-  await target.apply({ apiVersion: "v1", kind: "Node", metadata: { name }, spec: { taints } });
-  return {
-    async [Symbol.asyncDispose]() {
-      await target.kubectl("delete", "node", name);
-    },
-  };
+function patchNode(node: string): (body: object) => Request {
+  return (body) => ({ method: "PATCH", path: `/api/v1/nodes/${node}`, body });
 }

@@ -1,36 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parseAllDocuments } from "yaml";
-import { repositoryRoot } from "../../support/paths.ts";
+import { nad } from "../../support/node/manifests.ts";
 import { home } from "./target/objects.ts";
-import { installManifest, plexusctl, plexusdPid, plexusPod } from "./target/plexus.ts";
-import { defaultPlexusImage } from "./target/plexus-image.ts";
+import { plexusctl, plexusdPid, plexusPod } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { isCrio, type Target } from "./target/target.ts";
-
-interface Manifest {
-  readonly kind: string;
-  readonly metadata: { readonly name: string };
-}
-
-function load(text: string): Manifest[] {
-  const objects = parseAllDocuments(text, { merge: true }).map((each) => each.toJS() as Manifest);
-  const key = (each: Manifest): string => `${each.kind}/${each.metadata.name}`;
-  return objects.sort((a, b) => key(a).localeCompare(key(b)));
-}
 
 /** What the installation has done, before any pod needs it. */
 export function installScenarios(scene: () => Scene): void {
   describe("the installation", () => {
-    test("is the same from deploy/install.yaml and from deploy/base", async () => {
-      const { target } = scene();
-      const base = await target.kubectl("kustomize", join(repositoryRoot, "deploy/base"));
-      const plain = await installManifest(defaultPlexusImage);
-      expect(load(base)).toEqual(load(plain));
-    });
-
     test("puts 00-plexus.conflist in place, reports it, and leaves the node ready", async () => {
       const { target } = scene();
       const conf = await target.inNode(["cat", "/etc/cni/net.d/00-plexus.conflist"]);
@@ -45,24 +24,15 @@ export function installScenarios(scene: () => Scene): void {
       expect(events).toContain(`node/${target.nodeName}`);
     });
 
-    test("makes a resource that kubectl knows by its short names", async () => {
+    test("makes a resource with short names, which refuses a configuration that is no text", async () => {
       const { target } = scene();
-      const names = ["nad", "net-attach-def", "network-attachment-definitions"];
-      for (const name of names) {
+      for (const name of ["nad", "net-attach-def", "network-attachment-definitions"]) {
         const listed = await target.kubectl("get", name, `--namespace=${home}`, "--output=name");
         expect(listed).toContain("networkattachmentdefinition.k8s.cni.cncf.io/red");
       }
-    });
-
-    test("refuses a definition whose configuration is no text", async () => {
-      const { target } = scene();
-      const bad = {
-        apiVersion: "k8s.cni.cncf.io/v1",
-        kind: "NetworkAttachmentDefinition",
-        metadata: { name: "bad", namespace: home },
-        spec: { config: { cniVersion: "1.0.0" } },
-      };
-      await expect(target.apply(bad)).rejects.toThrow(/spec\.config/);
+      const bad = nad("bad", {}, { namespace: home });
+      const spec = { config: { cniVersion: "1.0.0" } };
+      await expect(target.apply({ ...bad, spec })).rejects.toThrow(/spec\.config/);
     });
 
     test("serves metrics only to a token with the permission [S-505]", async () => {
@@ -73,7 +43,7 @@ export function installScenarios(scene: () => Scene): void {
       expect(statuses).toEqual([200, 403, 401, 401]);
     });
 
-    test("serves health and metrics, on the node only [S-504]", async () => {
+    test("serves health and metrics on the node only, and keeps its watches open [S-504]", async () => {
       const { target } = scene();
       await scene().startPod("asks-health", { spec: { hostNetwork: true } });
       const ask = async (path: string): Promise<string> =>
@@ -89,11 +59,6 @@ export function installScenarios(scene: () => Scene): void {
       expect(await plexusctl(target, "status")).toMatch(/node configuration: active.*ready$/s);
       const outside = ["wget", "-qO-", "-T3", `http://${await nodeAddress(scene())}:19500/metrics`];
       await expect(scene().exec("asks-health", ...outside)).rejects.toThrow(/refused/);
-    });
-
-    test("keeps its watches open", async () => {
-      const { target } = scene();
-      await scene().startPod("watched", { networks: "red" });
       const { name } = (await plexusPod(target)).metadata;
       const logs = await target.kubectl("--namespace=kube-system", "logs", name);
       expect(logs.split("\n").filter((line) => /API watch/.test(line))).toEqual([]);

@@ -16,7 +16,7 @@ import { waitUntil } from "../../support/wait.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { home } from "./target/objects.ts";
 import type { Scene } from "./target/scene.ts";
-import { ownOnly } from "./target/target.ts";
+import { ownCluster, skipGiven } from "./target/target.ts";
 
 /** `make dashboard`: where the picture goes, and for how long pods come and go. */
 const picture = process.env.PLEXUS_DASHBOARD;
@@ -25,11 +25,9 @@ const seconds = picture === undefined ? 10 : 180;
 /** A Prometheus with the job of docs/operations/metrics.md, the alerts and the dashboard that are shipped, on real pods. */
 export function monitoringScenarios(scene: () => Scene): void {
   describe("a Prometheus", () => {
-    test("reads the metrics with the reader's token, and has data for every alert and panel", {
-      timeout: 900_000,
-    }, async (context) => {
-      const { own } = scene().target;
-      if (own === undefined) return context.skip(ownOnly);
+    test("reads the metrics with the reader's token, and has data for every alert and panel", async (context) => {
+      skipGiven(context);
+      const own = ownCluster(scene());
       const prometheus = await startPrometheus(own);
       onTestFinished(() => prometheus.stop());
       await waitUntil("plexusd is scraped", async () => {
@@ -94,10 +92,8 @@ interface DiscoveredPod {
  * Prometheus without that discovery; what the page does with the labels is Prometheus's own doing here too.
  */
 async function discovered(cluster: Cluster): Promise<object[]> {
-  const { items } = await cluster.get<{ items: DiscoveredPod[] }>(
-    "pods",
-    "--namespace=kube-system",
-  );
+  const system = "--namespace=kube-system";
+  const { items } = await cluster.get<{ items: DiscoveredPod[] }>("pods", system);
   return items.flatMap(({ metadata, spec, status }) =>
     spec.containers
       .flatMap(({ ports = [] }) => ports)

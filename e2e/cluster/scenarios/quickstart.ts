@@ -7,8 +7,9 @@ import { type CodeBlock, codeBlocks } from "../../support/markdown.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { run } from "../machine/run.ts";
+import { podImage } from "./target/images.ts";
 import type { Scene } from "./target/scene.ts";
-import { ownOnly } from "./target/target.ts";
+import { ownCluster, skipGiven } from "./target/target.ts";
 
 /** The commands of one block of the page, and the lines that the page says they print. */
 interface Step {
@@ -25,16 +26,13 @@ const preparations = ["node e2e/cluster/main.ts prepare", "make image"];
  */
 export function quickstartScenarios(scene: () => Scene): void {
   describe("docs/user/quickstart.md", () => {
-    test("installs, attaches, explains and uninstalls, and shows what it says", {
-      timeout: 600_000,
-    }, async (context) => {
-      const { target } = scene();
-      if (target.own === undefined) return context.skip(ownOnly);
+    test("installs, attaches, explains and uninstalls, and shows what it says", async (context) => {
+      skipGiven(context);
       const page = await readFile(join(repositoryRoot, "docs/user/quickstart.md"), "utf8");
-      const blocks = codeBlocks(page.replaceAll("busybox:1.37", target.podImage));
+      const blocks = codeBlocks(page.replaceAll("busybox:1.37", podImage));
       expect(left(blocks)).toEqual(preparations.map((line) => expect.stringMatching(line)));
       const steps = stepsOf(blocks);
-      const outputs = await follow(steps, target.own);
+      const outputs = await follow(steps, ownCluster(scene()));
       steps.forEach(({ commands, shown }, n) => {
         for (const line of shown) expect(outputs[n], commands).toMatch(pattern(line));
       });

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
-import {
-  apiAndPlexusdOutageScenario,
-  apiOutageScenario,
-  sandboxOutageScenario,
-} from "./api-outage.ts";
+import { startCluster } from "../kubernetes/cluster.ts";
+import { apiOutageScenario } from "./api-outage.ts";
 import { attachScenarios } from "./attach.ts";
 import { claimScenarios } from "./devices/claims.ts";
 import { deviceScenarios } from "./devices/devices.ts";
@@ -13,17 +10,15 @@ import { explainScenarios } from "./explain.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
-import { mistakeScenarios } from "./mistakes.ts";
 import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
 import { quickstartScenarios } from "./quickstart.ts";
 import { securityScenarios } from "./security.ts";
-import { chartScenarios } from "./target/chart.ts";
 import { GivenTarget } from "./target/given-target.ts";
-import { OwnTarget } from "./target/own-target.ts";
+import { writePlexusImage } from "./target/images.ts";
 import { installPlexus, plexusLogs } from "./target/plexus.ts";
 import { Scene } from "./target/scene.ts";
-import { isGiven, type Target } from "./target/target.ts";
+import { isGiven, ownCluster, type Target } from "./target/target.ts";
 import { uninstallPlexus, uninstallScenarios } from "./uninstall.ts";
 
 describe(isGiven ? "the given cluster" : "a cluster", () => {
@@ -37,8 +32,9 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   };
 
   beforeAll(async () => {
-    target = isGiven ? await GivenTarget.start() : await OwnTarget.start();
+    target = isGiven ? await GivenTarget.start() : await startCluster();
     try {
+      if (!isGiven) await ownCluster({ target }).node.loadImage(await writePlexusImage());
       await installPlexus(target);
     } catch (error) {
       console.error(await plexusLogs(target));
@@ -70,16 +66,12 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   claimScenarios(scene);
   deviceScenarios(scene);
   explainScenarios(scene);
-  mistakeScenarios(scene);
   monitoringScenarios(scene);
   apiOutageScenario(scene);
   securityScenarios(scene);
   loadScenarios(scene);
-  apiAndPlexusdOutageScenario(scene);
   outageScenarios(scene);
   freshNodeScenarios(scene);
-  sandboxOutageScenario(scene);
-  chartScenarios(scene);
   uninstallScenarios(scene);
   quickstartScenarios(scene);
 });

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
+import { releaseTool } from "../../release/tools.ts";
 import { repositoryRoot } from "../../support/paths.ts";
-import { waitUntil } from "../../support/wait.ts";
+import { run } from "../machine/run.ts";
 import { nodeState, recordsOf } from "./target/node-state.ts";
 import { networkStatus } from "./target/objects.ts";
-import { installManifest, installPlexus } from "./target/plexus.ts";
-import { defaultPlexusImage } from "./target/plexus-image.ts";
+import { installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
-import { isCrio, type Target } from "./target/target.ts";
+import { eventually, isCrio, ownCluster, skipGiven, type Target } from "./target/target.ts";
 
-const timeout = 900_000;
 const system = "--namespace=kube-system";
 const uninstallPods = "--selector=app.kubernetes.io/component=uninstall";
+
+const release = ["plexus", join(repositoryRoot, "deploy/chart"), ...[system, "--timeout=240s"]];
 
 const allowDefaultOnly = "--allow-default-only";
 
@@ -33,28 +34,24 @@ interface DaemonSet {
 /** The way back to the cluster's primary CNI, and to Plexus again. */
 export function uninstallScenarios(scene: () => Scene): void {
   describe("uninstalling", () => {
-    test("refuses while pods have further networks, then gives the node back; installing works again", {
-      timeout,
-    }, async (context) => {
+    test("refuses while pods have further networks, then gives the node back; installing works again", async (context) => {
       const { target } = scene();
       const foreign = await recordsOf(target);
-      if (foreign.length > 0) {
-        context.skip(`not run: ${foreign.length} sandboxes that are not ours are attached`);
-      }
+      const reason = `not run: ${foreign.length} sandboxes that are not ours are attached`;
+      context.skip(foreign.length > 0, reason);
       const pod = await scene().startPod("attached", { networks: "red,blue" });
       expect(networkStatus(pod)).toHaveLength(3);
       for (const name of stays) await scene().startPod(name);
       await target.kubectl(system, "delete", "daemonset", "plexus", "--timeout=120s");
       await target.apply(await uninstallManifest(target, allowDefaultOnly));
       await waitForLog(target, /plexus-e2e\/attached.*delete these pods.*nothing was changed/s);
-      expect(await confFiles(target)).toContain("00-plexus.conflist");
+      expect(await filesOfPlexus(target)).toEqual(["00-plexus.conflist", "plexus"]);
       expect(await recordsOf(target)).toHaveLength(1 + stays.length);
 
       // There is no plexusd any more: this is the shim's own doing.
       await scene().deletePods("attached");
       await waitForUninstallation(target);
-      expect(await confFiles(target)).not.toContain("00-plexus.conflist");
-      expect(await binaries(target)).not.toContain("plexus");
+      expect(await filesOfPlexus(target)).toEqual([]);
       expect((await nodeState(target))["attachment records"]).toEqual([]);
       // These are the primary CNI's to detach now.
       for (const name of stays) await scene().deletePods(name);
@@ -76,6 +73,34 @@ export function uninstallScenarios(scene: () => Scene): void {
       const again = await scene().startPod("again", { networks: "red,blue" });
       expect(networkStatus(again)).toHaveLength(3);
     });
+
+    // What docs/operations/helm.md says, in place of the manifests; Plexus is back from these in the end.
+    test("the Helm chart gives the node back, which installs and attaches a pod", async (context) => {
+      skipGiven(context);
+      const { target } = scene();
+      await uninstallPlexus(target);
+      onTestFinished(() => installPlexus(target));
+      // The scenarios' networks stay, and so what defines them is there already.
+      await helm(target, "install", ...release, "--set=crds.enabled=false", "--wait");
+      await waitForPlexus(target);
+      const pod = await scene().startPod("by-the-chart", { networks: "red,blue" });
+      expect(networkStatus(pod)).toHaveLength(3);
+      await scene().deletePods("by-the-chart");
+      await scene().waitForNothingLeft();
+
+      await helm(
+        target,
+        "upgrade",
+        ...release,
+        "--reset-then-reuse-values",
+        "--set=uninstall=true",
+      );
+      await waitForUninstallation(target);
+      expect(await filesOfPlexus(target)).toEqual([]);
+      await helm(target, "uninstall", "plexus", system, "--wait");
+      const definitions = ["get", "network-attachment-definitions", "--all-namespaces"];
+      expect(await target.kubectl(...definitions)).toContain("red");
+    });
   });
 }
 
@@ -89,8 +114,7 @@ export async function uninstallPlexus(target: Target): Promise<void> {
 
 /** deploy/uninstall, with further flags of `plexusctl uninstall`. */
 async function uninstallManifest(target: Target, ...flags: string[]): Promise<object> {
-  const text = await target.kubectl("kustomize", join(repositoryRoot, "deploy/uninstall"));
-  const daemonSet = parse(text.replaceAll(defaultPlexusImage, target.plexusImage)) as DaemonSet;
+  const daemonSet = parse(await kustomize(target, "deploy/uninstall")) as DaemonSet;
   const [uninstall] = daemonSet.spec.template.spec.initContainers;
   uninstall.command.push(...flags);
   return daemonSet;
@@ -100,28 +124,28 @@ async function deleteManifests(target: Target): Promise<void> {
   const ignore = ["--ignore-not-found", "--timeout=120s"];
   await target.kubectl("delete", "-k", join(repositoryRoot, "deploy/uninstall"), ...ignore);
   await target.kubectl("delete", "-k", join(repositoryRoot, "deploy/base"), ...ignore);
-  expect(await installManifest(target.plexusImage)).toContain("kind: DaemonSet");
 }
 
 /** Waits until every node is given back. */
-export async function waitForUninstallation(target: Target): Promise<void> {
+async function waitForUninstallation(target: Target): Promise<void> {
   const daemonset = "daemonset/plexus-uninstall";
   await target.kubectl(system, "rollout", "status", daemonset, "--timeout=400s");
 }
 
 async function waitForLog(target: Target, expected: RegExp): Promise<void> {
   const read = ["logs", uninstallPods, "--container=uninstall"];
-  await waitUntil(
-    `the uninstalling pod logs ${expected}`,
-    async () => expected.test((await target.tryKubectl(system, ...read)).stdout),
-    { timeoutMs: 120_000, intervalMs: 500 },
+  await eventually(`the uninstalling pod logs ${expected}`, async () =>
+    expected.test((await target.tryKubectl(system, ...read)).stdout),
   );
 }
 
-async function confFiles(target: Target): Promise<string[]> {
-  return (await target.inNode(["ls", "/etc/cni/net.d"])).split("\n");
+/** The names of Plexus's files in the node's directories of CNI. */
+async function filesOfPlexus(target: Target): Promise<string[]> {
+  const listed = await target.inNode(["ls", "/etc/cni/net.d", "/opt/cni/bin"]);
+  return listed.split("\n").filter((name) => name.includes("plexus"));
 }
 
-async function binaries(target: Target): Promise<string[]> {
-  return (await target.inNode(["ls", "/opt/cni/bin"])).split("\n");
+/** Runs Helm as the administrator. */
+async function helm(target: Target, ...args: string[]): Promise<string> {
+  return run(ownCluster({ target }).administratorCommand(await releaseTool("helm"), ...args));
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { GuestImage } from "./image.ts";
@@ -68,10 +67,4 @@ function qemuArguments(
     ...shared("share", share, "multidevs=remap"),
     ...["-device", `isa-debug-exit,iobase=${exitPort},iosize=4`],
   ];
-}
-
-/** A directory for what the guest leaves, which is gone with the scope. */
-export async function shareDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
-  const path = await mkdtemp(join(tmpdir(), "plexus-guest-"));
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }

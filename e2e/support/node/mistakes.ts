@@ -1,7 +1,7 @@
 import { hostLocal } from "../networks.ts";
 
 /** A mistake in a definition, and what its plugin says of it. */
-export interface Mistake {
+interface Mistake {
   readonly name: string;
   readonly plugins: readonly object[];
   readonly error: RegExp;

@@ -4,14 +4,20 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { home, networkStatus } from "../target/objects.ts";
 import type { Scene } from "../target/scene.ts";
-import { isGiven, ownCluster, ownOnly } from "../target/target.ts";
+import { isGiven, ownCluster, skipGiven } from "../target/target.ts";
 import { DraDriver } from "./dra-driver.ts";
-import { addLinks, addressesOf, linkNetwork, recordOf, removeLinks } from "./link-devices.ts";
+import {
+  addLinks,
+  addressesOf,
+  linkNetwork,
+  links,
+  recordOf,
+  removeLinks,
+} from "./link-devices.ts";
 
 const driver = "link.plexus.example";
 const resourceName = "plexus.example/claimed";
 const extendedName = "plexus.example/extended";
-const links = ["dra-a", "dra-b", "dra-c"];
 const resourceApi = { apiVersion: "resource.k8s.io/v1" };
 
 /** What a claim was allocated, as the driver reads it. */
@@ -28,22 +34,18 @@ export function claimScenarios(scene: () => Scene): void {
   describe("the devices of resource claims", () => {
     let plugin: DraDriver | undefined;
 
-    beforeEach((context) => {
-      if (isGiven) context.skip(ownOnly);
-    });
+    beforeEach(skipGiven);
 
     beforeAll(async () => {
       if (isGiven) return;
       const { node } = ownCluster(scene());
-      await addLinks(scene(), links);
+      await addLinks(scene());
       plugin = new DraDriver({
         name: driver,
         kubeletDir: join(node.root, "var/lib/kubelet"),
-        allocated: async ({ namespace, name }) => {
-          const claim = await scene().target.kubectl(
-            ...["get", "resourceclaim", name, `--namespace=${namespace}`, "--output=json"],
-          );
-          return (JSON.parse(claim) as ResourceClaim).status.allocation.devices.results;
+        allocated: async (name) => {
+          const { status } = await scene().get<ResourceClaim>("resourceclaim", name);
+          return status.allocation.devices.results;
         },
       });
       await plugin.start();
@@ -56,12 +58,12 @@ export function claimScenarios(scene: () => Scene): void {
       const made = [`resourceslices/${driver}`, `deviceclasses/${driver}`];
       await scene().target.kubectl("delete", ...made);
       await plugin?.[Symbol.asyncDispose]();
-      await removeLinks(scene(), links);
+      await removeLinks(scene());
       await scene().remember();
     });
 
     test("from a template and by name are moved into the pod, and the pod's status keeps its claims [D-23] [D-25] [D-26] [D-28] [D-34]", async () => {
-      const addresses = await addressesOf(scene(), links);
+      const addresses = await addressesOf(scene());
       const pod = await scene().startPod("claims", {
         networks: [
           { name: "claimed-one", "dev.plexus.resourceClaim": { claim: "by-name" } },
@@ -86,20 +88,17 @@ export function claimScenarios(scene: () => Scene): void {
         "ResourceClaim link",
         `ResourceClaim ${generated?.resourceClaimName}`,
       ]);
-      expect(
-        networkStatus(pod)
-          .slice(1)
-          .map(({ mac }) => mac),
-      ).toEqual(devices.map(({ id }) => addresses[id]));
+      const [, ...macs] = networkStatus(pod).map(({ mac }) => mac);
+      expect(macs).toEqual(devices.map(({ id }) => addresses[id]));
       expect(await scene().exec("claims", "ip", "link", "show", "net2")).toContain(
         addresses[devices[1]?.id ?? ""],
       );
       await scene().deletePods("claims");
-      expect(await addressesOf(scene(), links)).toEqual(addresses);
+      expect(await addressesOf(scene())).toEqual(addresses);
     });
 
     test("that stand for an extended resource are moved into the pod [D-24] [D-34]", async () => {
-      const addresses = await addressesOf(scene(), links);
+      const addresses = await addressesOf(scene());
       const pod = await scene().startPod("extended", {
         networks: "extended",
         container: { resources: { limits: { [extendedName]: "1" } } },
@@ -113,13 +112,14 @@ export function claimScenarios(scene: () => Scene): void {
       });
       expect(networkStatus(pod)[1]?.mac).toBe(addresses[device?.id ?? ""]);
       await scene().deletePods("extended");
-      expect(await addressesOf(scene(), links)).toEqual(addresses);
+      expect(await addressesOf(scene())).toEqual(addresses);
     });
   });
 }
 
 /** The driver's devices, their class, the claims and the networks. */
 function objects({ target }: Scene): object[] {
+  const metadata = { name: driver };
   const inHome = { namespace: home, name: "link" };
   const devices = { requests: [{ name: "link", exactly: { deviceClassName: driver } }] };
   const attributes = (id: string): object => ({
@@ -130,7 +130,7 @@ function objects({ target }: Scene): object[] {
     {
       ...resourceApi,
       kind: "DeviceClass",
-      metadata: { name: driver },
+      metadata,
       spec: {
         selectors: [{ cel: { expression: `device.driver == "${driver}"` } }],
         extendedResourceName: extendedName,
@@ -139,7 +139,7 @@ function objects({ target }: Scene): object[] {
     {
       ...resourceApi,
       kind: "ResourceSlice",
-      metadata: { name: driver },
+      metadata,
       spec: {
         driver,
         nodeName: target.nodeName,

@@ -5,20 +5,25 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { repositoryRoot } from "../../../support/paths.ts";
-import { waitUntil } from "../../../support/wait.ts";
 import { home, networkStatus } from "../target/objects.ts";
-import { plexusctl, waitForPlexus } from "../target/plexus.ts";
+import { kustomize, plexusctl, waitForPlexus } from "../target/plexus.ts";
 import type { PodOptions, Scene } from "../target/scene.ts";
-import { isGiven, ownCluster, ownOnly } from "../target/target.ts";
+import { eventually, isGiven, ownCluster, skipGiven } from "../target/target.ts";
 import { DevicePlugin } from "./device-plugin.ts";
-import { addLinks, addressesOf, linkNetwork, recordOf, removeLinks } from "./link-devices.ts";
+import {
+  addLinks,
+  addressesOf,
+  linkNetwork,
+  links,
+  recordOf,
+  removeLinks,
+} from "./link-devices.ts";
 
 const inSystem = ["--namespace=kube-system"];
 const resourceName = "plexus.example/link";
-const links = ["dev-a", "dev-b", "dev-c"];
 
 /** The overlay, in which other runtimes than containerd have another socket. */
-const sandboxes = join(repositoryRoot, "deploy/overlays/sandboxes");
+const sandboxes = "deploy/overlays/sandboxes";
 
 /** Two devices in the pod's one container. */
 const twoDevices: PodOptions = {
@@ -31,21 +36,16 @@ export function deviceScenarios(scene: () => Scene): void {
   describe("a device plugin's devices", () => {
     let devicePlugin: DevicePlugin | undefined;
 
-    beforeEach((context) => {
-      if (isGiven) context.skip(ownOnly);
-    });
+    beforeEach(skipGiven);
 
     beforeAll(async () => {
       if (isGiven) return;
       const { node } = ownCluster(scene());
-      await addLinks(scene(), links);
+      await addLinks(scene());
       for (const name of ["link-one", "link-two"])
         await scene().target.apply(linkNetwork(name, resourceName));
-      devicePlugin = new DevicePlugin({
-        kubeletDir: join(node.root, "var/lib/kubelet"),
-        resourceName,
-        ids: links,
-      });
+      const kubeletDir = join(node.root, "var/lib/kubelet");
+      devicePlugin = new DevicePlugin({ kubeletDir, resourceName, ids: links });
       await offerDevices(scene(), devicePlugin);
       await scene().remember();
     });
@@ -53,40 +53,32 @@ export function deviceScenarios(scene: () => Scene): void {
     afterAll(async () => {
       devicePlugin?.[Symbol.dispose]();
       if (isGiven) return;
-      await removeLinks(scene(), links);
+      await removeLinks(scene());
       await scene().remember();
     });
 
     test("are moved into the pod, one for each network in order, and back after a restart of the kubelet [D-3] [D-7] [D-11]", async () => {
-      const addresses = await addressesOf(scene(), links);
+      const addresses = await addressesOf(scene());
       const pod = await scene().startPod("devices", twoDevices);
       const shown = await plexusctl(scene().target, "devices", `${home}/devices`);
       const rows = [...shown.matchAll(/^(dev-\S+) +(\S+) +(\S+) \((\S+)\) +(.+)$/gm)];
-      expect(
-        rows.map(([, , resource, network, ifName, source]) => [resource, network, ifName, source]),
-      ).toEqual(
-        ["one", "two"].map((n, i) => [
-          resourceName,
-          `${home}/link-${n}`,
-          `net${i + 1}`,
-          "the kubelet's pod-resources API",
-        ]),
-      );
+      const source = "the kubelet's pod-resources API";
+      expect(rows.map((columns) => columns.slice(2))).toEqual([
+        [resourceName, `${home}/link-one`, "net1", source],
+        [resourceName, `${home}/link-two`, "net2", source],
+      ]);
       const ids = rows.map(([, id = ""]) => id);
       expect(ids).toEqual(ids.toSorted());
-      expect(
-        networkStatus(pod)
-          .slice(1)
-          .map(({ mac }) => mac),
-      ).toEqual(ids.map((id) => addresses[id]));
+      const [, ...macs] = networkStatus(pod).map(({ mac }) => mac);
+      expect(macs).toEqual(ids.map((id) => addresses[id]));
       expect(await scene().exec("devices", "ip", "link", "show", "net2")).toContain(
         addresses[ids[1] ?? ""],
       );
-      expect(Object.keys(await addressesOf(scene(), links))).not.toContain(ids[0]);
+      expect(Object.keys(await addressesOf(scene()))).not.toContain(ids[0]);
       await ownCluster(scene()).restartKubelet();
       await offerDevices(scene(), devicePlugin);
       await scene().deletePods("devices");
-      expect(await addressesOf(scene(), links)).toEqual(addresses);
+      expect(await addressesOf(scene())).toEqual(addresses);
     });
 
     test("that the pod has not requested are an error that says so [D-5]", async () => {
@@ -115,21 +107,21 @@ export function deviceScenarios(scene: () => Scene): void {
   });
 
   test("the container runtime's list of sandboxes is kept for plexusd", async (context) => {
-    if (isGiven) context.skip(ownOnly);
+    skipGiven(context);
     const { target } = scene();
     // Before the list, which is made twice a minute.
     await scene().startPod("listed", { networks: "red" });
     const { runtimeSocket } = ownCluster(scene()).node;
-    const overlay = await target.kubectl("kustomize", sandboxes);
+    const overlay = await kustomize(target, sandboxes);
     await target.apply(overlay.replaceAll("/run/containerd/containerd.sock", runtimeSocket));
     try {
       const { containerId } = await recordOf(scene(), "listed");
       const listed = (): Promise<string> => target.inNode(["cat", "/run/plexus/sandboxes.json"]);
       const isListed = async (): Promise<boolean> =>
         (await listed().catch(() => "")).includes(containerId);
-      await waitUntil("the sandbox is listed", isListed, { timeoutMs: 60_000, intervalMs: 500 });
+      await eventually("the sandbox is listed", isListed);
     } finally {
-      await target.kubectl("delete", "--kustomize", sandboxes);
+      await target.kubectl("delete", "--kustomize", join(repositoryRoot, sandboxes));
       await target.inNode(["rm", "-f", "/run/plexus/sandboxes.json"]);
     }
   });
@@ -140,10 +132,9 @@ async function offerDevices(scene: Scene, plugin: DevicePlugin | undefined): Pro
   await plugin?.start();
   const path = `--output=jsonpath={.status.allocatable.${resourceName.replaceAll(".", "\\.")}}`;
   const read = ["get", "node", scene.target.nodeName, path] as const;
-  await waitUntil(
+  await eventually(
     "the node offers the devices",
     async () => (await scene.target.kubectl(...read)) === `${links.length}`,
-    { timeoutMs: 60_000, intervalMs: 300 },
   );
 }
 

@@ -12,9 +12,7 @@ import { type Done, serveUnix, unary } from "./unix-server.ts";
  */
 
 const empty = message({});
-const claims = message({
-  claims: parts(1, message({ namespace: text(1), uid: text(2), name: text(3) })),
-});
+const claims = message({ claims: parts(1, message({ uid: text(2), name: text(3) })) });
 const device = message({ poolName: text(2), deviceName: text(3) });
 /** Of `map<string, NodePrepareResourceResponse>`. */
 const prepared = message({ key: text(1), value: part(2, message({ devices: parts(1, device) })) });
@@ -33,10 +31,9 @@ export interface DraDriverOptions {
   /** The kubelet's directory as this process sees it; the kubelet itself has it in /var/lib. */
   readonly kubeletDir: string;
   /** The device that a claim was allocated, by the claim's name. */
-  readonly allocated: (claim: {
-    readonly namespace: string;
-    readonly name: string;
-  }) => Promise<readonly { readonly pool: string; readonly device: string }[]>;
+  readonly allocated: (
+    claim: string,
+  ) => Promise<readonly { readonly pool: string; readonly device: string }[]>;
 }
 
 type Claims = { readonly request: ReturnType<typeof claims.decode> };
@@ -101,7 +98,7 @@ export class DraDriver implements AsyncDisposable {
 
   async #prepare(list: Claims["request"]["claims"]): Promise<object> {
     const entries = list.map(async (claim) => {
-      const devices = await this.#options.allocated(claim);
+      const devices = await this.#options.allocated(claim.name);
       const prepared = devices.map(({ pool, device }) => ({ poolName: pool, deviceName: device }));
       return { key: claim.uid, value: { devices: prepared } };
     });

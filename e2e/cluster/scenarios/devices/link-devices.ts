@@ -20,8 +20,11 @@ printf %s "$conf" | sed "s/\\"type\\":\\"link-device\\"/\\"type\\":\\"host-devic
 	exec /opt/cni/bin/host-device
 `;
 
+/** The devices, which are links. */
+export const links = ["dev-a", "dev-b", "dev-c"];
+
 /** Makes the links on the node, and installs the plugin for networks that are attached by them. */
-export async function addLinks(scene: Scene, links: readonly string[]): Promise<void> {
+export async function addLinks(scene: Scene): Promise<void> {
   for (const link of links) {
     const peer = ["type", "veth", "peer", "name", `${link}-p`];
     await scene.target.inNode(["ip", "link", "add", link, ...peer]);
@@ -31,8 +34,8 @@ export async function addLinks(scene: Scene, links: readonly string[]): Promise<
   await chmod(path, 0o755);
 }
 
-/** Removes links that are on the node. */
-export async function removeLinks(scene: Scene, links: readonly string[]): Promise<void> {
+/** Removes the links, which are on the node. */
+export async function removeLinks(scene: Scene): Promise<void> {
   for (const link of links) await scene.target.inNode(["ip", "link", "delete", link]);
 }
 
@@ -44,10 +47,7 @@ export function linkNetwork(name: string, resourceName: string): object {
 }
 
 /** The hardware addresses of those of the links that are on the node. */
-export async function addressesOf(
-  scene: Scene,
-  links: readonly string[],
-): Promise<Record<string, string>> {
+export async function addressesOf(scene: Scene): Promise<Record<string, string>> {
   const listed = await scene.target.inNode(["ip", "-oneline", "link"]);
   const found = [...listed.matchAll(/^\d+: ([^@:\s]+)[@:].*link\/ether (\S+)/gm)];
   const all = found.map(([, name = "", address = ""]) => [name, address] as const);

@@ -6,9 +6,8 @@ import {
   type HostStateKind,
   readHostState,
 } from "../../../support/host-state.ts";
-import { waitUntil } from "../../../support/wait.ts";
 import { bridges } from "./objects.ts";
-import type { Target } from "./target.ts";
+import { eventually, type Target } from "./target.ts";
 
 /**
  * What is looked at on the node. A plexusd that was killed while it wrote leaves a temporary file, which one that
@@ -42,12 +41,18 @@ export async function waitForNodeState(
     if (left.length > 0) throw new Error(`\n${left.join("\n")}`);
     return true;
   };
-  const options = { timeoutMs: 180_000, intervalMs: 500 };
-  await waitUntil("the node has what it had before", restored, options);
+  await eventually("the node has what it had before", restored);
 }
 
 /** The attachment records of the node, those of sandboxes that are gone included. */
 export async function recordsOf(target: Target): Promise<string[]> {
   const { "attachment records": files = [] } = await nodeState(target);
   return files.filter((name) => name.endsWith(".record"));
+}
+
+/** Waits until the node has so many attachment records. */
+export async function waitForRecords(target: Target, count: number): Promise<void> {
+  await eventually(`${count} pods are attached`, async () => {
+    return (await recordsOf(target)).length === count;
+  });
 }

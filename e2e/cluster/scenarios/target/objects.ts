@@ -30,8 +30,8 @@ export const networks = {
 export const bridges = "cni0 br77 br161 br162 br163 br164 br165 br-red br-blue".split(" ");
 
 /** A namespace. */
-export function namespaceObject(name: string): object {
-  return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+export function namespaceObject(name: string, labels = {}): object {
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name, labels } };
 }
 
 /** What of a pod's object is looked at. */

@@ -1,33 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { repositoryRoot } from "../../../support/paths.ts";
-import { waitUntil } from "../../../support/wait.ts";
+import { withPlexusImage } from "./images.ts";
 import type { PodObject } from "./objects.ts";
-import { defaultPlexusImage } from "./plexus-image.ts";
-import type { Target } from "./target.ts";
+import { eventually, type Target } from "./target.ts";
 
 const system = "--namespace=kube-system";
 const configMap = [system, "configmap", "plexus-config"];
 const daemonPods = "--selector=app.kubernetes.io/name=plexus,app.kubernetes.io/component=node";
 
-/** deploy/install.yaml with the image under test. */
-export async function installManifest(image: string): Promise<string> {
-  const text = await readFile(join(repositoryRoot, "deploy/install.yaml"), "utf8");
-  return text.replaceAll(defaultPlexusImage, image);
+/** What kustomize makes of a folder, with the image under test. */
+export async function kustomize(target: Target, folder: string): Promise<string> {
+  return withPlexusImage(await target.kubectl("kustomize", join(repositoryRoot, folder)));
 }
 
-/**
- * Applies crds/ and deploy/install.yaml as docs/user/quickstart.md says, and the overlay with metrics for a
- * Prometheus, and waits until they are in force.
- */
+/** Applies crds/ and deploy/base with the metrics for a Prometheus, and waits until they are in force. */
 export async function installPlexus(target: Target): Promise<void> {
   await target.kubectl("apply", "--filename", join(repositoryRoot, "crds"));
-  await target.apply(await installManifest(target.plexusImage));
-  const withMetrics = join(repositoryRoot, "deploy/overlays/metrics");
-  const overlay = await target.kubectl("kustomize", withMetrics);
-  await target.apply(overlay.replaceAll(defaultPlexusImage, target.plexusImage));
+  await target.apply(await kustomize(target, "deploy/overlays/metrics"));
   await waitForPlexus(target);
 }
 
@@ -46,18 +37,16 @@ export async function nodeReady(target: Target): Promise<string> {
 
 /** Waits for that status. */
 export async function waitForReady(target: Target, expected: string): Promise<void> {
-  await waitUntil(
+  await eventually(
     `the node's condition Ready is ${expected}`,
     async () => (await nodeReady(target)) === expected,
-    { timeoutMs: 240_000, intervalMs: 500 },
   );
 }
 
 /** The pod of plexusd on the node under test. */
 export async function plexusPod(target: Target): Promise<PodObject> {
   const here = `--field-selector=spec.nodeName=${target.nodeName}`;
-  const output = await target.kubectl(system, "get", "pods", daemonPods, here, "--output=json");
-  const { items } = JSON.parse(output) as { items: PodObject[] };
+  const { items } = await target.get<{ items: PodObject[] }>("pods", system, daemonPods, here);
   const [pod, ...more] = items;
   if (pod === undefined || more.length > 0) {
     throw new Error(`there are ${items.length} pods of plexusd on ${target.nodeName}`);
@@ -93,10 +82,9 @@ export async function plexusdPid(target: Target): Promise<string> {
 /** Takes plexusd off all nodes without deleting its DaemonSet, as a bad rollout would. */
 export async function parkPlexus(target: Target): Promise<void> {
   await setNodeSelector(target, { "plexus-e2e/nowhere": "true" });
-  await waitUntil(
+  await eventually(
     "plexusd is gone",
     async () => (await target.kubectl(system, "get", "pods", daemonPods, "--output=name")) === "",
-    { timeoutMs: 120_000, intervalMs: 500 },
   );
 }
 
@@ -112,20 +100,20 @@ async function setNodeSelector(target: Target, nodeSelector: object): Promise<vo
 
 /** The newest log lines of plexusd, for the report of a failed test. */
 export async function plexusLogs(target: Target): Promise<string> {
-  const { stdout, stderr } = await target.tryKubectl(
-    system,
-    "logs",
-    daemonPods,
-    "--all-containers",
-    "--prefix",
-    "--tail=60",
-  );
+  const flags = ["--all-containers", "--prefix", "--tail=60"];
+  const { stdout, stderr } = await target.tryKubectl(system, "logs", daemonPods, ...flags);
   return `${stdout}\n${stderr}`.trim();
 }
 
 /** plexusd's configuration file. */
 export async function readConfig(target: Target): Promise<string> {
   return target.kubectl("get", ...configMap, "--output=jsonpath={.data.config\\.yaml}");
+}
+
+/** Gives plexusd a new pod, and waits until it is ready. */
+export async function restartPlexus(target: Target): Promise<void> {
+  await target.kubectl(system, "rollout", "restart", "daemonset/plexus");
+  await waitForPlexus(target);
 }
 
 /** Replaces it; plexusd has it after a restart of its pod at the latest. */

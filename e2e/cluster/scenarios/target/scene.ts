@@ -2,8 +2,8 @@
 
 import { type HostState, type HostStateKind, linesAdded } from "../../../support/host-state.ts";
 import { nad } from "../../../support/node/manifests.ts";
-import { waitUntil } from "../../../support/wait.ts";
 import { waitForServiceAccount } from "../../kubernetes/cluster.ts";
+import { podImage } from "./images.ts";
 import { nodeState, waitForNodeState } from "./node-state.ts";
 import {
   elsewhere,
@@ -13,7 +13,7 @@ import {
   networksKey,
   type PodObject,
 } from "./objects.ts";
-import type { Target } from "./target.ts";
+import { eventually, type Target } from "./target.ts";
 
 /** What a test pod asks for. */
 export interface PodOptions {
@@ -93,7 +93,13 @@ export class Scene {
 
   /** Creates a pod; it need not come up. */
   async createPod(name: string, options: PodOptions = {}): Promise<void> {
-    await this.target.apply(this.podManifest(name, options));
+    const { metadata, spec } = this.podTemplate(options);
+    await this.target.apply({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { ...metadata, name, namespace: home },
+      spec,
+    });
   }
 
   /** Creates a pod and waits until it is ready. */
@@ -139,10 +145,7 @@ export class Scene {
   async waitForEvent(name: string, reason: string): Promise<EventObject> {
     const find = async (): Promise<EventObject | undefined> =>
       (await this.events(name)).find((event) => event.reason === reason);
-    return waitUntil(`event ${reason} about ${name}`, find, {
-      timeoutMs: 120_000,
-      intervalMs: 500,
-    });
+    return eventually(`event ${reason} about ${name}`, find);
   }
 
   async kubectl(...args: string[]): Promise<string> {
@@ -150,17 +153,7 @@ export class Scene {
   }
 
   async get<T>(...args: string[]): Promise<T> {
-    return JSON.parse(await this.kubectl("get", ...args, "--output=json")) as T;
-  }
-
-  podManifest(name: string, options: PodOptions = {}): object {
-    const { metadata, spec } = this.podTemplate(options);
-    return {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { ...metadata, name, namespace: home },
-      spec,
-    };
+    return this.target.get<T>(`--namespace=${home}`, ...args);
   }
 
   /** The part of a pod that a Deployment has too. */
@@ -175,9 +168,7 @@ export class Scene {
         nodeSelector: { "kubernetes.io/hostname": this.target.nodeName },
         terminationGracePeriodSeconds: 1,
         automountServiceAccountToken: false,
-        containers: [
-          { name: "main", image: this.target.podImage, command: ["sleep", "86400"], ...container },
-        ],
+        containers: [{ name: "main", image: podImage, command: ["sleep", "86400"], ...container }],
         ...spec,
       },
     };

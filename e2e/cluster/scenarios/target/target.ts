@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import type { Cluster } from "../../kubernetes/cluster.ts";
-import type { Command, RunResult } from "../../machine/run.ts";
+import type { TestContext } from "vitest";
+import { type Probe, waitUntil } from "../../../support/wait.ts";
+import { Cluster } from "../../kubernetes/cluster.ts";
+import type { Kubectl } from "../../kubernetes/kubectl.ts";
+import type { Command } from "../../machine/run.ts";
 
 /** The cluster under test: one of our own, or the one that KUBECONFIG names. */
-export interface Target extends AsyncDisposable {
+export interface Target extends Kubectl, AsyncDisposable {
   /** The node that the test pods run on. */
   readonly nodeName: string;
-  /** The image of test pods: busybox. */
-  readonly podImage: string;
-  /** The image of Plexus, as the node knows it. */
-  readonly plexusImage: string;
-  /** Set where the node's processes may be killed and its clock, power and control plane are ours. */
-  readonly own?: Cluster;
-  /** Runs kubectl as the administrator and returns its standard output. Throws if it fails. */
-  kubectl(...args: string[]): Promise<string>;
-  /** Runs kubectl as the administrator, whatever its exit status. */
-  tryKubectl(...args: string[]): Promise<RunResult>;
-  /** Applies manifests: YAML text, or one object. */
-  apply(manifest: string | object): Promise<string>;
   /** Runs a program on the node, in its namespaces and as its root. Throws if it fails. */
   inNode(command: Command): Promise<string>;
 }
@@ -26,14 +17,18 @@ export interface Target extends AsyncDisposable {
 /** Whether the cluster is given, which is known before it is reached. */
 export const isGiven = (process.env.KUBECONFIG ?? "") !== "";
 
-/** Why some scenarios are left out of a given cluster. */
-export const ownOnly =
+const ownOnly =
   "not run: KUBECONFIG gives a cluster, whose node, control plane and CNI are not for tests to break";
 
-/** The cluster that the tests have started themselves. */
+/** Leaves a scenario out of a given cluster, and says why. */
+export function skipGiven(context: TestContext): void {
+  context.skip(isGiven, ownOnly);
+}
+
+/** The cluster that the tests have started themselves, whose node, power and control plane are ours. */
 export function ownCluster({ target }: { readonly target: Target }): Cluster {
-  if (target.own === undefined) throw new Error(ownOnly);
-  return target.own;
+  if (!(target instanceof Cluster)) throw new Error(ownOnly);
+  return target;
 }
 
 /** Whether the node's container runtime is CRI-O, not containerd. */
@@ -41,3 +36,8 @@ export const isCrio = process.env.PLEXUS_E2E_RUNTIME === "crio";
 
 /** CRI-O maps the ports of the node itself: the cluster's network is not asked for any. */
 export const asksForPorts = !isCrio;
+
+/** Waits for what a cluster does in its own time: longer than anything takes on a node that is merely busy. */
+export function eventually<T>(state: string, probe: Probe<T>): Promise<T> {
+  return waitUntil(state, probe, { timeoutMs: 240_000, intervalMs: 500 });
+}

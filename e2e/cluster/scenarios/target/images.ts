@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { appendFile, mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { deployImage } from "../../../../scripts/release/image.ts";
+import { nodeBinary, repositoryRoot } from "../../../support/paths.ts";
+import { busyboxImage, writeImage } from "../../machine/images.ts";
+import { run } from "../../machine/run.ts";
+import { isGiven } from "./target.ts";
+
+/** The image that deploy/ names. */
+const defaultPlexusImage = deployImage();
+
+/** The image of Plexus, as the node knows it. A given cluster must know it already, or be able to pull it. */
+const plexusImage = (isGiven && process.env.PLEXUS_E2E_IMAGE) || defaultPlexusImage;
+
+/** The image of test pods: busybox. */
+export const podImage = isGiven
+  ? (process.env.PLEXUS_E2E_POD_IMAGE ?? "docker.io/library/busybox:1.37")
+  : busyboxImage;
+
+/** The image to upgrade to. */
+export const nextPlexusImage = "localhost/plexus:next";
+
+/** Manifests with the image under test, from those of deploy/. */
+export function withPlexusImage(manifests: string): string {
+  return manifests.replaceAll(defaultPlexusImage, plexusImage);
+}
+
+/** Packs the image from dist/, as `make image` does, and returns the archive's path. */
+export async function writePlexusImage(): Promise<string> {
+  await runImageScript(`--name=${defaultPlexusImage}`);
+  return join(repositoryRoot, "dist/plexus-image.tar");
+}
+
+/** Writes an image whose shim differs in its bytes, not in what it does: an upgrade has to replace it. */
+export async function writeNextPlexusImage(directory: string): Promise<string> {
+  await using root = await mkdtempDisposable(join(tmpdir(), "plexus-root-"));
+  await runImageScript(`--rootfs=${root.path}`);
+  await appendFile(join(root.path, "plexus/plexus"), "next");
+  const archive = join(directory, "plexus-next.tar");
+  return await writeImage({ reference: nextPlexusImage, root: root.path, archive });
+}
+
+async function runImageScript(flag: string): Promise<void> {
+  const script = join(repositoryRoot, "scripts/image.ts");
+  await run([nodeBinary(), script, "--version=e2e", flag], { cwd: repositoryRoot });
+}
