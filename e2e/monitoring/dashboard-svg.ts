@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { FilledPanel, Line } from "./dashboard.ts";
-import { scaleOf, valueText } from "./units.ts";
 
 /** Pixels of one step of Grafana's grid, and between two panels. */
 const [column, row, gap] = [50, 34, 8];
@@ -15,6 +14,8 @@ const colours = [
   "#00838f",
   "#555",
 ];
+
+const mebibyte = 2 ** 20;
 
 interface Box {
   readonly x: number;
@@ -116,4 +117,25 @@ function text({ x, y }: { x: number; y: number }, words: string, attributes = ""
   const escaped = words.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   const style = attributes.includes("fill=") ? attributes : `${attributes} fill="#343741"`;
   return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${style}>${escaped}</text>`;
+}
+
+/** The upper end of a scale that a value in a unit of Grafana's fits into: 1, 2 or 5 times a power of ten. */
+function scaleOf(highest: number, unit: string): number {
+  if (highest <= 0) return 1;
+  if (unit === "bytes") return scaleOf(highest / mebibyte, "short") * mebibyte;
+  const power = 10 ** Math.floor(Math.log10(highest));
+  return power * ([1, 2, 5].find((step) => highest <= step * power) ?? 10);
+}
+
+/** A value in a unit of Grafana's, with three significant digits. */
+function valueText(value: number, unit: string): string {
+  if (unit === "bytes") return `${short(value / mebibyte)} MiB`;
+  if (unit === "reqps") return `${short(value)} req/s`;
+  if (unit === "s")
+    return value > 0 && value < 1 ? `${short(value * 1000)} ms` : `${short(value)} s`;
+  return short(value);
+}
+
+function short(value: number): string {
+  return String(Number(value.toPrecision(3)));
 }
