@@ -92,9 +92,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "only an attachment whose ADD failed is forgotten",
-    file: "src/engine/del/failed-add.ts",
-    find: "return this.isOf(del) && (",
-    replace: "return true || (",
+    file: "src/engine/del/chain/chain-teardown.ts",
+    find: "if (call !== this.#chain.calls[this.#endedAdd]) return false;",
+    replace: "if (call.type !== null) return true;",
     scenario: "DEL net2/bandwidth:before delegate fail; repaired after DEL; netns removed",
   },
   {

@@ -1,5 +1,5 @@
-import { closeSync, constants, open } from "node:fs";
-import { mkdir, readdir } from "node:fs/promises";
+import { constants } from "node:fs";
+import { mkdir, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
@@ -12,15 +12,15 @@ import { atomicWrite } from "#lib/files/atomic-write.ts";
 import {
   damagedFileName,
   defaultPlanName,
+  parseStateFileName,
   recordFileName,
   tombstoneFileName,
 } from "#lib/files/state-files.ts";
-import { delBegunAt } from "./del-mark.ts";
 import { OpenFiles } from "./open-files.ts";
 import { PodIndex } from "./pod-index.ts";
 import { formatDefaultPlan, formatRecord, parsePlan, parseRecord } from "./record-file.ts";
-import { sandboxInterfaces } from "./sandbox-interfaces.ts";
 import {
+  delBegunAt,
   isPresent,
   isPrivateFile,
   makeEmpty,
@@ -136,7 +136,10 @@ export class FileRecordStore implements RecordStore {
   async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const key of sandboxInterfaces(await readdir(this.#dir))) {
+    for (const name of (await readdir(this.#dir)).toSorted()) {
+      const file = parseStateFileName(name);
+      if (file?.kind !== "record") continue;
+      const key = { containerId: file.containerId, ifName: file.ifName };
       // A node has hundreds of records: let calls run in between.
       await nextTurn();
       try {
@@ -153,16 +156,13 @@ export class FileRecordStore implements RecordStore {
    * Later, because a disk that discards the blocks, or even starting a thread, delays the answer.
    */
   #emptyLater(path: string): void {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#emptying.add(promise);
     const { O_WRONLY, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
-    const empty = (): void =>
-      open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, (error, fd) => {
-        if (error === null) closeSync(fd);
-        this.#emptying.delete(promise);
-        resolve();
-      });
-    setImmediate(empty);
+    const emptied = nextTurn()
+      .then(() => open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK))
+      .then((file) => file.close())
+      .catch(() => undefined)
+      .finally(() => this.#emptying.delete(emptied));
+    this.#emptying.add(emptied);
   }
 
   /** @throws CniError 5 when the step fails */

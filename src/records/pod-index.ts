@@ -1,60 +1,54 @@
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
+type Pod = Pick<NonNullable<AttachmentRecord["pod"]>, "namespace" | "name">;
+
 /** The pod of each recorded sandbox interface. Lists the records on first use. */
 export class PodIndex {
   readonly #list: () => Promise<readonly AttachmentRecord[]>;
-  readonly #pods = new Map<string, string>();
+  /** By record. During the list only what changed, as the list may have read the file before. */
+  readonly #pods = new Map<string, string | undefined>();
   #listed: Promise<void> | undefined;
-  /** Added or removed during the list, which may have read the file before or after. */
-  #changed: Set<string> | undefined;
+  #isListing = false;
 
   constructor(list: () => Promise<readonly AttachmentRecord[]>) {
     this.#list = list;
   }
 
+  /** Before the list nothing is stored, because the list will contain the change. */
   add(record: AttachmentRecord): void {
-    this.#set(record, record.pod);
+    if (this.#listed !== undefined) this.#pods.set(recordFileName(record), podText(record.pod));
   }
 
   remove(key: RecordKey): void {
-    this.#set(key, undefined);
+    if (this.#isListing) this.#pods.set(recordFileName(key), undefined);
+    else this.#pods.delete(recordFileName(key));
   }
 
   /** @throws Error when the records cannot be listed; the next call lists them again */
-  async has(pod: { readonly namespace: string; readonly name: string }): Promise<boolean> {
+  async has(pod: Pod): Promise<boolean> {
     this.#listed ??= this.#readAll();
     await this.#listed;
-    const wanted = podText(pod);
-    return [...this.#pods.values()].includes(wanted);
-  }
-
-  /** Before the list nothing is stored, because the list will contain the change. */
-  #set(key: RecordKey, pod: AttachmentRecord["pod"]): void {
-    if (this.#listed === undefined) return;
-    const name = recordFileName(key);
-    this.#changed?.add(name);
-    if (pod === undefined) this.#pods.delete(name);
-    else this.#pods.set(name, podText(pod));
+    return [...this.#pods.values()].includes(podText(pod));
   }
 
   async #readAll(): Promise<void> {
-    const changed = new Set<string>();
-    this.#changed = changed;
+    this.#isListing = true;
     try {
       for (const record of await this.#list()) {
-        if (!changed.has(recordFileName(record))) this.#set(record, record.pod);
+        const name = recordFileName(record);
+        if (!this.#pods.has(name)) this.#pods.set(name, podText(record.pod));
       }
     } catch (error) {
       this.#listed = undefined;
       this.#pods.clear();
       throw error;
     } finally {
-      this.#changed = undefined;
+      this.#isListing = false;
     }
   }
 }
 
-function podText({ namespace, name }: { namespace: string; name: string }): string {
-  return `${namespace}/${name}`;
+function podText(pod: Pod | undefined): string | undefined {
+  return pod && `${pod.namespace}/${pod.name}`;
 }

@@ -36,6 +36,16 @@ export function isPresent(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
+/** The mode bit of a record whose DEL has begun; the shim sets it (shim/replay.c). */
+const delBegun = 0o100;
+
+/** When the record's first DEL began, in ISO 8601; undefined without DEL or record. */
+export function delBegunAt(path: string): string | undefined {
+  const status = lstatSync(path, { throwIfNoEntry: false });
+  if (status === undefined || (status.mode & delBegun) === 0) return undefined;
+  return status.ctime.toISOString();
+}
+
 /** Whether the file has that content, and the type and mode that the shim requires. */
 export function isPrivateFile(path: string, content: Buffer): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false });

@@ -9,7 +9,6 @@ import {
 } from "#engine/record/record.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
-import { failingFor } from "./failed-teardown.ts";
 import { TeardownProgress } from "./teardown-progress.ts";
 
 /** How a record is detached. */
@@ -36,7 +35,7 @@ export async function detachRecord(
   const owed = attachmentsToDetach(record, ctx.deps.bootId());
   const progress = new TeardownProgress(ctx, { record, owed, mayChange: isOfOthers });
   const onDetached = (attachment: RecordedAttachment): void => progress.detached(attachment);
-  const failingMs = failingFor(ctx.deps, record);
+  const { failingMs } = progress;
   const toDetach = { ...record, ...sandbox, first, failingMs, onDetached };
   const failures = await detachAll(ctx, toDetach, owed);
   if (failures.length === 0) return progress.finish();

@@ -1,8 +1,6 @@
 import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { reportedError } from "#cni/runtime/delegate-error.ts";
-import type { EngineConfig } from "#engine/config.ts";
-import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 
 const messageMax = 1024;
@@ -52,41 +50,6 @@ export function isRefusal(failedAdd: FailedAdd | undefined, del: DelegateOutcome
 function isTemporary(message: string): boolean {
   const words = message.toLowerCase().split(/[^a-z/-]/);
   return temporaryPhrases.test(message) || words.some((word) => temporaryWords.has(word));
-}
-
-/** Which DELs of a chain may fail because a plugin ended the ADD with an error. */
-export class FailedAddRules {
-  readonly #chain: Pick<ChainToDetach, "calls" | "failedAdd">;
-  /** Whether DELs have failed long enough to forget the attachment. */
-  readonly graceIsOver: boolean;
-
-  constructor(
-    chain: Pick<ChainToDetach, "calls" | "failedAdd" | "failingMs">,
-    { failedAddGraceMs }: Pick<EngineConfig, "failedAddGraceMs">,
-  ) {
-    this.#chain = chain;
-    this.graceIsOver = chain.failingMs !== undefined && chain.failingMs >= failedAddGraceMs;
-  }
-
-  neverRan(del: DelegateCall): boolean {
-    return this.#pluginsAfter(del) > 0;
-  }
-
-  /** Whether the plugin of this DEL ended the ADD. */
-  isOf(del: DelegateCall): boolean {
-    return this.#pluginsAfter(del) === 0;
-  }
-
-  /** Whether this DEL may fail if the interface is gone. */
-  mayForget(del: DelegateCall, outcome: DelegateOutcome): boolean {
-    return this.isOf(del) && (this.graceIsOver || isRefusal(this.#chain.failedAdd, outcome));
-  }
-
-  /** Positions between the plugin that ended the ADD and that of this DEL; NaN if none ended it. */
-  #pluginsAfter(del: DelegateCall): number {
-    const { calls, failedAdd } = this.#chain;
-    return calls.length - 1 - calls.indexOf(del) - (failedAdd?.position ?? Number.NaN);
-  }
 }
 
 /** Why an attachment whose plugin failed in ADD and DEL is forgotten. */

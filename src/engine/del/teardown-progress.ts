@@ -23,7 +23,7 @@ const interrupted = "the last DEL was interrupted";
 export class TeardownProgress {
   readonly #ctx: CallContext;
   readonly #mayChange: boolean;
-  readonly #failure: FailedTeardown;
+  readonly #failure: Required<FailedTeardown>;
   #record: AttachmentRecord;
   #remaining: readonly RecordedAttachment[];
   #detachables: readonly DetachableAttachment[] | undefined;
@@ -44,6 +44,11 @@ export class TeardownProgress {
     this.#remaining = options.owed;
     this.#mayChange = options.mayChange;
     this.#failure = failedTeardown(ctx.deps, options.record, interrupted);
+  }
+
+  /** How long the DELs of the record have failed, in milliseconds. */
+  get failingMs(): number {
+    return this.#ctx.deps.clock() - this.#failure.since.clockMs;
   }
 
   /** Writes the record during the next DEL (repeating one is harmless), if one follows. */
@@ -88,10 +93,8 @@ export class TeardownProgress {
   #owed(): readonly DetachableAttachment[] {
     const attachments = this.#remaining;
     const { delegateTimeoutMs } = this.#ctx.config;
-    const before =
-      this.#detachables ?? detachables({ ...this.#record, attachments }, delegateTimeoutMs);
-    this.#detachables = before.filter(({ attachment }) => attachments.includes(attachment));
-    return this.#detachables;
+    this.#detachables ??= detachables({ ...this.#record, attachments }, delegateTimeoutMs);
+    return this.#detachables.filter(({ attachment }) => attachments.includes(attachment));
   }
 
   async #checkUnchanged(): Promise<void> {

@@ -10,6 +10,7 @@ import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
+import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
@@ -115,7 +116,12 @@ async function addByPlan(
   damaged: DamagedRecord,
 ): Promise<void> {
   const plan = await loadStored(() => ctx.deps.records.loadPlan(damaged));
-  if (plan.state === "usable") return networks.addPlan(damaged.containerId, plan.value);
+  if (plan.state === "usable") {
+    for (const { name, ifName } of plan.value.steps.map(({ call }) => plannedNetwork(call))) {
+      networks.keep(name, damaged.containerId, ifName);
+    }
+    return;
+  }
   networks.markIncomplete();
   if (plan.state === "unusable") throw plan.error;
   throw new CniError(CniErrorCode.DecodingFailure, damaged.reason);

@@ -34,6 +34,6 @@ function addNetworks(networks: NetworksToCollect, containerId: string, text: str
   const source = `Multus's file of container ${containerId}`;
   const attached = parseMultusNetworks(text, { source, cniVersion: "" });
   for (const [index, { list, ifName = `net${index}` }] of attached.entries()) {
-    networks.addAttachment(list.name, { containerID: containerId, ifname: ifName });
+    networks.keep(list.name, containerId, ifName);
   }
 }

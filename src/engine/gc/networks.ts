@@ -2,7 +2,6 @@ import type { NetConfList } from "#cni/conf/conf.ts";
 import type { ValidAttachment } from "#cni/valid-attachments.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { plannedNetwork, type TeardownPlan } from "#engine/record/teardown-plan.ts";
 
 interface NetworkToCollect {
   readonly list: NetConfList;
@@ -34,19 +33,8 @@ export class NetworksToCollect {
     for (const attachment of record.attachments) {
       const { displayName, searchPath, isDefault, ifName } = attachment;
       this.add({ list: this.#listOf(attachment), displayName, searchPath, isDefault });
-      if (isValid) this.#keep(String(attachment.conf.name), record.containerId, ifName);
+      if (isValid) this.keep(String(attachment.conf.name), record.containerId, ifName);
     }
-  }
-
-  addPlan(containerId: string, plan: TeardownPlan): void {
-    for (const { call } of plan.steps) {
-      const { name, ifName } = plannedNetwork(call);
-      this.#keep(name, containerId, ifName);
-    }
-  }
-
-  addAttachment(network: string, attachment: ValidAttachment): void {
-    this.#keep(network, attachment.containerID, attachment.ifname);
   }
 
   /** Prevents every collection: a valid attachment is unknown. */
@@ -75,7 +63,8 @@ export class NetworksToCollect {
     }
   }
 
-  #keep(network: string, containerID: string, ifname: string): void {
+  /** Adds a valid attachment. */
+  keep(network: string, containerID: string, ifname: string): void {
     const valid = this.#valid.get(network) ?? [];
     this.#valid.set(network, valid);
     if (!isIn(valid, { containerID, ifname })) valid.push({ containerID, ifname });

@@ -5,9 +5,10 @@ import { collectErrors } from "#engine/call/failures.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
+import { byLastFailure } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
-import { updateRecord } from "#engine/record/update-record.ts";
+import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** For detaching stale sandboxes, while the runtime waits. Retries of leftovers do the rest. */
@@ -29,7 +30,8 @@ export async function markStale(ctx: CallContext, { records }: StaleSandboxes): 
   const reason = "the container runtime's garbage collection did not list its sandbox";
   for (const record of records.filter(({ teardown }) => teardown === undefined)) {
     try {
-      await updateRecord(ctx, { ...record, teardown: begunTeardown(ctx.deps.now(), reason) });
+      const marked = { ...record, teardown: begunTeardown(ctx.deps.now(), reason) };
+      await ctx.deps.records.update(marked, teardownPlan(marked, ctx.config.delegateTimeoutMs));
     } catch (error) {
       ctx.logger.warn({ err: error }, "cannot mark a stale sandbox as a leftover");
     }
@@ -48,9 +50,10 @@ export async function detachStale(
   options: DetachStaleOptions,
 ): Promise<CniError[]> {
   const budget = new TimeBudget(ctx.deps.clock, budgetMs);
-  const byFailure = records.toSorted((a, b) => failedAt(a).localeCompare(failedAt(b)));
   const steps = [
-    ...byFailure.map((record) => () => detachListed(ctx, record, { ...options, budget })),
+    ...byLastFailure(records).map(
+      (record) => () => detachListed(ctx, record, { ...options, budget }),
+    ),
     ...damaged.map((record) => () => detachDamaged(ctx, record, { ...options, budget })),
   ];
   let notReached = 0;
@@ -59,10 +62,6 @@ export async function detachStale(
     else notReached++;
   });
   return notReached === 0 ? errors : [...errors, outOfTime(notReached)];
-}
-
-function failedAt({ teardown }: AttachmentRecord): string {
-  return teardown?.failedAt ?? "";
 }
 
 function outOfTime(count: number): CniError {

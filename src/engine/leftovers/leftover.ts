@@ -23,3 +23,9 @@ export function leftoverReason(
 export function leftoverBackoffMs(attempts: number): number {
   return Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.max(0, attempts - 1));
 }
+
+/** Never retried ones first, then by the time of the last failure. */
+export function byLastFailure(records: readonly AttachmentRecord[]): AttachmentRecord[] {
+  const failedAt = ({ teardown }: AttachmentRecord): string => teardown?.failedAt ?? "";
+  return records.toSorted((a, b) => failedAt(a).localeCompare(failedAt(b)));
+}

@@ -9,7 +9,7 @@ import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
-import { leftoverBackoffMs } from "./leftover.ts";
+import { byLastFailure, leftoverBackoffMs } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
 import { UnknownSandboxes } from "./unknown-sandboxes.ts";
 
@@ -76,11 +76,10 @@ export class Leftovers {
    */
   async retryOne(ctx: CallContext, options: RetryOptions): Promise<boolean> {
     if (this.#deps.clock() - ctx.startedAt > maxCallMs) return false;
+    const { name, namespace } = options.pod ?? {};
     const isOfPod = ({ pod }: AttachmentRecord): boolean =>
-      pod !== undefined &&
-      pod.name === options.pod?.name &&
-      pod.namespace === options.pod.namespace;
-    const leftovers = await this.#listedOrNone(ctx);
+      pod !== undefined && pod.name === name && pod.namespace === namespace;
+    const leftovers = await this.#recentList(ctx);
     const ofPod = leftovers.filter(isOfPod);
     for (const listed of new Set([...ofPod, ...leftovers])) {
       using sandbox = this.#locks.tryAcquire(listed.containerId);
@@ -115,9 +114,8 @@ export class Leftovers {
     listed: AttachmentRecord,
     options: RetryOptions,
   ): Promise<LeftoverOutcome | undefined> {
-    const attempts = (listed.teardown?.attempts ?? 0) + 1;
-    const notBefore = this.#deps.clock() + leftoverBackoffMs(attempts);
-    this.#notBefore.set(recordFileName(listed), notBefore);
+    const backoffMs = leftoverBackoffMs((listed.teardown?.attempts ?? 0) + 1);
+    this.#notBefore.set(recordFileName(listed), this.#deps.clock() + backoffMs);
     try {
       const record = await this.#deps.records.load(listed);
       const isTriedSince = record?.teardown?.attempts !== listed.teardown?.attempts;
@@ -138,38 +136,25 @@ export class Leftovers {
     }
   }
 
-  /** The leftovers; none when the records cannot be listed. */
-  async #listedOrNone(ctx: CallContext): Promise<readonly AttachmentRecord[]> {
-    try {
-      return await this.#recentList();
-    } catch (error) {
-      ctx.logger.warn({ err: error }, "cannot list the records to find leftovers");
-      return [];
-    }
-  }
-
-  async #recentList(): Promise<readonly AttachmentRecord[]> {
+  /** The leftovers of a recent list; none when the records cannot be listed. */
+  async #recentList(ctx: CallContext): Promise<readonly AttachmentRecord[]> {
     const listed = this.#listed;
     if (listed !== undefined && this.#deps.clock() - listed.at < listMs) return listed.leftovers;
-    return this.#list();
+    return this.#list().catch((error: unknown) => {
+      ctx.logger.warn({ err: error }, "cannot list the records to find leftovers");
+      return [];
+    });
   }
 
-  /** Never retried ones first, then by the time of the last failure. */
   async #list(): Promise<readonly AttachmentRecord[]> {
     const { records } = await this.#deps.records.list();
     void this.#missingPods.lookUp(records);
     void this.#unknownSandboxes.lookUp(records);
-    this.#forgetAllBut(records);
-    const leftovers = records
-      .filter((record) => this.#isLeftover(record))
-      .toSorted((a, b) => failedAt(a).localeCompare(failedAt(b)));
-    this.#listed = { at: this.#deps.clock(), leftovers };
-    return leftovers;
-  }
-
-  #forgetAllBut(records: readonly AttachmentRecord[]): void {
     const known = new Set(records.map(recordFileName));
     for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);
+    const leftovers = byLastFailure(records.filter((record) => this.#isLeftover(record)));
+    this.#listed = { at: this.#deps.clock(), leftovers };
+    return leftovers;
   }
 
   #isLeftover(record: AttachmentRecord): boolean {
@@ -192,10 +177,6 @@ export class Leftovers {
     // Negative when the machine's clock was set back.
     return sinceMs < 0 || sinceMs >= leftoverBackoffMs(teardown.attempts);
   }
-}
-
-function failedAt({ teardown }: AttachmentRecord): string {
-  return teardown?.failedAt ?? "";
 }
 
 function sandboxContext(ctx: CallContext, record: AttachmentRecord): CallContext {

@@ -9,7 +9,7 @@ const absentForMs = 600_000;
 export class MissingPods {
   readonly #deps: Pick<EngineDeps, "source" | "clock">;
   /** By record: when the pod was first found to be absent. */
-  #absentSince = new Map<string, number>();
+  #absentSince: ReadonlyMap<string, number> = new Map();
   #isLooking = false;
 
   constructor(deps: Pick<EngineDeps, "source" | "clock">) {
@@ -26,14 +26,9 @@ export class MissingPods {
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    const known = this.#absentSince;
-    const absent = new Map<string, number>();
-    for (const record of records) {
-      if (!(await this.#isAbsent(record))) continue;
-      const key = recordFileName(record);
-      absent.set(key, known.get(key) ?? this.#deps.clock());
-    }
-    this.#absentSince = absent;
+    const absent: AttachmentRecord[] = [];
+    for (const record of records) if (await this.#isAbsent(record)) absent.push(record);
+    this.#absentSince = absentSince(this.#absentSince, absent, this.#deps.clock());
     this.#isLooking = false;
   }
 
@@ -48,4 +43,15 @@ export class MissingPods {
       return false;
     }
   }
+}
+
+/** Since when records lack something, by file name: those that did before keep their time. */
+export function absentSince(
+  before: ReadonlyMap<string, number>,
+  absent: readonly AttachmentRecord[],
+  now: number,
+): ReadonlyMap<string, number> {
+  return new Map(
+    absent.map(recordFileName).map((name): [string, number] => [name, before.get(name) ?? now]),
+  );
 }

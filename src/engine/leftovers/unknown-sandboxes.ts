@@ -2,20 +2,16 @@ import type { EngineDeps } from "#engine/call/deps.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
+import { absentSince } from "./missing-pods.ts";
 
 /** Longer than the kubelet waits for a sandbox: a runtime may list it only once it is complete. */
 const unknownForMs = 300_000;
 
-interface Absence {
-  readonly first: number;
-  readonly last: number;
-}
-
 /** Recorded sandboxes that the runtime no longer lists: no DEL comes, even with a namespace. */
 export class UnknownSandboxes {
   readonly #deps: Pick<EngineDeps, "runtimeSandboxes" | "clock" | "logger">;
-  /** By record. */
-  #absences: ReadonlyMap<string, Absence> = new Map();
+  #absentSince: ReadonlyMap<string, number> = new Map();
+  #comparedAt = 0;
   #lastListedAt: string | undefined;
   #lastProblem: string | undefined;
 
@@ -25,22 +21,18 @@ export class UnknownSandboxes {
 
   /** Whether the record's sandbox has been missing from the lists long enough. */
   has(record: AttachmentRecord): boolean {
-    const absence = this.#absences.get(recordFileName(record));
-    return absence !== undefined && absence.last - absence.first >= unknownForMs;
+    const since = this.#absentSince.get(recordFileName(record));
+    return since !== undefined && this.#comparedAt - since >= unknownForMs;
   }
 
   /** Compares all records with the newest list. Never rejects. */
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
     const list = await this.#newList();
     if (list === undefined) return;
-    const now = this.#deps.clock();
-    const absent = records.filter((record) => isPods(record) && !list.has(record.containerId));
-    this.#absences = new Map(
-      absent.map((record) => {
-        const key = recordFileName(record);
-        return [key, { first: this.#absences.get(key)?.first ?? now, last: now }];
-      }),
-    );
+    this.#comparedAt = this.#deps.clock();
+    // The list contains only the kubelet's sandboxes; other callers of CNI name no pod.
+    const absent = records.filter(({ pod, containerId }) => pod && !list.has(containerId));
+    this.#absentSince = absentSince(this.#absentSince, absent, this.#comparedAt);
   }
 
   /**
@@ -64,9 +56,4 @@ export class UnknownSandboxes {
       return undefined;
     }
   }
-}
-
-/** The list contains only the kubelet's sandboxes; other callers of CNI name no pod. */
-function isPods(record: AttachmentRecord): boolean {
-  return record.pod !== undefined;
 }

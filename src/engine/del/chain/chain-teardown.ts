@@ -2,7 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { FailedAddRules, forgottenText, isRefusal } from "#engine/del/failed-add.ts";
+import { forgottenText, isRefusal } from "#engine/del/failed-add.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import {
@@ -35,6 +35,7 @@ export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promi
   await new ChainTeardown(ctx, chain).run();
 }
 
+/** A DEL that did not succeed. */
 interface FailedDel {
   readonly call: DelegateCall;
   readonly outcome: DelegateOutcome;
@@ -46,35 +47,44 @@ class ChainTeardown {
   /** "" once the namespace is known to be gone. */
   #netns: string;
   readonly #missing: FailedDel[] = [];
-  readonly #failedAdd: FailedAddRules;
+  /** The position of the DEL of the plugin that ended the ADD: those before it never ran. */
+  readonly #endedAdd: number;
+  /** Whether DELs have failed long enough to forget an attachment whose ADD failed. */
+  readonly #failedAddGraceIsOver: boolean;
   /** The plugin that failed in the ADD, and now in its DEL. */
   #forgotten: FailedDel | undefined;
 
   constructor(ctx: CallContext, chain: ChainToDetach) {
+    const { calls, failedAdd, failingMs, netns } = chain;
     this.#ctx = ctx;
     this.#chain = chain;
-    this.#netns = chain.netns;
-    this.#failedAdd = new FailedAddRules(chain, ctx.config);
+    this.#netns = netns;
+    this.#endedAdd = failedAdd === undefined ? -1 : calls.length - 1 - failedAdd.position;
+    this.#failedAddGraceIsOver =
+      failingMs !== undefined && failingMs >= ctx.config.failedAddGraceMs;
   }
 
   async run(): Promise<void> {
-    for (const call of this.#chain.calls) await this.#del(call);
+    for (const [position, call] of this.#chain.calls.entries()) {
+      const failed = await this.#execute(call);
+      if (failed === undefined) await this.#releaseLeftAddress(call);
+      else if (position >= this.#endedAdd) await this.#handle(failed);
+    }
     await this.#forget();
     await this.#acceptMissing();
   }
 
-  async #del(call: DelegateCall): Promise<void> {
-    const first = await this.#execute(call);
-    if (!succeeded(first) && this.#failedAdd.neverRan(call)) return;
-    if (first.outcome === "missing") return this.#releaseAddress(call, first);
-    const isRepeated = !succeeded(first) && (await this.#needsNoNamespace(call, first));
-    const outcome = isRepeated ? await this.#execute(call, "") : first;
-    if (!succeeded(outcome)) return this.#acceptFailure({ call, outcome });
-    if (isRepeated || this.#netns === "") await this.#releaseLeftAddress(call);
+  async #handle(failed: FailedDel): Promise<void> {
+    const { call } = failed;
+    if (isMissing(failed)) return this.#releaseAddress(failed);
+    if (!(await this.#needsNoNamespace(failed))) return this.#acceptFailure(failed);
+    const failedAgain = await this.#execute(call, "");
+    if (failedAgain !== undefined) return this.#acceptFailure(failedAgain);
+    await this.#releaseLeftAddress(call, "");
   }
 
-  async #needsNoNamespace(call: DelegateCall, { outcome }: DelegateOutcome): Promise<boolean> {
-    if (outcome === "timeout" || this.#netns === "") return false;
+  async #needsNoNamespace({ call, outcome }: FailedDel): Promise<boolean> {
+    if (outcome.outcome === "timeout" || this.#netns === "") return false;
     if (insistsOnInterface(call)) return this.#interfaceIsGone();
     const { ifName } = this.#chain;
     const isGone = await namespaceIsGone(this.#ctx, { netns: this.#netns, ifName });
@@ -82,38 +92,39 @@ class ChainTeardown {
     return isGone;
   }
 
-  async #releaseLeftAddress(call: DelegateCall): Promise<void> {
-    const ipam = ipamCallAfter(call);
-    if (ipam === undefined) return;
-    const outcome = await this.#execute(ipam, "");
-    if (outcome.outcome === "missing") this.#missing.push({ call: ipam, outcome });
-    else if (!succeeded(outcome)) throw this.#failure({ call: ipam, outcome });
+  /** Executes the IPAM plugin of a plugin that succeeded in this namespace, if that kept its address. */
+  async #releaseLeftAddress(call: DelegateCall, netns = this.#netns): Promise<void> {
+    const failed = netns === "" ? await this.#execute(ipamCallAfter(call), "") : undefined;
+    if (failed === undefined) return;
+    if (!isMissing(failed)) throw this.#failure(failed);
+    this.#missing.push(failed);
   }
 
   /** @throws CniError unless nothing is left, or only the missing IPAM plugin can be the cause */
-  async #acceptFailure(del: FailedDel): Promise<void> {
-    const { call, outcome } = del;
+  async #acceptFailure(failed: FailedDel): Promise<void> {
+    const { call, outcome } = failed;
     if (leavesNothingOutside(call) && (await this.#interfaceIsGone())) return;
-    if (this.#failedAdd.mayForget(call, outcome)) {
-      this.#forgotten = del;
+    if (this.#mayForget(failed)) {
+      this.#forgotten = failed;
       return;
     }
     const ipam = outcome.outcome === "exited" ? ipamCall(call) : undefined;
-    if (ipam === undefined || !(await this.#isMissing(ipam)) || !(await this.#interfaceIsGone())) {
-      throw this.#failure(del);
-    }
-    this.#requireGraceIsOver(del);
+    const mayAccept = ipam !== undefined && (await this.#isNotInstalled(ipam));
+    if (!mayAccept || !(await this.#interfaceIsGone())) throw this.#failure(failed);
+    this.#requireGraceIsOver(failed);
     this.#warnMissing(ipam, `IPAM plugin ${quoted(ipam)} of plugin ${quoted(call)} is missing`);
   }
 
+  #mayForget({ call, outcome }: FailedDel): boolean {
+    if (call !== this.#chain.calls[this.#endedAdd]) return false;
+    return this.#failedAddGraceIsOver || isRefusal(this.#chain.failedAdd, outcome);
+  }
+
   /** Executes a missing plugin's IPAM plugin. If both are missing, the address stays allocated. */
-  async #releaseAddress(call: DelegateCall, outcome: DelegateOutcome): Promise<void> {
-    this.#missing.push({ call, outcome });
-    const ipam = ipamCall(call);
-    if (ipam === undefined) return;
-    const released = await this.#execute(ipam);
-    if (succeeded(released) || released.outcome === "missing") return;
-    throw this.#failure({ call: ipam, outcome: released });
+  async #releaseAddress(missing: FailedDel): Promise<void> {
+    this.#missing.push(missing);
+    const failed = await this.#execute(ipamCall(missing.call));
+    if (failed !== undefined && !isMissing(failed)) throw this.#failure(failed);
   }
 
   /** Accepts that plugins are missing. @throws CniError while something may be there */
@@ -122,10 +133,8 @@ class ChainTeardown {
     if (first === undefined) return;
     if (!(await this.#interfaceIsGone())) {
       const { ifName } = this.#chain;
-      throw this.#failure(
-        first,
-        `, and interface ${ifName} may still exist: install the plugin again`,
-      );
+      const advice = `, and interface ${ifName} may still exist: install the plugin again`;
+      throw this.#failure(first, advice);
     }
     this.#requireGraceIsOver(first);
     for (const { call } of this.#missing) {
@@ -146,34 +155,30 @@ class ChainTeardown {
     );
   }
 
-  /** Accepts that a plugin never succeeded. @throws CniError while something may be there */
+  /**
+   * Accepts that a plugin never succeeded, and executes its IPAM plugin.
+   * @throws CniError while something may be there, or an address before the grace period is over
+   */
   async #forget(): Promise<void> {
     const forgotten = this.#forgotten;
     if (forgotten === undefined) return;
     if (!(await this.#interfaceIsGone())) throw this.#failure(forgotten);
-    const notReleased = await this.#releaseForgotten(forgotten);
-    const text = forgottenText(this.#chain.failedAdd, { ...forgotten, notReleased });
-    const plugin = forgotten.call.type;
-    warnDetached(this.#ctx, this.#chain, { plugin, reason: "AttachmentForgotten", text });
+    const { call, outcome } = forgotten;
+    const { failedAdd } = this.#chain;
+    const failed = await this.#execute(ipamCall(call));
+    const isDone =
+      failed === undefined || isMissing(failed) || isRefusal(failedAdd, failed.outcome);
+    const notReleased = isDone ? undefined : this.#failure(failed);
+    if (notReleased !== undefined && !this.#failedAddGraceIsOver) throw notReleased;
+    const text = forgottenText(failedAdd, { call, outcome, notReleased });
+    warnDetached(this.#ctx, this.#chain, {
+      plugin: call.type,
+      reason: "AttachmentForgotten",
+      text,
+    });
   }
 
-  /**
-   * Executes the IPAM plugin of a forgotten plugin; returns its failure if the grace period is
-   * over.
-   * @throws CniError before that, unless it refuses its configuration
-   */
-  async #releaseForgotten({ call }: FailedDel): Promise<CniError | undefined> {
-    const ipam = ipamCall(call);
-    if (ipam === undefined) return undefined;
-    const outcome = await this.#execute(ipam);
-    const isDone = succeeded(outcome) || outcome.outcome === "missing";
-    if (isDone || isRefusal(this.#chain.failedAdd, outcome)) return undefined;
-    const error = this.#failure({ call: ipam, outcome });
-    if (this.#failedAdd.graceIsOver) return error;
-    throw error;
-  }
-
-  async #isMissing({ searchPath, type }: DelegateCall): Promise<boolean> {
+  async #isNotInstalled({ searchPath, type }: DelegateCall): Promise<boolean> {
     const [lookup] = await this.#ctx.host.find(searchPath, [type]);
     return lookup?.outcome === "missing";
   }
@@ -182,10 +187,15 @@ class ChainTeardown {
     return interfaceIsGone(this.#ctx, this.#netns, this.#chain.ifName);
   }
 
-  #execute(call: DelegateCall, netns = this.#netns): Promise<DelegateOutcome> {
-    const { network, budget } = this.#chain;
+  /** Executes a DEL, if there is one. @returns undefined when it succeeded */
+  async #execute(
+    call: DelegateCall | undefined,
+    netns = this.#netns,
+  ): Promise<FailedDel | undefined> {
+    if (call === undefined) return undefined;
+    const { network, budget, calls } = this.#chain;
     // A plugin that hangs must leave time for its IPAM plugin, without which it is not forgotten.
-    const parts = this.#failedAdd.graceIsOver && this.#failedAdd.isOf(call) ? 2 : 1;
+    const parts = this.#failedAddGraceIsOver && call === calls[this.#endedAdd] ? 2 : 1;
     const timeoutMs = Math.min(call.timeoutMs, Math.floor(budget.remainingMs / parts));
     if (timeoutMs < 1) {
       throw new CniError(
@@ -194,7 +204,8 @@ class ChainTeardown {
       );
     }
     const env = { ...call.env, CNI_NETNS: netns };
-    return this.#ctx.delegateRunner(network)({ ...call, env, timeoutMs });
+    const outcome = await this.#ctx.delegateRunner(network)({ ...call, env, timeoutMs });
+    return outcome.outcome === "exited" && outcome.code === 0 ? undefined : { call, outcome };
   }
 
   #failure({ call, outcome }: FailedDel, addition = ""): CniError {
@@ -210,10 +221,10 @@ class ChainTeardown {
   }
 }
 
-function quoted({ type }: DelegateCall): string {
-  return JSON.stringify(type);
+function isMissing({ outcome }: FailedDel): boolean {
+  return outcome.outcome === "missing";
 }
 
-function succeeded(outcome: DelegateOutcome): boolean {
-  return outcome.outcome === "exited" && outcome.code === 0;
+function quoted({ type }: DelegateCall): string {
+  return JSON.stringify(type);
 }

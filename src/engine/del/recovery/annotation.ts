@@ -8,61 +8,51 @@ import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { requestedNetworksForDel } from "#engine/plan/requested-networks.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
-import { HostGoneError, type Pod } from "#engine/ports.ts";
+import { HostGoneError, type Pod, type PodIdentity } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
  * Detaches a sandbox without record and plan by its pod's annotation, with a warning and an event.
+ * Annotation and definitions may have changed since the ADD. They are used only if record files
+ * were damaged, or the namespace has an interface besides the default network's: not so after a
+ * failed ADD.
  * @returns whether the annotation names further networks
  * @throws CniError as {@link recordAndDetach}
  */
 export async function detachByAnnotation(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
-  options: { readonly wasDamaged: boolean },
+  { wasDamaged }: { readonly wasDamaged: boolean },
 ): Promise<boolean> {
-  const lost = await attachmentsByAnnotation(ctx, sandbox, options);
-  if (lost === undefined) return false;
-  const { pod, attachments } = lost;
+  const identity = podIdentity(sandbox.cniArgs);
+  if (identity === undefined || ctx.deps.source === undefined) return false;
+  const names = await furtherInterfaces(ctx, sandbox);
+  if (!wasDamaged && names.size === 0) return false;
+  const lost = await lookUp(ctx, sandbox, identity);
+  const attachments = (lost?.attachments ?? []).filter(
+    ({ isDefault, ifName }) => isDefault || wasDamaged || names.has(ifName),
+  );
+  if (lost === undefined || attachments.every(({ isDefault }) => isDefault)) return false;
   const networks = attachments.map(({ displayName, ifName }) => `${displayName} (${ifName})`);
   const message =
     "record and teardown plan are lost: detaching the sandbox by the pod's current annotation and the current " +
     `definitions, from ${networks.join(", ")}`;
   ctx.logger.warn({}, message);
-  ctx.deps.events.record(pod, { type: "Warning", reason: "DetachedByAnnotation", message });
+  ctx.deps.events.record(lost.pod, { type: "Warning", reason: "DetachedByAnnotation", message });
   await recordAndDetach(ctx, sandbox, attachments);
   return true;
 }
 
-interface LostSandbox {
-  readonly pod: Pod;
-  readonly attachments: readonly RecordedAttachment[];
-}
-
-/**
- * Annotation and definitions may have changed since the ADD. They are used only if record files
- * were damaged, or the namespace has an interface besides the default network's: not so after a
- * failed ADD.
- * @returns undefined when there are no further networks
- */
-async function attachmentsByAnnotation(
+/** The pod, with the attachments that it asks for; undefined when they are not known. */
+async function lookUp(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
-  { wasDamaged }: { readonly wasDamaged: boolean },
-): Promise<LostSandbox | undefined> {
-  const identity = podIdentity(sandbox.cniArgs);
-  if (identity === undefined || ctx.deps.source === undefined) return undefined;
-  const names = await furtherInterfaces(ctx, sandbox);
-  if (!wasDamaged && names.size === 0) return undefined;
+  identity: PodIdentity,
+): Promise<{ pod: Pod; attachments: readonly RecordedAttachment[] } | undefined> {
   try {
-    const pod = await ctx.deps.source.getPod(identity, { signal: ctx.signal });
-    if (pod === undefined) return undefined;
-    const all = await attachmentsOf(ctx, sandbox, pod);
-    const attachments = all.filter(
-      ({ isDefault, ifName }) => isDefault || wasDamaged || names.has(ifName),
-    );
-    return attachments.some(({ isDefault }) => !isDefault) ? { pod, attachments } : undefined;
+    const pod = await ctx.deps.source?.getPod(identity, { signal: ctx.signal });
+    return pod && { pod, attachments: await attachmentsOf(ctx, sandbox, pod) };
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
     ctx.logger.warn({ err: error }, "cannot look up the networks of the pod");

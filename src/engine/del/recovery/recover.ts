@@ -5,7 +5,6 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
-import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
 import { delBudget } from "#engine/del/detach.ts";
 import { notDetached } from "#engine/del/detach-record.ts";
 import { loadStored, type Stored, type Unusable } from "#engine/del/stored.ts";
@@ -87,24 +86,16 @@ async function replay(
   let left = chains.length;
   const errors = await collectErrors(chains, async (chain) => {
     const calls = chain.map(({ call }) => withPath(call, sandbox.path));
-    await detachCalls(ctx, sandbox, { calls, budget: budget.share(left--) });
+    const { name, ifName } = plannedNetwork(calls[0] as DelegateCall);
+    const { netns } = sandbox;
+    try {
+      const share = budget.share(left--);
+      await detachChain(ctx, { network: name, ifName, netns, calls, budget: share });
+    } catch (error) {
+      throw withNetworkContext(error, { displayName: name, ifName });
+    }
   });
   if (errors.length > 0) throw notDetached(errors);
-}
-
-async function detachCalls(
-  ctx: CallContext,
-  { netns }: UnrecordedSandbox,
-  { calls, budget }: Pick<ChainToDetach, "calls" | "budget">,
-): Promise<void> {
-  const [first] = calls;
-  if (first === undefined) return;
-  const { name, ifName } = plannedNetwork(first);
-  try {
-    await detachChain(ctx, { network: name, ifName, netns, calls, budget });
-  } catch (error) {
-    throw withNetworkContext(error, { displayName: name, ifName });
-  }
 }
 
 function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
@@ -115,17 +106,14 @@ function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
 async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): Promise<void> {
   const network = await configuredDefaultNetwork(ctx, sandbox);
   if (network === undefined) return;
-  const attachment = {
-    ifName: sandbox.ifName,
-    cniArgs: mergeCniArgs(sandbox.cniArgs),
-    capabilityArgs: network.capabilityArgs,
-    searchPath: delegateSearchPath(ctx.config, sandbox.path),
-  };
-  const { ifName, netns } = sandbox;
+  const { displayName, list, capabilityArgs } = network;
+  const { ifName, netns, prevResult } = sandbox;
+  const cniArgs = mergeCniArgs(sandbox.cniArgs);
+  const searchPath = delegateSearchPath(ctx.config, sandbox.path);
+  const attachment = { ifName, cniArgs, capabilityArgs, searchPath };
   const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
-  const calls = delCalls(network.list, rt, sandbox.prevResult);
-  const chain = { network: network.displayName, ifName, netns, calls, budget: delBudget(ctx) };
-  await detachChain(ctx, chain);
+  const calls = delCalls(list, rt, prevResult);
+  await detachChain(ctx, { network: displayName, ifName, netns, calls, budget: delBudget(ctx) });
 }
 
 /** None for a sandbox that was detached before. @throws CniError when the API is unavailable */

@@ -35,17 +35,13 @@ export async function recordAndDetach(
   attachments: readonly RecordedAttachment[],
 ): Promise<void> {
   const record = newRecord(ctx, sandbox, attachments);
-  await create(ctx, record);
-  await detachRecord(ctx, record, { netns: sandbox.netns, path: sandbox.path });
-}
-
-/** On a full disk the sandbox is detached without a record: its files are kept for a retry. */
-async function create(ctx: CallContext, record: AttachmentRecord): Promise<void> {
   try {
     await ctx.deps.records.create(record, teardownPlan(record, ctx.config.delegateTimeoutMs));
   } catch (error) {
+    // On a full disk. The sandbox's files are kept for a retry.
     ctx.logger.warn({ err: error }, "cannot create a record; detaching the sandbox without one");
   }
+  await detachRecord(ctx, record, { netns: sandbox.netns, path: sandbox.path });
 }
 
 /** Without a boot ID, so every attachment is detached. The teardown has begun, as by the shim. */
