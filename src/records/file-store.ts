@@ -1,4 +1,4 @@
-import { constants } from "node:fs";
+import { constants, rmSync } from "node:fs";
 import { mkdir, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
@@ -25,7 +25,6 @@ import {
   isPrivateFile,
   makeEmpty,
   readIfPresent,
-  removeIfPresent,
   renameIfPresent,
 } from "./state-file.ts";
 import { sweepStateDirectory } from "./sweep.ts";
@@ -37,12 +36,15 @@ import { sweepStateDirectory } from "./sweep.ts";
  */
 export class FileRecordStore implements RecordStore {
   readonly #dir: string;
+  /** What fails when a record cannot be written. */
+  readonly #writing: string;
   readonly #open: OpenFiles;
   readonly #emptying = new Set<Promise<unknown>>();
   readonly #pods = new PodIndex(async () => (await this.list()).records);
 
   private constructor(dir: string) {
     this.#dir = dir;
+    this.#writing = `write the attachment record in ${dir}`;
     this.#open = new OpenFiles(dir);
   }
 
@@ -68,12 +70,12 @@ export class FileRecordStore implements RecordStore {
   }
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord> {
-    const { synced } = await this.#attempt("write", async () => {
-      removeIfPresent(this.#path(tombstoneFileName(record)));
+    const { synced } = await attempt(this.#writing, async () => {
+      rmSync(this.#path(tombstoneFileName(record)), { force: true });
       return this.#open.put(this.#path(recordFileName(record)), formatRecord(record, plan));
     });
     this.#pods.add(record);
-    const durable = this.#attempt("write", () => synced);
+    const durable = attempt(this.#writing, () => synced);
     // Callers that do not await it need not handle its failure.
     durable.catch(() => undefined);
     return { durable };
@@ -81,7 +83,7 @@ export class FileRecordStore implements RecordStore {
 
   async update(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
     const path = this.#path(recordFileName(record));
-    await this.#attempt("write", async () => {
+    await attempt(this.#writing, async () => {
       if (!isPresent(path)) throw new Error("the sandbox was detached meanwhile");
       await this.#open.append(path, formatRecord(record, plan));
     });
@@ -95,7 +97,7 @@ export class FileRecordStore implements RecordStore {
     const record = this.#path(recordFileName(key));
     const tombstone = this.#path(tombstoneFileName(key));
     this.#open.release(record);
-    await this.#attempt("remove", async () => {
+    await attempt(`remove the attachment record in ${this.#dir}`, async () => {
       // While the plan exists, any process that finds it detaches the rest.
       if (renameIfPresent(record, tombstone)) this.#emptyLater(tombstone);
       else makeEmpty(tombstone);
@@ -106,12 +108,9 @@ export class FileRecordStore implements RecordStore {
   async keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void> {
     const path = this.#path(defaultPlanName);
     const content = formatDefaultPlan(calls);
-    try {
+    await attempt(`write ${path}`, async () => {
       if (!isPrivateFile(path, content)) await atomicWrite(path, content);
-    } catch (cause) {
-      const message = `cannot write ${path}: ${errorMessage(cause)}`;
-      throw new CniError("StateUnwritable", message, { cause });
-    }
+    });
   }
 
   async hasTombstone(key: RecordKey): Promise<boolean> {
@@ -165,20 +164,16 @@ export class FileRecordStore implements RecordStore {
     this.#emptying.add(emptied);
   }
 
-  /** @throws CniError 5 when the step fails */
-  async #attempt<T>(verb: "write" | "remove", step: () => Promise<T>): Promise<T> {
-    try {
-      return await step();
-    } catch (error) {
-      throw new CniError(
-        "StateUnwritable",
-        `cannot ${verb} the attachment record in ${this.#dir}: ${errorMessage(error)}`,
-        { cause: error },
-      );
-    }
-  }
-
   #path(name: string): string {
     return join(this.#dir, name);
+  }
+}
+
+/** @throws CniError 5 when the step fails */
+async function attempt<T>(what: string, step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (cause) {
+    throw new CniError("StateUnwritable", `cannot ${what}: ${errorMessage(cause)}`, { cause });
   }
 }

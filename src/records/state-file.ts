@@ -5,7 +5,7 @@ import {
   openSync,
   readFileSync,
   renameSync,
-  unlinkSync,
+  rmSync,
   writeSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -71,7 +71,7 @@ export function putFile(path: string, content: Uint8Array): number {
     return fd;
   } catch (error) {
     closeSync(fd);
-    removeIfPresent(temporary);
+    rmSync(temporary, { force: true });
     throw error;
   }
 }
@@ -85,20 +85,11 @@ export function makeEmpty(path: string): void {
   closeSync(openSync(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0o600));
 }
 
-/** Removes a file if it exists. */
-export function removeIfPresent(path: string): void {
-  if (isPresent(path)) ignoringAbsent(() => unlinkSync(path));
-}
-
 /** Renames a file if it exists. @returns whether it did */
 export function renameIfPresent(path: string, newPath: string): boolean {
   if (!isPresent(path)) return false;
-  return ignoringAbsent(() => renameSync(path, newPath));
-}
-
-function ignoringAbsent(step: () => void): boolean {
   try {
-    step();
+    renameSync(path, newPath);
     return true;
   } catch (error) {
     if (!isAbsent(error)) throw error;

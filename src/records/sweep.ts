@@ -1,8 +1,8 @@
-import { lstat, readdir, readFile } from "node:fs/promises";
+import { lstat, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { elapsedMs } from "#lib/elapsed.ts";
 import { parseStateFileName, type StateFile } from "#lib/files/state-files.ts";
-import { makeEmpty, removeIfPresent } from "./state-file.ts";
+import { makeEmpty } from "./state-file.ts";
 
 /** The age from which a temporary or lock file is abandoned. */
 const abandonedAfterMs = 600_000;
@@ -46,7 +46,7 @@ export async function sweepStateDirectory(
   ];
   const crashed = tombstones.filter(({ isEmpty }) => !isEmpty);
   await Promise.allSettled([
-    ...removable.map(async ({ path }) => removeIfPresent(path)),
+    ...removable.map(({ path }) => rm(path, { force: true })),
     ...crashed.map(async ({ path }) => makeEmpty(path)),
   ]);
 }

@@ -39,7 +39,9 @@ export async function detachAll(
 ): Promise<Failure<RecordedAttachment>[]> {
   const budget = sandbox.budget ?? delBudget(ctx);
   let left = attachments.length;
-  const ordered = startingAt(attachments.toReversed(), sandbox.first ?? 0);
+  const start = (sandbox.first ?? 0) % Math.max(1, left);
+  const lastFirst = attachments.toReversed();
+  const ordered = [...lastFirst.slice(start), ...lastFirst.slice(0, start)];
   return collectFailures(ordered, async (attachment) => {
     const share = sandbox.first === undefined ? budget.share(left--) : budget;
     try {
@@ -50,11 +52,6 @@ export async function detachAll(
     await removeDeviceInfo(ctx, sandbox.containerId, attachment);
     sandbox.onDetached?.(attachment);
   });
-}
-
-function startingAt<T>(items: readonly T[], number: number): readonly T[] {
-  const first = number % Math.max(1, items.length);
-  return [...items.slice(first), ...items.slice(0, first)];
 }
 
 /** The time for everything that a call detaches; it starts now. */

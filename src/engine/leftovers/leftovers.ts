@@ -84,9 +84,7 @@ export class Leftovers {
     for (const listed of new Set([...ofPod, ...leftovers])) {
       using sandbox = this.#locks.tryAcquire(listed.containerId);
       if (sandbox === undefined || !(isOfPod(listed) || this.#isDue(listed))) continue;
-      if ((await this.#retry(sandboxContext(ctx, listed), listed, options)) !== undefined) {
-        return true;
-      }
+      if ((await this.#retry(ctx, listed, options)) !== undefined) return true;
     }
     return false;
   }
@@ -102,7 +100,7 @@ export class Leftovers {
       const outcome =
         sandbox === undefined
           ? { record: listed, remainsBecause: "a call for its container is in flight" }
-          : await this.#retry(sandboxContext(ctx, listed), listed, options);
+          : await this.#retry(ctx, listed, options);
       if (outcome !== undefined) outcomes.push(outcome);
     }
     return outcomes;
@@ -110,10 +108,11 @@ export class Leftovers {
 
   /** @returns undefined when it is not a leftover anymore, or another process has retried it */
   async #retry(
-    ctx: CallContext,
+    { deps, ...call }: CallContext,
     listed: AttachmentRecord,
     options: RetryOptions,
   ): Promise<LeftoverOutcome | undefined> {
+    const ctx = { ...call, deps, logger: deps.logger.child(sandboxFields(listed)) };
     const backoffMs = leftoverBackoffMs((listed.teardown?.attempts ?? 0) + 1);
     this.#notBefore.set(recordFileName(listed), this.#deps.clock() + backoffMs);
     try {
@@ -177,8 +176,4 @@ export class Leftovers {
     // Negative when the machine's clock was set back.
     return sinceMs < 0 || sinceMs >= leftoverBackoffMs(teardown.attempts);
   }
-}
-
-function sandboxContext(ctx: CallContext, record: AttachmentRecord): CallContext {
-  return { ...ctx, logger: ctx.deps.logger.child(sandboxFields(record)) };
 }

@@ -28,20 +28,15 @@ export interface AttachmentRecord extends RecordKey {
   readonly teardown?: FailedTeardown;
 }
 
-/** A point in time that does not depend on the machine's clock. */
-export interface BootTime {
-  /** As in {@link AttachmentRecord.bootId}. */
-  readonly bootId: string;
-  /** By `EngineDeps.clock` in that boot, in milliseconds. */
-  readonly clockMs: number;
-}
-
 /** Why a record remains although its sandbox should be detached. */
 export interface FailedTeardown {
   /** ISO 8601; for people. */
   readonly firstFailedAt: string;
-  /** The first failure in the boot of the last one: start of grace periods. Absent when unknown. */
-  readonly since?: BootTime;
+  /**
+   * The first failure in the boot of the last one, by `EngineDeps.clock`: start of grace periods.
+   * Absent when unknown.
+   */
+  readonly since?: { readonly bootId: string; readonly clockMs: number };
   /** ISO 8601: the last failure. */
   readonly failedAt: string;
   /** Number of failed DELs; 0 while the first one runs, or is due. */

@@ -20,27 +20,18 @@ export async function detachByMultusFiles(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
 ): Promise<boolean> {
-  const attachments = await usableAttachments(ctx, sandbox);
-  if (attachments === undefined) return false;
-  ctx.logger.info({ networks: attachments.length }, "detaching a sandbox that Multus attached");
-  await recordAndDetach(ctx, sandbox, attachments);
-  return true;
-}
-
-/** Damaged files are ignored, because a retry would fail again. */
-async function usableAttachments(
-  ctx: CallContext,
-  sandbox: UnrecordedSandbox,
-): Promise<RecordedAttachment[] | undefined> {
-  try {
-    return await multusAttachments(ctx, sandbox);
-  } catch (error) {
+  const attachments = await multusAttachments(ctx, sandbox).catch((error: unknown) => {
+    // A retry would fail again because of damaged files.
     if (!(error instanceof CniError) || error.code === CniErrorCode.IoFailure) throw error;
     const message =
       "cannot use Multus's file of the sandbox: its other networks may keep addresses allocated";
     ctx.logger.error({ err: error }, message);
     return undefined;
-  }
+  });
+  if (attachments === undefined) return false;
+  ctx.logger.info({ networks: attachments.length }, "detaching a sandbox that Multus attached");
+  await recordAndDetach(ctx, sandbox, attachments);
+  return true;
 }
 
 /**

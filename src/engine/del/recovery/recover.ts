@@ -7,7 +7,7 @@ import { collectErrors } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { delBudget } from "#engine/del/detach.ts";
 import { notDetached } from "#engine/del/detach-record.ts";
-import { loadStored, type Stored, type Unusable } from "#engine/del/stored.ts";
+import { loadStored, type Stored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import {
   type ResolvedNetwork,
@@ -48,9 +48,9 @@ export async function detachUnrecorded(
     ctx.logger.warn(fields, "no usable record: detached by the teardown plan");
     return;
   }
-  const unusable = [record, plan].filter((each) => each.state === "unusable");
-  const wasDamaged = unusable.length > 0;
-  if (wasDamaged) await putAside(ctx, sandbox, unusable);
+  const errors = [record, plan].flatMap((each) => (each.state === "unusable" ? each.error : []));
+  const wasDamaged = errors.length > 0;
+  if (wasDamaged) await putAside(ctx, sandbox, errors);
   // With a tombstone everything was detached, even if a plugin left an interface in the namespace.
   const isLost = wasDamaged || !(await ctx.deps.records.hasTombstone(sandbox));
   if (isLost && (await detachByMultusFiles(ctx, sandbox))) return;
@@ -62,9 +62,8 @@ export async function detachUnrecorded(
 async function putAside(
   ctx: CallContext,
   key: RecordKey,
-  files: readonly Unusable[],
+  errors: readonly CniError[],
 ): Promise<void> {
-  const errors = files.map((file) => file.error);
   const unreadable = errors.find((error) => error.code !== CniErrorCode.DecodingFailure);
   if (unreadable !== undefined) throw unreadable;
   await ctx.deps.records.quarantine(key);
