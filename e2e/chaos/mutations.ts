@@ -75,8 +75,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a failed plugin is ignored only if it leaves nothing on the host",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "if (leavesNothingOutside(call) && (",
-    replace: "if ([leavesNothingOutside] && (",
+    find: "if (leavingNothingOutside.has(call.type) && (",
+    replace: "if ([leavingNothingOutside] && (",
     scenario: "DEL net1/host-address:before delegate fail; repaired after DEL; netns removed",
     leaves: [
       /^\+ addresses: up0 fd00:74::[0-9a-f]*\/128$/,

@@ -55,7 +55,8 @@ async function readRegularFile(path: string): Promise<string | undefined> {
   } catch (error) {
     if (isAbsent(error)) return undefined;
     if (error instanceof CniError) throw error;
-    throw isLink(error) ? damaged(path, "it is a link") : ioFailure(path, error);
+    const isLink = (error as NodeJS.ErrnoException).code === "ELOOP";
+    throw isLink ? damaged(path, "it is a link") : ioFailure(path, error);
   } finally {
     await file?.close();
   }
@@ -63,10 +64,6 @@ async function readRegularFile(path: string): Promise<string | undefined> {
 
 function damaged(path: string, reason: string): CniError {
   return new CniError(CniErrorCode.DecodingFailure, `${path} is not read: ${reason}`);
-}
-
-function isLink(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === "ELOOP";
 }
 
 function ioFailure(path: string, cause: unknown): CniError {

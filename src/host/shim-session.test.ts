@@ -21,8 +21,8 @@ const order = (type: string): DelegateCall => ({
 const result = (stdout: string): Buffer =>
   encodeFrame(FrameType.ExecResult, ["exited", "0", stdout, "", "", "12"]);
 
-/** A session and the shim at its other end. */
-function connected(): {
+/** A session and the shim at its other end, which has sent its request. */
+function connected(isRequested = true): {
   session: ShimSession;
   send: (...bytes: Buffer[]) => Promise<void>;
   received: Frame[];
@@ -34,6 +34,7 @@ function connected(): {
   const received: Frame[] = [];
   theirs.on("error", () => undefined);
   theirs.on("data", (chunk: Buffer) => received.push(...reader.push(chunk)));
+  if (isRequested) theirs.write(encodeRequest(request));
   return {
     session: new ShimSession(ours),
     received,
@@ -50,31 +51,31 @@ function connected(): {
 }
 
 test("request() takes a request in one chunk, whether it comes before or after it is asked for", async () => {
-  const before = connected();
+  const before = connected(false);
   await before.send(encodeRequest(request));
   expect(await before.session.request(1000)).toEqual(request);
-  const after = connected();
+  const after = connected(false);
   const asked = after.session.request(1000);
   await after.send(encodeRequest(request));
   expect(await asked).toEqual(request);
 });
 
 test("request() takes a request byte by byte", async () => {
-  const { session, send } = connected();
+  const { session, send } = connected(false);
   const asked = session.request(1000);
   await send(...Array.from(encodeRequest(request), (byte) => Buffer.of(byte)));
   expect(await asked).toEqual(request);
 });
 
 test("request() gives up when none comes in time, and then the shim counts as gone", async () => {
-  const { session } = connected();
+  const { session } = connected(false);
   await expect(session.request(20)).rejects.toThrow("no request within 20 ms");
   expect(session.gone.aborted).toBe(true);
   await expect(session.exec(order("ptp"))).rejects.toThrow(HostGoneError);
 });
 
 test("request() of another protocol version names both versions, and its runtime is to try again", async () => {
-  const { session, send, received } = connected();
+  const { session, send, received } = connected(false);
   const asked = session.request(1000);
   await Promise.all([
     expect(asked).rejects.toThrow(/version "9", plexusd speaks "2"/),
@@ -251,9 +252,7 @@ test.each(["ends", "breaks"])(
 
 test("an unsolicited frame ends the session instead of counting as the next answer", async () => {
   const { session, send } = connected();
-  const asked = session.request(1000);
-  await send(encodeRequest(request), result("stray"));
-  await asked;
+  await send(result("stray"));
   await expect(session.exec(order("a"))).rejects.toThrow(/unexpected frame of type 3/);
   expect(session.gone.aborted).toBe(true);
 });

@@ -39,15 +39,16 @@ export class ShimSession implements DelegateHost {
   readonly #gone = new AbortController();
   /** For the request, and then for each order that is not answered yet. */
   readonly #waiters: Waiter[] = [];
-  /** The request, if it arrives before {@link request} is called. */
-  #early: Frame | undefined;
-  #isStarted = false;
   /** The answer is on its way: the shim may go. */
   #isDone = false;
   #failure: Error | undefined;
+  /** The first frame, which the shim sends unasked. */
+  readonly #request: Promise<Frame> = this.#nextFrame();
 
   constructor(stream: Duplex) {
     this.#stream = stream;
+    // Whoever asks for the request gets its failure.
+    this.#request.catch(() => undefined);
     stream.on("data", (chunk: Buffer) => this.#onData(chunk));
     stream.on("error", (error) => this.#lose("the shim's connection broke", { cause: error }));
     stream.on("close", () => this.#lose("the shim has gone"));
@@ -69,18 +70,14 @@ export class ShimSession implements DelegateHost {
       this.#stream.destroy();
     }, timeoutMs);
     try {
-      return await this.#accepted(await this.#nextFrame());
+      return decodeRequest(await this.#request);
+    } catch (error) {
+      if (error instanceof ProtocolVersionError) {
+        await this.done(otherReleaseAnswer(await this.#request));
+      }
+      throw error;
     } finally {
       clearTimeout(timer);
-    }
-  }
-
-  async #accepted(frame: Frame): Promise<RequestMessage> {
-    try {
-      return decodeRequest(frame);
-    } catch (error) {
-      if (error instanceof ProtocolVersionError) await this.done(otherReleaseAnswer(frame));
-      throw error;
     }
   }
 
@@ -121,9 +118,6 @@ export class ShimSession implements DelegateHost {
   }
 
   #nextFrame(): Promise<Frame> {
-    const early = this.#early;
-    this.#early = undefined;
-    if (early !== undefined) return Promise.resolve(early);
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
       this.#waiters.push({ resolve, reject });
@@ -145,10 +139,8 @@ export class ShimSession implements DelegateHost {
    */
   #deliver(frame: Frame): void {
     const waiter = this.#waiters.shift();
-    if (waiter !== undefined) waiter.resolve(frame);
-    else if (!this.#isStarted) this.#early = frame;
-    else throw new ProtocolError(`unexpected frame of type ${frame.type}`);
-    this.#isStarted = true;
+    if (waiter === undefined) throw new ProtocolError(`unexpected frame of type ${frame.type}`);
+    waiter.resolve(frame);
   }
 
   /** The connection has ended, which is an error unless the call has. */

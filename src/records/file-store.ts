@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
-import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
+import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -69,7 +69,7 @@ export class FileRecordStore implements RecordStore {
     return bytes === undefined ? undefined : parsePlan(bytes, { path, key });
   }
 
-  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord> {
+  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<{ durable: Promise<void> }> {
     const { synced } = await attempt(this.#writing, async () => {
       rmSync(this.#path(tombstoneFileName(record)), { force: true });
       return this.#open.put(this.#path(recordFileName(record)), formatRecord(record, plan));

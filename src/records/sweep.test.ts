@@ -73,7 +73,7 @@ test("a tombstone whose content a crash left is emptied, and counts from then on
 test("of more tombstones than the limit the oldest are removed", async () => {
   await put(20 * minuteMs, "a@eth0.detached", "b@eth0.detached");
   await put(minuteMs, "c@eth0.detached", "d@eth0.detached", "e@eth0.detached");
-  await sweepStateDirectory(dir, { tombstonesMax: 3 });
+  await sweepStateDirectory(dir, 3);
   expect(await readdir(dir)).toEqual(["c@eth0.detached", "d@eth0.detached", "e@eth0.detached"]);
 });
 

@@ -9,11 +9,6 @@ const abandonedAfterMs = 600_000;
 /** How long the shim can answer a repeated DEL without an engine. */
 const tombstoneLifetimeMs = 6 * 3_600_000;
 
-interface SweepOptions {
-  /** Tombstones to keep: many short-lived pods must not use up all inodes. @default 4096 */
-  readonly tombstonesMax?: number;
-}
-
 interface FoundFile {
   readonly path: string;
   readonly file: StateFile;
@@ -26,25 +21,23 @@ interface FoundFile {
  * Cleans up a state directory: old or excess tombstones, abandoned temporary files, and unused
  * locks of sandboxes without a record. Empties tombstones whose content a crash left. Records and
  * damaged records stay. A file that cannot be removed is left for the next time.
+ * @param tombstonesMax tombstones to keep: many short-lived pods must not use up all inodes
  */
-export async function sweepStateDirectory(
-  dir: string,
-  { tombstonesMax = 4096 }: SweepOptions = {},
-): Promise<void> {
+export async function sweepStateDirectory(dir: string, tombstonesMax = 4096): Promise<void> {
   const names = await readdir(dir);
   const files = (await Promise.all(names.map((name) => found(dir, name)))).flatMap((each) =>
     each === undefined ? [] : [each],
   );
   const tombstones = files.filter(({ file }) => file.kind === "tombstone");
+  const crashed = tombstones.filter(({ isEmpty }) => !isEmpty);
+  const newestFirst = tombstones
+    .filter(({ isEmpty }) => isEmpty)
+    .toSorted((a, b) => a.ageMs - b.ageMs);
   const removable = [
     ...files.filter(({ file, ageMs }) => file.kind === "temporary" && ageMs > abandonedAfterMs),
-    ...oldTombstones(
-      tombstones.filter(({ isEmpty }) => isEmpty),
-      tombstonesMax,
-    ),
+    ...newestFirst.filter(({ ageMs }, i) => ageMs > tombstoneLifetimeMs || i >= tombstonesMax),
     ...(await abandonedLocks(files)),
   ];
-  const crashed = tombstones.filter(({ isEmpty }) => !isEmpty);
   await Promise.allSettled([
     ...removable.map(({ path }) => rm(path, { force: true })),
     ...crashed.map(async ({ path }) => makeEmpty(path)),
@@ -58,11 +51,6 @@ async function found(dir: string, name: string): Promise<FoundFile | undefined> 
   if (file === undefined || status === undefined) return undefined;
   const { mtimeMs, ino, size } = status;
   return { path, file, ageMs: elapsedMs(mtimeMs), inode: ino, isEmpty: size === 0 };
-}
-
-function oldTombstones(tombstones: readonly FoundFile[], max: number): FoundFile[] {
-  const newestFirst = tombstones.toSorted((a, b) => a.ageMs - b.ageMs);
-  return newestFirst.filter(({ ageMs }, i) => ageMs > tombstoneLifetimeMs || i >= max);
 }
 
 async function abandonedLocks(files: readonly FoundFile[]): Promise<FoundFile[]> {

@@ -4,7 +4,6 @@ import type { CallContext } from "#engine/call/deps.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import type { CreatedRecord } from "#engine/record/record-store.ts";
 import {
   type DetachableAttachment,
   detachable,
@@ -78,7 +77,7 @@ export class AddRecord {
   }
 
   /** Writes record and plan for the first time. @throws CniError 5 */
-  create(): Promise<CreatedRecord> {
+  create(): Promise<{ durable: Promise<void> }> {
     const { record, plan } = recordWithPlan(this.sandbox, this.#attachments);
     return this.#ctx.deps.records.create(record, plan);
   }

@@ -42,7 +42,11 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
     );
   }
   if (record.teardown !== undefined) throw partlyDetached(record.teardown);
-  const state = await sandboxState(ctx, request.netns);
+  const { netns } = request;
+  const state = await inSandbox(netns, async () => ({
+    links: await sandboxLinks(ctx, netns),
+    addresses: await listAddresses(netlinkTransport(ctx), netns),
+  }));
   for (const attachment of record.attachments) {
     await checkAttachment(ctx, { request, state, attachment });
   }
@@ -96,13 +100,6 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
       throw failed(attachment, `interface ${wanted.name} has lost its address ${ip.address}`);
     }
   }
-}
-
-async function sandboxState(ctx: CallContext, netns: string): Promise<SandboxState> {
-  return inSandbox(netns, async () => ({
-    links: await sandboxLinks(ctx, netns),
-    addresses: await listAddresses(netlinkTransport(ctx), netns),
-  }));
 }
 
 function failed(attachment: RecordedAttachment, reason: string): CniError {

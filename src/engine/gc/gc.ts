@@ -8,7 +8,7 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -19,19 +19,6 @@ import { detachStale, markStale, type StaleSandboxes } from "./stale.ts";
 /** Time limits for all plugins together, while other operations on the node wait, and for one. */
 const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
 
-/** The outcome of the plugins' collection. */
-interface Collection {
-  /** Marked as leftovers, and still to be detached. */
-  readonly stale: StaleSandboxes;
-  readonly errors: readonly CniError[];
-}
-
-interface Inventory {
-  readonly records: readonly AttachmentRecord[];
-  readonly damaged: readonly DamagedRecord[];
-  readonly isValid: (record: RecordKey) => boolean;
-}
-
 /**
  * GC (CNI 1.1.0 §4 "GC"): the plugins collect while no other operation runs. The DELs of stale
  * sandboxes, which may hang, run concurrently with other operations: the shim shares its lock of
@@ -39,20 +26,11 @@ interface Inventory {
  * @throws CniError when a plugin or a DEL failed, 102 for several of them
  */
 export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLocks): Promise<void> {
-  const { stale, errors } = await collectAlone(ctx, request, locks);
+  const { stale, errors } = await collect(ctx, request, locks);
   using _collection = await locks.shared();
   const all = [...errors, ...(await detachStale(ctx, stale, { request, locks }))];
   if (all.length > 0)
     throw combineErrors(all, `garbage collection ended with ${all.length} errors`);
-}
-
-async function collectAlone(
-  ctx: CallContext,
-  request: GcRequest,
-  locks: SandboxLocks,
-): Promise<Collection> {
-  using _collection = await ctx.trace.phase("lock", () => locks.exclusive());
-  return await collect(ctx, request);
 }
 
 /**
@@ -67,46 +45,32 @@ async function collectAlone(
  * empty list means that nothing is valid.) If a valid container's record is unusable, its teardown
  * plan names its attachments. Without a plan no list is complete and no plugin is called.
  */
-async function collect(ctx: CallContext, request: GcRequest): Promise<Collection> {
+async function collect(
+  ctx: CallContext,
+  request: GcRequest,
+  locks: SandboxLocks,
+): Promise<{ stale: StaleSandboxes; errors: CniError[] }> {
+  using _collection = await ctx.trace.phase("lock", () => locks.exclusive());
   const { validAttachments } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
   const isValid = ({ containerId }: Pick<RecordKey, "containerId">): boolean =>
     fromRuntime === undefined || containers.has(containerId);
-  const inventory = { ...(await ctx.deps.records.list()), isValid };
-  const stale = staleOf(inventory);
+  const { records, damaged } = await ctx.deps.records.list();
+  const isStale = (record: RecordKey): boolean => !isValid(record);
+  const stale = { records: records.filter(isStale), damaged: damaged.filter(isStale) };
   await markStale(ctx, stale);
   const networks = new NetworksToCollect();
-  const addErrors = [
-    ...(await addRecorded(ctx, networks, inventory)),
+  // A network collects with the configuration that is added last: the newest.
+  const oldestFirst = records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
+  const errors = [
+    ...(await collectErrors(oldestFirst, async (each) => networks.addRecord(each, isValid(each)))),
+    ...(await collectErrors(damaged.filter(isValid), (each) => addByPlan(ctx, networks, each))),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
   await addMultusSandboxes(ctx, networks, (containerId) => isValid({ containerId }));
-  const gcErrors = await collectNetworks(ctx, networks.complete(fromRuntime));
-  return { stale, errors: [...addErrors, ...gcErrors] };
-}
-
-function staleOf({ records, damaged, isValid }: Inventory): StaleSandboxes {
-  const isStale = (record: RecordKey): boolean => !isValid(record);
-  return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
-}
-
-async function addRecorded(
-  ctx: CallContext,
-  networks: NetworksToCollect,
-  { records, damaged, isValid }: Inventory,
-): Promise<CniError[]> {
-  return [
-    ...(await collectErrors(oldestFirst(records), async (record) =>
-      networks.addRecord(record, isValid(record)),
-    )),
-    ...(await collectErrors(damaged.filter(isValid), (record) => addByPlan(ctx, networks, record))),
-  ];
-}
-
-/** A network collects with the configuration that is added last: the newest. */
-function oldestFirst(records: readonly AttachmentRecord[]): AttachmentRecord[] {
-  return records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
+  errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime))));
+  return { stale, errors };
 }
 
 /** @throws CniError when there is no usable plan: then no list can be complete */

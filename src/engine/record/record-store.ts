@@ -7,12 +7,6 @@ export interface DamagedRecord extends RecordKey {
   readonly reason: string;
 }
 
-/** A record that has been created. */
-export interface CreatedRecord {
-  /** Resolves when the record survives a power loss. Rejects with CniError 5 when that fails. */
-  readonly durable: Promise<void>;
-}
-
 /**
  * The attachment records of the node, each with its teardown plan, by container ID and interface
  * name. Every process on the node sees what a resolved method has written.
@@ -37,10 +31,14 @@ export interface RecordStore {
   loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
   /**
    * Writes the record and plan of a sandbox interface that is about to be attached, and starts to
-   * make them durable. Replaces what is stored under the key, such as a plan whose record was lost.
+   * make them durable: `durable` resolves when they survive a power loss, or rejects with CniError
+   * 5. Replaces what is stored under the key, such as a plan whose record was lost.
    * @throws CniError 5 when they cannot be written
    */
-  create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord>;
+  create(
+    record: AttachmentRecord,
+    plan: TeardownPlan,
+  ): Promise<{ readonly durable: Promise<void> }>;
   /**
    * Replaces record and plan; both are durable shortly afterwards, or after {@link flush}.
    * @throws CniError 5 when they cannot be written, or another process has finished the interface

@@ -18,7 +18,9 @@ import { delegateSearchPath } from "#engine/plan/search-path.ts";
  * @throws CniError 50, or the plugin's 50 or 51
  */
 export async function status(ctx: CallContext, request: StatusRequest): Promise<void> {
-  const reason = (await readinessFileProblem(ctx)) ?? podsProblem(ctx, request);
+  // Whether pods can be looked up is irrelevant if the runtime describes them.
+  const source = runtimeDescribesPods(request.conf) ? undefined : ctx.deps.source;
+  const reason = (await readinessFileProblem(ctx)) ?? source?.notReadyReason();
   if (reason !== undefined) throw notAvailable(reason);
   try {
     await checkNetworks(ctx, request);
@@ -29,11 +31,6 @@ export async function status(ctx: CallContext, request: StatusRequest): Promise<
     if (known) throw error;
     throw notAvailable(`pods cannot be attached: ${message}`, error);
   }
-}
-
-/** Why pods cannot be looked up; irrelevant if the runtime describes them. */
-function podsProblem(ctx: CallContext, { conf }: StatusRequest): string | undefined {
-  return runtimeDescribesPods(conf) ? undefined : ctx.deps.source?.notReadyReason();
 }
 
 async function checkNetworks(ctx: CallContext, request: StatusRequest): Promise<void> {

@@ -2,7 +2,7 @@ import { deepStrictEqual } from "node:assert/strict";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
-import type { CreatedRecord, DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
+import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
 import { type TeardownPlan, teardownPlan } from "#engine/record/teardown-plan.ts";
 
 interface Entry {
@@ -49,7 +49,7 @@ export class FakeRecords implements RecordStore {
     return structuredClone(this.#entries.get(name(key))?.plan);
   }
 
-  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<CreatedRecord> {
+  async create(record: AttachmentRecord, plan: TeardownPlan): Promise<{ durable: Promise<void> }> {
     this.#write(record, plan);
     this.#tombstones.delete(name(record));
     this.#journal.push(`create ${name(record)}`);

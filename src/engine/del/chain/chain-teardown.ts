@@ -6,20 +6,19 @@ import { forgottenText, isRefusal } from "#engine/del/failed-add.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import {
-  insistsOnInterface,
+  insistingOnInterface,
   interfaceIsGone,
-  leavesNothingOutside,
+  leavingNothingOutside,
   namespaceIsGone,
 } from "./netns.ts";
 
 /**
  * Detaches one attachment: runs the DELs of its chain up to the first that fails.
  * - A plugin that fails is executed again without a namespace if the namespace is gone by now, or
- *   if only the interface is gone and {@link insistsOnInterface} holds. For others a missing
+ *   if only the interface is gone and it is one of {@link insistingOnInterface}. For others a missing
  *   interface proves nothing, because a device with a user-space driver never has one. A plugin
  *   that was killed at its timeout is not executed again.
- * - A failure is ignored if all state of the plugin was in the interface: {@link
- *   leavesNothingOutside}.
+ * - A failure of {@link leavingNothingOutside} is ignored: all state was in the interface.
  * - If a plugin is missing, its IPAM plugin releases the address, and the other plugins are
  *   executed. The attachment is detached if the interface is gone and the grace period is over:
  *   rules or addresses on the host may need the plugin. The same goes for a missing IPAM plugin.
@@ -85,9 +84,8 @@ class ChainTeardown {
 
   async #needsNoNamespace({ call, outcome }: FailedDel): Promise<boolean> {
     if (outcome.outcome === "timeout" || this.#netns === "") return false;
-    if (insistsOnInterface(call)) return this.#interfaceIsGone();
-    const { ifName } = this.#chain;
-    const isGone = await namespaceIsGone(this.#ctx, { netns: this.#netns, ifName });
+    if (insistingOnInterface.has(call.type)) return this.#interfaceIsGone();
+    const isGone = await namespaceIsGone(this.#ctx, this.#chain);
     if (isGone) this.#netns = "";
     return isGone;
   }
@@ -103,7 +101,7 @@ class ChainTeardown {
   /** @throws CniError unless nothing is left, or only the missing IPAM plugin can be the cause */
   async #acceptFailure(failed: FailedDel): Promise<void> {
     const { call, outcome } = failed;
-    if (leavesNothingOutside(call) && (await this.#interfaceIsGone())) return;
+    if (leavingNothingOutside.has(call.type) && (await this.#interfaceIsGone())) return;
     if (this.#mayForget(failed)) {
       this.#forgotten = failed;
       return;
@@ -184,7 +182,7 @@ class ChainTeardown {
   }
 
   #interfaceIsGone(): Promise<boolean> {
-    return interfaceIsGone(this.#ctx, this.#netns, this.#chain.ifName);
+    return interfaceIsGone(this.#ctx, { netns: this.#netns, ifName: this.#chain.ifName });
   }
 
   /** Executes a DEL, if there is one. @returns undefined when it succeeded */

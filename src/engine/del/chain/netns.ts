@@ -10,23 +10,13 @@ import { linkExists } from "#netlink/links.ts";
  * are known to behave so. Others skip what needs the namespace and forget it: `sriov` drops its
  * state and does not reset the VF.
  */
-const insistingOnInterface = new Set(["host-device", "vrf"]);
-
-/** Whether a DEL of this plugin is repeated without a namespace when the interface is gone. */
-export function insistsOnInterface({ type }: { readonly type: string }): boolean {
-  return insistingOnInterface.has(type);
-}
+export const insistingOnInterface: ReadonlySet<string> = new Set(["host-device", "vrf"]);
 
 /**
  * Plugins whose state is all in the pod's namespace and disappears with the interface, but whose
  * DEL fails without either: `sbr` adds rules and routes, and opens CNI_NETNS as a lock file.
  */
-const onlyInNamespace = new Set(["sbr"]);
-
-/** Whether a failed DEL of this plugin is ignored once the interface is gone. */
-export function leavesNothingOutside({ type }: { readonly type: string }): boolean {
-  return onlyInNamespace.has(type);
-}
+export const leavingNothingOutside: ReadonlySet<string> = new Set(["sbr"]);
 
 /**
  * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's
@@ -43,33 +33,26 @@ export function netnsForDel({ netnsState }: CallContext, netns: string): string 
  * path is.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
-  const { netns, ifName } = record;
+  const { netns } = record;
   if (netns.startsWith("/proc/") || isOfEarlierBoot(record, ctx.deps.bootId())) return "";
-  return (await namespaceIsGone(ctx, { netns, ifName })) ? "" : netns;
+  return (await namespaceIsGone(ctx, record)) ? "" : netns;
 }
 
+type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;
+
 /** Whether there is certainly no namespace at the path anymore. */
-export async function namespaceIsGone(
-  ctx: CallContext,
-  { netns, ifName }: { readonly netns: string; readonly ifName: string },
-): Promise<boolean> {
-  return (await lookUp(ctx, netns, ifName)) === "no namespace";
+export async function namespaceIsGone(ctx: CallContext, of: SandboxInterface): Promise<boolean> {
+  return (await lookUp(ctx, of)) === "no namespace";
 }
 
 /** Whether an interface is certainly gone, alone or with its namespace. */
-export async function interfaceIsGone(
-  ctx: CallContext,
-  netns: string,
-  ifName: string,
-): Promise<boolean> {
-  const found = await lookUp(ctx, netns, ifName);
-  return found === "no namespace" || found === "no interface";
+export async function interfaceIsGone(ctx: CallContext, of: SandboxInterface): Promise<boolean> {
+  return ["no namespace", "no interface"].includes(await lookUp(ctx, of));
 }
 
 async function lookUp(
   ctx: CallContext,
-  netns: string,
-  ifName: string,
+  { netns, ifName }: SandboxInterface,
 ): Promise<"no namespace" | "no interface" | "interface" | "unknown"> {
   if (netns === "") return "no namespace";
   try {
