@@ -47,7 +47,7 @@ export class ShimSession implements DelegateHost {
 
   constructor(stream: Duplex) {
     this.#stream = stream;
-    // Whoever asks for the request gets its failure.
+    // The caller of request() gets the failure.
     this.#request.catch(() => undefined);
     stream.on("data", (chunk: Buffer) => this.#onData(chunk));
     stream.on("error", (error) => this.#lose("the shim's connection broke", { cause: error }));

@@ -76,9 +76,9 @@ class ChainTeardown {
   async #handle(failed: FailedDel): Promise<void> {
     const { call } = failed;
     if (isMissing(failed)) return this.#releaseAddress(failed);
-    if (!(await this.#needsNoNamespace(failed))) return this.#acceptFailure(failed);
-    const failedAgain = await this.#execute(call, "");
-    if (failedAgain !== undefined) return this.#acceptFailure(failedAgain);
+    const isRepeated = await this.#needsNoNamespace(failed);
+    const last = isRepeated ? await this.#execute(call, "") : failed;
+    if (last !== undefined) return this.#acceptFailure(last);
     await this.#releaseLeftAddress(call, "");
   }
 
