@@ -39,23 +39,18 @@ const ownFile = /^plexus-([A-Za-z0-9][\w.-]*)@[^/]+\.json$/s;
 function checkedName(name: string): string {
   const bytes = Buffer.byteLength(name);
   if (bytes <= fileNameMaxBytes) return name;
-  throw new CniError(
-    CniErrorCode.InvalidNetworkConfig,
-    `device information: the name of its file would have ${bytes} bytes, more than ${fileNameMaxBytes}`,
-  );
+  throw unusable(`the name of its file would have ${bytes} bytes, more than ${fileNameMaxBytes}`);
 }
 
 /** A component of a file name; slashes become hyphens, as in Multus. */
 function flatName(part: string, text: string): string {
   if (text !== "" && !text.includes("\0")) return text.replaceAll("/", "-");
-  throw new CniError(
-    CniErrorCode.InvalidNetworkConfig,
-    `device information: ${part} ${quoteValue(text)} is unusable`,
-  );
+  throw unusable(`${part} ${quoteValue(text)} is unusable`);
 }
 
-/** The device in the status: the content of the file, including unknown keys. */
-type DeviceInfo = JsonObject;
+function unusable(reason: string): CniError {
+  return new CniError(CniErrorCode.InvalidNetworkConfig, `device information: ${reason}`);
+}
 
 /** The device types of the specification; each has its details under a key of the same name. */
 const deviceKinds = ["pci", "vdpa", "vhost-user", "memif"];
@@ -65,7 +60,7 @@ const deviceKinds = ["pci", "vdpa", "vhost-user", "memif"];
  * everything else is kept unchanged.
  * @throws CniError 6 naming the field
  */
-export function parseDeviceInfo(text: string, source: string): DeviceInfo {
+export function parseDeviceInfo(text: string, source: string): JsonObject {
   const subject = `device information ${source}`;
   const code = CniErrorCode.DecodingFailure;
   return readDocument(parseJson(text, subject), { subject, code }, (fields) => {

@@ -65,13 +65,7 @@ export function runtimeConf(
   attachment: Pick<RecordedAttachment, "ifName" | "cniArgs" | "capabilityArgs" | "searchPath">,
   timeoutMs: number,
 ): RuntimeConf {
-  return {
-    containerId: sandbox.containerId,
-    netns: sandbox.netns,
-    ifName: attachment.ifName,
-    cniArgs: attachment.cniArgs,
-    capabilityArgs: attachment.capabilityArgs,
-    searchPath: attachment.searchPath,
-    timeoutMs,
-  };
+  const { containerId, netns } = sandbox;
+  const { ifName, cniArgs, capabilityArgs, searchPath } = attachment;
+  return { containerId, netns, ifName, cniArgs, capabilityArgs, searchPath, timeoutMs };
 }

@@ -35,7 +35,8 @@ export function parseCachedAdd(text: string, key: CachedAddKey): CachedAdd {
   const code = CniErrorCode.DecodingFailure;
   return readDocument(parseJson(text, subject), { subject, code }, (fields) => {
     if (!fields.has("kind")) return { cniArgs: [], capabilityArgs: {}, result: fields.raw };
-    const expected = { ...names(key), kind: "cniCacheV1" };
+    const { network: networkName, containerId, ifName } = key;
+    const expected = { networkName, containerId, ifName, kind: "cniCacheV1" };
     for (const [name, value] of Object.entries(expected)) {
       if (fields.value(name) !== value) fields.mismatch(name, JSON.stringify(value));
     }
@@ -48,25 +49,16 @@ export function parseCachedAdd(text: string, key: CachedAddKey): CachedAdd {
   });
 }
 
-function names({ network, containerId, ifName }: CachedAddKey): Record<string, string> {
-  return { networkName: network, containerId, ifName };
-}
-
 function readCniArgs(fields: FieldReader): CniArgs {
   return fields.elements("cniArgs").flatMap((pair, i) => {
-    const isPair = Array.isArray(pair) && pair.length === 2 && pair.every(isText);
-    if (!isPair) {
+    const [key, value, ...rest] = Array.isArray(pair) ? pair : [];
+    if (typeof key !== "string" || typeof value !== "string" || rest.length > 0) {
       fields.problem(`cniArgs[${i}]`, "must be a key and a value");
       return [];
     }
-    const [key, value] = pair as [string, string];
     formatCniArgs([[key, value]]);
     return [[key, value] as const];
   });
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === "string";
 }
 
 function readConf(fields: FieldReader, subject: string): Json | undefined {

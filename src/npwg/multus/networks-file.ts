@@ -1,10 +1,9 @@
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
-import { parseJson } from "#cni/document.ts";
+import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { DocumentError, Problems } from "#lib/parsing/document-error.ts";
-import { FieldReader } from "#lib/parsing/field-reader.ts";
+import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import { ifNameProblem } from "#npwg/if-names.ts";
 
 /** A network of a sandbox, as Multus stores it before it attaches it. */
@@ -43,31 +42,26 @@ export function parseMultusNetworks(
 
 function readNetwork(
   item: Json,
-  context: { readonly source: string; readonly cniVersion: string },
+  { source, cniVersion }: { readonly source: string; readonly cniVersion: string },
 ): MultusNetwork {
-  const { source } = context;
-  const problems = new Problems();
-  const fields = new FieldReader(isJsonObject(item) ? item : {}, { path: "", problems });
-  const ips = fields.strings("ipRequest");
-  const network = {
-    displayName: fields.string("Name") ?? "",
-    ifName: fields.checked("ifnameRequest", ifNameProblem),
-    capabilityArgs: omitUndefined({
-      ips: ips.length === 0 ? undefined : ips,
-      mac: fields.string("macRequest"),
-      infinibandGUID: fields.string("infinibandGUIDRequest"),
-      deviceID: fields.string("deviceID"),
-    }),
-  };
-  const { conf, isComplete } = readConf(fields, source);
-  failOn(problems, source);
-  const list = withVersion(parseNetConfList(conf, { source, unlimited: true }), context);
-  return omitUndefined({
-    ...network,
-    displayName: network.displayName || list.name,
-    list,
-    isComplete,
+  const options = { subject: source, code: CniErrorCode.DecodingFailure };
+  const { conf, ...network } = readDocument(isJsonObject(item) ? item : {}, options, (fields) => {
+    const ips = fields.strings("ipRequest");
+    return {
+      displayName: fields.string("Name") ?? "",
+      ifName: fields.checked("ifnameRequest", ifNameProblem),
+      capabilityArgs: omitUndefined({
+        ips: ips.length === 0 ? undefined : ips,
+        mac: fields.string("macRequest"),
+        infinibandGUID: fields.string("infinibandGUIDRequest"),
+        deviceID: fields.string("deviceID"),
+      }),
+      ...readConf(fields, source),
+    };
   });
+  const parsed = parseNetConfList(conf, { source, unlimited: true });
+  const list = parsed.cniVersion === "" ? { ...parsed, cniVersion } : parsed;
+  return omitUndefined({ ...network, displayName: network.displayName || list.name, list });
 }
 
 /**
@@ -98,17 +92,4 @@ function readConf(
 function readBytes(fields: FieldReader, source: string): Json {
   const text = Buffer.from(fields.required("Bytes"), "base64").toString("utf8");
   return parseJson(text, `${source}: Bytes`);
-}
-
-function withVersion(list: NetConfList, { cniVersion }: { cniVersion: string }): NetConfList {
-  return list.cniVersion === "" ? { ...list, cniVersion } : list;
-}
-
-function failOn(problems: Problems, source: string): void {
-  try {
-    problems.throwIfAny(source);
-  } catch (error) {
-    if (!(error instanceof DocumentError)) throw error;
-    throw new CniError(CniErrorCode.DecodingFailure, error.message, { cause: error });
-  }
 }

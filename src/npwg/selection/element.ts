@@ -8,9 +8,8 @@ import type { NetworkSelection } from "./network-selection.ts";
 import {
   readBandwidth,
   readGateways,
-  readGuid,
+  readHardwareAddress,
   readIps,
-  readMac,
   readPortMappings,
 } from "./values.ts";
 
@@ -25,39 +24,29 @@ export interface ElementContext {
   onWarning(key: string, reason: string): void;
 }
 
+/** An Ethernet address, or one of IP over InfiniBand (§4.1.2.1.4); EUI-64 is Multus' addition. */
+const macLengths = { bytes: [6, 8, 20], name: "a 6-byte, 8-byte or 20-byte hardware address" };
+const guidLengths = { bytes: [8], name: "an 8-byte InfiniBand GUID" };
+
 /** Plexus's keys, in the reverse-DNS form that §4.1.2.1 reserves for implementations. */
 const resourceClaimKey = "dev.plexus.resourceClaim";
 
-/** All keys of multi-network specification v1.1 §4.1.2.1, of Multus and of Plexus. */
-const knownKeys = [
-  "name",
-  "namespace",
-  "ips",
-  "mac",
-  "interface",
-  "interfaceRequest",
-  "cni-args",
-  "portMappings",
-  "bandwidth",
-  "default-route",
-  "infiniband-guid",
-  "deviceID",
-  "ipam-claim-reference",
-  resourceClaimKey,
-];
-
 /**
- * The values that request nothing: Go's clients write them for unset fields, and Multus ignores
- * them, as it ignores null. An empty `default-route` is a request.
+ * All keys of multi-network specification v1.1 §4.1.2.1, of Multus and of Plexus, each with the value
+ * that requests nothing: Go's clients write it for unset fields, and Multus ignores it, as it
+ * ignores null. An empty `default-route` is a request.
  */
-const emptyValues: Readonly<Record<string, string>> = {
+const knownKeys: Readonly<Record<string, string | undefined>> = {
+  name: undefined,
   namespace: '""',
   ips: "[]",
   mac: '""',
   interface: '""',
   interfaceRequest: '""',
+  "cni-args": undefined,
   portMappings: "[]",
   bandwidth: "{}",
+  "default-route": undefined,
   "infiniband-guid": '""',
   deviceID: '""',
   "ipam-claim-reference": '""',
@@ -86,8 +75,8 @@ export function parseSelectionElement(
     name: fields.requiredChecked("name", dnsSubdomainProblem),
     ifName: fields.checked(ifNameKey, ifNameProblem),
     ips: readIps(fields),
-    mac: readMac(fields),
-    infinibandGuid: readGuid(fields),
+    mac: readHardwareAddress(fields, "mac", macLengths),
+    infinibandGuid: readHardwareAddress(fields, "infiniband-guid", guidLengths),
     portMappings: readPortMappings(fields),
     bandwidth: readBandwidth(fields),
     cniArgs: fields.object("cni-args")?.raw,
@@ -116,7 +105,7 @@ function readClaimSelection(fields: FieldReader): NetworkSelection["resourceClai
 function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject {
   const found = new Map<string, Json>();
   for (const [written, value] of Object.entries(element)) {
-    const key = knownKeys.find((name) => name.toLowerCase() === written.toLowerCase());
+    const key = Object.keys(knownKeys).find((name) => name.toLowerCase() === written.toLowerCase());
     const warn = (reason: string): void =>
       context.onWarning(written, `${reason}, its value being ${quoteValue(value)}`);
     if (key === undefined) {
@@ -132,5 +121,5 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
 }
 
 function asksForNothing(key: string, value: Json): boolean {
-  return value === null || emptyValues[key] === JSON.stringify(value);
+  return value === null || knownKeys[key] === JSON.stringify(value);
 }

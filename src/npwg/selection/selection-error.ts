@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import { type FieldProblem, summarize } from "#lib/parsing/document-error.ts";
+import { summarize } from "#lib/parsing/document-error.ts";
 
 /** A problem of a selection annotation. */
 export interface SelectionProblem {
@@ -25,11 +25,6 @@ export class SelectionError extends CniError {
     super("InvalidAnnotation", `${annotation} is invalid: ${summary}`);
     this.problems = problems;
   }
-}
-
-/** Turns a problem of a field into one of the annotation. */
-export function selectionProblem(position: number, problem: FieldProblem): SelectionProblem {
-  return { position, key: problem.path, reason: problem.reason };
 }
 
 /** A problem in one line: `element 2, key "mac": must be a … hardware address, got "zz"`. */

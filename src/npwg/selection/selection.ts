@@ -1,18 +1,12 @@
 import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
 import type { IpFamily } from "#lib/ip.ts";
 import { type Json, quoteValue } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { Problems, withValue } from "#lib/parsing/document-error.ts";
 import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
 import { defaultRouteFamilies } from "./default-route-families.ts";
 import { parseSelectionElement } from "./element.ts";
 import type { NetworkSelection } from "./network-selection.ts";
-import {
-  formatProblem,
-  SelectionError,
-  type SelectionProblem,
-  selectionProblem,
-} from "./selection-error.ts";
+import { formatProblem, SelectionError, type SelectionProblem } from "./selection-error.ts";
 import { parseSelectionItem } from "./text.ts";
 
 /** On pods: the additional networks (multi-network specification v1.1 §4.1). */
@@ -31,7 +25,7 @@ const maxWarnings = 20;
 
 interface ParseOptions {
   /** Takes up to 20 warnings, one line each: ignored keys, and keys read in spite of their case. */
-  readonly onWarning?: (message: string) => void;
+  readonly onWarning?: ((message: string) => void) | undefined;
 }
 
 /**
@@ -46,8 +40,11 @@ export function parseNetworkSelections(
   options: ParseOptions & { readonly podNamespace: string },
 ): NetworkSelection[] {
   const { podNamespace: namespace, onWarning } = options;
-  const name = "network selection annotation";
-  return parseAnnotation(annotation, omitUndefined({ name, namespace, onWarning }));
+  return parseAnnotation(annotation, {
+    name: "network selection annotation",
+    namespace,
+    onWarning,
+  });
 }
 
 /**
@@ -60,8 +57,7 @@ export function parseDefaultNetworkSelection(
 ): NetworkSelection {
   const { defaultNamespace: namespace, onWarning } = options;
   const name = "default network annotation";
-  const parsed = parseAnnotation(annotation, omitUndefined({ name, namespace, onWarning }));
-  const [selection, ...rest] = parsed;
+  const [selection, ...rest] = parseAnnotation(annotation, { name, namespace, onWarning });
   if (selection !== undefined && rest.length === 0) return selection;
   throw wholeError(name, withValue("must name exactly one network", annotation));
 }
@@ -87,7 +83,7 @@ function parseAnnotation(annotation: string, options: AnnotationOptions): Networ
     const selection = isJson
       ? parseSelectionElement(element, context)
       : parseSelectionItem(String(element), context);
-    found.push(...problems.found.map((problem) => selectionProblem(position, problem)));
+    found.push(...problems.found.map(({ path, reason }) => ({ position, key: path, reason })));
     return selection === undefined || problems.found.length > 0 ? [] : [selection];
   });
   found.push(...defaultRouteProblems(selections));

@@ -20,19 +20,8 @@ export function readGateways(fields: FieldReader): string[] | undefined {
   return fields.has("default-route") ? gateways : undefined;
 }
 
-/** An Ethernet address, or one of IP over InfiniBand (§4.1.2.1.4); EUI-64 is Multus' addition. */
-export function readMac(fields: FieldReader): string | undefined {
-  const lengths = { bytes: [6, 8, 20], name: "a 6-byte, 8-byte or 20-byte hardware address" };
-  return readHardwareAddress(fields, "mac", lengths);
-}
-
-/** An InfiniBand GUID: Multus' addition. */
-export function readGuid(fields: FieldReader): string | undefined {
-  const lengths = { bytes: [8], name: "an 8-byte InfiniBand GUID" };
-  return readHardwareAddress(fields, "infiniband-guid", lengths);
-}
-
-function readHardwareAddress(
+/** A hardware address of one of these lengths, in lower-case colon form. */
+export function readHardwareAddress(
   fields: FieldReader,
   key: string,
   wanted: { bytes: readonly number[]; name: string },
