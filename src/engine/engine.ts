@@ -13,10 +13,9 @@ import { check } from "#engine/check/check.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
-import { CallHistory } from "#engine/explain/call-history.ts";
+import { CallHistory, type RefusedRequests } from "#engine/explain/call-history.ts";
 import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
-import { type RefusedRequests, refusedRequests } from "#engine/explain/refused-requests.ts";
 import { gc } from "#engine/gc/gc.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import {
@@ -182,7 +181,7 @@ export class Engine {
 
   /** The pods that cannot start because the configuration refuses one of their requests. */
   refusedRequests(): RefusedRequests[] {
-    return refusedRequests(this.#history, this.#deps.now());
+    return this.#history.refusedRequests(this.#deps.now());
   }
 
   /**

@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
-import type { RefusedRequests } from "#engine/explain/refused-requests.ts";
+import type { RefusedRequests } from "#engine/explain/call-history.ts";
 import { adminSocketName } from "#lib/files/state-files.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
 

@@ -26,7 +26,7 @@ export async function defaultNetworkDels(
   const config = configForCall(deps.config(), conf);
   if (config.clusterNetwork === undefined && config.delegates.length === 0) return undefined;
   const ctx = callContext(deps, toolsWithoutCall(deps), { config, logger, netnsState: "none" });
-  const { list } = await defaultNetwork(ctx, { unlimited: true });
+  const { list } = await defaultNetwork({ ...ctx, unlimited: true });
   const searchPath = delegateSearchPath(config, []);
   const attachment = { ifName: "", cniArgs: [], capabilityArgs: {}, searchPath };
   const rt = runtimeConf({ containerId: "", netns: "" }, attachment, config.delegateTimeoutMs);

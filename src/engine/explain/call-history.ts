@@ -1,7 +1,7 @@
 import type { Call, CallOutcome } from "#engine/call/call.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { Failure } from "./explain-error.ts";
+import { explainError } from "./explain-error.ts";
 import type { CallRecord } from "./explanation.ts";
 
 /** Twice the pods that a kubelet runs by default, so that a node's are all there. */
@@ -10,6 +10,18 @@ const maxPods = 256;
 const messageMax = 1000;
 
 const notedCommands = new Set(["ADD", "DEL"]);
+
+/** Pods that `undeclaredRequests` or `ignoredRequests` prevent from starting. */
+export interface RefusedRequests {
+  readonly finding: string;
+  readonly step: string;
+  /** `namespace/name` of each. */
+  readonly pods: readonly string[];
+}
+
+const findings: ReadonlySet<string> = new Set(["UndeclaredRequest", "IgnoredRequest"]);
+
+const currentMs = 600_000;
 
 /** The last ADD and the last DEL of each pod, for those who ask what became of it. */
 export class CallHistory {
@@ -28,12 +40,22 @@ export class CallHistory {
     return [...this.#pods.getOrMake(keyOf(pod), () => new Map()).values()];
   }
 
-  /** The pods, `namespace/name`, whose last ADD failed since a time (ISO 8601), and how. */
-  failedAdds(since: string): { pod: string; failure: Failure }[] {
-    return [...this.#pods.entries()].flatMap(([pod, calls]) => {
-      const { at, message, code, reason } = calls.get("ADD") ?? {};
-      if (at === undefined || at < since || message === undefined) return [];
-      return { pod, failure: omitUndefined({ message, code, reason }) };
+  /**
+   * The pods that `undeclaredRequests` or `ignoredRequests` prevent from starting at a time (ISO
+   * 8601), by finding: a kubelet tries again within seconds, so that an ADD of ten minutes ago is of
+   * a pod that is gone or has started.
+   */
+  refusedRequests(now: string): RefusedRequests[] {
+    const since = new Date(Date.parse(now) - currentMs).toISOString();
+    const refused = [...this.#pods.entries()].flatMap(([pod, calls]) => {
+      const { at = "", message, code, reason } = calls.get("ADD") ?? {};
+      if (at < since || message === undefined) return [];
+      return { pod, ...explainError(omitUndefined({ message, code, reason })) };
+    });
+    const byFinding = Map.groupBy(refused, ({ finding }) => finding);
+    return [...byFinding].flatMap(([finding, pods]) => {
+      const step = pods[0]?.step ?? "";
+      return findings.has(finding) ? { finding, step, pods: pods.map(({ pod }) => pod) } : [];
     });
   }
 }

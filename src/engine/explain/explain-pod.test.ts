@@ -8,8 +8,8 @@ import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { pluginErrors } from "./explain-error.ts";
 import type { Explanation, NodeFacts } from "./explanation.ts";
-import { pluginErrors } from "./plugin-errors.ts";
 
 /** What is the matter, and what is known of the cluster besides. */
 interface Scenario {

@@ -24,7 +24,7 @@ export async function configuredNetworks(
   options: { readonly runtimeConfig: JsonObject; readonly podNamespace: string | undefined },
 ): Promise<ResolvedNetwork[]> {
   const { runtimeConfig, podNamespace } = options;
-  const networks = [await attempt(ctx, () => defaultNetwork(ctx, { runtimeConfig }))];
+  const networks = [await attempt(ctx, () => defaultNetwork(ctx, runtimeConfig))];
   for (const [name, lookUp] of furtherNetworks(ctx, podNamespace)) {
     networks.push(await attempt(ctx, lookUp, name));
   }
@@ -38,21 +38,20 @@ function furtherNetworks(
   const { clusterNetwork, delegates, systemNamespaces, defaultNetworks } = ctx.config;
   if (clusterNetwork === undefined) {
     const further = [...delegates.entries()].slice(1);
-    return further.map(([i, conf]) => [`delegates[${i}]`, () => inlineNetwork(conf, i)]);
+    return further.map(([i, conf]) => [`delegates[${i}]`, () => inlineNetwork(ctx, conf, i)]);
   }
   if (podNamespace === undefined || systemNamespaces.includes(podNamespace)) return [];
   return defaultNetworks.map((ref) => [ref, () => networkByReference(ctx, ref)]);
 }
 
-/** What a network is looked up for; see {@link ConfOptions.unlimited}. */
-type LookupOptions = Pick<ConfOptions, "unlimited">;
+/** What networks are looked up with; see {@link ConfOptions.unlimited}. */
+type LookupContext = CallContext & Pick<ConfOptions, "unlimited">;
 
 /** The cluster default network (multi-network v1.1 §6) with the runtime's runtimeConfig (§7.5). */
 export async function defaultNetwork(
-  ctx: CallContext,
-  options: LookupOptions & { readonly runtimeConfig?: JsonObject } = {},
+  ctx: LookupContext,
+  capabilityArgs: JsonObject = {},
 ): Promise<ResolvedNetwork> {
-  const { runtimeConfig: capabilityArgs = {} } = options;
   const { clusterNetwork, delegates } = ctx.config;
   const inline = delegates[0];
   if (clusterNetwork === undefined && inline === undefined) {
@@ -63,23 +62,19 @@ export async function defaultNetwork(
   }
   const network =
     clusterNetwork === undefined
-      ? inlineNetwork(inline as JsonObject, 0, options)
-      : await networkByReference(ctx, clusterNetwork, options);
+      ? inlineNetwork(ctx, inline as JsonObject, 0)
+      : await networkByReference(ctx, clusterNetwork);
   return { ...network, isDefault: true, capabilityArgs };
 }
 
 /** A network as configuration names it: a definition, a CNI name, a file or a directory. */
-async function networkByReference(
-  ctx: CallContext,
-  reference: string,
-  options: LookupOptions = {},
-): Promise<ResolvedNetwork> {
-  if (reference.includes("/")) return networkFromList(await listAtPath(ctx, reference, options));
+async function networkByReference(ctx: LookupContext, reference: string): Promise<ResolvedNetwork> {
+  if (reference.includes("/")) return networkFromList(await listAtPath(ctx, reference));
   const ref = { namespace: ctx.config.plexusNamespace, name: reference };
   const nad = await ctx.deps.source?.getNad(ref, { signal: ctx.signal });
-  if (nad !== undefined) return networkFromNad(ctx, nad, options);
+  if (nad !== undefined) return networkFromNad(ctx, nad);
   try {
-    return networkFromList(await listByName(ctx, reference, options));
+    return networkFromList(await listByName(ctx, reference));
   } catch (error) {
     throw new CniError(
       "MissingDefaultNetwork",
@@ -92,11 +87,10 @@ async function networkByReference(
 
 /** The network of a definition: its own configuration, or the one on disk of its name (§3.4.1). */
 export async function networkFromNad(
-  ctx: CallContext,
+  ctx: LookupContext,
   nad: NetworkAttachmentDefinition,
-  options: LookupOptions = {},
 ): Promise<ResolvedNetwork> {
-  const list = await nadConf(nad, (name) => listByName(ctx, name, options), options);
+  const list = await nadConf(nad, (name) => listByName(ctx, name), ctx);
   const displayName = `${nad.namespace}/${nad.name}`;
   checkNotMetaPlugin(list, displayName);
   const resourceName = nad.annotations[resourceNameAnnotation];
@@ -104,9 +98,9 @@ export async function networkFromNad(
 }
 
 function inlineNetwork(
+  { unlimited = false }: LookupContext,
   conf: JsonObject,
   index: number,
-  { unlimited = false }: LookupOptions = {},
 ): ResolvedNetwork {
   const source = `delegates[${index}]`;
   if (!unlimited) checkTextLimit(limits.conf, JSON.stringify(conf), source);
@@ -118,20 +112,14 @@ function networkFromList(list: NetConfList): ResolvedNetwork {
   return { displayName: list.name, isDefault: false, list, capabilityArgs: {} };
 }
 
-async function listAtPath(
-  ctx: CallContext,
-  path: string,
-  lookup: LookupOptions,
-): Promise<NetConfList> {
-  const files = ctx.deps.confFiles;
-  const kind = await files.kind(path);
-  const options = { files, onWarning: warning(ctx), ...lookup };
+async function listAtPath(ctx: LookupContext, path: string): Promise<NetConfList> {
+  const options = loadOptions(ctx);
+  const kind = await options.files.kind(path);
   if (kind === "file") return loadNetworkFile(path, options);
   if (kind === "directory") return loadFirstNetwork(path, { ...options, accept: isDelegable });
-  throw new CniError(
-    "MissingDefaultNetwork",
-    `the network configuration ${join(path)} does not exist${unseenPathHint(files, path)}`,
-  );
+  const hint = unseenPathHint(options.files, path);
+  const message = `the network configuration ${join(path)} does not exist${hint}`;
+  throw new CniError("MissingDefaultNetwork", message);
 }
 
 /** The runtime's directory has Plexus's configuration first, which cannot be a delegate. */
@@ -139,20 +127,15 @@ function isDelegable(list: NetConfList): boolean {
   return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
 }
 
-async function listByName(
-  ctx: CallContext,
-  name: string,
-  lookup: LookupOptions,
-): Promise<NetConfList> {
-  const [files, dir] = [ctx.deps.confFiles, ctx.config.confDir];
-  const hint = unseenPathHint(files, dir);
-  if (hint !== "") {
-    const message = `no net configuration with name "${name}" in ${dir}, which does not exist${hint}`;
-    throw new CniError("MissingConfiguration", message);
-  }
-  return loadNetworkByName({ dir, name, files, onWarning: warning(ctx), ...lookup });
+async function listByName(ctx: LookupContext, name: string): Promise<NetConfList> {
+  const [options, dir] = [loadOptions(ctx), ctx.config.confDir];
+  const hint = unseenPathHint(options.files, dir);
+  if (hint === "") return loadNetworkByName({ dir, name, ...options });
+  const message = `no net configuration with name "${name}" in ${dir}, which does not exist${hint}`;
+  throw new CniError("MissingConfiguration", message);
 }
 
-function warning(ctx: CallContext): (message: string) => void {
-  return (message) => ctx.logger.warn({}, message);
+function loadOptions({ deps, logger, unlimited = false }: LookupContext) {
+  const onWarning = (message: string): void => logger.warn({}, message);
+  return { files: deps.confFiles, onWarning, unlimited };
 }

@@ -1,4 +1,3 @@
-import type { ConfOptions } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { noSource } from "#engine/plan/pod/pod.ts";
@@ -70,13 +69,11 @@ export async function requestedNetworksForDel(
   ctx: CallContext,
   pod: Pod,
 ): Promise<ResolvedNetwork[]> {
-  const { namespace: podNamespace, annotations } = pod;
+  const annotation = pod.annotations[networksAnnotation] ?? "";
   const networks: ResolvedNetwork[] = [];
-  for (const selection of parseNetworkSelections(annotations[networksAnnotation] ?? "", {
-    podNamespace,
-  })) {
+  for (const selection of parseNetworkSelections(annotation, { podNamespace: pod.namespace })) {
     try {
-      networks.push(await lookUp(ctx, { pod, selection }, { unlimited: true }));
+      networks.push(await lookUp({ ...ctx, unlimited: true }, pod, selection));
     } catch (error) {
       if (!(error instanceof CniError)) throw error;
       ctx.logger.warn({ err: error }, "a network of the pod cannot be resolved any more");
@@ -100,40 +97,27 @@ async function resolveSelection(
   pod: Pod,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
-  checkAccess(ctx, pod, selection);
-  const network = await lookUp(ctx, { pod, selection });
+  checkNamespaceAccess(pod.namespace, selection, ctx.config);
+  const network = await lookUp(ctx, pod, selection);
   const { list, displayName: display, capabilityArgs } = network;
-  const { undeclaredRequests, ignoredRequests } = ctx.config;
-  checkCapabilities(list, capabilityArgs, { display, undeclaredRequests, ignoredRequests });
+  checkCapabilities(list, capabilityArgs, { display, ...ctx.config });
   return network;
 }
 
 async function lookUp(
-  ctx: CallContext,
-  { pod, selection }: { readonly pod: Pod; readonly selection: NetworkSelection },
-  options: Pick<ConfOptions, "unlimited"> = {},
+  ctx: Parameters<typeof networkFromNad>[0],
+  pod: Pod,
+  selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
   const { source } = ctx.deps;
   if (source === undefined) throw noSource(pod);
   const nad = await source.getNad(selection, { signal: ctx.signal });
-  if (nad === undefined) throw noSuchNetwork(`${selection.namespace}/${selection.name}`);
-  const network = await networkFromNad(ctx, nad, options);
+  if (nad === undefined) {
+    const name = `${selection.namespace}/${selection.name}`;
+    const message = `there is no NetworkAttachmentDefinition ${name}, which the pod asks for`;
+    throw new CniError("MissingDefinition", message);
+  }
+  const network = await networkFromNad(ctx, nad);
   const list = withCniArgs(network.list, selection.cniArgs);
   return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
-}
-
-function checkAccess(ctx: CallContext, pod: Pod, selection: NetworkSelection): void {
-  const { namespaceIsolation, globalNamespaces } = ctx.config;
-  checkNamespaceAccess({
-    podNamespace: pod.namespace,
-    nadNamespace: selection.namespace,
-    name: selection.name,
-    namespaceIsolation,
-    globalNamespaces,
-  });
-}
-
-function noSuchNetwork(displayName: string): CniError {
-  const message = `there is no NetworkAttachmentDefinition ${displayName}, which the pod asks for`;
-  return new CniError("MissingDefinition", message);
 }

@@ -122,7 +122,7 @@ async function configuredDefaultNetwork(
 ): Promise<ResolvedNetwork | undefined> {
   const { runtimeConfig = {} } = key;
   try {
-    return await defaultNetwork(ctx, { unlimited: true, runtimeConfig });
+    return await defaultNetwork({ ...ctx, unlimited: true }, runtimeConfig);
   } catch (error) {
     const isUnknown = !(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater;
     if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
