@@ -34,11 +34,8 @@ export function checkNotMetaPlugin(list: NetConfList, display: string): void {
     const field = `network "${display}": plugins[${index}]`;
     refuseMetaPlugin(type, `${field}.type`);
     for (const key of delegatingKeys) {
-      for (const delegate of membersOf(raw, key)) {
-        for (const used of membersOf(delegate, "type")) {
-          refuseMetaPlugin(used, `${field}.${key}.type`);
-        }
-      }
+      const used = membersOf(raw, key).flatMap((delegate) => membersOf(delegate, "type"));
+      for (const each of used) refuseMetaPlugin(each, `${field}.${key}.type`);
     }
   }
 }

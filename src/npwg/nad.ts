@@ -54,14 +54,12 @@ function checkManifest(fields: FieldReader): void {
  */
 const parsedConfs = new WeakMap<NetworkAttachmentDefinition, NetConfList>();
 
-function parseConf(
-  nad: NetworkAttachmentDefinition,
-  config: string,
-  unlimited: boolean,
-): NetConfList {
-  if (!unlimited) checkTextLimit(limits.conf, config, "spec.config");
-  const conf = parseJson(config, "spec.config", CniErrorCode.InvalidNetworkConfig);
-  const list = parseNetConfList(conf, { source: "spec.config", name: nad.name, unlimited });
+function parseConf(nad: NetworkAttachmentDefinition, unlimited: boolean): NetConfList {
+  const { name, config = "" } = nad;
+  const source = "spec.config";
+  if (!unlimited) checkTextLimit(limits.conf, config, source);
+  const conf = parseJson(config, source, CniErrorCode.InvalidNetworkConfig);
+  const list = parseNetConfList(conf, { source, name, unlimited });
   if (!unlimited) parsedConfs.set(nad, list);
   return list;
 }
@@ -78,10 +76,9 @@ export async function nadConf(
   { unlimited = false }: Pick<ConfOptions, "unlimited"> = {},
 ): Promise<NetConfList> {
   const source = `${nadKind} "${nad.namespace}/${nad.name}"`;
-  const config = nad.config ?? "";
   try {
-    if (config.trim() === "") return await loadByName(nad.name);
-    return parsedConfs.get(nad) ?? parseConf(nad, config, unlimited);
+    if ((nad.config ?? "").trim() === "") return await loadByName(nad.name);
+    return parsedConfs.get(nad) ?? parseConf(nad, unlimited);
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
     const { code, details } = error;

@@ -1,4 +1,4 @@
-import type { Result, ResultInterface } from "#cni/result/result.ts";
+import type { Result, ResultDns, ResultInterface } from "#cni/result/result.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { ipFamily, isDefaultRoute, parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -18,21 +18,13 @@ export interface NetworkStatus {
   readonly mtu?: number;
   /** Written even when false (§5.3.5); Multus omits it then. Go clients read both alike. */
   readonly default: boolean;
-  /** Always present, `{}` when empty, as in Multus. */
-  readonly dns: NetworkStatusDns;
+  /** §5.3.6; always present, `{}` when empty, as in Multus, which added `options`. */
+  readonly dns: ResultDns;
   readonly "device-info"?: JsonObject;
   /** Gateways of the attachment's default routes. */
   readonly gateway?: readonly string[];
   /** The gateways, when the pod requested the default route from this attachment (§5.3.6.4). */
   readonly "default-route"?: readonly string[];
-}
-
-/** DNS settings of the attachment (§5.3.6); `options` is Multus' addition. */
-interface NetworkStatusDns {
-  readonly nameservers?: readonly string[];
-  readonly domain?: string;
-  readonly search?: readonly string[];
-  readonly options?: readonly string[];
 }
 
 /** The outcome of an attachment. */
@@ -126,7 +118,7 @@ function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkSt
     mac: hasName ? link.mac || undefined : undefined,
     mtu: hasName ? link.mtu || undefined : undefined,
     default: outcome.isDefault,
-    dns: formatDns(outcome.result),
+    dns: outcome.result?.dns ?? {},
     "device-info": outcome.deviceInfo,
     gateway: nonEmpty(gateways),
     "default-route": nonEmpty(selected),
@@ -152,16 +144,6 @@ function gatewayOfFamily(result: Result, family: 4 | 6): string | undefined {
 /** 0 and absent are the kernel's unspecified table, which is main. */
 function isMainTable(table: number | undefined): boolean {
   return table === undefined || table === 0 || table === 254;
-}
-
-function formatDns(result: Result | undefined): NetworkStatusDns {
-  const { nameservers, domain, search, options } = result?.dns ?? {};
-  return omitUndefined({
-    nameservers: nonEmpty(nameservers),
-    domain: domain || undefined,
-    search: nonEmpty(search),
-    options: nonEmpty(options),
-  });
 }
 
 /** Multus omits empty lists. */

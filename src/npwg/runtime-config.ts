@@ -77,6 +77,7 @@ function defaultBurst(rate: number | undefined): number | undefined {
  */
 const mandatoryCapabilities = ["ips", "mac", "portMappings", "bandwidth", "infinibandGUID"];
 
+/** Those that CNI_ARGS also carry. */
 const cniArgsCapabilities = ["ips", "mac"];
 
 /** What to do with a request that no plugin supports, by configuration key. */
@@ -96,12 +97,8 @@ export function checkCapabilities(
   requested: JsonObject,
   { display, undeclaredRequests, ignoredRequests }: RequestRules & { readonly display: string },
 ): void {
-  const refused = mandatoryCapabilities.filter(
-    (key) =>
-      isUndeclared(list, requested, key) &&
-      (cniArgsCapabilities.includes(key)
-        ? undeclaredRequests === "fail"
-        : ignoredRequests === "fail"),
+  const refused = undeclared(list, requested).filter((key) =>
+    cniArgsCapabilities.includes(key) ? undeclaredRequests === "fail" : ignoredRequests === "fail",
   );
   if (refused.length === 0) return;
   const keys = refused.map((key) => `"${key}"`).join(", ");
@@ -113,13 +110,12 @@ export function checkCapabilities(
 
 /** The requested capabilities that reach no plugin in any way. */
 export function unservedCapabilities(list: NetConfList, requested: JsonObject): string[] {
-  return mandatoryCapabilities.filter(
-    (key) => isUndeclared(list, requested, key) && !cniArgsCapabilities.includes(key),
-  );
+  return undeclared(list, requested).filter((key) => !cniArgsCapabilities.includes(key));
 }
 
-function isUndeclared(list: NetConfList, requested: JsonObject, key: string): boolean {
-  return requested[key] !== undefined && !enabledCapabilities(list).has(key);
+function undeclared(list: NetConfList, requested: JsonObject): string[] {
+  const declared = enabledCapabilities(list);
+  return mandatoryCapabilities.filter((key) => requested[key] !== undefined && !declared.has(key));
 }
 
 /**

@@ -118,10 +118,8 @@ function isRecordedAs(device: ResourceDevice, recorded: ResourceDevice): boolean
   return device.id === recorded.id && ["", device.resourceName].includes(recorded.resourceName);
 }
 
+const ignore = (): void => undefined;
 const silent: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
+  ...{ debug: ignore, info: ignore, warn: ignore, error: ignore },
   child: () => silent,
 };

@@ -23,9 +23,7 @@ export function advise(facts: Facts): Advice {
 }
 
 const rules: readonly Rule[] = [
-  podMissing,
-  notScheduled,
-  onOtherNode,
+  notHere,
   ofHostNetwork,
   detachFailed,
   annotationInvalid,
@@ -39,25 +37,19 @@ const rules: readonly Rule[] = [
   requestIgnored,
 ];
 
-function podMissing({ pod, sourceProblem }: Facts): Advice | undefined {
-  if (pod.uid !== undefined) return undefined;
-  if (sourceProblem !== undefined) return apiAway(sourceProblem);
-  return problem(
-    "PodNotFound",
-    `There is no pod ${pod.namespace}/${pod.name}: check its name and namespace.`,
-  );
-}
-
-function notScheduled({ pod, node }: Facts): Advice | undefined {
-  if (pod.node !== undefined || node.name === "") return undefined;
-  return problem(
-    "NotScheduled",
-    "The pod is not bound to a node yet, so nothing has been asked of any network: see the scheduler's events (kubectl describe pod).",
-  );
-}
-
-function onOtherNode({ pod, node }: Facts): Advice | undefined {
-  if (pod.node === undefined || node.name === "" || pod.node === node.name) return undefined;
+function notHere({ pod, node, sourceProblem }: Facts): Advice | undefined {
+  if (pod.uid === undefined) {
+    if (sourceProblem !== undefined) return apiAway(sourceProblem);
+    const name = `${pod.namespace}/${pod.name}`;
+    return problem("PodNotFound", `There is no pod ${name}: check its name and namespace.`);
+  }
+  if (node.name === "" || pod.node === node.name) return undefined;
+  if (pod.node === undefined) {
+    return problem(
+      "NotScheduled",
+      "The pod is not bound to a node yet, so nothing has been asked of any network: see the scheduler's events (kubectl describe pod).",
+    );
+  }
   return problem(
     "OtherNode",
     `The pod is on node ${pod.node}: ask plexusd there, this one serves ${node.name}.`,
@@ -121,11 +113,9 @@ const confSteps: Readonly<Record<string, string>> = {
 function nodeNotServed({ node, record }: Facts): Advice | undefined {
   const { confState, confReason = "" } = node;
   if (confState === undefined || confState === "active" || record !== undefined) return undefined;
+  const words = confState.split("-").map((word) => word[0]?.toUpperCase() + word.slice(1));
   return problem(
-    `PlexusConf${confState
-      .split("-")
-      .map((word) => word[0]?.toUpperCase() + word.slice(1))
-      .join("")}`,
+    `PlexusConf${words.join("")}`,
     `The container runtime of this node does not call Plexus (${confReason}): ${confSteps[confState] ?? "run plexusctl doctor"}, then create the pod again.`,
   );
 }

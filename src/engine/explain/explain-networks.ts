@@ -70,6 +70,8 @@ function compared(
     const index = left.findIndex(isWanted);
     return index < 0 ? [] : left.splice(index, 1);
   };
+  const attached = (network: string) =>
+    take(({ displayName }) => displayName === network).map(fromRecord)[0];
   const names = new Set(planned.map(({ displayName }) => displayName));
   const unplanned = new Set(problems.flatMap(({ network }) => network ?? []));
   const unknownDefault = planned.some(({ isDefault }) => isDefault)
@@ -77,19 +79,13 @@ function compared(
     : take(({ isDefault }) => isDefault);
   return [
     ...unknownDefault.map((each) => ({ ...fromRecord(each), network: each.displayName })),
-    ...planned.map(({ displayName, isDefault, list }) => ({
-      network: displayName,
-      isDefault,
-      plugins: list.plugins.map(({ type }) => type),
-      ...take((each) => each.displayName === displayName).map(fromRecord)[0],
-    })),
+    ...planned.map(({ displayName: network, isDefault, list }) => {
+      const plugins = list.plugins.map(({ type }) => type);
+      return { network, isDefault, plugins, ...attached(network) };
+    }),
     ...[...unplanned]
       .filter((network) => !names.has(network))
-      .map((network) => ({
-        network,
-        isDefault: false,
-        ...take((each) => each.displayName === network).map(fromRecord)[0],
-      })),
+      .map((network) => ({ network, isDefault: false, ...attached(network) })),
   ];
 }
 

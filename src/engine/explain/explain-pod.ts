@@ -44,7 +44,8 @@ export async function explainPod(
 ): Promise<Explanation> {
   const { pod, sourceProblem } = await lookUp(deps, name, options);
   const record = await recordOf(deps, name, pod?.uid);
-  const isServed = pod !== undefined && !pod.hostNetwork && isOfNode(pod, options.node);
+  const isHere = options.node.name === "" || pod?.node === options.node.name;
+  const isServed = pod !== undefined && !pod.hostNetwork && isHere;
   const explained = isServed
     ? await networksOf(deps, pod, { record, options })
     : { networks: [], problems: [] };
@@ -63,15 +64,9 @@ export async function explainPod(
   return { ...explanation, advice: advise(facts) };
 }
 
-function isOfNode(pod: PodState, node: NodeFacts): boolean {
-  return node.name === "" || pod.node === node.name;
-}
-
 function publishedBy(pod: PodState | undefined): readonly string[] | undefined {
-  const entries = statusEntries(pod?.networkStatus ?? "");
-  const names = entries.flatMap((each) =>
-    typeof each.interface === "string" ? each.interface : [],
-  );
+  const entries = statusEntries(pod?.networkStatus ?? "").map((each) => each.interface);
+  const names = entries.filter((name) => typeof name === "string");
   return names.length === 0 ? undefined : names;
 }
 
@@ -129,11 +124,7 @@ function networksOf(
 ): Promise<ExplainedNetworks> {
   const config = configForCall(deps.config(), options.conf);
   const tools = toolsWithoutCall(deps, (_, types) => Promise.all(types.map(options.findPlugin)));
-  const ctx = callContext(deps, tools, {
-    config,
-    logger: deps.logger,
-    netnsState: "none",
-  });
+  const ctx = callContext(deps, tools, { config, logger: deps.logger, netnsState: "none" });
   const { searchPath, conf } = options;
   return explainNetworks(ctx, { pod, record, searchPath, conf });
 }

@@ -1,4 +1,3 @@
-import type { Reason } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { Failure } from "./explain-error.ts";
@@ -32,13 +31,10 @@ export interface ExplainedProblem extends Failure {
 }
 
 /** How a call for a pod ended. */
-export interface CallRecord {
+export interface CallRecord extends Partial<Failure> {
   readonly command: string;
   /** ISO 8601. */
   readonly at: string;
-  readonly code?: number;
-  readonly reason?: Reason;
-  readonly message?: string;
 }
 
 /** The state of the node's CNI configuration, as plexusd sees it. */

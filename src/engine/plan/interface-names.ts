@@ -1,6 +1,6 @@
 import { CniError, type Reason } from "#cni/error.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
-import { type PlanContext, refuse } from "./problems.ts";
+import { type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 
 interface NameOptions extends Pick<PlanContext, "problems"> {
   readonly runtimeIfName: string;
@@ -33,19 +33,19 @@ export function assignInterfaceNames(
 }
 
 function nameProblems(
-  { displayName, selection, isDefault }: ResolvedNetwork,
+  { displayName: network, selection, isDefault }: ResolvedNetwork,
   name: string,
   owners: Owners,
-): { network: string; error: CniError }[] {
-  const problem = (reason: Reason, message: string) => [
-    { network: displayName, error: new CniError(reason, message) },
+): PlanProblem[] {
+  const problem = (reason: Reason, message: string): PlanProblem[] => [
+    { network, error: new CniError(reason, message) },
   ];
   const wanted = selection?.ifName ?? name;
   // The runtime finds the default network under the name that it passed (CNI 0.3.0 "Result").
   if (isDefault && wanted !== name) {
     return problem(
       "DefaultInterfaceName",
-      `network ${displayName} replaces the default network and must be on interface ` +
+      `network ${network} replaces the default network and must be on interface ` +
         `${name}, which the runtime requests, not on ${wanted}`,
     );
   }
@@ -54,8 +54,8 @@ function nameProblems(
   return problem(
     "InterfaceNameTaken",
     owner === ""
-      ? `interface ${name}, requested by network ${displayName}, already exists in the pod's network namespace`
-      : `interface ${name} is requested by network ${owner} and by network ${displayName}`,
+      ? `interface ${name}, requested by network ${network}, already exists in the pod's network namespace`
+      : `interface ${name} is requested by network ${owner} and by network ${network}`,
   );
 }
 

@@ -14,23 +14,16 @@ export async function shimFinding({ version, commit, dirs }: NodeStatus): Promis
   try {
     const release = await versionOf(path);
     const text = `${path}: ${release}`;
-    if (release === `${executableNames.shim} ${version} (${commit})`) {
-      return { check, verdict: "ok", text };
-    }
+    const isSame = release === `${executableNames.shim} ${version} (${commit})`;
+    if (isSame) return { check, verdict: "ok", text };
     const step =
       "an upgrade is in progress, or plexusd's pod has not installed its shim: restart that pod";
-    return {
-      check,
-      verdict: "warning",
-      text: `${text} is of another release than plexusd: ${step}`,
-    };
+    const differs = `${text} is of another release than plexusd: ${step}`;
+    return { check, verdict: "warning", text: differs };
   } catch (error) {
     const step = "the container install of plexusd's pod puts it there: see its log";
-    return {
-      check,
-      verdict: "problem",
-      text: `${path} cannot be executed: ${errorMessage(error)}; ${step}`,
-    };
+    const text = `${path} cannot be executed: ${errorMessage(error)}; ${step}`;
+    return { check, verdict: "problem", text };
   }
 }
 

@@ -33,20 +33,11 @@ export function explanationText(explanation: Explanation): string[] {
   ];
 }
 
-function podText({
-  namespace,
-  name,
-  phase,
-  hostNetwork,
-  isTerminating,
-}: Explanation["pod"]): string {
-  const words = [
-    phase,
-    hostNetwork === true && "hostNetwork",
-    isTerminating === true && "terminating",
-  ];
-  const known = words.filter((word) => typeof word === "string" && word !== "");
-  return `${namespace}/${name}${known.length === 0 ? "" : ` (${known.join(", ")})`}`;
+function podText(pod: Explanation["pod"]): string {
+  const { namespace, name, phase = "", hostNetwork, isTerminating } = pod;
+  const words = [phase, hostNetwork ? "hostNetwork" : "", isTerminating ? "terminating" : ""];
+  const known = words.filter((word) => word !== "").join(", ");
+  return `${namespace}/${name}${known === "" ? "" : ` (${known})`}`;
 }
 
 function nodeText({ name, confState, confReason }: Explanation["node"]): string {

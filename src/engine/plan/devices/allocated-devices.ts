@@ -1,7 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AllocatedDevice, DeviceNetwork } from "./device-ports.ts";
+import type { AllocatedDevice, DeviceLookup, DeviceNetwork } from "./device-ports.ts";
 
 type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
 
@@ -41,13 +41,9 @@ function isTemporary(error: unknown): boolean {
 /** Whether every network has its device, whatever the unavailable sources would add. */
 function suffices(devices: Devices, networks: readonly DeviceNetwork[]): boolean {
   return networks.every(({ resourceName = "", selection }) => {
+    if (resourceName === "" || selection?.resourceClaim !== undefined) return false;
     const needing = networks.filter((network) => network.resourceName === resourceName);
-    const found = devices.get(resourceName) ?? [];
-    return (
-      selection?.resourceClaim === undefined &&
-      found.length >= needing.length &&
-      resourceName !== ""
-    );
+    return (devices.get(resourceName)?.length ?? 0) >= needing.length;
   });
 }
 
@@ -63,11 +59,8 @@ function together(answers: readonly Devices[], networks: readonly DeviceNetwork[
   return all;
 }
 
-function onceOnly(
-  { deps, signal }: CallContext,
-  pod: Pod,
-): () => ReturnType<NonNullable<typeof deps.source>["getPodObject"]> {
-  let reading: ReturnType<NonNullable<typeof deps.source>["getPodObject"]> | undefined;
+function onceOnly({ deps, signal }: CallContext, pod: Pod): DeviceLookup["podObject"] {
+  let reading: ReturnType<DeviceLookup["podObject"]> | undefined;
   return () => {
     reading ??= deps.source?.getPodObject(pod, { signal }) ?? Promise.resolve(undefined);
     return reading;

@@ -1,12 +1,12 @@
+import { type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { attempt, type PlanContext, refuse, tolerate } from "#engine/plan/problems.ts";
 import type { Pod } from "#engine/ports.ts";
-import { withDevice } from "#npwg/device.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
 import { allocatedDevices } from "./allocated-devices.ts";
-import { DevicePool, type DeviceShortage } from "./device-pool.ts";
+import { DevicePool } from "./device-pool.ts";
 import type { AllocatedDevice } from "./device-ports.ts";
 
 /** Source of a device that the annotation requests, where no allocator exists. */
@@ -33,9 +33,13 @@ export async function assignDevices(
     if (device !== undefined) devices.set(network, device);
   }
   for (const network of needing.filter((each) => !namesDevice(each))) {
-    const device = pool.takeNext(network.resourceName ?? "");
+    const { resourceName: resource = "" } = network;
+    const device = pool.take(() => true, [resource]);
     if (device !== undefined) devices.set(network, device);
-    else reportMissing(ctx, pod, { network, ...pool.shortage(network, needing) });
+    else {
+      const needed = needing.filter(({ resourceName }) => resourceName === resource).length;
+      reportMissing(ctx, pod, { network, resource, found: pool.count(resource), needed });
+    }
   }
   return networks.map((network) => attachedBy(network, devices.get(network)));
 }
@@ -46,18 +50,26 @@ function selectedDevice(
   pool: DevicePool,
   network: ResolvedNetwork,
 ): AllocatedDevice | undefined {
-  const { deviceId: id, resourceClaim } = network.selection ?? {};
+  const { selection: { deviceId: id, resourceClaim } = {}, resourceName = "" } = network;
   if (resourceClaim !== undefined) {
-    const device = pool.takeClaimed(network, resourceClaim);
+    const resources = resourceName === "" ? undefined : [resourceName, ""];
+    const device = pool.take((each) => isOfClaim(each, resourceClaim), resources);
     if (device === undefined) throw notClaimed(network, resourceClaim);
     if (id === undefined || id === device.id) return device;
     throw notAllocated(network, id);
   }
   if (id === undefined) return undefined;
   if (ctx.deps.deviceSources.length === 0) return { id, source: ownWord };
-  const device = pool.takeNamed(network, id);
+  const resources = resourceName === "" ? undefined : [resourceName];
+  const device = pool.take((each) => each.id === id, resources);
   if (device === undefined) throw notAllocated(network, id);
   return device;
+}
+
+function isOfClaim({ claims = [] }: AllocatedDevice, { claim, request }: ClaimSelection): boolean {
+  return claims.some(
+    (each) => each.claim === claim && (request === undefined || each.request === request),
+  );
 }
 
 function needsDevice(network: ResolvedNetwork): boolean {
@@ -79,14 +91,29 @@ function attachedBy(
   return { ...network, list: withDevice(network.list, device.id), capabilityArgs, device };
 }
 
-interface MissingDevice extends DeviceShortage {
+/** `dddd:bb:dd.f`, with a domain of up to eight digits. */
+const pciAddress = /^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$/i;
+
+/**
+ * Adds a device to every plugin's configuration, as Multus does: `deviceID`, which overrides that
+ * of the definition, and for PCI devices also `pciBusID`. With any other ID there, `host-device`
+ * would not find the link that its configuration names.
+ */
+function withDevice(list: NetConfList, deviceId: string): NetConfList {
+  const pciBusID = pciAddress.test(deviceId) ? { pciBusID: deviceId } : {};
+  return withPluginKeys(list, () => ({ deviceID: deviceId, ...pciBusID }));
+}
+
+interface MissingDevice {
   readonly network: ResolvedNetwork;
+  readonly resource: string;
+  readonly found: number;
+  readonly needed: number;
 }
 
 /** @throws CniError 100 unless the configuration has such networks attached without a device */
 function reportMissing(ctx: PlanContext, pod: Pod | undefined, missing: MissingDevice): void {
-  const { network, found, needed } = missing;
-  const resource = network.resourceName ?? "";
+  const { network, resource, found, needed } = missing;
   const message =
     `network ${network.displayName}: its definition needs a device of resource ${resource}, of which the pod ` +
     `was allocated ${found}, and its networks need ${needed}: a container of the pod has to request ` +
@@ -98,9 +125,8 @@ function reportMissing(ctx: PlanContext, pod: Pod | undefined, missing: MissingD
 }
 
 function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string): CniError {
-  const resource = (resourceName ?? "") === "" ? "" : ` of resource ${resourceName}`;
   const message =
-    `network ${displayName}: the pod's annotation asks for the device ${JSON.stringify(id)}${resource}, which ` +
+    `network ${displayName}: the pod's annotation asks for the device ${JSON.stringify(id)}${ofResource(resourceName)}, which ` +
     "the pod was not allocated, or which another of its networks has";
   return new CniError("DeviceNotAllocated", message);
 }
@@ -110,9 +136,12 @@ function notClaimed(
   { claim, request }: ClaimSelection,
 ): CniError {
   const wanted = request === undefined ? "" : `request ${JSON.stringify(request)} of `;
-  const resource = (resourceName ?? "") === "" ? "" : ` of resource ${resourceName}`;
   const message =
     `network ${displayName}: the pod's annotation asks for the device of ${wanted}its resource claim ` +
-    `${JSON.stringify(claim)}, for which it was allocated no device${resource} that another of its networks does not have`;
+    `${JSON.stringify(claim)}, for which it was allocated no device${ofResource(resourceName)} that another of its networks does not have`;
   return new CniError("DeviceNotAllocated", message);
+}
+
+function ofResource(name = ""): string {
+  return name === "" ? "" : ` of resource ${name}`;
 }

@@ -13,10 +13,8 @@ function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
   const identity = podIdentity(cniArgs);
   const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];
   if (identity !== undefined || key === undefined) return identity;
-  throw new CniError(
-    "InvalidEnvironmentVariables",
-    `invalid CNI_ARGS: there is ${key}, but K8S_POD_NAMESPACE and K8S_POD_NAME do not name a pod`,
-  );
+  const message = `invalid CNI_ARGS: there is ${key}, but K8S_POD_NAMESPACE and K8S_POD_NAME do not name a pod`;
+  throw new CniError("InvalidEnvironmentVariables", message);
 }
 
 /**
