@@ -97,26 +97,19 @@ const nad = (config?: string): NetworkAttachmentDefinition => ({
 const notCalled = (): Promise<NetConfList> => Promise.reject(new Error("not to be called"));
 
 describe("nadConf()", () => {
-  test("uses spec.config, a single configuration, with the object's name [N-3.4.1a] [N-3.4.2]", async () => {
-    const list = await nadConf(nad('{"cniVersion": "1.0.0", "type": "awesome-plugin"}'), notCalled);
-    expect(list).toMatchObject({ name: "net-a", cniVersion: "1.0.0" });
-    expect(list.plugins.map(({ type }) => type)).toEqual(["awesome-plugin"]);
-  });
-
-  test("uses spec.config, a list with another name [N-3.4.1a] [N-3.4.3]", async () => {
-    const config =
-      '{"cniVersion": "0.3.0", "name": "other", "plugins": [{"type": "a"}, {"type": "b"}]}';
-    const list = await nadConf(nad(config), notCalled);
-    expect(list.name).toBe("other");
-    expect(list.plugins.map(({ type }) => type)).toEqual(["a", "b"]);
-  });
-
-  test("gives a list without a name the object's [N-3.4.2]", async () => {
-    for (const name of ["", ', "name": ""']) {
-      const config = `{"cniVersion": "1.0.0", "plugins": [{"type": "a"}]${name}}`;
-      expect((await nadConf(nad(config), notCalled)).raw.name).toBe("net-a");
-    }
-  });
+  test.each([
+    ['{"cniVersion": "1.0.0", "type": "awesome-plugin"}', "net-a", ["awesome-plugin"]],
+    ['{"cniVersion": "1.0.0", "plugins": [{"type": "a"}]}', "net-a", ["a"]],
+    ['{"cniVersion": "1.0.0", "name": "", "plugins": [{"type": "a"}]}', "net-a", ["a"]],
+    ['{"name": "other", "plugins": [{"type": "a"}, {"type": "b"}]}', "other", ["a", "b"]],
+  ])(
+    "uses spec.config %s, with the object's name where it has none [N-3.4.1a] [N-3.4.2] [N-3.4.3]",
+    async (config, name, types) => {
+      const list = await nadConf(nad(config), notCalled);
+      expect(list).toMatchObject({ name, raw: { name } });
+      expect(list.plugins.map(({ type }) => type)).toEqual(types);
+    },
+  );
 
   test.each([[undefined], [""], [" \n"]])(
     "looks on disk by the object's name for config %j [N-3.4.1b] [N-3.2a]",

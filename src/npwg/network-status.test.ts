@@ -86,13 +86,6 @@ describe("buildNetworkStatus()", () => {
     },
   );
 
-  test("is minimal for an attachment without a result [N-5.1.1b]", () => {
-    expect(status(undefined, { isDefault: true })).toEqual([
-      { name: "ns/net", default: true, dns: {} },
-    ]);
-    expect(status({})).toEqual([{ name: "ns/net", default: false, dns: {} }]);
-  });
-
   test("reads results before 0.3.0 [N-5.3.2.1b] [N-5.3.3.1d] [N-5.1.1c]", () => {
     const old = {
       ip4: { ip: "10.0.0.2/24", gateway: "10.0.0.1", routes: [{ dst: "0.0.0.0/0" }] },
@@ -177,52 +170,60 @@ describe("buildNetworkStatus()", () => {
     for (const entry of status({ interfaces, ips })) expect(entry.default).toBe(false);
   });
 
-  test("always says whether the network is the default one [N-5.3.5a] [N-5.2a]", () => {
-    expect(status({ interfaces: [eth0] }, { isDefault: true })[0]?.default).toBe(true);
-    expect(status({ interfaces: [eth0] })[0]?.default).toBe(false);
-  });
+  const route = { dst: "0.0.0.0/0", gw: "10.0.0.1" };
+  const others = [
+    { ...route, priority: 5 },
+    { dst: "0.0.0.0/0", gw: "10.0.0.9", table: 100 },
+    { dst: "10.1.0.0/16", gw: "10.0.0.7" },
+    { dst: "::/0" },
+  ];
+  const v6 = { address: "2001:db8::2/64", gateway: "2001:db8::1" };
+  const ofV6 = { ips: ["2001:db8::2"], gateway: ["2001:db8::1"] };
+  const dns = {
+    ...{ nameservers: ["192.0.2.1"], domain: "example.com" },
+    ...{ search: ["a", "b"], options: ["ndots:5"] },
+  };
+  const deviceInfo = { type: "pci", version: "1.1.0", pci: { "pci-address": "0000:04:00.5" } };
 
-  test("leaves the mac out where the interface has no name [N-5.3.4]", () => {
-    expect(status({ interfaces: [{ ...eth0, name: "" }] })[0]).toEqual({
-      name: "ns/net",
-      default: false,
-      dns: {},
-    });
-  });
-
-  test("shows what DNS says and nothing empty [N-5.3.6a]", () => {
-    const dns = {
-      nameservers: ["192.0.2.1"],
-      domain: "example.com",
-      search: ["a", "b"],
-      options: ["ndots:5"],
-    };
-    expect(status({ dns })[0]?.dns).toEqual(dns);
-    expect(status({ dns: { nameservers: [], domain: "", search: [] } })[0]?.dns).toEqual({});
-  });
-
-  test("shows the gateways of the main table's default routes, each once, and never <nil>", () => {
-    const routes = [
-      { dst: "0.0.0.0/0", gw: "10.0.0.1" },
-      { dst: "0.0.0.0/0", gw: "10.0.0.1", priority: 5 },
-      { dst: "0.0.0.0/0", gw: "10.0.0.9", table: 100 },
-      { dst: "10.1.0.0/16", gw: "10.0.0.7" },
-      { dst: "::/0" },
-    ];
-    expect(status({ routes })[0]?.gateway).toEqual(["10.0.0.1"]);
-    expect(status({ routes: [{ dst: "::/0" }] })[0]).not.toHaveProperty("gateway");
-    const ips = [{ address: "2001:db8::2/64", gateway: "2001:db8::1" }];
-    expect(status({ routes: [{ dst: "::/0" }], ips })[0]?.gateway).toEqual(["2001:db8::1"]);
-  });
-
-  test("shows default-route where the pod asked for it [N-5.3.6.4]", () => {
-    const body = { routes: [{ dst: "0.0.0.0/0", gw: "10.0.0.1" }] };
-    expect(status(body, { defaultRoute: ["10.0.0.5"] })[0]?.["default-route"]).toEqual([
-      "10.0.0.5",
-    ]);
-    expect(status(body, { defaultRoute: [] })[0]?.["default-route"]).toEqual(["10.0.0.1"]);
-    expect(status(body)[0]).not.toHaveProperty("default-route");
-  });
+  test.each<
+    [what: string, result: object | undefined, Partial<AttachmentOutcome>, Partial<NetworkStatus>]
+  >([
+    ["little without a result", undefined, { isDefault: true }, { default: true }],
+    ["little of an empty result", {}, {}, {}],
+    ["that it is the default network", {}, { isDefault: true }, { default: true }],
+    ["no mac of an interface without a name", { interfaces: [{ ...eth0, name: "" }] }, {}, {}],
+    ["DNS", { dns }, {}, { dns }],
+    ["nothing empty of DNS", { dns: { nameservers: [], domain: "", search: [] } }, {}, {}],
+    [
+      "the main table's gateways once",
+      { routes: [route, ...others] },
+      {},
+      { gateway: ["10.0.0.1"] },
+    ],
+    ["no gateway <nil>", { routes: [{ dst: "::/0" }] }, {}, {}],
+    ["an address' gateway", { routes: [{ dst: "::/0" }], ips: [v6] }, {}, ofV6],
+    [
+      "the default-route that the pod asks for",
+      { routes: [route] },
+      { defaultRoute: ["10.0.0.5"] },
+      { gateway: ["10.0.0.1"], "default-route": ["10.0.0.5"] },
+    ],
+    [
+      "the plugin's default-route",
+      { routes: [route] },
+      { defaultRoute: [] },
+      { gateway: ["10.0.0.1"], "default-route": ["10.0.0.1"] },
+    ],
+    ["its name as given", {}, { displayName: "cluster-net" }, { name: "cluster-net" }],
+    ["its device as given", {}, { deviceInfo }, { "device-info": deviceInfo }],
+  ])(
+    "shows %s [N-5.1.1b] [N-5.2a] [N-5.3.1] [N-5.3.4] [N-5.3.5a] [N-5.3.6.4] [N-5.3.6a]",
+    (...[, body, changes, expected]) => {
+      expect(status(body, changes)).toEqual([
+        { name: "ns/net", default: false, dns: {}, ...expected },
+      ]);
+    },
+  );
 
   test("has no keys but the specification's and those that Multus added [N-5.3a]", () => {
     const specified = ["name", "interface", "ips", "mac", "default", "dns", "default-route"];
@@ -234,15 +235,8 @@ describe("buildNetworkStatus()", () => {
       dns: { nameservers: ["10.0.0.53"] },
       "example.com/own": 1,
     };
-    const deviceInfo = { type: "pci", version: "1.1.0", pci: { "pci-address": "0000:04:00.5" } };
     const [entry] = status(body, { deviceInfo });
     expect(Object.keys(entry ?? {}).filter((key) => !known.includes(key))).toEqual([]);
-  });
-
-  test("takes the name and the device as they are given [N-5.3.1]", () => {
-    const deviceInfo = { type: "pci", version: "1.1.0", pci: { "pci-address": "0000:04:00.5" } };
-    const [entry] = status({}, { displayName: "cluster-net", deviceInfo });
-    expect(entry).toMatchObject({ name: "cluster-net", "device-info": deviceInfo });
   });
 });
 

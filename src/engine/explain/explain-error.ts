@@ -18,7 +18,7 @@ interface PluginError {
   readonly step: string;
 }
 
-/** The words of the reference plugins and of the kernel; the first that fits counts. */
+/** The words of the reference plugins and of the kernel; the first that fits counts. @internal */
 export const pluginErrors: readonly PluginError[] = [
   {
     finding: "IpamExhausted",

@@ -4,16 +4,10 @@ import { assignInterfaceNames } from "./interface-names.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 
 function named(displayName: string, ifName?: string, isDefault = false): ResolvedNetwork {
-  const list = parseNetConfList(
-    { cniVersion: "1.0.0", name: displayName, type: "ptp" },
-    { source: "test" },
-  );
-  const selection = {
-    namespace: "default",
-    name: displayName,
-    position: 1,
-    ...(ifName && { ifName }),
-  };
+  const conf = { cniVersion: "1.0.0", name: displayName, type: "ptp" };
+  const list = parseNetConfList(conf, { source: "test" });
+  const reference = { namespace: "default", name: displayName, position: 1 };
+  const selection = { ...reference, ...(ifName && { ifName }) };
   return { displayName, isDefault, list, capabilityArgs: {}, selection };
 }
 
@@ -23,62 +17,38 @@ function assign(networks: ResolvedNetwork[], existing: string[] = ["lo"]): strin
 
 const main = named("main", undefined, true);
 
-test("assignInterfaceNames() counts net1, net2 … by position [N-4.2.1b]", () => {
-  expect(assign([main, named("a"), named("b"), named("a")])).toEqual([
-    "eth0",
-    "net1",
-    "net2",
-    "net3",
-  ]);
+test.each<[what: string, networks: ResolvedNetwork[], names: string, existing?: string[]]>([
+  ["counts by position", [main, named("a"), named("b"), named("a")], "eth0 net1 net2 net3"],
+  ["counts a requested name", [main, named("a", "data"), named("b")], "eth0 data net2"],
+  [
+    "steps aside for requested names, wherever they come",
+    [main, named("a"), named("b", "net1"), named("c")],
+    "eth0 net2 net1 net3",
+  ],
+  ["steps aside for existing names", [main, named("a"), named("b")], "eth0 net2 net3", ["net1"]],
+  ["keeps the runtime's name for the default network", [named("own", "eth0", true)], "eth0"],
+])("assignInterfaceNames() %s [N-4.1.2.1.5.1] [N-4.2.1b]", (...[, networks, names, existing]) => {
+  expect(assign(networks, existing)).toEqual(names.split(" "));
 });
 
-test("assignInterfaceNames() keeps the position of a network after one with a requested name [N-4.1.2.1.5.1]", () => {
-  expect(assign([main, named("a", "data"), named("b")])).toEqual(["eth0", "data", "net2"]);
-});
+const exists = "already exists in the pod's network namespace";
 
-test("assignInterfaceNames() steps aside for requested and existing names, wherever they come", () => {
-  expect(assign([main, named("a"), named("b", "net1"), named("c")])).toEqual([
-    "eth0",
-    "net2",
-    "net1",
-    "net3",
-  ]);
-  expect(assign([main, named("a"), named("b")], ["lo", "net1"])).toEqual(["eth0", "net2", "net3"]);
-});
-
-test("assignInterfaceNames() refuses a name that two networks want [N-4.1.2.1.5b]", () => {
-  expect(() => assign([main, named("a", "data"), named("b", "data")])).toThrow(
-    expect.objectContaining({
-      code: 100,
-      message: "interface data is requested by network a and by network b",
-    }),
-  );
-});
-
-test("assignInterfaceNames() refuses the runtime's name for another network", () => {
-  expect(() => assign([main, named("a", "eth0")])).toThrow(
-    /eth0 is requested by network main and by network a/,
-  );
-});
-
-test.each([
-  ["requested", [main, named("a", "data")], "data"],
-  ["the runtime's", [main], "eth0"],
-] as const)(
-  "assignInterfaceNames() refuses a name that exists in the namespace: %s [R-1.0-13]",
-  (_, networks, taken) => {
-    expect(() => assign([...networks], ["lo", taken])).toThrow(
-      expect.objectContaining({
-        code: 100,
-        message: expect.stringContaining(`interface ${taken}, requested by`),
-      }),
-    );
+test.each<[message: string, networks: ResolvedNetwork[], existing?: string[]]>([
+  [
+    "interface data is requested by network a and by network b",
+    [main, named("a", "data"), named("b", "data")],
+  ],
+  ["interface eth0 is requested by network main and by network a", [main, named("a", "eth0")]],
+  [`interface data, requested by network a, ${exists}`, [main, named("a", "data")], ["data"]],
+  [`interface eth0, requested by network main, ${exists}`, [main], ["lo", "eth0"]],
+  [
+    "network own replaces the default network and must be on interface eth0, which the runtime requests, not on data",
+    [named("own", "data", true)],
+  ],
+])(
+  "assignInterfaceNames() fails: %s [N-4.1.2.1.5b] [R-0.3-05] [R-1.0-13]",
+  (...[message, networks, existing]) => {
+    const error = expect.objectContaining({ code: 100, message });
+    expect(() => assign(networks, existing)).toThrow(error);
   },
 );
-
-test("assignInterfaceNames() keeps the default network on the runtime's interface, whatever is asked for it [R-0.3-05]", () => {
-  expect(assign([named("own", "eth0", true)])).toEqual(["eth0"]);
-  expect(() => assign([named("own", "data", true)])).toThrow(
-    expect.objectContaining({ code: 100, message: expect.stringMatching(/own.*eth0.*data/) }),
-  );
-});
