@@ -30,6 +30,8 @@ export interface KubeletClientOptions {
   readonly timeoutMs?: number;
 }
 
+type PodName = Pick<PodResources, "namespace" | "name">;
+
 interface Connection {
   /** Identifies the socket file: a restarted kubelet may reuse the inode number. */
   readonly socket: string;
@@ -58,19 +60,13 @@ export class KubeletClient {
    * all pods. A pod that has ended may have the same name, so there may be several.
    * @throws NoKubeletSocketError, GrpcError, MessageError
    */
-  async find(
-    pod: { readonly namespace: string; readonly name: string },
-    signal?: AbortSignal,
-  ): Promise<readonly PodResources[]> {
+  async find(pod: PodName, signal?: AbortSignal): Promise<readonly PodResources[]> {
     const found = await this.#get(pod, signal);
     return found === "no such method" ? this.findInList(pod, signal) : found;
   }
 
   /** Like {@link find}, but always by `List`, which concurrent callers share. */
-  async findInList(
-    pod: { readonly namespace: string; readonly name: string },
-    signal?: AbortSignal,
-  ): Promise<readonly PodResources[]> {
+  async findInList(pod: PodName, signal?: AbortSignal): Promise<readonly PodResources[]> {
     const all = await untilAborted(this.#lists.run(), signal);
     return all.filter(({ namespace, name }) => namespace === pod.namespace && name === pod.name);
   }
@@ -82,7 +78,7 @@ export class KubeletClient {
   }
 
   async #get(
-    { namespace, name }: { readonly namespace: string; readonly name: string },
+    { namespace, name }: PodName,
     signal?: AbortSignal,
   ): Promise<readonly PodResources[] | "no such method"> {
     const connection = await this.#connect();

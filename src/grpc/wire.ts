@@ -18,7 +18,7 @@ const maxVarintBytes = 10;
 /** The fields of a message in order, including unknown ones. @throws MessageError */
 export function* readFields(message: Uint8Array): Generator<WireField> {
   const reader = new WireReader(message);
-  while (!reader.isAtEnd) {
+  while (reader.offset < message.length) {
     const tag = reader.length();
     const number = Math.floor(tag / 8);
     if (number < 1 || number > maxFieldNumber) {
@@ -30,14 +30,10 @@ export function* readFields(message: Uint8Array): Generator<WireField> {
 
 class WireReader {
   readonly #bytes: Uint8Array;
-  #offset = 0;
+  offset = 0;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
-  }
-
-  get isAtEnd(): boolean {
-    return this.#offset === this.#bytes.length;
   }
 
   value(wireType: number): bigint | Uint8Array {
@@ -57,18 +53,18 @@ class WireReader {
 
   /** A tag or length. These are mostly small, and frequent. */
   length(): number {
-    const byte = this.#bytes[this.#offset];
+    const byte = this.#bytes[this.offset];
     if (byte === undefined || byte >= 0x80) return Number(this.varint());
-    this.#offset += 1;
+    this.offset += 1;
     return byte;
   }
 
   varint(): bigint {
     let value = 0n;
     for (let length = 0; length < maxVarintBytes; length += 1) {
-      const byte = this.#bytes[this.#offset];
+      const byte = this.#bytes[this.offset];
       if (byte === undefined) throw new MessageError("the message ends within a number");
-      this.#offset += 1;
+      this.offset += 1;
       value |= BigInt(byte & 0x7f) << BigInt(7 * length);
       if (byte < 0x80) return BigInt.asUintN(64, value);
     }
@@ -76,12 +72,12 @@ class WireReader {
   }
 
   #take(length: number): Uint8Array {
-    if (length > this.#bytes.length - this.#offset) {
+    if (length > this.#bytes.length - this.offset) {
       throw new MessageError(`the message ends within a field of ${length} bytes`);
     }
-    const end = this.#offset + length;
-    const taken = this.#bytes.subarray(this.#offset, end);
-    this.#offset = end;
+    const end = this.offset + length;
+    const taken = this.#bytes.subarray(this.offset, end);
+    this.offset = end;
     return taken;
   }
 }

@@ -9,10 +9,6 @@ export class LruMap<V> {
     this.#max = max;
   }
 
-  get size(): number {
-    return this.#entries.size;
-  }
-
   /** The value of a key, which counts as a use; created by `make` if absent. */
   getOrMake(key: string, make: () => V): V {
     const value = this.#entries.has(key) ? (this.#entries.get(key) as V) : make();

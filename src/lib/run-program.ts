@@ -6,13 +6,6 @@ import { oneLine } from "#lib/one-line.ts";
 /** Also for programs that plugins execute, such as iptables. */
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** Exit status and output of a program. */
-export interface ProgramOutcome {
-  readonly exitCode: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** How a program is run. */
 export interface RunOptions {
   /** Its stdin. @default empty */
@@ -23,11 +16,11 @@ export interface RunOptions {
   readonly mayFail?: boolean;
 }
 
-/** Runs a program. @throws Error when it cannot be started, or fails without `mayFail` */
+/** Runs a program; resolves to its exit status and output. @throws Error when it cannot be started, or fails without `mayFail` */
 export async function runProgram(
   command: readonly string[],
   { input = "", env = {}, mayFail = false }: RunOptions = {},
-): Promise<ProgramOutcome> {
+) {
   const [file = "", ...args] = command;
   const child = spawn(file, args, { cwd: "/", env: { PATH: systemPath, ...env } });
   // A program may exit without reading its input; its exit status decides.

@@ -85,20 +85,15 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     kind: (objects: ManifestObjects) => readonly T[],
     ref: { namespace: string; name: string },
   ): Promise<T | undefined> {
+    const lookUp = (): T | undefined =>
+      [...this.#files.values()]
+        .flatMap((file) => kind(file.objects))
+        .find(({ namespace, name }) => namespace === ref.namespace && name === ref.name);
     if (this.#dirty || this.#watch?.isActive !== true) await this.#scans.run();
-    const known = this.#lookUp(kind, ref);
+    const known = lookUp();
     if (known !== undefined) return known;
     await this.#scans.run();
-    return this.#lookUp(kind, ref);
-  }
-
-  #lookUp<T extends { namespace: string; name: string }>(
-    kind: (objects: ManifestObjects) => readonly T[],
-    ref: { namespace: string; name: string },
-  ): T | undefined {
-    return [...this.#files.values()]
-      .flatMap((file) => kind(file.objects))
-      .find((object) => object.namespace === ref.namespace && object.name === ref.name);
+    return lookUp();
   }
 
   async #scan(): Promise<void> {

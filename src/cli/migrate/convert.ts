@@ -30,7 +30,7 @@ const ruleNotes = Object.entries(multusRules).map(
 export function convert(found: readonly MultusConfiguration[]): Migration {
   const values = new Map<string, { value: Json; source: string }>();
   const notes: MigrationNote[] = [];
-  const ordered = found.toSorted((a, b) => rank(a) - rank(b));
+  const ordered = found.toSorted((a, b) => a.kind.localeCompare(b.kind));
   for (const { source, keys } of ordered) {
     for (const [key, value] of Object.entries(keys)) {
       const translated = translateKey(key, value, keys);
@@ -38,7 +38,8 @@ export function convert(found: readonly MultusConfiguration[]): Migration {
       for (const [name, given] of Object.entries(translated.keys ?? {})) {
         const before = values.get(name);
         if (before !== undefined && !isDeepStrictEqual(before.value, given)) {
-          notes.push({ source, key, note: replaced(before) });
+          const note = `overrides ${quoteValue(before.value)} in ${before.source}`;
+          notes.push({ source, key, note });
         }
         values.set(name, { value: given, source });
       }
@@ -48,10 +49,6 @@ export function convert(found: readonly MultusConfiguration[]): Migration {
     configuration: { ...nest(values), ...rules },
     notes: [...withoutRepetitions(notes), ...ruleNotes],
   };
-}
-
-function rank({ kind }: MultusConfiguration): number {
-  return kind === "cni" ? 0 : 1;
 }
 
 function translateKey(
@@ -65,21 +62,13 @@ function translateKey(
   return value === null ? {} : translate(value, all);
 }
 
-function replaced({ value, source }: { value: Json; source: string }): string {
-  return `overrides ${quoteValue(value)} in ${source}`;
-}
-
 /** `primary.conf` becomes `conf` in `primary`. */
 function nest(values: ReadonlyMap<string, { value: Json }>): JsonObject {
   const configuration: JsonObject = {};
   for (const [name, { value }] of values) {
     const [outer = name, inner] = name.split(".");
-    if (inner === undefined) configuration[outer] = value;
-    else
-      configuration[outer] = {
-        ...(configuration[outer] as JsonObject | undefined),
-        [inner]: value,
-      };
+    const before = configuration[outer] as JsonObject | undefined;
+    configuration[outer] = inner === undefined ? value : { ...before, [inner]: value };
   }
   return configuration;
 }

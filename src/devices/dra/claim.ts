@@ -16,6 +16,11 @@ export interface DeviceName {
   readonly device: string;
 }
 
+/** A map key for a device. */
+export function deviceKey({ driver, pool, device }: DeviceName): string {
+  return JSON.stringify([driver, pool, device]);
+}
+
 /** A device allocated to a claim. */
 export interface ClaimedDevice extends DeviceName {
   /** The request of the claim, without the chosen alternative. */

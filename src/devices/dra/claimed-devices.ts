@@ -10,10 +10,10 @@ import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { Pod } from "#engine/ports.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { type ClaimedDevice, type ReadClaim, readClaims } from "./claim.ts";
-import { type DeviceAttributes, deviceKey } from "./device-attributes.ts";
+import { type ClaimedDevice, deviceKey, type ReadClaim, readClaims } from "./claim.ts";
 import { type PodClaim, podClaims } from "./pod-claims.ts";
 import { type AttributeSources, readAttributes } from "./read-attributes.ts";
+import type { DeviceAttributes } from "./slices.ts";
 
 export interface ClaimedDevicesOptions extends AttributeSources {
   /** The time limit of all reads for one pod. @default 10000 */

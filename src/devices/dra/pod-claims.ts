@@ -64,7 +64,10 @@ function claimOf(
   const direct = claim.string("resourceClaimName");
   // The status lacks claims that the specification names directly.
   if (direct !== undefined) return [{ name, claimName: direct, isOwned: false, mappings: [] }];
-  if (!generated.has(name)) throw notMade(name);
+  if (!generated.has(name)) {
+    const message = `the ResourceClaim of the pod's claim "${name}" has not been made from its template yet`;
+    throw new CniError("DevicesUnknown", message);
+  }
   const claimName = generated.get(name);
   return claimName === undefined ? [] : [{ name, claimName, isOwned: true, mappings: [] }];
 }
@@ -75,11 +78,6 @@ function extendedClaim(status: FieldReader): PodClaim {
     requestName: mapping.required("requestName"),
   }));
   return { claimName: status.required("resourceClaimName"), isOwned: true, mappings };
-}
-
-function notMade(name: string): CniError {
-  const message = `the ResourceClaim of the pod's claim "${name}" has not been made from its template yet`;
-  return new CniError("DevicesUnknown", message);
 }
 
 function tooMany(count: number): CniError {

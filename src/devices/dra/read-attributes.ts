@@ -4,14 +4,13 @@ import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
-import type { AllocatedClaim, ClaimedDevice } from "./claim.ts";
+import { type AllocatedClaim, type ClaimedDevice, deviceKey } from "./claim.ts";
 import {
   type DeviceAttributes,
-  deviceKey,
+  devicesFromSlices,
   type NetworkDevice,
   networkDevice,
-} from "./device-attributes.ts";
-import { devicesFromSlices } from "./slices.ts";
+} from "./slices.ts";
 
 const maxBytes = 1024 * 1024;
 

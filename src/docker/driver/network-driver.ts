@@ -4,16 +4,13 @@ import type { Logger } from "#engine/ports.ts";
 import type { Capabilities, NetworkDriver } from "./protocol.ts";
 import type { RequestOf } from "./requests.ts";
 
-/** What {@link networkDriver} answers from. */
-export interface DriverParts {
+/** Serves libnetwork's remote driver protocol from networks and endpoints. */
+export function networkDriver(parts: {
   readonly networks: Networks;
   readonly endpoints: Endpoints;
   readonly capabilities: Capabilities;
   readonly logger: Logger;
-}
-
-/** Serves libnetwork's remote driver protocol from networks and endpoints. */
-export function networkDriver(parts: DriverParts): NetworkDriver {
+}): NetworkDriver {
   const { networks, endpoints, capabilities, logger } = parts;
   const noted = async (node: RequestOf<"NetworkDriver.DiscoverNew">, message: string) => {
     logger.debug({ type: node.DiscoveryType, data: node.DiscoveryData }, message);

@@ -38,11 +38,6 @@ function isAddress(family: IpFamily): (text: string) => boolean {
   };
 }
 
-const mac = optionalText(
-  (text) => /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/i.test(text),
-  "must be a MAC address",
-);
-
 function ipamData(family: IpFamily) {
   const address = `must be an IPv${family} address`;
   const one = z.object({
@@ -68,16 +63,17 @@ const networkData = {
 
 const endpointKey = { NetworkID: id, EndpointID: id };
 
-const requestedInterface = z
-  .object({
+const requestedInterface = z.preprocess(
+  (value) => value ?? {},
+  z.object({
     Address: optionalText(isCidr(4), "must be an IPv4 CIDR"),
     AddressIPv6: optionalText(isCidr(6), "must be an IPv6 CIDR"),
-    MacAddress: mac,
-  })
-  .nullish()
-  .transform(
-    (value) => value ?? { Address: undefined, AddressIPv6: undefined, MacAddress: undefined },
-  );
+    MacAddress: optionalText(
+      (text) => /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/i.test(text),
+      "must be a MAC address",
+    ),
+  }),
+);
 
 const sandboxKey = z.string().refine((path) => path.startsWith("/") && !path.includes("\0"), {
   error: "must be an absolute path",

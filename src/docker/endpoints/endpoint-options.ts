@@ -6,16 +6,6 @@ import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Bandwidth, PortMapping } from "#npwg/selection/network-selection.ts";
 
-/** What a container requests of its endpoint. */
-export interface EndpointOptions {
-  /** `--driver-opt plexus.ips=…`, as written. */
-  readonly ips: readonly string[];
-  readonly bandwidth?: Bandwidth;
-  readonly published: readonly PublishedPort[];
-  /** `--driver-opt com.docker.network.endpoint.ifname=…`. */
-  readonly ifName?: string;
-}
-
 const portMapKey = "com.docker.network.portmap";
 const ifNameKey = "com.docker.network.endpoint.ifname";
 
@@ -67,11 +57,14 @@ const plexusSchema = z.strictObject({
   bandwidth: z.string().transform(parseBandwidth).exactOptional(),
 });
 
+/** What a container requests of its endpoint. */
+export type EndpointOptions = ReturnType<typeof parseEndpointOptions>;
+
 /**
  * Reads the options of an endpoint. Docker's keys that Plexus does not use are ignored.
  * @throws DriverError naming every invalid option; CniError 4 for an invalid interface name
  */
-export function parseEndpointOptions(options: Readonly<Record<string, unknown>>): EndpointOptions {
+export function parseEndpointOptions(options: Readonly<Record<string, unknown>>) {
   const parsed = plexusSchema.safeParse(plexusOptions(options));
   if (!parsed.success) throw new DriverError(optionProblems(parsed.error, "--driver-opt"));
   const published = portMap.safeParse(options[portMapKey]);
@@ -79,11 +72,11 @@ export function parseEndpointOptions(options: Readonly<Record<string, unknown>>)
     const [issue] = published.error.issues;
     throw new DriverError(`${portMapKey}: ${issue?.path.join(".")}: ${issue?.message}`);
   }
-  const endpoint = { ips: [], ...parsed.data, published: published.data };
-  const ifName = options[ifNameKey];
-  if (typeof ifName !== "string" || ifName === "") return endpoint;
-  validateIfName(ifName);
-  return { ...endpoint, ifName };
+  const wanted = options[ifNameKey];
+  const ifName = typeof wanted === "string" && wanted !== "" ? wanted : undefined;
+  if (ifName !== undefined) validateIfName(ifName);
+  const { ips = [], bandwidth } = parsed.data;
+  return { ips, bandwidth, published: published.data, ifName };
 }
 
 const multipliers: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };

@@ -9,7 +9,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { EndpointHost } from "./endpoint-host.ts";
 import { interfaceAnswer, joinAnswer } from "./hand-over.ts";
-import { chooseHostPorts, type ProbePort, type TakenPort } from "./host-ports.ts";
+import { chooseHostPorts, type ProbePort } from "./host-ports.ts";
 import { newEndpoint } from "./new-endpoint.ts";
 
 /** What {@link Endpoints} works with. */
@@ -135,7 +135,11 @@ export class Endpoints {
     const { stored, host, probePort: probe, bootId, now, logger } = this.#options;
     using _lock = await this.#portLock.acquire("");
     const networkId = network.id;
-    const taken = stored.all().flatMap(takenPorts);
+    const taken = stored
+      .all()
+      .flatMap(({ id, networkId, portMappings }) =>
+        portMappings.map((mapping) => ({ mapping, endpointId: id, networkId })),
+      );
     const endpoint = await newEndpoint(network, request, {
       bootId,
       now: now(),
@@ -216,8 +220,4 @@ export class Endpoints {
     if (endpoint !== undefined) return endpoint;
     throw new DriverError(`endpoint ${endpointId} is not known`);
   }
-}
-
-function takenPorts({ id, networkId, portMappings }: EndpointState): TakenPort[] {
-  return portMappings.map((mapping) => ({ mapping, endpointId: id, networkId }));
 }

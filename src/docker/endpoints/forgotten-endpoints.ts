@@ -1,12 +1,9 @@
 import { dirname } from "node:path";
-import type { JsonFiles } from "#docker/json-files.ts";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { EndpointState } from "#docker/state.ts";
-import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import type { EndpointHost } from "./endpoint-host.ts";
-import type { Endpoints } from "./endpoints.ts";
+import type { Endpoints, EndpointsOptions } from "./endpoints.ts";
 
 /** dockerd joins an endpoint right after it creates it, and deletes it right after Leave. */
 const transientMs = 120_000;
@@ -14,16 +11,13 @@ const transientMs = 120_000;
 const backoffMs = 30_000;
 
 /** What {@link ForgottenEndpoints} works with. */
-export interface ForgottenEndpointsOptions {
-  readonly stored: JsonFiles<EndpointState>;
+export interface ForgottenEndpointsOptions
+  extends Pick<EndpointsOptions, "stored" | "host" | "bootId" | "logger"> {
   readonly endpoints: Endpoints;
-  readonly host: EndpointHost;
   readonly records: Pick<RecordStore, "list">;
   readonly runtime: Pick<CniRuntime, "del">;
-  readonly bootId: string;
   /** Milliseconds, monotonic. */
   readonly nowMs: () => number;
-  readonly logger: Logger;
 }
 
 /**

@@ -64,11 +64,7 @@ function addressToHandOver({ addresses, routes }: LinkState, family: IpFamily): 
 /** Whether the address's subnet is on the link. @throws RangeError for an invalid address */
 function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): boolean {
   const { address: ip, prefix, family } = parseCidr(address);
-  if (prefix === addressBits[family]) return true;
-  return routes.some(({ dst, gateway }) => {
-    const subnet = tryParseCidr(dst);
-    return gateway === undefined && subnet?.prefix === prefix && covers(subnet, ip);
-  });
+  return prefix === addressBits[family] || isOnLink(ip, routes, prefix);
 }
 
 /** The interface and routes with which dockerd configures a container that joins. */
@@ -115,9 +111,12 @@ function defaultGateway(routes: readonly LinkRoute[], family: IpFamily): string 
   return candidates.toSorted((a, b) => a.metric - b.metric)[0]?.gateway;
 }
 
-function isOnLink(gateway: string, routes: readonly LinkRoute[]): boolean {
-  return routes.some((route) => {
-    const subnet = tryParseCidr(route.dst);
-    return route.gateway === undefined && subnet !== undefined && covers(subnet, gateway);
+/** Whether a route without a gateway, to a subnet of this size if given, covers an address. */
+function isOnLink(ip: string, routes: readonly LinkRoute[], prefix?: number): boolean {
+  return routes.some(({ dst, gateway }) => {
+    const subnet = gateway === undefined ? tryParseCidr(dst) : undefined;
+    return (
+      subnet !== undefined && subnet.prefix === (prefix ?? subnet.prefix) && covers(subnet, ip)
+    );
   });
 }

@@ -16,7 +16,7 @@ export type ProbePort = (
 const anyPortAttempts = 20;
 
 /** A host port that another endpoint has. No process holds it: the kernel has a rule for it. */
-export interface TakenPort {
+interface TakenPort {
   readonly mapping: PortMapping;
   readonly endpointId: string;
   readonly networkId: string;

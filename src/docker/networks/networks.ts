@@ -3,9 +3,8 @@ import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { DriverError } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
 import type { JsonFiles } from "#docker/json-files.ts";
-import type { NetworkState } from "#docker/state.ts";
+import { type NetworkState, networkSchema } from "#docker/state.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseNetworkOptions } from "./network-options.ts";
 import { type NetworkSources, type ResolvedConf, resolveNetwork } from "./resolve-network.ts";
 
@@ -36,8 +35,8 @@ export class Networks {
       displayName: resolved.displayName,
       options,
       conf: toJson(resolved.list),
-      ipv4: request.IPv4Data.map(poolOf),
-      ipv6: request.IPv6Data.map(poolOf),
+      ipv4: networkSchema.shape.ipv4.parse(request.IPv4Data),
+      ipv6: networkSchema.shape.ipv6.parse(request.IPv6Data),
     });
   }
 
@@ -86,10 +85,4 @@ function lostInStagedMode({ type, raw: { ipam, sysctl } }: PluginConf): string[]
     ...(type === "tuning" && hasSysctls ? ["the sysctls of plugin tuning"] : []),
     ...(isJsonObject(ipam) && ipam.type === "dhcp" ? ["the renewals of plugin dhcp"] : []),
   ];
-}
-
-type Pool = RequestOf<"NetworkDriver.CreateNetwork">["IPv4Data"][number];
-
-function poolOf({ AddressSpace, Gateway, Pool }: Pool): NetworkState["ipv4"][number] {
-  return omitUndefined({ AddressSpace, Gateway, Pool });
 }

@@ -1,17 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** A signal for one piece of work; dispose it when the work ends. */
-interface Deadline extends Disposable {
-  /** Aborted with a `TimeoutError` after the time given, or with the parent's reason. */
-  readonly signal: AbortSignal;
-}
-
 /**
- * A signal that fires after `ms` milliseconds, or earlier with `parent`. Unlike `AbortSignal.any`
+ * A signal for one piece of work, to be disposed of when the work ends: it fires with a
+ * `TimeoutError` after `ms` milliseconds, or earlier with the reason of `parent`. Unlike `AbortSignal.any`
  * and `AbortSignal.timeout` it leaves no timer and no listener behind.
  */
-export function deadline(ms: number, parent?: AbortSignal): Deadline {
+export function deadline(ms: number, parent?: AbortSignal) {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(parent?.reason);
   const timer = setTimeout(() => {

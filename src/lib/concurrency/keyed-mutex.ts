@@ -20,10 +20,6 @@ export class KeyedMutex {
     return this.#tails.has(key);
   }
 
-  get size(): number {
-    return this.#tails.size;
-  }
-
   #enqueue(key: string): Disposable {
     const before = this.#tails.get(key);
     const { promise, resolve } = Promise.withResolvers<void>();

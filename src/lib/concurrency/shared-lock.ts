@@ -1,13 +1,8 @@
-interface Waiting {
-  readonly exclusive: boolean;
-  grant(): void;
-}
-
 /** Many readers or one writer, first come first served: a waiting writer holds new readers. */
 export class SharedLock {
   #readers = 0;
   #writer = false;
-  readonly #queue: Waiting[] = [];
+  readonly #queue: { readonly exclusive: boolean; readonly grant: () => void }[] = [];
 
   /** Held together with other shared holders. */
   shared(): Promise<Disposable> {
@@ -17,7 +12,6 @@ export class SharedLock {
   /** Takes the lock with other shared holders if possible at once; undefined otherwise. */
   tryShared(): Disposable | undefined {
     if (this.#queue.length > 0 || this.#writer) return undefined;
-    this.#readers++;
     return this.#lease(false);
   }
 
@@ -34,6 +28,8 @@ export class SharedLock {
   }
 
   #lease(exclusive: boolean): Disposable {
+    if (exclusive) this.#writer = true;
+    else this.#readers++;
     const lease = new DisposableStack();
     lease.defer(() => {
       if (exclusive) this.#writer = false;
@@ -44,15 +40,13 @@ export class SharedLock {
   }
 
   #next(): void {
-    for (let head = this.#queue[0]; head !== undefined && this.#free(head); head = this.#queue[0]) {
+    for (let [head] = this.#queue; head && this.#isFree(head.exclusive); [head] = this.#queue) {
       this.#queue.shift();
-      if (head.exclusive) this.#writer = true;
-      else this.#readers++;
       head.grant();
     }
   }
 
-  #free(waiting: Waiting): boolean {
-    return !this.#writer && (!waiting.exclusive || this.#readers === 0);
+  #isFree(exclusive: boolean): boolean {
+    return !this.#writer && (!exclusive || this.#readers === 0);
   }
 }

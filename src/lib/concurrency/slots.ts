@@ -30,6 +30,7 @@ export class Slots {
   }
 
   #slot(): Disposable {
+    this.#free--;
     const slot = new DisposableStack();
     slot.defer(() => {
       this.#free++;
@@ -42,7 +43,6 @@ export class Slots {
     const [grant] = this.#waiting;
     if (grant === undefined || this.#free === 0) return;
     this.#waiting.delete(grant);
-    this.#free--;
     grant();
   }
 }

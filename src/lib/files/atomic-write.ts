@@ -4,6 +4,8 @@ import { basename, dirname, join } from "node:path";
 import { syncDirectory } from "./sync.ts";
 import { temporaryName } from "./temporary-name.ts";
 
+type BeforeRename = (handle: FileHandle, temporary: string) => Promise<void>;
+
 interface AtomicWriteOptions {
   /** @default 0o600 */
   readonly mode?: number;
@@ -22,15 +24,11 @@ export async function atomicWrite(
   await syncDirectory(dirname(path));
 }
 
-interface SwapInOptions extends AtomicWriteOptions {
-  readonly beforeRename?: (handle: FileHandle, temporary: string) => Promise<void>;
-}
-
 /** Atomically replaces a file without fsync: a crash of the machine may lose the content. */
 export async function swapIn(
   path: string,
   content: string | Uint8Array | ReadStream,
-  { mode = 0o600, beforeRename }: SwapInOptions = {},
+  { mode = 0o600, beforeRename }: AtomicWriteOptions & { beforeRename?: BeforeRename } = {},
 ): Promise<void> {
   const temporary = join(dirname(path), temporaryName(basename(path)));
   await using handle = await open(temporary, "wx", mode);

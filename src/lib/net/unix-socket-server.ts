@@ -82,7 +82,7 @@ export class UnixSocketServer {
   /** Accepts no more connections; resolves when the open ones have ended. */
   async close({ removeFile = false, dropConnections = false }: CloseOptions = {}): Promise<void> {
     this.#isClosed = true;
-    const closed = this.#servers.map(closeServer);
+    const closed = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
     if (dropConnections) for (const server of this.#servers) server.closeAllConnections?.();
     if (removeFile) await this.#removeFile();
     await Promise.all(closed);
@@ -127,10 +127,4 @@ async function removeAbandoned(path: string): Promise<void> {
     if (found?.isSocket() !== true || elapsedMs(found.mtimeMs) < abandonedAfterMs) continue;
     await rm(temporary, { force: true });
   }
-}
-
-async function closeServer(server: Server): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  server.close(() => resolve());
-  await promise;
 }

@@ -14,7 +14,7 @@ export class JsonTextError extends Error {
 }
 
 /** Far more levels than any configuration has, far fewer than any stack. */
-const defaultMaxDepth = 100;
+const maxDepth = 100;
 
 /**
  * Parses JSON text as `JSON.parse` does; the last value of a repeated key counts, as in Go. Nesting is
@@ -22,7 +22,7 @@ const defaultMaxDepth = 100;
  * is an error, as in Go; JavaScript reads it as Infinity and prints that as null.
  * @throws JsonTextError
  */
-export function parseJsonText(text: string, { maxDepth = defaultMaxDepth } = {}): Json {
+export function parseJsonText(text: string): Json {
   let value: Json | undefined;
   try {
     value = JSON.parse(text) as Json;
@@ -30,16 +30,16 @@ export function parseJsonText(text: string, { maxDepth = defaultMaxDepth } = {})
     // The message of JSON.parse differs between engines, and often has no position.
   }
   if (value !== undefined && isUsable(value, maxDepth)) return value;
-  const { offset, reason } = findProblem(text, maxDepth);
+  const { offset, reason } = findProblem(text);
   throw new JsonTextError(reason, position(text, offset));
 }
 
-function isUsable(value: Json, maxDepth: number): boolean {
+function isUsable(value: Json, depth: number): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (value === null || typeof value !== "object") return true;
-  if (maxDepth === 0) return false;
+  if (depth === 0) return false;
   const members = isJsonObject(value) ? Object.values(value) : value;
-  return members.every((member) => isUsable(member, maxDepth - 1));
+  return members.every((member) => isUsable(member, depth - 1));
 }
 
 type Expected = keyof typeof grammar;
@@ -74,7 +74,7 @@ interface Open {
 }
 
 /** The first problem of text that is not JSON, in linear time and without recursion. */
-function findProblem(text: string, maxDepth: number): { offset: number; reason: string } {
+function findProblem(text: string): { offset: number; reason: string } {
   const open: Open[] = [];
   let expected: Expected = "a value";
   for (let offset = 0; ; ) {
