@@ -41,7 +41,7 @@ async function open(options: { timeoutMs?: number } = {}) {
   return { kubelet, devices, ids, logger };
 }
 
-test("devicesOf() asks for the one pod, and names its source [D-7] [D-8] [D-10]", async () => {
+test("devicesOf() asks for the one pod, and names its source; one not known has no devices [D-2] [D-7] [D-8] [D-9] [D-10]", async () => {
   const { kubelet, devices } = await open();
   kubelet.pods = [listedPod("web", { main: { [vf]: ["0000:03:02.1"] } })];
   await kubelet.start();
@@ -49,7 +49,8 @@ test("devicesOf() asks for the one pod, and names its source [D-7] [D-8] [D-10]"
   expect(await devices.devicesOf(lookup("web"))).toEqual(
     new Map([[vf, [{ id: "0000:03:02.1", source }]]]),
   );
-  expect(kubelet.calls).toEqual(["Get"]);
+  expect(await devices.devicesOf(lookup("unknown"))).toEqual(new Map());
+  expect(kubelet.calls).toEqual(["Get", "Get"]);
 });
 
 test.for([
@@ -157,13 +158,6 @@ test("devicesOf() ends with its call", async () => {
   const asked = devices.devicesOf({ ...lookup("web"), signal: gone.signal });
   setTimeout(() => gone.abort(), 50);
   await expect(asked).rejects.toMatchObject({ code: 11 });
-});
-
-test("a pod that the kubelet does not know has no devices: nothing is waited for [D-2] [D-9]", async () => {
-  const { kubelet, devices } = await open();
-  await kubelet.start();
-  expect(await devices.devicesOf(lookup("web"))).toEqual(new Map());
-  expect(kubelet.calls).toEqual(["Get"]);
 });
 
 test("devicesOf() never takes the devices of a predecessor of the same name [D-10]", async () => {

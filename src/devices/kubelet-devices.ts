@@ -65,7 +65,13 @@ export class KubeletDevices implements DeviceSource {
       (found.length === 0
         ? undefined
         : (await this.#client.findInList(pod, signal)).find(isThePod));
-    if (own === undefined && found.length > 0) throw anotherPod(pod);
+    if (own === undefined && found.length > 0) {
+      throw new CniError(
+        "DevicesUnknown",
+        `${apiName} knows a pod ${pod.namespace}/${pod.name} with other containers, probably a predecessor ` +
+          "of the same name: which devices this one was allocated is not known yet",
+      );
+    }
     const entries = (own?.containers ?? []).map(({ devices }) => devices);
     return orderedDevices(entries, apiName);
   }
@@ -115,12 +121,4 @@ function hasContainers({ containers }: PodResources, { sidecars, main }: Contain
   const listed = new Set(containers.map(({ name }) => name));
   const known = new Set([...sidecars, ...main]);
   return [...listed].every((name) => known.has(name)) && main.every((name) => listed.has(name));
-}
-
-function anotherPod(pod: { readonly namespace: string; readonly name: string }): CniError {
-  return new CniError(
-    "DevicesUnknown",
-    `${apiName} knows a pod ${pod.namespace}/${pod.name} with other containers, probably a predecessor ` +
-      "of the same name: which devices this one was allocated is not known yet",
-  );
 }

@@ -9,12 +9,6 @@ import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
 const suffix = ".json";
 
-interface JsonFilesOptions<T> {
-  readonly dir: string;
-  readonly schema: z.ZodType<T>;
-  readonly logger: Logger;
-}
-
 /**
  * Values of one kind by their identifiers: one file per value, in a directory that only this
  * process writes to; read once. Changes are durable when they resolve.
@@ -28,7 +22,11 @@ export class JsonFiles<T extends object> {
   }
 
   /** Reads or creates a directory; puts unusable files aside. @throws Error as node:fs does */
-  static async open<T extends object>(options: JsonFilesOptions<T>): Promise<JsonFiles<T>> {
+  static async open<T extends object>(options: {
+    readonly dir: string;
+    readonly schema: z.ZodType<T>;
+    readonly logger: Logger;
+  }): Promise<JsonFiles<T>> {
     const { dir, schema, logger } = options;
     await mkdir(dir, { recursive: true, mode: 0o700 });
     const files = new JsonFiles<T>(dir);

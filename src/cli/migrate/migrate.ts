@@ -3,7 +3,6 @@ import { stringify } from "yaml";
 import { command, ExitCode } from "#cli/command.ts";
 import { choiceFlag } from "#cli/flags.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
-import { errorMessage } from "#lib/error-message.ts";
 import { convert, type Migration } from "./convert.ts";
 import { findMultusConfigurations } from "./multus-files.ts";
 
@@ -39,20 +38,12 @@ what to do about it.`,
       found.push(...findMultusConfigurations(text, file));
     }
     const migration = convert(found);
-    refuseUnusable(migration);
+    // Reports values that Multus accepts and Plexus refuses here, before plexusd does on the node.
+    parseConfig(stringify(migration.configuration), "the resulting configuration");
     output.out(formats[flags.output](migration).trimEnd());
     return ExitCode.Done;
   },
 });
-
-/** Reports values that Multus accepts and Plexus refuses here, before plexusd does on the node. */
-function refuseUnusable({ configuration }: Migration): void {
-  try {
-    parseConfig(stringify(configuration), "the resulting configuration");
-  } catch (cause) {
-    throw new Error(errorMessage(cause), { cause });
-  }
-}
 
 function asYaml({ configuration, notes }: Migration): string {
   const lines = notes.map(({ source, key, note }) => `# ${key} (${source}): ${note}.`);

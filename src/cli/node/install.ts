@@ -1,13 +1,17 @@
-import { existsSync } from "node:fs";
-import { mkdir, readFile, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { createHash } from "node:crypto";
+import { createReadStream, existsSync } from "node:fs";
+import { lstat, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { pipeline } from "node:stream/promises";
 import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, listFlag, switchFlag, textFlag } from "#cli/flags.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { swapIn } from "#lib/files/atomic-write.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
-import { installFile } from "./install-file.ts";
+import { syncDirectory } from "#lib/files/sync.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { listPluginDirs } from "./plugin-dirs.ts";
 
 /** `plexusctl install`: what the DaemonSet's init container runs. */
@@ -70,4 +74,45 @@ async function explainRefusal(dir: string, error: unknown): Promise<never> {
   if (code !== "EACCES" || owner === 0) throw error;
   const message = `${dir} belongs to user ${owner}, and root cannot write there without the capability DAC_OVERRIDE: see deploy/overlays/kubespray`;
   throw new Error(`${errorMessage(error)}: ${message}`, { cause: error });
+}
+
+/**
+ * Installs an executable by copy, fsync and rename within its directory: running processes keep the
+ * old file, the next execution gets the new one, and a crash leaves one or the other. A symlink at
+ * the target is replaced, not followed. @internal
+ */
+export async function installFile(from: string, to: string): Promise<"installed" | "unchanged"> {
+  await sweepTemporaries(to);
+  const digest = await sha256OfFile(from);
+  if (await isInstalled(to, digest)) return "unchanged";
+  await swapIn(to, createReadStream(from), {
+    mode: 0o755,
+    async beforeRename(file, temporary) {
+      await file.sync();
+      // Read back what will be executed, to detect a full or broken disk.
+      if ((await sha256OfFile(temporary)) === digest) return;
+      throw new Error(`${temporary} differs from ${from}`);
+    },
+  });
+  await syncDirectory(dirname(to));
+  return "installed";
+}
+
+async function sha256OfFile(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path), hash);
+  return hash.digest("hex");
+}
+
+async function isInstalled(path: string, digest: string): Promise<boolean> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o755) return false;
+  return (await sha256OfFile(path)) === digest;
+}
+
+/** Removes the files of an interrupted installation. */
+async function sweepTemporaries(to: string): Promise<void> {
+  const names = await readdir(dirname(to));
+  const leftovers = names.filter((name) => targetOfTemporaryName(name) === basename(to));
+  await Promise.all(leftovers.map((name) => rm(join(dirname(to), name), { force: true })));
 }

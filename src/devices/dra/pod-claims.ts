@@ -38,7 +38,13 @@ export function podClaims(pod: JsonObject): readonly PodClaim[] {
     const status = fields.object("status");
     const spec = fields.object("spec");
     const wanted = spec?.objects("resourceClaims") ?? [];
-    if (wanted.length > maxClaims) throw tooMany(wanted.length);
+    if (wanted.length > maxClaims) {
+      const limit = `of pods whose networks need devices at most ${maxClaims} are read`;
+      throw new CniError(
+        "UnusableDevice",
+        `the pod has ${wanted.length} resource claims; ${limit}`,
+      );
+    }
     const generated = generatedClaims(status);
     const claims = wanted.flatMap((claim) => claimOf(claim, generated));
     const extended = status?.object("extendedResourceClaimStatus");
@@ -78,11 +84,4 @@ function extendedClaim(status: FieldReader): PodClaim {
     requestName: mapping.required("requestName"),
   }));
   return { claimName: status.required("resourceClaimName"), isOwned: true, mappings };
-}
-
-function tooMany(count: number): CniError {
-  return new CniError(
-    "UnusableDevice",
-    `the pod has ${count} resource claims; of pods whose networks need devices at most ${maxClaims} are read`,
-  );
 }

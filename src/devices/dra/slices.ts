@@ -43,7 +43,10 @@ export async function devicesFromSlices(
   const pools = new Map<string, NewestSlices>();
   let count = 0;
   for await (const { spec } of slices) {
-    if (++count > maxSlices) throw tooMany(driver);
+    if (++count > maxSlices) {
+      const problem = `more than ${maxSlices} ResourceSlices for this node or for several`;
+      throw new CniError("UnusableDevice", `driver ${driver} has ${problem}`);
+    }
     if (isJsonObject(spec) && spec.driver === driver) addSlice(pools, spec, wanted);
   }
   const attributes = new Map([...pools.values()].flatMap((pool) => [...pool.devices]));
@@ -79,12 +82,5 @@ function notPublished({ driver, pool, device }: DeviceName): CniError {
   return new CniError(
     "DevicesUnknown",
     `the pod was allocated the device ${device} of pool ${pool}, which is in no ResourceSlice of driver ${driver}`,
-  );
-}
-
-function tooMany(driver: string): CniError {
-  return new CniError(
-    "UnusableDevice",
-    `driver ${driver} has more than ${maxSlices} ResourceSlices for this node or for several`,
   );
 }

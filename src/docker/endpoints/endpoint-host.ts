@@ -1,6 +1,6 @@
 import { DriverError } from "#docker/driver/protocol.ts";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
-import type { FoundAtPath, NetworkNamespaces } from "#docker/netns/ip-command.ts";
+import type { NetworkNamespaces } from "#docker/netns/ip-command.ts";
 import type { EndpointState, LinkState } from "#docker/state.ts";
 import { isJsonObject } from "#lib/json.ts";
 
@@ -15,24 +15,20 @@ export function hostIfName(endpointId: string): string {
 /** Attaches and detaches endpoints, and moves their interfaces between network namespaces. */
 export class EndpointHost {
   readonly #runtime: CniRuntime;
-  readonly #namespaces: NetworkNamespaces;
+  readonly namespaces: NetworkNamespaces;
   readonly #bootId: string;
 
   constructor(parts: { runtime: CniRuntime; namespaces: NetworkNamespaces; bootId: string }) {
     this.#runtime = parts.runtime;
-    this.#namespaces = parts.namespaces;
+    this.namespaces = parts.namespaces;
     this.#bootId = parts.bootId;
-  }
-
-  stagingNetns(endpointId: string): string {
-    return this.#namespaces.pathOf(endpointId);
   }
 
   /** Attaches an endpoint in its staging namespace. @throws Error; then {@link detach} it */
   async stage(endpoint: EndpointState): Promise<LinkState> {
-    await this.#namespaces.create(endpoint.id);
+    await this.namespaces.create(endpoint.id);
     await this.#runtime.add({ ...endpoint, containerId: endpoint.id });
-    const links = await this.#namespaces.links(endpoint.netns);
+    const links = await this.namespaces.links(endpoint.netns);
     const others = links.filter((name) => name !== "lo" && name !== endpoint.ifName);
     if (others.length > 0) {
       throw new DriverError(
@@ -40,32 +36,32 @@ export class EndpointHost {
           "one can move into its container; use -o plexus.mode=direct (Docker Engine 28 or later)",
       );
     }
-    return this.#namespaces.state(endpoint.netns, endpoint.ifName);
+    return this.namespaces.state(endpoint.netns, endpoint.ifName);
   }
 
   /** Moves a staged interface to the host, where dockerd takes it from. Idempotent. */
   async handOver(endpoint: EndpointState): Promise<void> {
     if (!(await this.isOnHost(endpoint))) {
-      await this.#namespaces.moveOut(endpoint.netns, endpoint.ifName, hostIfName(endpoint.id));
+      await this.namespaces.moveOut(endpoint.netns, endpoint.ifName, hostIfName(endpoint.id));
     }
-    await this.#namespaces.remove(endpoint.id);
+    await this.namespaces.remove(endpoint.id);
   }
 
   /** Attaches an endpoint inside its container. @throws Error; then {@link detach} it */
   async attachInside(endpoint: EndpointState): Promise<LinkState> {
     await this.#runtime.add({ ...endpoint, containerId: endpoint.id });
-    return this.#namespaces.state(endpoint.netns, endpoint.ifName);
+    return this.namespaces.state(endpoint.netns, endpoint.ifName);
   }
 
   /** The first unused interface name with a prefix. @throws DriverError without a namespace */
   async freeIfName(sandboxKey: string, prefix: string): Promise<string> {
-    if ((await this.#namespaces.find(sandboxKey)) !== "namespace") {
+    if ((await this.namespaces.find(sandboxKey)) !== "namespace") {
       throw new DriverError(
         "plexus.mode=direct: the container has no network namespace yet; this mode needs Docker " +
           "Engine 28 or later: create the network with -o plexus.mode=staged",
       );
     }
-    const taken = await this.#namespaces.links(sandboxKey);
+    const taken = await this.namespaces.links(sandboxKey);
     for (let number = 0; ; number++) {
       if (!taken.includes(`${prefix}${number}`)) return `${prefix}${number}`;
     }
@@ -73,45 +69,44 @@ export class EndpointHost {
 
   /** Whether the interface is on the host: dockerd has not taken it yet, or has put it back. */
   async isOnHost(endpoint: Pick<EndpointState, "id">): Promise<boolean> {
-    return (await this.#namespaces.links()).includes(hostIfName(endpoint.id));
-  }
-
-  findSandbox(path: string): Promise<FoundAtPath> {
-    return this.#namespaces.find(path);
+    return (await this.namespaces.links()).includes(hostIfName(endpoint.id));
   }
 
   /** Detaches an endpoint, wherever its interface is. Idempotent. @throws CniError or Error */
   async detach(endpoint: EndpointState): Promise<void> {
     const netns = await this.#netnsForDel(endpoint);
     await this.#runtime.del({ ...endpoint, containerId: endpoint.id, netns });
-    await this.#namespaces.remove(endpoint.id);
+    await this.namespaces.remove(endpoint.id);
   }
 
   async removeNamespacesExcept(isKnown: (endpointId: string) => boolean): Promise<void> {
-    for (const name of await this.#namespaces.names()) {
-      if (!isKnown(name)) await this.#namespaces.remove(name);
+    for (const name of await this.namespaces.names()) {
+      if (!isKnown(name)) await this.namespaces.remove(name);
     }
   }
 
   /** CNI_NETNS for a DEL: the namespace with the interface or a substitute, else staging or "". */
   async #netnsForDel(endpoint: EndpointState): Promise<string> {
     if (endpoint.bootId !== this.#bootId) return "";
-    if (endpoint.mode === "direct" && (await this.findSandbox(endpoint.netns)) === "namespace") {
+    if (
+      endpoint.mode === "direct" &&
+      (await this.namespaces.find(endpoint.netns)) === "namespace"
+    ) {
       return endpoint.netns;
     }
     const { id, ifName } = endpoint;
-    const staging = this.stagingNetns(id);
-    const isStaged = (await this.#namespaces.find(staging)) === "namespace";
-    if (isStaged && (await this.#namespaces.links(staging)).includes(ifName)) return staging;
+    const staging = this.namespaces.pathOf(id);
+    const isStaged = (await this.namespaces.find(staging)) === "namespace";
+    if (isStaged && (await this.namespaces.links(staging)).includes(ifName)) return staging;
     const link = { ifName, addresses: endpoint.link?.addresses ?? [] };
     if (await this.isOnHost(endpoint)) {
-      await this.#namespaces.create(id);
-      await this.#namespaces.moveIn(staging, { ...link, hostIfName: hostIfName(id) });
+      await this.namespaces.create(id);
+      await this.namespaces.moveIn(staging, { ...link, hostIfName: hostIfName(id) });
       return staging;
     }
     if (link.addresses.length === 0 || !needsSubstitute(endpoint)) return isStaged ? staging : "";
-    await this.#namespaces.create(id);
-    await this.#namespaces.addSubstitute(staging, link);
+    await this.namespaces.create(id);
+    await this.namespaces.addSubstitute(staging, link);
     return staging;
   }
 }

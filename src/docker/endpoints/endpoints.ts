@@ -143,7 +143,7 @@ export class Endpoints {
     const endpoint = await newEndpoint(network, request, {
       bootId,
       now: now(),
-      stagingNetns: host.stagingNetns(request.EndpointID),
+      stagingNetns: host.namespaces.pathOf(request.EndpointID),
       choosePorts: (published) => chooseHostPorts(published, { networkId, taken, probe }),
       warn: (message) => logger.warn({ endpoint: request.EndpointID }, message),
     });

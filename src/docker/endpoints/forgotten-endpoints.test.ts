@@ -22,66 +22,53 @@ async function run(bench: DriverBench, times: number): Promise<void> {
   for (let time = 1; time <= times; time++) await bench.detachForgotten();
 }
 
-test.each<{ what: string; change: (bench: DriverBench) => void | Promise<void>; stays: boolean }>([
-  {
-    what: "of a container that runs for hours",
-    change(bench) {
-      bench.nowMs += 180 * minute;
-    },
-    stays: true,
-  },
-  {
-    what: "whose namespace is in a directory that the driver cannot see",
-    change: ({ machine }) => {
+test.for<[what: string, stays: boolean, change: (bench: DriverBench) => unknown]>([
+  ["of a container that runs for hours", true, (bench) => (bench.nowMs += 180 * minute)],
+  [
+    "whose namespace is in a directory that the driver cannot see",
+    true,
+    ({ machine }) => {
       machine.namespaces.delete(sandbox);
       machine.hiddenDirectories.add(dirname(sandbox));
     },
-    stays: true,
-  },
-  {
-    what: "whose namespace is mounted where the driver cannot see it",
-    change: unmount,
-    stays: true,
-  },
-  {
-    what: "whose namespace the driver saw and then was unmounted",
-    async change(bench) {
-      await bench.detachForgotten();
-      unmount(bench);
-    },
-    stays: false,
-  },
-  {
-    what: "whose namespace the previous process of the driver saw",
-    async change(bench) {
+  ],
+  ["whose namespace is mounted where the driver cannot see it", true, unmount],
+  [
+    "whose namespace the driver saw and then was unmounted",
+    false,
+    (bench) => bench.detachForgotten().then(() => unmount(bench)),
+  ],
+  [
+    "whose namespace the previous process of the driver saw",
+    false,
+    async (bench) => {
       await bench.detachForgotten();
       await bench.stop();
       unmount(bench);
       await bench.start();
     },
-    stays: false,
-  },
-  {
-    what: "with an unmounted namespace in a directory where the driver sees another one",
-    async change(bench) {
+  ],
+  [
+    "with an unmounted namespace in a directory where the driver sees another one",
+    false,
+    async (bench) => {
       unmount(bench);
       await bench.createEndpoint("e2");
       await bench.join("e2", `${sandbox}2`);
       bench.machine.startContainer(`${sandbox}2`, "plxe2");
     },
-    stays: false,
-  },
-  {
-    what: "that left a running container while the driver was stopped",
-    async change(bench) {
+  ],
+  [
+    "that left a running container while the driver was stopped",
+    false,
+    async (bench) => {
       bench.machine.stopContainer(sandbox, "plxe1");
       bench.machine.namespaces.set(sandbox, new Map());
       await bench.detachForgotten();
       bench.nowMs += 3 * minute;
     },
-    stays: false,
-  },
-])("an endpoint $what stays: $stays", async ({ change, stays }) => {
+  ],
+])("an endpoint %s stays: %s", async ([, stays, change]) => {
   const bench = await benchWithContainer();
   await change(bench);
   await run(bench, 3);

@@ -95,13 +95,17 @@ export class ForgottenEndpoints {
 
   /** No container has the interface: it is on the host (again), or its namespace is gone. */
   async #isOrphan(endpoint: EndpointState): Promise<boolean> {
-    const { host } = this.#options;
+    const { host, logger } = this.#options;
     if (await host.isOnHost(endpoint)) return this.#isOverdue(endpoint);
     const { sandboxKey = "" } = endpoint;
     const directory = dirname(sandboxKey);
-    const found = await host.findSandbox(sandboxKey);
+    const found = await host.namespaces.find(sandboxKey);
     if (found === "namespace") await this.#markSeen(endpoint, directory);
-    if (found === "hidden") this.#warnHidden(directory);
+    if (found === "hidden" && !this.#hiddenDirectories.has(directory)) {
+      this.#hiddenDirectories.add(directory);
+      const problem = "cannot see containers' network namespaces";
+      logger.warn({ directory }, `${problem}; endpoints that dockerd forgets stay attached`);
+    }
     // dockerd unmounts a namespace, and removes its file a minute later. The file counts as
     // unmounted only in a directory where mounts are visible to this process.
     return found === "nothing" || (found === "other" && this.#visibleDirectories.has(directory));
@@ -114,15 +118,6 @@ export class ForgottenEndpoints {
     const seen = { ...endpoint, sandboxSeen: true as const };
     // If the disk is full, the next process sees the namespace itself.
     await this.#options.stored.put(endpoint.id, seen).catch(() => undefined);
-  }
-
-  #warnHidden(directory: string): void {
-    if (this.#hiddenDirectories.has(directory)) return;
-    this.#hiddenDirectories.add(directory);
-    this.#options.logger.warn(
-      { directory },
-      "cannot see containers' network namespaces; endpoints that dockerd forgets stay attached",
-    );
   }
 
   /** Detaches what is recorded for endpoints whose file was lost. */
