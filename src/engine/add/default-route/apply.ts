@@ -16,8 +16,8 @@ interface DefaultRouteRequest {
 
 /**
  * Gives the pod's default routes to the attachments that request them ({@link planDefaultRoute}),
- * and returns the routes that the kernel then has. Without such a request the kernel is not
- * queried. On failure the routes are as before.
+ * and returns the routes that the kernel then has; undefined when no family is decided on. Without
+ * such a request the kernel is not queried. On failure the routes are as before.
  * @throws CniError 100 when the request cannot be met, before any change; 5 when the kernel refuses
  */
 export async function applyDefaultRoute(
@@ -29,6 +29,7 @@ export async function applyDefaultRoute(
   const addresses = await listAddresses(transport, netns);
   const routes = await listAllRoutes(transport, netns);
   const { edits, families } = planDefaultRoute({ links, addresses, routes }, attachments);
+  if (families.length === 0) return undefined;
   if (edits.length === 0) return { routes, links, families };
   await carryOut(edits, { netns, transport, links });
   return { routes: await listAllRoutes(transport, netns), links, families };

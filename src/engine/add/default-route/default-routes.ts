@@ -23,7 +23,6 @@ export async function applyDefaultRoutes(
   if (after === undefined) return attached;
   return attached.map((each) => {
     const result = withDefaultRoutes(each.result, routedAttachment(each), after);
-    if (result === each.result) return each;
     return { ...each, result, raw: formatResult(result, each.planned.list.cniVersion) };
   });
 }

@@ -62,11 +62,6 @@ describe("withDefaultRoutes()", () => {
     expect(edited.routes).toEqual([other, mtu]);
   });
 
-  test("leaves the result alone where nothing was decided", () => {
-    const before = result(v4);
-    expect(withDefaultRoutes(before, eth0, kernel([], route("10.0.0.9")))).toBe(before);
-  });
-
   test.each(["0.2.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])(
     "gives a result that can be printed in %s",
     (version) => {

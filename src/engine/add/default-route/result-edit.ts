@@ -19,7 +19,6 @@ export function withDefaultRoutes(
   attachment: RoutedAttachment,
   after: RoutesAfter,
 ): Result {
-  if (after.families.length === 0) return result;
   const isDecided = (route: ResultRoute): boolean =>
     isDefaultRoute(route.dst) && isMainTable(route) && after.families.includes(ipFamily(route.dst));
   const reported = result.routes.filter(isDecided);
