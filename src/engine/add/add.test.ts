@@ -4,10 +4,20 @@ import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engi
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
 
-test("add() attaches the default network first, then the requested ones in their order [N-6.2] [N-4a] [N-6a]", async () => {
+test("add() attaches the default network first, then the requested ones in their order; status and event have all [N-6.2] [N-4a] [N-6a] [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
   const lab = podLab("b,a");
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "macvlan ADD net1", "bridge ADD net2"]);
+  expect(lab.publisher.status("default/web")).toMatchObject([
+    { name: "default-net", interface: "eth0", ips: ["10.0.0.1"], default: true },
+    { name: "default/b", interface: "net1", ips: ["10.0.0.2"], default: false },
+    { name: "default/a", interface: "net2", ips: ["10.0.0.3"], default: false },
+  ]);
+  const shown = ["eth0 [10.0.0.1/24] from default-net", "net1 [10.0.0.2/24] from default/b"];
+  const message = `Add ${[...shown, "net2 [10.0.0.3/24] from default/a"].join(", ")}`;
+  expect(lab.events.recorded).toEqual([
+    { pod: "default/web", type: "Normal", reason: "AddedInterface", message },
+  ]);
 });
 
 test("add() never runs two delegates of a sandbox at once [N-7.3] [R-1.0-20] [R-0.4-01]", async () => {
@@ -84,13 +94,20 @@ test("add() undoes everything, the published status included, when the record do
   expect([lab.records.keys, lab.publisher.published.size]).toEqual([[], 0]);
 });
 
-test("add() does not start a network whose attempt cannot be recorded, and undoes the ones before", async () => {
-  const lab = podLab("a");
-  lab.records.failWrite = { nth: 2, error: new Error("disk full") };
-  expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { msg: "disk full" } });
-  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0"]);
-  expect(lab.records.keys).toEqual([]);
-});
+test.each([
+  { what: "its record", nth: 1, ran: [] },
+  { what: "the attempt", nth: 2, ran: ["ptp ADD eth0", "ptp DEL eth0"] },
+])(
+  "add() does not start a network when $what cannot be recorded, and undoes the ones before",
+  async ({ nth, ran }) => {
+    const lab = podLab("a");
+    lab.records.failWrite = { nth, error: new Error("disk full") };
+    const { json } = await lab.add(web);
+    expect(json).toMatchObject({ code: 999, msg: "disk full" });
+    expect(lab.plugins.log()).toEqual(ran);
+    expect(lab.records.keys).toEqual([]);
+  },
+);
 
 test("add() looks all plugins up before it records or attaches anything, and names those it cannot execute", async () => {
   const lab = podLab("a,b");
@@ -115,13 +132,6 @@ test("add() does not look IPAM plugins up: some plugins have theirs built in", a
   lab.source.addNad("default/a", { cniVersion: "1.0.0", name: "net-a", plugins });
   lab.plugins.setLookup("built-in", { outcome: "missing", message: "no such plugin" });
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-});
-
-test("add() runs no delegate when the record cannot be written", async () => {
-  const lab = podLab("a");
-  lab.records.failWrite = { nth: 1, error: new Error("disk full") };
-  expect(await lab.add(web)).toMatchObject({ exitCode: 1, json: { code: 999, msg: "disk full" } });
-  expect(lab.plugins.log()).toEqual([]);
 });
 
 test("add() records all that DEL, CHECK and GC need", async () => {
@@ -218,16 +228,6 @@ test("add() plans DELs without prevResult before anything has run, with it after
   ]);
 });
 
-test("add() writes one status entry for each attachment, the default network's alone as default [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
-  const lab = podLab("a,b");
-  await lab.add(web);
-  expect(lab.publisher.status("default/web")).toMatchObject([
-    { name: "default-net", interface: "eth0", ips: ["10.0.0.1"], default: true },
-    { name: "default/a", interface: "net1", ips: ["10.0.0.2"], default: false },
-    { name: "default/b", interface: "net2", ips: ["10.0.0.3"], default: false },
-  ]);
-});
-
 test("add() writes the status of a pod that asks for nothing as well", async () => {
   const lab = podLab("");
   await lab.add(web);
@@ -236,46 +236,24 @@ test("add() writes the status of a pod that asks for nothing as well", async () 
   ]);
 });
 
-test("add() emits one event for all interfaces", async () => {
-  const lab = podLab("a");
-  await lab.add(web);
-  expect(lab.events.recorded.map(({ type, reason, message }) => [type, reason, message])).toEqual([
-    [
-      "Normal",
-      "AddedInterface",
-      "Add eth0 [10.0.0.1/24] from default-net, net1 [10.0.0.2/24] from default/a",
-    ],
-  ]);
-});
-
-test("add() attaches a sandbox that is no pod to the configured networks and asks for no pod", async () => {
-  const lab = podLab("a");
-  expect(await lab.add()).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
-  expect(lab.source.asked).toEqual([]);
-  expect(lab.records.writes[0]?.record.pod).toBeUndefined();
-  expect(lab.publisher.published.size).toBe(0);
-});
-
-test("add() of a pod says try again later where there is no source of pods, and attaches nothing", async () => {
-  const lab = new EngineLab({ noSource: true });
-  const { exitCode, json } = await lab.add(web);
-  expect({ exitCode, code: json.code }).toEqual({ exitCode: 1, code: 11 });
-  expect(json.msg).toContain("default/web");
-  expect(lab.journal).toEqual([]);
-});
-
-test("add() attaches a sandbox that is no pod where there is no source of pods", async () => {
-  const lab = new EngineLab({ noSource: true });
-  expect(await lab.add()).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
-});
+test.each([false, true])(
+  "add() attaches a sandbox that is no pod to the configured networks and asks for no pod (noSource: %s)",
+  async (noSource) => {
+    const lab = podLab("a", undefined, { noSource });
+    expect(await lab.add()).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+    expect(lab.source.asked).toEqual([]);
+    expect(lab.records.writes[0]?.record.pod).toBeUndefined();
+    expect(lab.publisher.published.size).toBe(0);
+  },
+);
 
 test.each([
-  ["that is gone", "default/gone"],
-  ["that was replaced", "default/web/another-uid"],
-])("add() of a pod %s says try again later and attaches nothing", async (_, pod) => {
-  const lab = podLab("a");
+  ["that is gone", "default/gone", false],
+  ["that was replaced", "default/web/another-uid", false],
+  ["without a source of pods", "default/web", true],
+])("add() of a pod %s says try again later and attaches nothing", async (_, pod, noSource) => {
+  const lab = podLab("a", undefined, { noSource });
   const { exitCode, json } = await lab.add({ pod });
   expect({ exitCode, code: json.code }).toEqual({ exitCode: 1, code: 11 });
   expect(json.msg).toContain(pod.split("/").slice(0, 2).join("/"));

@@ -48,13 +48,9 @@ export class FakeSource implements ClusterSource {
     return pod.uid === identity.uid ? pod : undefined;
   }
 
-  /** The specification and status of pods, by `namespace/name`. */
-  readonly podObjects = new Map<string, JsonObject>();
-
-  async getPodObject({ namespace, name }: PodIdentity): Promise<JsonObject | undefined> {
+  async getPodObject({ namespace, name }: PodIdentity): Promise<undefined> {
     this.asked.push(`object ${namespace}/${name}`);
     if (this.failure !== undefined) throw this.failure;
-    return this.podObjects.get(`${namespace}/${name}`);
   }
 
   async getNad(ref: {
