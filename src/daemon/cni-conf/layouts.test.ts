@@ -15,10 +15,7 @@ const k3sFlannel = {
   name: "cbr0",
   cniVersion: "1.0.0",
   plugins: [
-    {
-      type: "flannel",
-      delegate: { hairpinMode: true, forceAddress: true, isDefaultGateway: true },
-    },
+    { type: "flannel", delegate: { hairpinMode: true, isDefaultGateway: true } },
     { type: "portmap", capabilities: { portMappings: true } },
     { type: "bandwidth", capabilities: { bandwidth: true } },
   ],
@@ -29,17 +26,7 @@ const kindnet = {
   cniVersion: "0.3.1",
   name: "kindnet",
   plugins: [
-    {
-      type: "ptp",
-      ipMasq: false,
-      ipam: {
-        type: "host-local",
-        dataDir: "/run/cni-ipam-state",
-        routes: [{ dst: "0.0.0.0/0" }],
-        ranges: [[{ subnet: "10.244.0.0/24" }]],
-      },
-      mtu: 1500,
-    },
+    { type: "ptp", ipMasq: false, ipam: { type: "host-local" }, mtu: 1500 },
     { type: "portmap", capabilities: { portMappings: true } },
   ],
 };

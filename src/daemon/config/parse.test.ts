@@ -85,29 +85,19 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
   });
 });
 
+const binDirs = ["/srv/bin", "/var/lib/cni/bin", "/usr/libexec/cni"];
+
 test.each([
   ["clusterNetwork: /etc/cni/x/10-x.conf", { primaryDir: "/etc/cni/x", primaryConf: "10-x.conf" }],
   ["clusterNetwork: default-net", { primaryConf: undefined, withoutPrimary: true }],
   ["delegates: [{type: bridge}]", { primaryConf: undefined, withoutPrimary: true }],
   ["primary: {dir: /etc/cni/p}", { primaryDir: "/etc/cni/p", withoutPrimary: false }],
-])("parseConfig(%j) says where the primary is", (text, expected) => {
-  const config = parseConfig(text, "config.yaml");
-  expect(config.nodeConf).toMatchObject(expected);
-});
-
-test("parseConfig() takes several plugin directories, the shim's first", () => {
-  const { nodeConf } = parseConfig(
+  [
     "cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]\nbinDir: /srv/bin",
-    "config.yaml",
-  );
-  expect(nodeConf).toMatchObject({
-    shimDir: "/var/lib/cni/bin",
-    binDirs: ["/srv/bin", "/var/lib/cni/bin", "/usr/libexec/cni"],
-  });
-});
-
-test("parseConfig() takes http: off", () => {
-  expect(parseConfig("http: off", "config.yaml").http).toBeUndefined();
+    { shimDir: "/var/lib/cni/bin", binDirs },
+  ],
+])("parseConfig(%j) says where the primary and the plugins are", (text, nodeConf) => {
+  expect(parseConfig(`http: off\n${text}`, "x")).toMatchObject({ nodeConf, http: undefined });
 });
 
 test.each([
@@ -150,11 +140,8 @@ test.each([
 });
 
 test("parseConfig() reports all problems, in the order of their lines", () => {
-  expect(problemsOf("zzz: 1\nconfDir: 5\nhttp: no\n").map((line) => line.split(":")[1])).toEqual([
-    "1",
-    "2",
-    "3",
-  ]);
+  const problems = problemsOf("zzz: 1\nconfDir: 5\nhttp: no\n");
+  expect(problems.map((line) => line.split(":")[1])).toEqual(["1", "2", "3"]);
 });
 
 test.each([

@@ -27,12 +27,17 @@ interface Expression {
   readonly expr: string;
 }
 
-function ruleExpressions(): Expression[] {
-  const { spec } = parse(read("deploy/monitoring/rules.yaml")) as {
-    spec: { groups: { rules: { alert: string; expr: string }[] }[] };
-  };
-  return spec.groups.flatMap(({ rules }) => rules.map((r) => ({ where: r.alert, expr: r.expr })));
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: Readonly<Record<string, string>>;
 }
+
+const { spec } = parse(read("deploy/monitoring/rules.yaml")) as {
+  spec: { groups: { rules: Rule[] }[] };
+};
+const rules = spec.groups.flatMap((group) => group.rules);
+const ruleExpressions = rules.map(({ alert, expr }) => ({ where: alert, expr }));
 
 function panelExpressions(): Expression[] {
   const { panels } = JSON.parse(read("deploy/monitoring/dashboard.json")) as {
@@ -47,7 +52,7 @@ const seriesName = /\b(?:plexus|process|nodejs)_[a-z0-9_]+/g;
 
 test("alerts and dashboard use only metrics that plexusd has", async () => {
   const served = await servedNames();
-  const expressions = [...ruleExpressions(), ...panelExpressions()];
+  const expressions = [...ruleExpressions, ...panelExpressions()];
   const unknown = expressions.flatMap(({ where, expr }) =>
     [...expr.matchAll(seriesName)].flatMap(([name]) =>
       served.has(name) ? [] : [`${where}: ${name}`],
@@ -61,7 +66,7 @@ test("alerts and dashboard use only metrics that plexusd has", async () => {
 test("each metric of plexusd's own is described, and shown or watched", async () => {
   const own = [...(await servedNames())].filter((name) => name.startsWith("plexus_"));
   const described = read("docs/operations/metrics.md");
-  const used = [...ruleExpressions(), ...panelExpressions()].map(({ expr }) => expr).join("\n");
+  const used = [...ruleExpressions, ...panelExpressions()].map(({ expr }) => expr).join("\n");
   const base = (name: string): string => name.replace(/_(bucket|sum|count)$/, "");
 
   expect(own.filter((name) => !described.includes(`\`${base(name)}\``))).toEqual([]);
@@ -69,10 +74,6 @@ test("each metric of plexusd's own is described, and shown or watched", async ()
 });
 
 test("every alert says what is wrong and what to do", () => {
-  const { spec } = parse(read("deploy/monitoring/rules.yaml")) as {
-    spec: { groups: { rules: { alert: string; annotations: Record<string, string> }[] }[] };
-  };
-  for (const { alert, annotations } of spec.groups.flatMap(({ rules }) => rules)) {
+  for (const { alert, annotations } of rules)
     expect(Object.keys(annotations), alert).toEqual(["summary", "description"]);
-  }
 });

@@ -73,22 +73,17 @@ test("record() merges repetitions that are still queued", async ({ api, client }
   expect(api.seen.length).toBeLessThanOrEqual(2);
 });
 
-test("record() retries after 429 and 5xx, and never throws", async ({ api, client }) => {
-  api.script({ when: posts, answer: 429 });
-  api.script({ when: posts, answer: 500 });
+test.for([
+  ["retries after 429 and 5xx", [429, 500], ["first", "next"], []],
+  ["drops an event that is refused, and sends the next one", [403], ["next"], ["failed"]],
+] as const)("record() %s", async ([, answers, messages, drops], { api, client }) => {
+  for (const answer of answers) api.script({ when: posts, answer });
   await using started = start(client);
-  started.recorder.record(pod, added);
-  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
-  expect(started.drops).toEqual([]);
-});
-
-test("record() drops an event that is refused and sends the next one", async ({ api, client }) => {
-  api.script({ when: posts, answer: 403 });
-  await using started = start(client);
-  started.recorder.record(pod, added);
-  started.recorder.record(pod, { ...added, message: "next" });
-  await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
-  expect(started.drops).toEqual(["failed"]);
+  for (const message of ["first", "next"]) started.recorder.record(pod, { ...added, message });
+  await vi.waitFor(() =>
+    expect(stored(api)).toMatchObject(messages.map((message) => ({ message }))),
+  );
+  expect(started.drops).toEqual(drops);
 });
 
 test("record() limits the events of one pod, not those of others [S-304]", async ({
