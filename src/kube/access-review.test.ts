@@ -14,10 +14,7 @@ const user = {
   ...{ groups: ["g"], extra: { k: ["v"] } },
 };
 
-test("the SubjectAccessReview is about the token's user, with groups and extras", async ({
-  api,
-  client,
-}) => {
+test("the review is about the token's user, with groups and extras", async ({ api, client }) => {
   script(api, "tokenreviews", { authenticated: true, user });
   script(api, "subjectaccessreviews", { allowed: true });
 

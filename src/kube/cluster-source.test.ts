@@ -2,7 +2,7 @@ import { expect, vi } from "vitest";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { isGet, isList, isWatch } from "#kube/testing/requests.ts";
-import { startAdapter } from "#kube/testing/start-adapter.ts";
+import { startAdapter, startSyncedAdapter } from "#kube/testing/start-adapter.ts";
 import type { JsonObject } from "#lib/json.ts";
 
 const web = { namespace: "default", name: "web" };
@@ -17,8 +17,7 @@ test("getPod() and getNad() answer from the caches, without a request", async ({
   const annotations = { "k8s.v1.cni.cncf.io/networks": "net-a", "example.com/other": "x" };
   api.put("pods", podObject("web", { annotations }));
   api.put("network-attachment-definitions", nadObject("net-a"));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+  await using kube = await startSyncedAdapter(api);
   const requests = api.seen.length;
   expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toEqual({
     ...web,
@@ -35,10 +34,7 @@ test("getPod() and getNad() answer from the caches, without a request", async ({
   expect(api.seen.slice(requests).filter((each) => !each.query.has("watch"))).toEqual([]);
 });
 
-test("getPodObject() reads the whole pod, even while its metadata is read, and checks the UID [D-10]", async ({
-  api,
-  kube,
-}) => {
+test("getPodObject() reads the whole pod and checks the UID [D-10]", async ({ api, kube }) => {
   api.objects.set("pods/default/web", podObject("web"));
   const identity = { ...web, uid: "uid-of-web" };
   const [, object] = await Promise.all([
@@ -55,10 +51,7 @@ test("getPodObject() reads the whole pod, even while its metadata is read, and c
   ).toBe(true);
 });
 
-test("the pods' LIST and WATCH request the metadata of this node's pods only, the WATCH of single objects", async ({
-  api,
-  kube,
-}) => {
+test("LIST and WATCH request only the metadata of this node's pods", async ({ api, kube }) => {
   expect(kube.synced()).toBe(true);
   const list = api.seen.find(isList("pods"));
   expect(list?.query.get("fieldSelector")).toBe("spec.nodeName=node-1");
@@ -91,8 +84,7 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
   const objectOf = ([known, key, value = ""]: KnownPod): JsonObject =>
     podObject("web", { uid: known, ...(key && { annotations: { [key]: value } }) });
   if (cached !== undefined) api.put("pods", objectOf(cached));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+  await using kube = await startSyncedAdapter(api);
   if (live !== undefined) api.objects.set("pods/default/web", objectOf(live));
   const pod = await kube.source.getPod({ ...web, uid }, {});
   expect(pod?.uid).toBe(found);
@@ -100,11 +92,8 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
   expect(api.seen.filter(isGet("web"))).toHaveLength(found === "mirror" ? 0 : 1);
 });
 
-test("getPod() throws code 11 with advice when the API server does not answer in time", async ({
-  api,
-}) => {
-  await using kube = await startAdapter(api, { apiTimeoutMs: 300 });
-  await kube.whenSynced();
+test("getPod() throws code 11 with advice without an answer in time", async ({ api }) => {
+  await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 300 });
   api.script({ when: isGet("web"), answer: "hang", times: 100 });
   const startedAt = performance.now();
   await expect(kube.source.getPod(web, {})).rejects.toMatchObject({
@@ -118,18 +107,14 @@ test("getPod() throws code 11 with advice when the API server does not answer in
 
 test("getPod() retries within its deadline when a connection is dead", async ({ api }) => {
   api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
-  await using kube = await startAdapter(api, { apiTimeoutMs: 3000 });
-  await kube.whenSynced();
+  await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 3000 });
   api.script({ when: isGet("web"), answer: "hang" });
   api.script({ when: isGet("web"), answer: "reset" });
   api.script({ when: isGet("web"), answer: 503 });
   expect(await kube.source.getPod(web, {})).toMatchObject({ name: "web" });
 });
 
-test("getPod() fails at once with advice about RBAC when it is forbidden", async ({
-  api,
-  kube,
-}) => {
+test("getPod() fails at once with advice when it is forbidden", async ({ api, kube }) => {
   api.script({ when: isGet("web"), answer: 403, times: 100 });
   await expect(kube.source.getPod(web, {})).rejects.toMatchObject({
     code: 11,
@@ -138,12 +123,9 @@ test("getPod() fails at once with advice about RBAC when it is forbidden", async
   expect(api.seen.filter(isGet("web"))).toHaveLength(1);
 });
 
-test("getPod() ends with the caller's signal, and other callers are not affected", async ({
-  api,
-}) => {
+test("getPod() ends with its caller's signal, not for other callers", async ({ api }) => {
   api.objects.set("pods/default/web", podObject("web", { node: "x" }));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+  await using kube = await startSyncedAdapter(api);
   api.script({ when: isGet("web"), answer: 503 });
   const caller = new AbortController();
   const first = kube.source.getPod(web, { signal: caller.signal });
@@ -163,12 +145,9 @@ test("getNad() shares one request among simultaneous callers", async ({ api, kub
   expect(api.seen.filter(isGet("none"))).toHaveLength(1);
 });
 
-test("getNad() finds a definition that the cache lacks, and none while the CRD is missing", async ({
-  api,
-}) => {
+test("getNad() finds what the cache lacks, and none without the CRD", async ({ api }) => {
   api.absent.add("network-attachment-definitions");
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+  await using kube = await startSyncedAdapter(api);
   expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toBeUndefined();
   api.absent.clear();
   api.objects.set("network-attachment-definitions/default/net-a", nadObject("net-a"));
@@ -194,8 +173,7 @@ test.for([
   async (row, { api }) => {
     const [, object, { code, message }] = row;
     api.put("network-attachment-definitions", object);
-    await using kube = await startAdapter(api);
-    await kube.whenSynced();
+    await using kube = await startSyncedAdapter(api);
     await expect(
       kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
     ).rejects.toMatchObject({
@@ -205,9 +183,7 @@ test.for([
   },
 );
 
-test("notReadyReason() says what is missing until both caches are listed, and nothing after that", async ({
-  api,
-}) => {
+test("notReadyReason() says what is missing until both caches are listed", async ({ api }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isList("pods"), answer: 403, times: 25 });
   await using kube = await startAdapter(api);

@@ -19,9 +19,7 @@ const tokensOf = (api: FakeApiServer) => api.seen.map(({ headers }) => headers.a
 
 const version = { path: "/api/v1/pods", timeoutMs: 2000 };
 
-test("a token file, relative to the kubeconfig, is read again after the server refused it", async ({
-  api,
-}) => {
+test("a relative token file is read again after the server refused it", async ({ api }) => {
   const path = await api.kubeconfig({ tokenFile: "the-token" });
   const tokenFile = join(path, "../the-token");
   await writeFile(tokenFile, "first\n");
@@ -182,9 +180,7 @@ test("the error about an invalid kubeconfig has its path and none of its content
   }
 });
 
-test("a credential plugin is executed again only when the server refuses its token", async ({
-  api,
-}) => {
+test("a credential plugin is executed again for a refused token only", async ({ api }) => {
   await using dir = await scratch();
   const [plugin, runs] = [join(dir.path, "plugin"), join(dir.path, "runs")];
   const apiVersion = "client.authentication.k8s.io/v1";
@@ -201,10 +197,7 @@ test("a credential plugin is executed again only when the server refuses its tok
   client.close();
 });
 
-test("a failed request names itself, the status and the server's message", async ({
-  api,
-  client,
-}) => {
+test("an error names the request, status and the server's message", async ({ api, client }) => {
   api.script({ when: () => true, answer: 502, body: "<html>Bad gateway</html>" });
   await expect(client.json(version)).rejects.toThrow(
     "GET /api/v1/pods: HTTP 502: <html>Bad gateway</html>",

@@ -38,10 +38,7 @@ const stored = (api: FakeApiServer): JsonObject[] =>
   [...api.objects].filter(([key]) => key.startsWith("events/")).map(([, object]) => object);
 const posts = (request: SeenRequest): boolean => request.method === "POST";
 
-test("record() creates a core/v1 event of the pod in its namespace; a repetition raises its count", async ({
-  api,
-  client,
-}) => {
+test("record() creates a core/v1 event; a repetition raises its count", async ({ api, client }) => {
   await using started = start(client);
   started.recorder.record(pod, added);
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
@@ -86,10 +83,7 @@ test.for([
   expect(started.drops).toEqual(drops);
 });
 
-test("record() limits the events of one pod, not those of others [S-304]", async ({
-  api,
-  client,
-}) => {
+test("record() limits the events of each pod [S-304]", async ({ api, client }) => {
   await using started = start(client, { perObject: { burst: 2, tokensPerSecond: 0 } });
   for (let i = 0; i < 5; i++) started.recorder.record(pod, { ...added, message: `m${i}` });
   started.recorder.record({ ...pod, uid: "u2", name: "db" }, added);
@@ -97,10 +91,7 @@ test("record() limits the events of one pod, not those of others [S-304]", async
   expect(started.drops).toEqual(["rate", "rate", "rate"]);
 });
 
-test("record() limits all events of the node and the length of the queue", async ({
-  api,
-  client,
-}) => {
+test("record() limits all events of the node and the queue", async ({ api, client }) => {
   const global = { burst: 6, tokensPerSecond: 0 };
   await using started = start(client, { global, maxQueued: 2 });
   for (let i = 0; i < 8; i++) started.recorder.record({ ...pod, uid: `u${i}` }, added);
@@ -109,10 +100,7 @@ test("record() limits all events of the node and the length of the queue", async
   expect([count("queue"), count("rate")]).toEqual([3, 2]);
 });
 
-test("record() shortens a message to the API server's limit, at a character's end", async ({
-  api,
-  client,
-}) => {
+test("record() shortens a message at a character's end", async ({ api, client }) => {
   await using started = start(client);
   started.recorder.record(pod, { ...added, message: "é".repeat(2000) });
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));
@@ -121,10 +109,7 @@ test("record() shortens a message to the API server's limit, at a character's en
   expect(message).toMatch(/^é+…$/);
 });
 
-test("recordOnNode() records an event about the node in namespace default", async ({
-  api,
-  client,
-}) => {
+test("recordOnNode() records an event in namespace default", async ({ api, client }) => {
   await using started = start(client);
   started.recorder.recordOnNode({ type: "Warning", reason: "PlexusConfShadowed", message: "m" });
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
-import { startAdapter } from "#kube/testing/start-adapter.ts";
+import { startSyncedAdapter } from "#kube/testing/start-adapter.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 const key = "plexus.dev/not-ready";
@@ -14,10 +14,7 @@ const answer = (method: string, status: number, body: object) => ({
   body,
 });
 
-test("removeTaint() replaces the list of taints that it has read, and no other", async ({
-  api,
-  kube,
-}) => {
+test("removeTaint() replaces only the list of taints that it has read", async ({ api, kube }) => {
   const taints = [{ key, effect: "NoSchedule" }, other, { key, effect: "NoExecute" }];
   api.script(answer("GET", 200, { spec: { taints } }));
   api.script(answer("PATCH", 200, {}));
@@ -39,10 +36,7 @@ test.for([{ spec: { taints: [other] } }, { spec: {} }])(
   },
 );
 
-test("removeTaint() fails when another writer changed the taints, or when it is forbidden", async ({
-  api,
-  kube,
-}) => {
+test("removeTaint() fails after another change, or when forbidden", async ({ api, kube }) => {
   api.script(answer("GET", 200, { spec: { taints: [{ key }] } }));
   api.script(answer("PATCH", 422, { message: "the server rejected our request" }));
   await expect(kube.removeTaint(key)).rejects.toThrow("rejected");
@@ -60,8 +54,7 @@ test("nodePods lists the node's pods and reads their spec and status live", asyn
   };
   api.put("pods", { ...web, status });
   api.put("pods", podObject("elsewhere", { node: "node-2" }));
-  await using kube = await startAdapter(api);
-  await kube.whenSynced();
+  await using kube = await startSyncedAdapter(api);
   const [pod, ...more] = kube.nodePods.list();
   expect([pod?.name, more]).toEqual(["web", []]);
   if (pod === undefined) throw new Error("there is no pod");

@@ -2,7 +2,7 @@ import { test } from "vitest";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { FakeApiServer } from "./fake-api-server.ts";
-import { startAdapter } from "./start-adapter.ts";
+import { startSyncedAdapter } from "./start-adapter.ts";
 
 /** Tests with an empty API server, a client of it, and the adapter of node `node-1` after its LISTs. */
 export const kubeTest = test
@@ -17,8 +17,7 @@ export const kubeTest = test
     return client;
   })
   .extend("kube", async ({ api }, { onCleanup }) => {
-    const kube = await startAdapter(api);
+    const kube = await startSyncedAdapter(api);
     onCleanup(() => kube.stop(100));
-    await kube.whenSynced();
     return kube;
   });

@@ -18,3 +18,13 @@ export async function startAdapter(
   });
   return { ...kube, [Symbol.asyncDispose]: () => kube.stop(100) };
 }
+
+/** The same after its LISTs. */
+export async function startSyncedAdapter(
+  api: FakeApiServer,
+  options: Partial<KubeOptions> = {},
+): Promise<KubeAdapter & AsyncDisposable> {
+  const kube = await startAdapter(api, options);
+  await kube.whenSynced();
+  return kube;
+}

@@ -59,10 +59,7 @@ const expired = { kind: "Status", code: 410, reason: "Expired", message: "too ol
 const watches = (api: FakeApiServer) => api.seen.filter(isWatch("pods"));
 const lists = (api: FakeApiServer) => api.seen.filter(isList("pods"));
 
-test("WatchCache lists, then follows the watch, for objects of its selector only, and reports when it is listed", async ({
-  api,
-  client,
-}) => {
+test("lists, then watches, the objects of its selector", async ({ api, client }) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("elsewhere", { node: "node-2" }));
   await using started = startCache(client);
@@ -78,7 +75,7 @@ test("WatchCache lists, then follows the watch, for objects of its selector only
   await vi.waitFor(() => expect([cache.size, cache.get("default/a")]).toEqual([1, "second"]));
 });
 
-test("WatchCache requests smaller pages when a response is too long", async ({ api, client }) => {
+test("requests smaller pages when a response is too long", async ({ api, client }) => {
   for (let i = 0; i < 17; i++) {
     api.put("pods", podObject(`p${i}`, { annotations: { note: "x".repeat(1_000_000) } }));
   }
@@ -96,10 +93,7 @@ test("WatchCache requests smaller pages when a response is too long", async ({ a
   ]);
 });
 
-test("WatchCache requests bookmarks, and resumes from the last version after a server's timeout", async ({
-  api,
-  client,
-}) => {
+test("resumes from the last bookmark after a server's timeout", async ({ api, client }) => {
   api.put("pods", podObject("a"));
   await using _started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
@@ -127,7 +121,7 @@ test.for<[string, (api: FakeApiServer) => void]>([
     },
   ],
   ["a restart of the server without its history", (api) => api.restart()],
-])("WatchCache lists again, once, after %s", async ([, expire], { api, client }) => {
+])("lists again, once, after %s", async ([, expire], { api, client }) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("stale"));
   await using started = startCache(client);
@@ -143,10 +137,7 @@ test.for<[string, (api: FakeApiServer) => void]>([
   expect(lists(api)).toHaveLength(2);
 });
 
-test("WatchCache lists without a version when the LIST's version has expired, too", async ({
-  api,
-  client,
-}) => {
+test("lists without a version when the LIST's has expired, too", async ({ api, client }) => {
   api.script({ when: isList("pods"), answer: 410 });
   await using started = startCache(client);
   await started.cache.whenSynced();
@@ -157,7 +148,7 @@ test.for<[string, (api: FakeApiServer) => void]>([
   ["its connection is reset", (api) => api.endWatches("pods", "reset")],
   ["an event that is not JSON", (api) => api.emit("pods", "this is no event\n")],
   ["an event without an object", (api) => api.emit("pods", '{"type":"ADDED"}\n')],
-])("WatchCache resumes after %s, without a new LIST", async ([, disturb], { api, client }) => {
+])("resumes after %s, without a new LIST", async ([, disturb], { api, client }) => {
   await using started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   disturb(api);
@@ -169,14 +160,14 @@ test.for<[string, (api: FakeApiServer) => void]>([
   expect(started.restarts).toEqual(["disconnected"]);
 });
 
-test("WatchCache detects a half-open connection by its silence", async ({ api, client }) => {
+test("detects a half-open connection by its silence", async ({ api, client }) => {
   await using started = startCache(client, { timings: { idleMs: 60 } });
   await vi.waitFor(() => expect(watches(api).length).toBeGreaterThan(1));
   expect(started.restarts).toContain("disconnected");
   expect(JSON.stringify(started.logger.lines)).toContain("nothing received for 60 ms");
 });
 
-test("WatchCache times out a LIST and a WATCH without a response", async ({ api, client }) => {
+test("times out a LIST and a WATCH without a response", async ({ api, client }) => {
   api.script({ when: isList("pods"), answer: "hang" });
   api.script({ when: isWatch("pods"), answer: "hang" });
   await using started = startCache(client, { timings: { requestTimeoutMs: 50 } });
@@ -185,7 +176,7 @@ test("WatchCache times out a LIST and a WATCH without a response", async ({ api,
   expect(started.restarts).toEqual(["disconnected", "disconnected"]);
 });
 
-test("WatchCache waits for Retry-After after 429", async ({ api, client }) => {
+test("waits for Retry-After after 429", async ({ api, client }) => {
   api.script({ when: isList("pods"), answer: 429, headers: { "retry-after": "0.15" } });
   const startedAt = performance.now();
   await using started = startCache(client);
@@ -194,10 +185,7 @@ test("WatchCache waits for Retry-After after 429", async ({ api, client }) => {
   expect(started.restarts).toEqual(["throttled"]);
 });
 
-test("WatchCache backs off after 5xx, keeps its content, and reports the failure", async ({
-  api,
-  client,
-}) => {
+test("backs off after 5xx, keeps its content, reports the failure", async ({ api, client }) => {
   api.put("pods", podObject("a"));
   await using started = startCache(client, {
     timings: { backoff: { initialMs: 50, maxMs: 50 } },
@@ -212,7 +200,7 @@ test("WatchCache backs off after 5xx, keeps its content, and reports the failure
   await vi.waitFor(() => expect(started.cache.failure).toBeUndefined());
 });
 
-test("WatchCache backs off when the server ends every watch at once", async ({ api, client }) => {
+test("backs off when the server ends every watch at once", async ({ api, client }) => {
   api.script({ when: isWatch("pods"), answer: 200, body: "", times: 1000 });
   await using started = startCache(client, {
     timings: { backoff: { initialMs: 40, maxMs: 40 } },
@@ -222,10 +210,7 @@ test("WatchCache backs off when the server ends every watch at once", async ({ a
   expect(watches(api).length).toBeLessThan(12);
 });
 
-test("WatchCache skips invalid objects, logs which, and removes one that became invalid", async ({
-  api,
-  client,
-}) => {
+test("skips and logs invalid objects, also if they become invalid", async ({ api, client }) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("b", { uid: "" }));
   api.objects.set("pods/default/nameless", { metadata: {}, spec: { nodeName: "node-1" } });
@@ -240,7 +225,7 @@ test("WatchCache skips invalid objects, logs which, and removes one that became 
   expect(started.cache.get("default/a")).toBeUndefined();
 });
 
-test("WatchCache assembles events that arrive in pieces", async ({ api, client }) => {
+test("assembles events that arrive in pieces", async ({ api, client }) => {
   await using started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
   const line = `${JSON.stringify({ type: "ADDED", object: podObject("a", { uid: "uid-of-pièce" }) })}\n`;
@@ -253,10 +238,7 @@ test("WatchCache assembles events that arrive in pieces", async ({ api, client }
   await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-pièce"));
 });
 
-test("WatchCache of an optional resource is empty while its type is unknown, and lists it later", async ({
-  api,
-  client,
-}) => {
+test("is empty while the type of an optional resource is unknown", async ({ api, client }) => {
   api.absent.add("pods");
   await using started = startCache(client, { mayBeAbsent: true });
   await started.cache.whenSynced();
