@@ -8,7 +8,6 @@ import { ApiEventRecorder, type NodeEvent } from "#kube/events/event-recorder.ts
 import { type NodePods, nodePods, removeTaint } from "#kube/node/node.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
-import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
@@ -50,9 +49,6 @@ export interface KubeAdapter {
   recordOnNode(event: NodeEvent): void;
   /** Removes the taints with this key from this node's Node. @throws ApiError */
   removeTaint(key: string): Promise<boolean>;
-  synced(): boolean;
-  /** Resolves when pods and definitions have been listed; rejects with the signal's reason. */
-  whenSynced(signal?: AbortSignal): Promise<void>;
   /** Ends the watches; waits at most `graceMs` for status writes and events. @default 5000 */
   stop(graceMs?: number): Promise<void>;
 }
@@ -82,10 +78,6 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     accessReview: accessReview(client, apiTimeoutMs),
     recordOnNode: (event) => events.recordOnNode(event),
     removeTaint: (key) => removeTaint(client, { nodeName, key }),
-    synced: () => pods.synced && nads.synced,
-    whenSynced: async (signal) => {
-      await untilAborted(Promise.all([pods.whenSynced(), nads.whenSynced()]), signal);
-    },
     stop: async (graceMs = 5000) => {
       pods.stop();
       nads.stop();

@@ -2,7 +2,7 @@ import { expect, vi } from "vitest";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { isGet, isList, isWatch } from "#kube/testing/requests.ts";
-import { startAdapter, startSyncedAdapter } from "#kube/testing/start-adapter.ts";
+import { startAdapter, startSyncedAdapter, whenSynced } from "#kube/testing/start-adapter.ts";
 import type { JsonObject } from "#lib/json.ts";
 
 const web = { namespace: "default", name: "web" };
@@ -51,8 +51,10 @@ test("getPodObject() reads the whole pod and checks the UID [D-10]", async ({ ap
   ).toBe(true);
 });
 
-test("LIST and WATCH request only the metadata of this node's pods", async ({ api, kube }) => {
-  expect(kube.synced()).toBe(true);
+test("LIST and WATCH request only the metadata of this node's pods", async ({
+  api,
+  kube: _kube,
+}) => {
   const list = api.seen.find(isList("pods"));
   expect(list?.query.get("fieldSelector")).toBe("spec.nodeName=node-1");
   expect(list?.headers.accept).toContain("as=PartialObjectMetadataList;");
@@ -190,9 +192,7 @@ test("notReadyReason() says what is missing until both caches are listed", async
   await vi.waitFor(() =>
     expect(kube.source.notReadyReason()).toMatch(/pods of this node.*HTTP 403/),
   );
-  expect(kube.synced()).toBe(false);
-  await kube.whenSynced();
-  expect(kube.source.notReadyReason()).toBeUndefined();
+  await whenSynced(kube);
   api.script({ when: () => true, answer: "reset", times: 1000 });
   api.endWatches("pods", "reset");
   expect(kube.source.notReadyReason()).toBeUndefined();

@@ -1,3 +1,4 @@
+import { expect, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
 import type { FakeApiServer } from "./fake-api-server.ts";
@@ -25,6 +26,12 @@ export async function startSyncedAdapter(
   options: Partial<KubeOptions> = {},
 ): Promise<KubeAdapter & AsyncDisposable> {
   const kube = await startAdapter(api, options);
-  await kube.whenSynced();
+  await whenSynced(kube);
   return kube;
+}
+
+/** Resolves when pods and definitions have been listed. */
+export function whenSynced({ source }: KubeAdapter): Promise<void> {
+  const options = { timeout: 10_000, interval: 5 };
+  return vi.waitFor(() => expect(source.notReadyReason()).toBeUndefined(), options);
 }

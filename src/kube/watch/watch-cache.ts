@@ -4,7 +4,7 @@ import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { keyOfObject } from "#kube/objects.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
-import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
+import { pause } from "#lib/concurrency/deadline.ts";
 import {
   defaultWatchTimings,
   ListWatch,
@@ -38,7 +38,6 @@ export class WatchCache<T> {
   readonly #backoff: Backoff;
   readonly #position = new WatchPosition();
   readonly #stop = new AbortController();
-  readonly #firstSync = Promise.withResolvers<void>();
   #objects = new Map<string, T>();
   #synced = false;
   #failure: ApiError | undefined;
@@ -63,10 +62,7 @@ export class WatchCache<T> {
     return this.#objects.values();
   }
 
-  get size(): number {
-    return this.#objects.size;
-  }
-
+  /** Whether a LIST was complete. */
   get synced(): boolean {
     return this.#synced;
   }
@@ -74,11 +70,6 @@ export class WatchCache<T> {
   /** The last error, until a request succeeds. */
   get failure(): ApiError | undefined {
     return this.#failure;
-  }
-
-  /** Resolves after the first complete LIST; rejects with the signal's reason. */
-  whenSynced(signal?: AbortSignal): Promise<void> {
-    return untilAborted(this.#firstSync.promise, signal);
   }
 
   /** Lists and watches until {@link WatchCache.stop}; never rejects. */
@@ -168,7 +159,6 @@ export class WatchCache<T> {
     const { resource, metrics } = this.#options;
     if (!this.#synced) metrics?.cacheSynced?.(resource, true);
     this.#synced = true;
-    this.#firstSync.resolve();
   }
 
   /** Decides after a failure where to resume, and in how many milliseconds. */
