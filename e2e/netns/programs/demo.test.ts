@@ -83,12 +83,17 @@ test("without root it fails with one line that names the reason", async () => {
   expect(stderr).toBe("demo: it makes network namespaces and so needs root: sudo make demo");
 });
 
-test("a missing plugin is named in one line", async () => {
-  const plugins = join(scratch, "plugins");
+/** The reference plugins that the demo needs, without macvlan. */
+async function withoutMacvlan(name: string): Promise<string> {
+  const plugins = join(scratch, name);
   await mkdir(plugins);
-  for (const type of ["ptp", "bridge", "host-local", "static"]) {
+  for (const type of ["ptp", "bridge", "host-local", "static"])
     await symlink(join(cniPluginDir(), type), join(plugins, type));
-  }
+  return plugins;
+}
+
+test("a missing plugin is named in one line", async () => {
+  const plugins = await withoutMacvlan("plugins");
   const { dir, run } = demo("missing", { env: { CNI_PLUGIN_DIR: plugins } });
   const { exitCode, stdout, stderr } = await run;
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
@@ -108,11 +113,7 @@ test("a directory that is in use is refused in one line, and left alone", async 
 });
 
 test("a step that fails is named in one line, and nothing is left", async () => {
-  const plugins = join(scratch, "broken-plugins");
-  await mkdir(plugins);
-  for (const type of ["ptp", "bridge", "host-local", "static"]) {
-    await symlink(join(cniPluginDir(), type), join(plugins, type));
-  }
+  const plugins = await withoutMacvlan("broken-plugins");
   await symlink("/bin/false", join(plugins, "macvlan"));
   const { dir, run } = demo("broken", { env: { CNI_PLUGIN_DIR: plugins } });
   const { exitCode, stderr } = await run;
