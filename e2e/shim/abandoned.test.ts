@@ -117,24 +117,15 @@ eachBuild("a call whose runtime was killed", (bench) => {
 
   const patience = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
 
-  test("DEL that hangs is ended by the next operation", async () => {
+  test.each([
+    ["DEL that hangs", "DEL", false],
+    ["ADD whose shim is stopped", "ADD", true],
+  ])("%s is ended by the next operation", async (_, CNI_COMMAND, isStopped) => {
     const begun = hangingPlugin();
-    await engine("DEL");
-    const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "DEL" });
+    await engine(CNI_COMMAND);
+    const runtime = new Runtime(bench(), "first", { CNI_COMMAND });
     const pid = await begun();
-    await runtime.kill();
-    expect(await bench().run({ env: patience })).toMatchObject({ code: 0 });
-    expect(await runtime.status()).toBe(killed);
-    await waitUntil("the plugin has gone", () => !isRunning(pid));
-    bench().forgiveEngine();
-  });
-
-  test("and whose shim is stopped is ended by the next operation", async () => {
-    const begun = hangingPlugin();
-    await engine("ADD");
-    const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "ADD" });
-    const pid = await begun();
-    await runtime.stopShim();
+    if (isStopped) await runtime.stopShim();
     await runtime.kill();
     expect(await bench().run({ env: patience })).toMatchObject({ code: 0 });
     expect(await runtime.status()).toBe(killed);

@@ -80,14 +80,6 @@ export const reasonCodes = {
 /** Why one of Plexus's own errors happened. */
 export type Reason = keyof typeof reasonCodes;
 
-/** The error object that a plugin prints: CNI 1.1.0 §5 "Error". */
-interface CniErrorJson {
-  readonly cniVersion?: string;
-  readonly code: number;
-  readonly msg: string;
-  readonly details?: string;
-}
-
 export interface CniErrorOptions {
   readonly details?: string | undefined;
   /** Undefined for the error of a plugin, which has none. @default that of the code */
@@ -115,8 +107,8 @@ export class CniError extends Error {
     return new CniError(code, message, { details, reason, cause: this });
   }
 
-  /** The wire form. `details` begins with `reason=`, unless the error is a plugin's. */
-  toJSON(): CniErrorJson {
+  /** The wire form (CNI 1.1.0 §5 "Error"). `details` begins with `reason=`, unless the error is a plugin's. */
+  toJSON(): { readonly code: number; readonly msg: string; readonly details?: string } {
     const parts = [this.reason && `reason=${this.reason}`, this.details];
     return omitUndefined({
       code: this.code,

@@ -1,12 +1,7 @@
 import { expect, test } from "vitest";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { CniError } from "./error.ts";
-import {
-  isNetworkName,
-  validateContainerId,
-  validateIfName,
-  validateNetworkName,
-} from "./names.ts";
+import { isPlainName, validateContainerId, validateIfName, validateNetworkName } from "./names.ts";
 
 function errorOf(validate: () => void): unknown {
   try {
@@ -24,7 +19,7 @@ test.each(["a", "0", "cnitool-0123", "A_b.c-d", "x".repeat(200)])(
   (text) => {
     expect(() => validateContainerId(text)).not.toThrow();
     expect(() => validateNetworkName(text)).not.toThrow();
-    expect(isNetworkName(text)).toBe(true);
+    expect(isPlainName(text)).toBe(true);
   },
 );
 
@@ -41,7 +36,7 @@ test.each(["../../x", "a/b", "-a", ".a", "_a", "a b", "a\n", "\na", "ä", "a\u00
       msg: "invalid characters found in network name",
       details: text,
     });
-    expect(isNetworkName(text)).toBe(false);
+    expect(isPlainName(text)).toBe(false);
   },
 );
 

@@ -42,14 +42,9 @@ export function validateNetworkName(name: string): void {
   }
 }
 
-/** Whether the text is a valid network name. */
-export function isNetworkName(name: string): boolean {
-  return plainName.test(name);
-}
-
-/** Whether the text is a plain file name, as a plugin's `type` must be: CNI 1.0.0 §1. */
-export function isPluginType(type: string): boolean {
-  return plainName.test(type);
+/** Whether the text can be a network's name or, as a plain file name, a plugin's `type`. */
+export function isPlainName(text: string): boolean {
+  return plainName.test(text);
 }
 
 /** @throws CniError 4 when Linux would reject it as an interface name */

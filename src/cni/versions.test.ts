@@ -81,15 +81,6 @@ test.each(["9.9.9", "1.0", "banana"])(
 );
 
 test("resultFamily() groups the versions by the shape of their results", () => {
-  expect(["", ...supportedVersions, "2.0.0"].map(resultFamily)).toEqual([
-    "0.2",
-    "0.2",
-    "0.2",
-    "0.4",
-    "0.4",
-    "0.4",
-    "1",
-    "1",
-    undefined,
-  ]);
+  const families = ["0.2", "0.2", "0.2", "0.4", "0.4", "0.4", "1", "1", undefined];
+  expect(["", ...supportedVersions, "2.0.0"].map(resultFamily)).toEqual(families);
 });

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { isNetworkName } from "#cni/names.ts";
+import { isPlainName } from "#cni/names.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 
@@ -121,7 +121,7 @@ export const networkKeys = {
   }),
   auxiliaryCNIChainName: z
     .string()
-    .refine(isNetworkName, { error: "must be the name of a network, and of a directory" })
+    .refine(isPlainName, { error: "must be the name of a network, and of a directory" })
     .exactOptional()
     .meta({
       description:

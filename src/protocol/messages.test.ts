@@ -30,7 +30,12 @@ const env = fc.dictionary(fc.stringMatching(/^CNI_[A-Z]{1,8}$/), text);
 const path = fc.array(fc.stringMatching(/^\/[a-z]{1,8}$/), { maxLength: 3 });
 const request = fc.record({ env, stdin: text });
 const exec = fc.record({
-  ...{ group: fc.nat(), type: text, searchPath: path, timeoutMs: fc.nat(), stdin: text, env },
+  group: fc.nat(),
+  type: text,
+  searchPath: path,
+  timeoutMs: fc.nat(),
+  stdin: text,
+  env,
 });
 const done = fc.record({ exitCode: fc.nat(255), stdout: text, stderr: text });
 

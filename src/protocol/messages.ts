@@ -17,16 +17,6 @@ export interface ExecMessage {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** How a delegate ended (shim/protocol.h, `EXEC_RESULT`). */
-interface ExecResultMessage {
-  readonly outcome: ExecOutcome;
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly message: string;
-  readonly elapsedUs: number;
-}
-
 const execOutcomes = [
   "exited",
   "signaled",
@@ -37,27 +27,10 @@ const execOutcomes = [
   "failed",
 ] as const;
 
-type ExecOutcome = (typeof execOutcomes)[number];
-
 const findOutcomes = ["found", "missing", "refused"] as const;
 
-/** Whether a plugin is there; the message says why not (shim/protocol.h, `FIND_RESULT`). */
-interface FoundPlugin {
-  readonly outcome: (typeof findOutcomes)[number];
-  readonly message: string;
-}
-
+/** `open` = the namespace could not be entered, `request` = the kernel gave no answer. */
 const netlinkStages = ["done", "open", "request"] as const;
-
-/** The kernel's answer, or the reason why there is none. */
-interface NetlinkResultMessage {
-  /** 0 with an answer, else the errno of the operation that failed. */
-  readonly errno: number;
-  readonly bytes: Buffer;
-  readonly message: string;
-  /** `open` = the namespace could not be entered, `request` = the kernel gave no answer. */
-  readonly stage: (typeof netlinkStages)[number];
-}
 
 /** The end of the call: what the shim prints, and its exit status. */
 export interface DoneMessage {
@@ -116,8 +89,8 @@ export function decodeExec(frame: Frame): ExecMessage {
   };
 }
 
-/** @throws ProtocolError when it is not a well-formed `EXEC_RESULT` */
-export function decodeExecResult(frame: Frame): ExecResultMessage {
+/** How a delegate ended. @throws ProtocolError when it is not a well-formed `EXEC_RESULT` */
+export function decodeExecResult(frame: Frame) {
   expectType(frame, FrameType.ExecResult);
   return {
     outcome: oneOf(execOutcomes, field(frame, 0)),
@@ -133,8 +106,11 @@ export function encodeNetlink(netnsPath: string, bytes: Uint8Array): Buffer {
   return encodeFrame(FrameType.Netlink, [netnsPath, bytes]);
 }
 
-/** @throws ProtocolError when it is not a well-formed `NETLINK_RESULT` */
-export function decodeNetlinkResult(frame: Frame): NetlinkResultMessage {
+/**
+ * The kernel's answer; else the errno of the operation that failed, and why.
+ * @throws ProtocolError when it is not a well-formed `NETLINK_RESULT`
+ */
+export function decodeNetlinkResult(frame: Frame) {
   expectType(frame, FrameType.NetlinkResult);
   return {
     errno: number(frame, 0),
@@ -163,8 +139,11 @@ export function decodeFind(frame: Frame): { searchPath: string[]; types: string[
   return { searchPath: splitPath(field(frame, 0)), types: frame.fields.slice(1).map(String) };
 }
 
-/** The answer to a `FIND` of `count` types. @throws ProtocolError when it is not well-formed */
-export function decodeFindResult(frame: Frame, count: number): FoundPlugin[] {
+/**
+ * The answer to a `FIND` of `count` types: whether each is there, or why not.
+ * @throws ProtocolError when it is not well-formed
+ */
+export function decodeFindResult(frame: Frame, count: number) {
   expectType(frame, FrameType.FindResult);
   if (frame.fields.length !== 2 * count) {
     throw new ProtocolError(`${frame.fields.length} fields in the answer for ${count} plugins`);

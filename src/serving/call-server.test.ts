@@ -175,56 +175,46 @@ test("a shim of another release is answered 'try again later', and logged", asyn
   expect(lab.logger.at("error")).toEqual([]);
 });
 
+/** An agent on a new connection that answers orders with this result; `orders` has their types. */
+async function agent(result: Buffer, env: Record<string, string> = {}) {
+  const socket = await connected();
+  const reader = new FrameReader();
+  const orders: number[] = [];
+  socket.on("data", (chunk: Buffer) => {
+    for (const { type } of reader.push(chunk)) {
+      orders.push(type);
+      if (type !== FrameType.Done) socket.write(type === FrameType.Exec ? result : noNamespace);
+    }
+  });
+  const answer = answerOf(socket);
+  const variables = { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/cni/bin", ...env };
+  socket.write(encodeRequest({ env: variables, stdin: "" }));
+  return { orders, answer };
+}
+
 test("an agent is ordered to tear down what was left behind, stays connected, and goes when the server drains", async () => {
   await lab.add();
   lab.plugins.script("ptp DEL", failed(5, "busy"));
   expect(await lab.del()).toMatchObject({ exitCode: 1 });
   lab.advance(31_000);
   const server = await listening();
-  const socket = await connected();
-  const reader = new FrameReader();
-  const answers = [noNamespace, execResult];
-  const ordered = new Promise<number[]>((resolve) => {
-    const types: number[] = [];
-    socket.on("data", (chunk: Buffer) => {
-      for (const { type } of reader.push(chunk)) {
-        types.push(type);
-        socket.write(answers.shift() ?? "");
-        if (answers.length === 0) resolve(types);
-      }
-    });
-  });
-  const closed = new Promise((resolve) => socket.once("close", resolve));
-  socket.write(
-    encodeRequest({ env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/cni/bin" }, stdin: "" }),
-  );
-  expect(await ordered).toEqual([FrameType.Netlink, FrameType.Exec]);
+  const { orders, answer } = await agent(execResult);
   await vi.waitFor(() => expect(lab.records.keys).toEqual([]));
+  expect(orders).toEqual([FrameType.Netlink, FrameType.Exec]);
   expect(server.inFlight).toBe(1);
-  await Promise.all([server.drain(), closed]);
+  await server.drain();
+  expect(await answer).toBeUndefined();
 });
 
 test.each([
-  { title: "nothing is left over", answer: "nothing is left over\n", exitCode: 0 },
-  { title: "one is detached", answer: "c1 (c1@eth0): detached\n", exitCode: 0 },
-  { title: "one remains", answer: /^c1 \(c1@eth0\): remains: .*busy/, exitCode: 1 },
-])("`plexus agent --once` is answered: $title", async ({ title, answer, exitCode }) => {
+  { left: false, result: execResult, answer: /^nothing is left over\n$/, exitCode: 0 },
+  { left: true, result: execResult, answer: /^c1 \(c1@eth0\): detached\n$/, exitCode: 0 },
+  { left: true, result: busyResult, answer: /^c1 \(c1@eth0\): remains: .*busy/, exitCode: 1 },
+])("`plexus agent --once` is answered with $answer", async ({ left, result, answer, exitCode }) => {
   await lab.add();
   lab.plugins.script("ptp DEL", failed(5, "busy"));
-  if (title !== "nothing is left over") await lab.del();
+  if (left) await lab.del();
   await listening();
-  const socket = await connected();
-  const done = answerOf(socket);
-  const reader = new FrameReader();
-  const result = title === "one remains" ? busyResult : execResult;
-  socket.on("data", (chunk: Buffer) => {
-    for (const { type } of reader.push(chunk)) {
-      if (type !== FrameType.Done) socket.write(type === FrameType.Exec ? result : noNamespace);
-    }
-  });
-  const env = { CNI_COMMAND: "AGENT", PLEXUS_AGENT: "once", CNI_PATH: "/opt/cni/bin" };
-  socket.write(encodeRequest({ env, stdin: "" }));
-  const { exitCode: code, stdout } = (await done)!;
-  expect(code).toBe(exitCode);
-  expect(stdout).toMatch(answer);
+  const once = await agent(result, { PLEXUS_AGENT: "once" });
+  expect(await once.answer).toMatchObject({ exitCode, stdout: expect.stringMatching(answer) });
 });

@@ -1,4 +1,5 @@
 import process from "node:process";
+import type { Logger } from "#engine/ports.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -6,7 +7,6 @@ import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
 import { readConfig, readNodeName } from "./kept-files.ts";
-import { stderrLogger } from "./logger.ts";
 import { serveOneCall } from "./serve.ts";
 
 /** This process's end of the socket pair to the shim. */
@@ -38,6 +38,23 @@ async function main(): Promise<void> {
       return openCallCluster(conf, { manifests, keptKubeconfig, nodeName, config, logger });
     },
   });
+}
+
+type Level = "debug" | "info" | "warn" | "error";
+
+/** Logs warnings and errors to stderr, which the container runtime logs. */
+function stderrLogger(write: (line: string) => void, bound: object = {}): Logger {
+  const line = (level: Level) => (fields: object, message: string) => {
+    const err = "err" in fields ? { err: errorMessage(fields.err) } : {};
+    write(`${JSON.stringify({ level, ...bound, ...fields, ...err, msg: message })}\n`);
+  };
+  return {
+    debug: () => undefined,
+    info: () => undefined,
+    warn: line("warn"),
+    error: line("error"),
+    child: (fields) => stderrLogger(write, { ...bound, ...fields }),
+  };
 }
 
 main().then(

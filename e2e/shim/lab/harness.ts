@@ -106,18 +106,15 @@ class Conversation {
   }
 
   async readExecResult(): Promise<ExecResult> {
+    const fields = await this.#answer(FrameType.execResult, 6);
+    const [outcome = "", code, stdout = "", stderr = "", message = "", us] = fields.map(String);
+    return { outcome, code: Number(code), stdout, stderr, message, elapsedUs: Number(us) };
+  }
+
+  async #answer(wanted: number, count: number): Promise<Buffer[]> {
     const { type, fields } = await this.read();
-    if (type !== FrameType.execResult) throw new Error(`answer of type ${type}`);
-    const [outcome, code, stdout, stderr, message, elapsedUs] = fields.map(String);
-    if (elapsedUs === undefined || fields.length !== 6) throw new Error("answer of another shape");
-    return {
-      outcome: outcome ?? "",
-      code: Number(code),
-      stdout: stdout ?? "",
-      stderr: stderr ?? "",
-      message: message ?? "",
-      elapsedUs: Number(elapsedUs),
-    };
+    if (type === wanted && fields.length === count) return fields;
+    throw new Error(`answer of type ${type} with ${fields.length} fields`);
   }
 
   netlink(path: string, bytes: Uint8Array): Promise<NetlinkResult> {
@@ -126,23 +123,19 @@ class Conversation {
   }
 
   async readNetlinkResult(): Promise<NetlinkResult> {
-    const { type, fields } = await this.read();
-    if (type !== FrameType.netlinkResult) throw new Error(`answer of type ${type}`);
-    if (fields.length !== 4) throw new Error("answer of another shape");
+    const [errno, bytes, message, stage] = await this.#answer(FrameType.netlinkResult, 4);
     return {
-      errno: Number(fields[0]),
-      bytes: fields[1] ?? Buffer.of(),
-      message: String(fields[2]),
-      stage: String(fields[3]),
+      errno: Number(errno),
+      bytes: bytes ?? Buffer.of(),
+      message: String(message),
+      stage: String(stage),
     };
   }
 
   /** Has plugin types looked up; one pair of outcome and message for each. */
   async find(path: string, ...types: FieldValue[]): Promise<[string, string][]> {
     this.send(FrameType.find, [path, ...types]);
-    const { type, fields } = await this.read();
-    if (type !== FrameType.findResult) throw new Error(`answer of type ${type}`);
-    if (fields.length !== 2 * types.length) throw new Error("answer of another shape");
+    const fields = await this.#answer(FrameType.findResult, 2 * types.length);
     return types.map((_, i) => [String(fields[2 * i]), String(fields[2 * i + 1])]);
   }
 

@@ -1,7 +1,7 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
 import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
-import { isNetworkName } from "#cni/names.ts";
+import { isPlainName } from "#cni/names.ts";
 import { negotiateVersion, parseVersion } from "#cni/versions.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -126,7 +126,7 @@ function readName(fields: FieldReader, options: ConfOptions): string {
   const name = fields.string("name") || options.name || "";
   const isMissing = name === "" && typeof (fields.value("name") ?? "") === "string";
   if (isMissing) fields.problem("name", "is missing");
-  if (name !== "" && !isNetworkName(name)) {
+  if (name !== "" && !isPlainName(name)) {
     fields.problem("name", withValue("invalid characters found in network name", name));
   }
   return name;

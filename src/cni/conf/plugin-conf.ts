@@ -1,6 +1,6 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
-import { isPluginType } from "#cni/names.ts";
+import { isPlainName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
@@ -41,7 +41,7 @@ export function checkWellKnownKeys(fields: FieldReader): void {
 
 function readType(fields: FieldReader): string {
   const type = fields.required("type");
-  if (type !== "" && !isPluginType(type)) {
+  if (type !== "" && !isPlainName(type)) {
     fields.problem("type", `${quoteValue(type)} is not the name of an executable`);
   }
   return type;
@@ -65,5 +65,5 @@ export function readCapabilities(fields: FieldReader): Readonly<Record<string, b
 export function ipamType(conf: unknown): string | undefined {
   const ipam = isJsonObject(conf) ? conf.ipam : undefined;
   const type = isJsonObject(ipam) ? ipam.type : undefined;
-  return typeof type === "string" && isPluginType(type) ? type : undefined;
+  return typeof type === "string" && isPlainName(type) ? type : undefined;
 }
