@@ -135,9 +135,14 @@ export class Injector {
     else if (target === "delegate") signal(reached?.parent ?? 0, name);
     else if (target === "shim" && call !== undefined) {
       signal(call.pid, name);
-      if (action === "stop") call.giveUpIn(stoppedShimMs);
+      if (action === "stop") setTimeout(() => killIfRuns(call), stoppedShimMs);
     }
   }
+}
+
+/** Kills the executable of a call, as a runtime does that does not wait any longer. */
+export function killIfRuns(call: RunningCall): void {
+  if (!call.hasEnded()) signal(call.pid, "SIGKILL");
 }
 
 /** Puts everything right again: mounts, plugins, the API, stopped processes, the daemon. */

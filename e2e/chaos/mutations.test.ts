@@ -2,6 +2,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import { runMatrix } from "./matrix.ts";
 import { buildMutant } from "./mutant.ts";
 import { mutations } from "./mutations.ts";
+import { hasUnanswered } from "./report.ts";
+import { parseScenario } from "./scenario.ts";
 
 const usualDist = process.env.PLEXUS_DIST;
 
@@ -12,11 +14,10 @@ afterEach(() => {
 
 /** What a scenario leaves, and that the runtime had to give up on a call. */
 async function findingsOf(scenario: string): Promise<readonly string[]> {
-  const report = await runMatrix({ scenario, seed: "", runs: 1, workers: 1, quiet: true });
-  const result = report.contenders[0]?.completed[0]?.result;
-  if (result === undefined) return ["it did not run"];
-  const unanswered = [result.add, ...result.dels].includes("no answer");
-  return [...result.leaks, ...(unanswered ? ["a call was never answered"] : [])];
+  const [own] = await runMatrix([parseScenario(scenario)], { workers: 1 });
+  const [run] = own?.runs ?? [];
+  if (run === undefined) return ["it did not run"];
+  return [...run.result.leaks, ...(hasUnanswered(run) ? ["a call was never answered"] : [])];
 }
 
 describe("the matrix sees what is left without this safeguard", () => {

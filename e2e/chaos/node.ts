@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { startApiServer } from "../support/api-server.ts";
 import { differences } from "../support/host-state.ts";
+import { nad } from "../support/node/manifests.ts";
 import { contenders } from "./contenders/all.ts";
 import { type Parts, repair } from "./injector.ts";
 import { Gates } from "./lab/gates.ts";
@@ -28,12 +29,7 @@ export async function prepareNode({ contender: name, ...builds }: NodeOptions): 
   const api = await startApiServer(join(place.root, "etc"));
   for (const network of networks) {
     if (network.nad === undefined) continue;
-    api.put("network-attachment-definitions", {
-      apiVersion: "k8s.cni.cncf.io/v1",
-      kind: "NetworkAttachmentDefinition",
-      metadata: { name: network.nad, namespace: "default" },
-      spec: { config: JSON.stringify(confList(network)) },
-    });
+    api.put("network-attachment-definitions", nad(network.nad, confList(network)));
   }
   const contender = await contenders.find((c) => c.name === name)?.make({ place, api, ...builds });
   if (contender === undefined) throw new Error(`there is no contender ${name}`);

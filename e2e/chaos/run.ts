@@ -3,11 +3,11 @@ import { execa } from "execa";
 import { differences } from "../support/host-state.ts";
 import { processes } from "../support/processes.ts";
 import { poll } from "../support/wait.ts";
-import type { CallOptions, Sandbox } from "./contenders/contender.ts";
-import type { Fault, Operation } from "./fault.ts";
+import type { Sandbox } from "./contenders/contender.ts";
+import type { Operation } from "./fault.ts";
 import { Injector, type Parts, repair } from "./injector.ts";
 import { type HostState, readHostState, readPods, withPods } from "./lab/host-state.ts";
-import { type CallOutcome, problemOf, startCall } from "./lab/runtime-call.ts";
+import { type RunningCall, startCall } from "./lab/runtime-call.ts";
 import { networks } from "./lab/topology.ts";
 import type { Scenario } from "./scenario.ts";
 
@@ -22,6 +22,14 @@ export interface RunResult {
   /** What is left after the last DEL; empty is what is promised. */
   readonly leaks: readonly string[];
   readonly milliseconds: number;
+}
+
+/** What is done beside the calls of a run. */
+export interface RunHooks {
+  beforeAdd?(): Promise<void>;
+  beforeDel?(): Promise<void>;
+  /** After the last DEL, before the node is compared. */
+  afterDel?(): Promise<void>;
 }
 
 /** A runtime waits for minutes: enough for the limits that the contender itself has, also on a busy machine. */
@@ -42,33 +50,29 @@ const preparePod = "echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; ip link 
 export async function carryOut(
   scenario: Scenario,
   number: number,
-  node: Parts & { readonly reference: HostState },
+  node: Parts & { readonly reference: HostState } & RunHooks,
 ): Promise<RunResult> {
   const started = performance.now();
   const run = new Run(scenario, number, node);
   await run.prepare();
+  await node.beforeAdd?.();
   const add = await run.call("ADD");
   if (scenario.repaired === "before DEL") await repair(node);
   if (scenario.netns === "removed") await run.removeNetns();
+  await node.beforeDel?.();
   const dels = [await run.call("DEL")];
   await repair(node);
-  for (let n = 1; dels.at(-1)?.exitCode !== 0 && n < delLimit; n++) {
+  for (let n = 1; dels.at(-1) !== "ok" && n < delLimit; n++) {
     await sleep(25 * 2 ** n);
     dels.push(await run.call("DEL", []));
   }
+  await node.afterDel?.();
   if (!node.contender.emptiesNetns) await run.removeNetns();
   const leaks = await run.leaks();
-  if (dels.at(-1)?.exitCode !== 0) leaks.unshift(`DEL never succeeded in ${delLimit} attempts`);
+  if (dels.at(-1) !== "ok") leaks.unshift(`DEL never succeeded in ${delLimit} attempts`);
   await run.cleanUp();
-  const words = (outcome: CallOutcome): string =>
-    outcome.exitCode === 0 ? "ok" : problemOf(outcome);
-  return {
-    happened: run.happened,
-    add: words(add),
-    dels: dels.map(words),
-    leaks,
-    milliseconds: performance.now() - started,
-  };
+  const happened = scenario.faults.map((fault) => run.happened.has(fault));
+  return { happened, add, dels, leaks, milliseconds: performance.now() - started };
 }
 
 /** The pod of that number. */
@@ -81,10 +85,28 @@ export function sandboxOf(number: number): Sandbox {
   };
 }
 
+/** Makes a pod's network namespace, and the pod, which asks for these networks. */
+export async function addPod(
+  { api }: Parts,
+  { podName: name, podUid: uid }: Sandbox,
+  wanted: readonly string[],
+): Promise<void> {
+  await execa("ip", ["netns", "add", name]);
+  const annotations = { "k8s.v1.cni.cncf.io/networks": wanted.join(",") };
+  api.put("pods", {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "default", uid, annotations },
+    spec: { nodeName: "chaos", containers: [] },
+    status: { phase: "Pending" },
+  });
+}
+
 /** One pod, and the calls that a scenario makes for it. */
-export class Run {
-  readonly happened: boolean[];
-  readonly scenario: Scenario;
+class Run {
+  /** The faults that came to happen. */
+  readonly happened = new Set<Scenario["faults"][number]>();
+  readonly #scenario: Scenario;
   readonly #node: Parts & { readonly reference: HostState };
   readonly #sandbox: Sandbox;
   #hasNetns = true;
@@ -92,49 +114,41 @@ export class Run {
   #untouched: HostState = {};
 
   constructor(scenario: Scenario, number: number, node: Parts & { readonly reference: HostState }) {
-    this.scenario = scenario;
+    this.#scenario = scenario;
     this.#node = node;
-    this.happened = scenario.faults.map(() => false);
     this.#sandbox = sandboxOf(number);
   }
 
   async prepare(): Promise<void> {
-    const { podName, podUid, netns } = this.#sandbox;
-    await execa("ip", ["netns", "add", podName]);
-    await execa("nsenter", [`--net=${netns}`, "sh", "-ec", preparePod]);
+    const wanted = networks.flatMap(({ nad }) => nad ?? []);
+    await addPod(this.#node, this.#sandbox, wanted);
+    await execa("nsenter", [`--net=${this.#sandbox.netns}`, "sh", "-ec", preparePod]);
     this.#untouched = await readPods(this.#node.place);
-    const wanted = networks.flatMap(({ nad }) => nad ?? []).join(",");
-    this.#node.api.put("pods", {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: {
-        name: podName,
-        namespace: "default",
-        uid: podUid,
-        annotations: { "k8s.v1.cni.cncf.io/networks": wanted },
-      },
-      spec: { nodeName: "chaos", containers: [] },
-      status: { phase: "Pending" },
-    });
   }
 
-  /** One call with the scenario's fault for it; later DELs have none. */
-  async call(operation: Operation, faults = this.scenario.faults): Promise<CallOutcome> {
-    const { contender } = this.#node;
+  /** One call with the scenario's fault for it; later DELs have none. Returns what it said. */
+  async call(operation: Operation, faults = this.#scenario.faults): Promise<string> {
     const fault = faults.find((f) => f.operation === operation);
     const injector = fault && new Injector(fault, this.#node, this.#sandbox);
-    const isArmed = (await injector?.arm()) ?? true;
-    const command = contender.command(operation, this.#sandbox, this.#options(fault));
-    const call = startCall(
-      command,
-      this.scenario.faults.length > 0 ? callLimitMs : faultlessLimitMs,
-    );
-    const [outcome, isDone] = await Promise.all([
+    const isArmed = await injector?.arm();
+    const call = this.#start(operation, fault?.action === "previous-release");
+    const [words, isDone] = await Promise.all([
       call.outcome,
-      isArmed ? true : injector?.during(call),
+      isArmed === true || injector?.during(call),
     ]);
-    if (isDone === true || (await injector?.after()) === true) this.#markHappened(fault);
-    return outcome;
+    if (fault && (isDone === true || (await injector?.after()) === true)) this.happened.add(fault);
+    return words;
+  }
+
+  #start(operation: Operation, previousRelease: boolean): RunningCall {
+    const { contender, gates } = this.#node;
+    const { faults } = this.#scenario;
+    const command = contender.command(operation, this.#sandbox, {
+      cniPath: [gates.dir],
+      previousRelease,
+      standalone: faults.some((f) => f.target === "standalone"),
+    });
+    return startCall(command, faults.length > 0 ? callLimitMs : faultlessLimitMs);
   }
 
   async removeNetns(): Promise<void> {
@@ -156,7 +170,7 @@ export class Run {
   async #differences(): Promise<string[]> {
     const { place, contender, reference } = this.#node;
     const expected = this.#hasNetns ? withPods(reference, this.#untouched) : reference;
-    const wasStopped = this.scenario.faults.some(
+    const wasStopped = this.#scenario.faults.some(
       ({ target, action }) => target === "plexusd" && action === "stop",
     );
     if (wasStopped) await sleep(resumedMs);
@@ -176,19 +190,5 @@ export class Run {
     await this.removeNetns();
     await this.#node.gates.restoreAll();
     this.#node.api.delete("pods", `default/${this.#sandbox.podName}`);
-  }
-
-  #options(fault: Fault | undefined): CallOptions {
-    return {
-      cniPath: [this.#node.gates.dir],
-      previousRelease: fault?.action === "previous-release",
-      standalone: this.scenario.faults.some((f) => f.target === "standalone"),
-    };
-  }
-
-  #markHappened(fault: Fault | undefined): void {
-    this.scenario.faults.forEach((each, n) => {
-      if (each === fault) this.happened[n] = true;
-    });
   }
 }

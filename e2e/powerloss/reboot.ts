@@ -3,7 +3,7 @@ import { basename, join } from "node:path";
 import { execa } from "execa";
 import { parseStateFileName } from "#lib/files/state-files.ts";
 import { readHostState } from "../chaos/lab/host-state.ts";
-import { type CallOutcome, type Command, problemOf, startCall } from "../chaos/lab/runtime-call.ts";
+import { type Command, startCall } from "../chaos/lab/runtime-call.ts";
 import type { Node } from "../chaos/node.ts";
 import { sandboxOf } from "../chaos/run.ts";
 import { differences } from "../support/host-state.ts";
@@ -47,15 +47,14 @@ export async function recover(
   const { daemon } = node.contender;
   if (recovery !== "DEL before plexusd") await daemon?.start();
   const operation = recovery === "GC" ? "GC" : "DEL";
-  let outcome = await call(node, operation, number);
-  if (outcome.exitCode !== 0) await daemon?.start();
-  for (let n = 1; outcome.exitCode !== 0 && n < delLimit; n++)
-    outcome = await call(node, operation, number);
+  let said = await call(node, operation, number);
+  if (said !== "ok") await daemon?.start();
+  for (let n = 1; said !== "ok" && n < delLimit; n++) said = await call(node, operation, number);
   const known = [daemon?.pid ?? 0];
   const state = differences(node.reference, await readHostState(node.place, known));
   await daemon?.kill();
   const left = state.filter((line) => !isSweptOrPutAside(line));
-  return outcome.exitCode === 0 ? left : [problemOf(outcome), ...left];
+  return said === "ok" ? left : [said, ...left];
 }
 
 /** What plexusd sweeps when it is old enough, and damaged files that are kept for people to look at. */
@@ -81,7 +80,7 @@ function restore({ place }: Node, files: Remains["files"]): void {
 }
 
 /** The runtime's call after a reboot: the sandbox's network namespace is gone, and it knows. */
-function call(node: Node, operation: "DEL" | "GC", number: number): Promise<CallOutcome> {
+function call(node: Node, operation: "DEL" | "GC", number: number): Promise<string> {
   const sandbox = { ...sandboxOf(number), netns: "" };
   const options = { cniPath: [node.place.binDir], previousRelease: false, standalone: false };
   const del = node.contender.command("DEL", sandbox, options);

@@ -1,4 +1,4 @@
-import { serveTasks } from "../chaos/lab/serve-tasks.ts";
+import { serveTasks } from "../chaos/lab/workers.ts";
 import { type Node, prepareNode } from "../chaos/node.ts";
 import type { DiskOperation } from "./disk/operations.ts";
 import {

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import type { Operation } from "../chaos/fault.ts";
-import type { Parts } from "../chaos/injector.ts";
+import { killIfRuns, type Parts } from "../chaos/injector.ts";
 import { type GateAction, gateOf } from "../chaos/lab/gates.ts";
-import { problemOf, startCall } from "../chaos/lab/runtime-call.ts";
+import { startCall } from "../chaos/lab/runtime-call.ts";
 import { Random } from "../chaos/random.ts";
-import { signal } from "../support/processes.ts";
+import { addPod, sandboxOf } from "../chaos/run.ts";
 
 const callLimitMs = 30_000;
 const delLimit = 10;
@@ -28,38 +28,27 @@ export const soakNetworks = [1, 2, 3, 4].map((n) => ({ ifName: `net${n}`, nad: `
 export async function cycle(node: Parts, seed: string, number: number): Promise<void> {
   const random = new Random(`${seed}:${number}`);
   const fault = number % 2 === 0 ? undefined : pickFault(random);
-  const podName = `soak-${number}`;
-  const sandbox = {
-    podName,
-    podUid: `00000000-0000-4000-9000-${String(number).padStart(12, "0")}`,
-    containerId: `soak${number}`,
-    netns: `/run/netns/${podName}`,
-  };
-  await execa("ip", ["netns", "add", podName]);
-  const annotations = {
-    "k8s.v1.cni.cncf.io/networks": soakNetworks.map(({ nad }) => nad).join(","),
-  };
-  const metadata = { name: podName, namespace: "default", uid: sandbox.podUid, annotations };
-  const pod = { apiVersion: "v1", kind: "Pod", metadata, spec: { nodeName: "chaos" } };
-  node.api.put("pods", { ...pod, status: { phase: "Pending" } });
+  const sandbox = sandboxOf(number);
+  const wanted = soakNetworks.map(({ nad }) => nad);
+  await addPod(node, sandbox, wanted);
+  const options = { cniPath: [node.place.binDir], previousRelease: false, standalone: false };
   const call = async (operation: Operation, hit?: CycleFault): Promise<string> => {
-    const { binDir } = node.place;
-    const options = { cniPath: [binDir], previousRelease: false, standalone: false };
-    const gate = hit && armGate(node, { ...sandbox, random }, hit);
+    const isOwn = hit?.operation === operation;
+    const gate = isOwn ? armGate(node, { ...sandbox, random }, hit) : undefined;
     const running = startCall(node.contender.command(operation, sandbox, options), callLimitMs);
-    if (hit?.action === "shim") setTimeout(() => kill(running), hit.afterMs);
-    const outcome = await running.outcome;
+    if (isOwn && hit.action === "shim") setTimeout(() => killIfRuns(running), hit.afterMs);
+    const said = await running.outcome;
     if (gate !== undefined) node.gates.release(gate);
-    return outcome.exitCode === 0 ? "ok" : problemOf(outcome);
+    return said;
   };
-  await call("ADD", fault?.operation === "ADD" ? fault : undefined);
-  let said = await call("DEL", fault?.operation === "DEL" ? fault : undefined);
+  await call("ADD", fault);
+  let said = await call("DEL", fault);
   for (let n = 1; said !== "ok" && n < delLimit; n++) {
     await sleep(50 * 2 ** n);
     said = await call("DEL");
   }
-  await execa("ip", ["netns", "del", podName]);
-  node.api.delete("pods", `default/${podName}`);
+  await execa("ip", ["netns", "del", sandbox.podName]);
+  node.api.delete("pods", `default/${sandbox.podName}`);
   if (said !== "ok") throw new Error(`cycle ${number}: DEL never succeeded: ${said}`);
 }
 
@@ -83,8 +72,4 @@ function armGate(
   const gate = gateOf(containerId, { operation, step: { moment, ifName, plugin: "macvlan" } });
   node.gates.set(gate, action);
   return gate;
-}
-
-function kill(running: { readonly pid: number; hasEnded(): boolean }): void {
-  if (!running.hasEnded()) signal(running.pid, "SIGKILL");
 }

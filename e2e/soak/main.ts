@@ -11,6 +11,8 @@ import { readHostState } from "../chaos/lab/host-state.ts";
 import { namespaceFlags, preparePlace } from "../chaos/lab/place.ts";
 import { startApiServer } from "../support/api-server.ts";
 import { differences } from "../support/host-state.ts";
+import { list } from "../support/networks.ts";
+import { nad } from "../support/node/manifests.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { cycle, soakNetworks } from "./cycle.ts";
 import { formatVerdicts, judge } from "./judge.ts";
@@ -42,21 +44,18 @@ async function reExecute(): Promise<number> {
   return (await execa("unshare", command, { stdio: "inherit", reject: false })).exitCode ?? 1;
 }
 
+function leasesOf(net: number): object {
+  return { type: "host-local", ranges: [[{ subnet: `10.${net}.0.0/16` }]] };
+}
+
 async function prepare(fixtures: string): Promise<Parts> {
   const place = await preparePlace(fixtures);
   const api = await startApiServer(join(place.root, "etc"));
-  soakNetworks.forEach(({ nad }, n) => {
-    const ipam = { type: "host-local", ranges: [[{ subnet: `10.${80 + n}.0.0/16` }]] };
-    const plugin = { type: "macvlan", master: "up0", mode: "bridge", ipam };
-    api.put("network-attachment-definitions", {
-      apiVersion: "k8s.cni.cncf.io/v1",
-      kind: "NetworkAttachmentDefinition",
-      metadata: { name: nad, namespace: "default" },
-      spec: { config: JSON.stringify({ cniVersion: "1.0.0", name: nad, plugins: [plugin] }) },
-    });
+  soakNetworks.forEach(({ nad: name }, n) => {
+    const plugin = { type: "macvlan", master: "up0", mode: "bridge", ipam: leasesOf(80 + n) };
+    api.put("network-attachment-definitions", nad(name, list(name, plugin)));
   });
-  const ipam = { type: "host-local", ranges: [[{ subnet: "10.79.0.0/16" }]] };
-  const defaultNetwork = { cniVersion: "1.0.0", name: "soak", plugins: [{ type: "ptp", ipam }] };
+  const defaultNetwork = list("soak", { type: "ptp", ipam: leasesOf(79) });
   const contender = await plexus(
     { place, api, previousShim: "" },
     { http: metrics, defaultNetwork, delegateTimeoutMs: 3000, hurried: false },

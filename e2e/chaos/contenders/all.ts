@@ -1,7 +1,11 @@
 import type { Fault } from "../fault.ts";
 import type { Contender, ContenderParts } from "./contender.ts";
-import { multusPaths, multusThick, multusThin, thickCanHave, thinCanHave } from "./multus.ts";
+import { multusPaths, multusThick, multusThin } from "./multus.ts";
 import { plexus } from "./plexus.ts";
+
+/** What has no counterpart in Multus cannot happen to it. */
+const multusCanHave = ({ target, action }: Fault): boolean =>
+  target !== "standalone" && action !== "previous-release";
 
 /** Those that can take part, whether what they need is given, and what can happen to them. */
 export const contenders: readonly {
@@ -14,13 +18,13 @@ export const contenders: readonly {
   {
     name: "Multus thin",
     isGiven: () => multusPaths.thin !== undefined,
-    canHave: thinCanHave,
+    canHave: (fault) => fault.target !== "plexusd" && multusCanHave(fault),
     make: multusThin,
   },
   {
     name: "Multus thick",
     isGiven: () => multusPaths.shim !== undefined && multusPaths.daemon !== undefined,
-    canHave: thickCanHave,
+    canHave: multusCanHave,
     make: multusThick,
   },
 ];

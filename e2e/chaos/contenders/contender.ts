@@ -31,7 +31,6 @@ export interface ContenderParts {
 
 /** A meta-plugin in the matrix. */
 export interface Contender {
-  readonly name: string;
   /** Whether its DEL is held to leave nothing in the network namespace; if not, what is there goes with it unseen. */
   readonly emptiesNetns: boolean;
   /** Its daemon, where it has one. */

@@ -2,15 +2,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RestartableDaemon } from "../../support/daemon.ts";
 import { startMultusDaemon } from "../../support/multus-daemon.ts";
-import type { Fault } from "../fault.ts";
 import { confList, networks } from "../lab/topology.ts";
 import {
-  type CallOptions,
   type Contender,
   type ContenderParts,
   runtimeConfig,
   runtimeEnvironment,
-  type Sandbox,
 } from "./contender.ts";
 
 /** Executables of Multus: MULTUS_THIN, or MULTUS_SHIM and MULTUS_DAEMON, name them. */
@@ -26,39 +23,11 @@ const serviceAccount = "/run/secrets/kubernetes.io/serviceaccount";
 /** The server takes any token, but Multus's daemon wants one. */
 const token = "chaos";
 
-/** What has no counterpart in Multus cannot happen to it; thin Multus has no daemon either. */
-export function thinCanHave(fault: Fault): boolean {
-  return fault.target !== "plexusd" && thickCanHave(fault);
-}
-
-/** See {@link thinCanHave}. */
-export function thickCanHave({ target, action }: Fault): boolean {
-  return target !== "standalone" && action !== "previous-release";
-}
-
 /** Multus as one executable per call. */
 export async function multusThin(parts: ContenderParts): Promise<Contender> {
   const { kubeconfig, cniDir } = await files(parts);
-  const conf = {
-    cniVersion: "1.0.0",
-    name: "multus-cni-network",
-    type: "multus",
-    kubeconfig,
-    cniDir,
-    delegates: [confList(networks[0])],
-    capabilities: { portMappings: true },
-    retryDeleteOnError: true,
-    runtimeConfig,
-  };
-  return {
-    name: "Multus thin",
-    emptiesNetns: false,
-    command: (operation, sandbox, options) => ({
-      program: multusPaths.thin ?? "",
-      stdin: JSON.stringify({ ...conf, binDir: options.cniPath[0] }),
-      env: runtimeEnvironment(operation, sandbox, options.cniPath),
-    }),
-  };
+  const conf = { type: "multus", kubeconfig, cniDir, retryDeleteOnError: true };
+  return { emptiesNetns: false, command: commandOf(multusPaths.thin, conf) };
 }
 
 /**
@@ -81,26 +50,24 @@ export async function multusThick(parts: ContenderParts): Promise<Contender> {
       env: { TMPDIR: join(root, "tmp"), ...variables },
     }),
   );
-  const conf = (options: CallOptions): object => ({
+  const conf = { type: "multus-shim", daemonSocketDir: socketDir };
+  return { emptiesNetns: false, daemon, command: commandOf(multusPaths.shim, conf) };
+}
+
+/** What a runtime starts; `conf` has the configuration's own keys. */
+function commandOf(program = "", conf: object): Contender["command"] {
+  const usual = {
     cniVersion: "1.0.0",
     name: "multus-cni-network",
-    type: "multus-shim",
-    daemonSocketDir: socketDir,
     delegates: [confList(networks[0])],
-    binDir: options.cniPath[0],
     capabilities: { portMappings: true },
     runtimeConfig,
-  });
-  return {
-    name: "Multus thick",
-    emptiesNetns: false,
-    daemon,
-    command: (operation, sandbox: Sandbox, options) => ({
-      program: multusPaths.shim ?? "",
-      stdin: JSON.stringify(conf(options)),
-      env: runtimeEnvironment(operation, sandbox, options.cniPath),
-    }),
   };
+  return (operation, sandbox, { cniPath }) => ({
+    program,
+    stdin: JSON.stringify({ ...usual, ...conf, binDir: cniPath[0] }),
+    env: runtimeEnvironment(operation, sandbox, cniPath),
+  });
 }
 
 async function files({ place, api }: ContenderParts): Promise<{

@@ -74,7 +74,6 @@ export async function plexus(
     runtimeConfig,
   };
   return {
-    name: "Plexus",
     emptiesNetns: true,
     daemon,
     hasRequested: ({ containerId }) => existsSync(join(place.stateDir, `${containerId}.lock`)),

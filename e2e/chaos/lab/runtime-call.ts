@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** A CNI executable as the container runtime is to start it. */
@@ -8,29 +9,18 @@ export interface Command {
   readonly stdin: string;
 }
 
-/** How a call ended. */
-export interface CallOutcome {
-  /** undefined when it was killed. */
-  readonly exitCode: number | undefined;
-  readonly stdout: string;
-  readonly stderr: string;
-  /** Whether it was killed because it had not answered within the runtime's limit. */
-  readonly exceededLimit: boolean;
-}
-
 /** A call that is being made. */
 export interface RunningCall {
   readonly pid: number;
-  readonly outcome: Promise<CallOutcome>;
+  /** `ok`, the CNI error that was printed, or what else there is to see of a failure. */
+  readonly outcome: Promise<string>;
   hasEnded(): boolean;
-  /** The executable is stopped by a fault: the runtime kills it after that many milliseconds from now. */
-  giveUpIn(milliseconds: number): void;
 }
 
 /** Starts a call as a runtime does, with its limit in milliseconds. */
 export function startCall(command: Command, limitMs: number): RunningCall {
   const child = spawn(command.program, { env: command.env, stdio: "pipe" });
-  let [stdout, stderr, ended, exceededLimit] = ["", "", false, false];
+  let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (chunk: Buffer) => {
     stdout += chunk.toString();
   });
@@ -39,49 +29,36 @@ export function startCall(command: Command, limitMs: number): RunningCall {
   });
   child.stdin.on("error", () => undefined);
   child.stdin.end(command.stdin);
-  let timer = setTimeout(() => {
-    exceededLimit = true;
-    child.kill("SIGKILL");
+  let exceededLimit = false;
+  const timer = setTimeout(() => {
+    exceededLimit = child.kill("SIGKILL");
   }, limitMs);
-  const exited = new Promise<number | undefined>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("exit", (code) => {
-      ended = true;
-      clearTimeout(timer);
-      resolve(code ?? undefined);
-    });
-  });
-  const closed = new Promise((resolve) => child.once("close", resolve));
-  // A child that it leaves behind may keep its pipes open.
-  const outcome = exited.then(async (exitCode) => {
+  const closed = once(child, "close");
+  const outcome = once(child, "exit").then(async ([exitCode]): Promise<string> => {
+    clearTimeout(timer);
+    // A child that it leaves behind may keep its pipes open.
     await Promise.race([closed, sleep(50)]);
     child.stdout.destroy();
     child.stderr.destroy();
-    return { exitCode, stdout, stderr, exceededLimit };
+    if (exitCode === 0) return "ok";
+    if (exitCode === null) return exceededLimit ? "no answer" : "killed";
+    return problemOf(stdout.trim() || stderr.trim(), exitCode);
   });
   return {
     pid: child.pid ?? 0,
     outcome,
-    hasEnded: () => ended,
-    giveUpIn(milliseconds) {
-      clearTimeout(timer);
-      timer = setTimeout(() => child.kill("SIGKILL"), milliseconds);
-    },
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
   };
 }
 
 /** Characters of an error that are kept: a plugin that prints megabytes may be quoted in it. */
 const messageMax = 2000;
 
-/** The message of the CNI error that was printed, or what else there is to see of it. */
-export function problemOf({ exitCode, stdout, stderr, exceededLimit }: CallOutcome): string {
-  if (exceededLimit) return "no answer";
-  if (exitCode === undefined) return "killed";
-  const text = stdout.trim() || stderr.trim();
+function problemOf(printed: string, exitCode: number): string {
   try {
-    const { code, msg } = JSON.parse(text) as { code: number; msg: string };
+    const { code, msg } = JSON.parse(printed) as { code: number; msg: string };
     return `code ${code}: ${msg.slice(0, messageMax)}`;
   } catch {
-    return `exit ${exitCode}: ${text.slice(0, messageMax)}`;
+    return `exit ${exitCode}: ${printed.slice(0, messageMax)}`;
   }
 }

@@ -1,7 +1,7 @@
 import type { Inode } from "./tree.ts";
 
 /** Numbers and structures of the kernel's FUSE protocol, version 7.31 (linux/fuse.h), little-endian. */
-export const opcode = {
+const opcodes = {
   lookup: 1,
   forget: 2,
   getattr: 3,
@@ -27,6 +27,8 @@ export const opcode = {
   batchForget: 42,
   rename2: 45,
 } as const;
+export type Opcode = keyof typeof opcodes;
+const opcodeNames = Object.keys(opcodes) as Opcode[];
 
 /** The largest write in one request, and a buffer that any request fits in. */
 const maxWrite = 128 * 1024;
@@ -34,7 +36,8 @@ export const requestSize = 2 * maxWrite;
 
 /** What is asked: the header's fields and what follows it. */
 export interface FuseRequest {
-  readonly opcode: number;
+  /** undefined for one that is not known. */
+  readonly opcode: Opcode | undefined;
   readonly unique: bigint;
   readonly nodeid: number;
   readonly body: Buffer;
@@ -42,7 +45,7 @@ export interface FuseRequest {
 
 export function parseRequest(bytes: Buffer): FuseRequest {
   return {
-    opcode: bytes.readUInt32LE(4),
+    opcode: opcodeNames.find((name) => opcodes[name] === bytes.readUInt32LE(4)),
     unique: bytes.readBigUInt64LE(8),
     nodeid: Number(bytes.readBigUInt64LE(16)),
     body: bytes.subarray(40),
@@ -62,7 +65,8 @@ export function names(body: Buffer, from: number): string[] {
   return body.subarray(from).toString().split("\0").slice(0, -1);
 }
 
-function u32(...values: number[]): Buffer {
+/** Numbers of 32 bits. */
+export function u32(...values: number[]): Buffer {
   const bytes = Buffer.alloc(4 * values.length);
   values.forEach((value, n) => {
     bytes.writeUInt32LE(value, 4 * n);

@@ -4,73 +4,67 @@ import {
   entryReply,
   initReply,
   names,
-  opcode,
+  type Opcode,
   openReply,
   statfsReply,
+  u32,
 } from "./fuse.ts";
+import type { Entry } from "./operations.ts";
 import type { RecordedDisk } from "./recorded-disk.ts";
 
 /** Carries out one request and returns the reply; throws Refused. */
 type Handler = (nodeid: number, body: Buffer) => Buffer | Promise<Buffer>;
 
+/** What a disk does for requests of the kernel; those that are not there are not implemented. */
+type Handlers = Readonly<Partial<Record<Opcode, Handler>>>;
+
 const nothing = Buffer.alloc(0);
 
-/** What a disk does for each request of the kernel; one that is not there is not implemented. */
-export function handlersOf(disk: RecordedDisk): ReadonlyMap<number, Handler> {
-  const withoutState: [number, Handler][] = [
-    [opcode.init, initReply],
-    [opcode.statfs, statfsReply],
-    [opcode.open, openReply],
-    [opcode.opendir, openReply],
-    [opcode.release, () => nothing],
-    [opcode.releasedir, () => nothing],
-  ];
-  return new Map([...withoutState, ...inodeHandlers(disk), ...entryHandlers(disk)]);
+/** All that a disk does. */
+export function handlersOf(disk: RecordedDisk): Handlers {
+  return {
+    init: initReply,
+    statfs: statfsReply,
+    open: openReply,
+    opendir: openReply,
+    release: () => nothing,
+    releasedir: () => nothing,
+    ...inodeHandlers(disk),
+    ...entryHandlers(disk),
+  };
 }
 
-function inodeHandlers(disk: RecordedDisk): [number, Handler][] {
+function inodeHandlers(disk: RecordedDisk): Handlers {
   const sync: Handler = async (inode) => {
     await disk.sync(inode);
     return nothing;
   };
-  const attributes: Handler = (inode) => attributesReply(inode, disk.inode(inode));
-  return [
-    [opcode.fsync, sync],
-    [opcode.fsyncdir, sync],
-    [opcode.getattr, attributes],
-    [
-      opcode.setattr,
-      (inode, body) => {
-        setAttributes(disk, inode, body);
-        return attributes(inode, body);
-      },
-    ],
-    [
-      opcode.read,
-      (inode, body) => {
-        const [offset, size] = [Number(body.readBigUInt64LE(8)), body.readUInt32LE(16)];
-        return Buffer.from(disk.inode(inode).content.subarray(offset, offset + size));
-      },
-    ],
-    [
-      opcode.readdir,
-      (inode, body) => {
-        const entries = [...(disk.inode(inode).entries ?? [])];
-        return directoryReply(entries, Number(body.readBigUInt64LE(8)), body.readUInt32LE(16));
-      },
-    ],
-    [
-      opcode.write,
-      (inode, body) => {
-        const size = body.readUInt32LE(16);
-        const data = body.subarray(40, 40 + size).toString("base64");
-        disk.record({ kind: "write", inode, offset: Number(body.readBigUInt64LE(8)), data });
-        const reply = Buffer.alloc(8);
-        reply.writeUInt32LE(size, 0);
-        return reply;
-      },
-    ],
+  const getattr: Handler = (inode) => attributesReply(inode, disk.inode(inode));
+  const range = (body: Buffer): [offset: number, size: number] => [
+    Number(body.readBigUInt64LE(8)),
+    body.readUInt32LE(16),
   ];
+  return {
+    fsync: sync,
+    fsyncdir: sync,
+    getattr,
+    setattr(inode, body) {
+      setAttributes(disk, inode, body);
+      return getattr(inode, body);
+    },
+    read(inode, body) {
+      const [offset, size] = range(body);
+      return Buffer.from(disk.inode(inode).content.subarray(offset, offset + size));
+    },
+    readdir: (inode, body) =>
+      directoryReply([...(disk.inode(inode).entries ?? [])], ...range(body)),
+    write(inode, body) {
+      const [offset, size] = range(body);
+      const data = body.subarray(40, 40 + size).toString("base64");
+      disk.record({ kind: "write", inode, offset, data });
+      return u32(size, 0);
+    },
+  };
 }
 
 /** fuse_setattr_in: of what can be set, mode and size are taken down. */
@@ -83,54 +77,39 @@ function setAttributes(disk: RecordedDisk, inode: number, body: Buffer): void {
     disk.record({ kind: "truncate", inode, size: Number(body.readBigUInt64LE(16)) });
 }
 
-function entryHandlers(disk: RecordedDisk): [number, Handler][] {
-  const entry = (inode: number): Buffer => entryReply(inode, disk.inode(inode));
+function entryHandlers(disk: RecordedDisk): Handlers {
+  const reply = (inode: number): Buffer => entryReply(inode, disk.inode(inode));
+  const entry = (parent: number, body: Buffer, from = 0): Entry => ({
+    parent,
+    name: names(body, from)[0] ?? "",
+  });
   const remove: Handler = (parent, body) => {
-    disk.remove({ parent, name: names(body, 0)[0] ?? "" });
+    disk.remove(entry(parent, body));
     return nothing;
   };
   const rename =
-    (namesFrom: number): Handler =>
+    (from: number): Handler =>
     (parent, body) => {
-      const [name = "", newName = ""] = names(body, namesFrom);
-      const to = { parent: Number(body.readBigUInt64LE(0)), name: newName };
-      const hasFlags = namesFrom > 8;
-      disk.rename({ parent, name }, to, hasFlags ? body.readUInt32LE(8) : 0);
+      const to = { parent: Number(body.readBigUInt64LE(0)), name: names(body, from)[1] ?? "" };
+      const hasFlags = from > 8;
+      disk.rename(entry(parent, body, from), to, hasFlags ? body.readUInt32LE(8) : 0);
       return nothing;
     };
-  const make = (parent: number, name = "", how: { mode: number; directory: boolean }): Buffer =>
-    entry(disk.create({ parent, name }, how));
-  return [
-    [
-      opcode.lookup,
-      (parent, body) => entry(disk.lookup({ parent, name: names(body, 0)[0] ?? "" })),
-    ],
-    [
-      opcode.create,
-      (parent, body) => {
-        const made = make(parent, names(body, 16)[0], {
-          mode: body.readUInt32LE(4),
-          directory: false,
-        });
-        return Buffer.concat([made, openReply()]);
-      },
-    ],
-    [
-      opcode.mkdir,
-      (parent, body) =>
-        make(parent, names(body, 8)[0], { mode: body.readUInt32LE(0), directory: true }),
-    ],
-    [
-      opcode.link,
-      (parent, body) => {
-        const inode = Number(body.readBigUInt64LE(0));
-        disk.record({ kind: "link", inode, entry: { parent, name: names(body, 8)[0] ?? "" } });
-        return entry(inode);
-      },
-    ],
-    [opcode.unlink, remove],
-    [opcode.rmdir, remove],
-    [opcode.rename, rename(8)],
-    [opcode.rename2, rename(16)],
-  ];
+  return {
+    lookup: (parent, body) => reply(disk.lookup(entry(parent, body))),
+    create(parent, body) {
+      const inode = disk.create(entry(parent, body, 16), body.readUInt32LE(4), false);
+      return Buffer.concat([reply(inode), openReply()]);
+    },
+    mkdir: (parent, body) => reply(disk.create(entry(parent, body, 8), body.readUInt32LE(0), true)),
+    link(parent, body) {
+      const inode = Number(body.readBigUInt64LE(0));
+      disk.record({ kind: "link", inode, entry: entry(parent, body, 8) });
+      return reply(inode);
+    },
+    unlink: remove,
+    rmdir: remove,
+    rename: rename(8),
+    rename2: rename(16),
+  };
 }

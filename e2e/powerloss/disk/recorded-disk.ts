@@ -45,7 +45,7 @@ export class RecordedDisk {
     return number;
   }
 
-  create(entry: Entry, { mode, directory }: { mode: number; directory: boolean }): number {
+  create(entry: Entry, mode: number, directory: boolean): number {
     if (this.#tree.lookup(entry) !== undefined) throw new Refused("EEXIST");
     const inode = ++this.#inodes;
     this.record({ kind: "create", inode, entry, mode: mode & 0o7777, directory });

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { openSync, read, writeSync } from "node:fs";
 import { promisify } from "node:util";
-import { type FuseRequest, formatReply, opcode, parseRequest, requestSize } from "./fuse.ts";
+import { type FuseRequest, formatReply, parseRequest, requestSize } from "./fuse.ts";
 import { handlersOf } from "./handlers.ts";
 import { RecordedDisk, Refused } from "./recorded-disk.ts";
 
@@ -13,14 +13,14 @@ import { RecordedDisk, Refused } from "./recorded-disk.ts";
 const [, , mountPoint = "", syncMs = "0"] = process.argv;
 const disk = new RecordedDisk(Number(syncMs));
 const handlers = handlersOf(disk);
-const unanswered: readonly number[] = [opcode.forget, opcode.batchForget, opcode.interrupt];
+const unanswered: readonly unknown[] = ["forget", "batchForget", "interrupt"];
 
 async function answer(fd: number, request: FuseRequest): Promise<void> {
   if (unanswered.includes(request.opcode)) return;
   let error = 0;
   let body: Buffer = Buffer.alloc(0);
   try {
-    const handler = handlers.get(request.opcode);
+    const handler = request.opcode && handlers[request.opcode];
     if (handler === undefined) throw new Refused("ENOSYS");
     body = await handler(request.nodeid, request.body);
   } catch (problem) {

@@ -1,3 +1,5 @@
+import type { JsonObject } from "#lib/json.ts";
+
 /** Kubernetes objects as tests, the benchmark and manifest files have them. */
 
 /** What a NetworkAttachmentDefinition has besides its name and configuration. */
@@ -12,7 +14,7 @@ export function nad(
   name: string,
   config: object | undefined,
   { namespace = "default", annotations = {} }: NadOptions = {},
-): object {
+): JsonObject {
   return {
     apiVersion: "k8s.cni.cncf.io/v1",
     kind: "NetworkAttachmentDefinition",
