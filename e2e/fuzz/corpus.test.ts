@@ -7,6 +7,6 @@ test.each(Object.entries(targets))(
   async (name, target) => {
     const inputs = keptInputs(name);
     expect(inputs.length).toBeGreaterThan(0);
-    for (const { text } of inputs) await target.read(text);
+    for (const text of inputs) await target.read(text);
   },
 );

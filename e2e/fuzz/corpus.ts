@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isAbsent } from "#lib/files/is-absent.ts";
+import fc from "fast-check";
+import { mutated } from "#cni/testing/arbitrary.ts";
+import type { JsonObject } from "#lib/json.ts";
 
 /** The inputs that are kept in the repository: one of each kind, and those that were defects. */
 const keptDir = join(import.meta.dirname, "corpus");
@@ -11,15 +13,25 @@ const foundDir = join(import.meta.dirname, "../../dist");
 
 /** The corpus of a target: what is kept, and what earlier runs on this machine found. */
 export function readCorpus(name: string): string[] {
-  return [
-    ...keptInputs(name).map(({ text }) => text),
-    ...readDir(foundIn(name)).map(({ text }) => text),
-  ];
+  return [...keptInputs(name), ...readDir(foundIn(name))];
 }
 
-/** The inputs in the repository, with their file names. */
-export function keptInputs(name: string): { file: string; text: string }[] {
+/** The inputs in the repository. */
+export function keptInputs(name: string): string[] {
   return readDir(join(keptDir, name));
+}
+
+/** The inputs in the repository that are JSON, and the same with one of their parts replaced. */
+export function keptJson(name: string): fc.Arbitrary<string> {
+  const documents = keptInputs(name).flatMap((text) => {
+    try {
+      return [JSON.parse(text) as JsonObject];
+    } catch {
+      return [];
+    }
+  });
+  const document = fc.constantFrom(...documents);
+  return fc.oneof(document, mutated(document)).map((value) => JSON.stringify(value));
 }
 
 /** Keeps an input for the next run. @returns its path */
@@ -43,13 +55,8 @@ function write(dir: string, text: string): string {
   return path;
 }
 
-function readDir(dir: string): { file: string; text: string }[] {
-  try {
-    return readdirSync(dir)
-      .sort()
-      .map((file) => ({ file, text: readFileSync(join(dir, file), "utf8") }));
-  } catch (error) {
-    if (isAbsent(error)) return [];
-    throw error;
-  }
+function readDir(dir: string): string[] {
+  if (!existsSync(dir)) return [];
+  const files = readdirSync(dir).sort();
+  return files.map((file) => readFileSync(join(dir, file), "utf8"));
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { pause } from "#lib/concurrency/deadline.ts";
 import type { Target } from "./target.ts";
-import type { WorkerData, WorkerReport } from "./worker-data.ts";
+import type { WorkerData, WorkerReport } from "./worker.ts";
 
 /** The memory that reading may take, the fuzzer's own included. */
 const maxHeapMb = 384;

@@ -1,4 +1,5 @@
 import type fc from "fast-check";
+import { CniError } from "#cni/error.ts";
 import { noteRefusal } from "./novelty.ts";
 
 /** A reader of external text that is fuzzed. */
@@ -18,8 +19,8 @@ export interface Target {
   read(input: string): void | Promise<void>;
 }
 
-/** Runs `read`; errors that `isExpected` are how a reader refuses its input. */
-export function refusing<T>(read: () => T, isExpected: (error: unknown) => boolean): T | undefined {
+/** Runs `read`; errors that `isExpected`, which are CniErrors unless it is given, are how a reader refuses its input. */
+export function refusing<T>(read: () => T, isExpected = isCniError): T | undefined {
   try {
     return read();
   } catch (error) {
@@ -29,15 +30,8 @@ export function refusing<T>(read: () => T, isExpected: (error: unknown) => boole
   }
 }
 
-/** The same for a promise. */
-export async function refusingLater(
-  work: Promise<unknown>,
-  isExpected: (error: unknown) => boolean,
-): Promise<void> {
-  await work.catch((error: unknown) => {
-    if (!isExpected(error)) throw error;
-    noteRefusal(error);
-  });
+function isCniError(error: unknown): boolean {
+  return error instanceof CniError;
 }
 
 /** A defect unless the condition holds. */

@@ -5,7 +5,21 @@ import { inputsOf } from "./inputs.ts";
 import { judge } from "./judge.ts";
 import { takeNovelty } from "./novelty.ts";
 import { targets } from "./targets/targets.ts";
-import type { WorkerData, WorkerReport } from "./worker-data.ts";
+
+/** What a worker is started with. */
+export interface WorkerData {
+  readonly name: string;
+  readonly seed: number;
+  /** As of Date.now(). */
+  readonly endsAt: number;
+  /** The length of the input that is being read, as an Int32, and its UTF-8 bytes. */
+  readonly current: SharedArrayBuffer;
+}
+
+/** A report of a worker: its progress, or the defect that ends it. */
+export type WorkerReport =
+  | { readonly kind: "progress"; readonly runs: number; readonly found: number }
+  | { readonly kind: "defect"; readonly input: string; readonly reason: string };
 
 /* Fuzzes one target until the time is up, in a thread whose memory is bounded. */
 
@@ -54,6 +68,6 @@ for (let batch = 0; Date.now() < endsAt; batch++) {
   report({ kind: "progress", runs, found });
   if (!checked.failed || checked.counterexample === null) continue;
   const [input] = checked.counterexample;
-  report({ kind: "defect", input, reason: String(checked.errorInstance), seed: checked.seed });
+  report({ kind: "defect", input, reason: String(checked.errorInstance) });
   break;
 }

@@ -2,28 +2,8 @@ import fc from "fast-check";
 import { json } from "#cni/testing/arbitrary.ts";
 import { ConfigError, parseConfig } from "#daemon/config/parse.ts";
 import { ManifestError, parseManifestFile } from "#manifests/documents.ts";
+import { keptInputs } from "../corpus.ts";
 import { must, refusing, type Target } from "../target.ts";
-
-const lines = fc.constantFrom(
-  "clusterNetwork: main",
-  "delegates: [{type: ptp, name: a}]",
-  "defaultNetworks:\n  - a\n  - b",
-  "systemNamespaces: [kube-system]",
-  "globalNamespaces: a,b",
-  "namespaceIsolation: true",
-  "delegateTimeoutMs: 1000",
-  "http: 127.0.0.1:19500",
-  "logLevel: info",
-  "primary:\n  settleMs: 3000",
-  "capabilities: {mac: true}",
-  "invalidAnnotation: fail",
-);
-
-const manifest = fc.constantFrom(
-  "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {b: c}}",
-  "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: a\nspec:\n  config: |\n    {}",
-  "kind: List\nitems: []",
-);
 
 /**
  * What is written in YAML: plexusd's configuration file, and manifests. These are the node's own files and
@@ -34,8 +14,7 @@ export const configuration: Target = {
   maxLength: 4000,
   maxMs: 1000,
   inputs: fc.oneof(
-    fc.array(lines, { maxLength: 8 }).map((items) => items.join("\n")),
-    fc.array(manifest, { maxLength: 3 }).map((items) => items.join("\n---\n")),
+    fc.constantFrom(...keptInputs("configuration")),
     fc.dictionary(fc.string(), json).map((object) => JSON.stringify(object)),
   ),
   tokens: [

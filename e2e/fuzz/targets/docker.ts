@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { CniError } from "#cni/error.ts";
 import { serveRequest } from "#docker/driver/plugin-server.ts";
 import type { NetworkDriver } from "#docker/driver/protocol.ts";
@@ -7,45 +6,8 @@ import { requestSchemas } from "#docker/driver/requests.ts";
 import { parseEndpointOptions } from "#docker/endpoints/endpoint-options.ts";
 import { parseNetworkOptions } from "#docker/networks/network-options.ts";
 import type { Logger } from "#engine/ports.ts";
+import { keptJson } from "../corpus.ts";
 import { jsonTokens, must, refusing, type Target } from "../target.ts";
-
-const option = fc.oneof(
-  fc.string({ maxLength: 20 }),
-  fc.integer(),
-  fc.boolean(),
-  fc.constant(null),
-);
-const options = fc.dictionary(
-  fc.constantFrom(
-    "plexus.network",
-    "plexus.mode",
-    "plexus.ips",
-    "plexus.bandwidth",
-    "com.docker.network.generic",
-    "com.docker.network.portmap",
-    "other",
-  ),
-  fc.oneof(option, fc.dictionary(fc.constantFrom("plexus.network", "plexus.gateway"), option)),
-);
-
-const body = fc.record(
-  {
-    NetworkID: fc.stringMatching(/^[a-z0-9]{1,8}$/),
-    EndpointID: fc.stringMatching(/^[a-z0-9]{1,8}$/),
-    SandboxKey: fc.constantFrom("/var/run/docker/netns/1", "x"),
-    Interface: fc.record(
-      { Address: fc.constantFrom("", "10.0.0.1/8", "x"), MacAddress: fc.string() },
-      { requiredKeys: [] },
-    ),
-    IPv4Data: fc.array(
-      fc.record({ Pool: fc.constantFrom("10.0.0.0/8", "x"), Gateway: fc.string() }),
-    ),
-    DiscoveryType: fc.integer({ min: 0, max: 2 }),
-    DiscoveryData: fc.record({ Address: fc.constantFrom("10.0.0.1", "x"), Self: fc.boolean() }),
-    Options: options,
-  },
-  { requiredKeys: [] },
-);
 
 /** Reads what else is in a request, as the driver does before it acts. */
 function readOptions(request: { readonly Options?: Readonly<Record<string, unknown>> }): void {
@@ -74,7 +36,7 @@ const logger: Logger = {
 /** The body of a request of Docker Engine, whatever its method is. */
 export const docker: Target = {
   maxLength: 200_000,
-  inputs: body.map((each) => JSON.stringify(each)),
+  inputs: keptJson("docker"),
   tokens: [...jsonTokens, "plexus.", "10.0.0.0/8", "ingress=1M,", "10G"],
   // Every input is sent to each method.
   maxMs: 100 * methods.length,
