@@ -126,21 +126,3 @@ test.for([50, 51])(
     await pod.mustDel({ conf });
   },
 );
-
-test("STATUS says with code 50 what is missing: a network, its configuration, a plugin [R-1.1-20] [R-1.1-22]", async ({
-  node,
-}) => {
-  const conf = { cniVersion: "1.1.0", name: "plexus", type: "plexus" };
-  const cases: [object, RegExp][] = [
-    [{}, /no default network is configured: set clusterNetwork or delegates/],
-    [{ clusterNetwork: "nowhere" }, /"nowhere"/],
-    [{ clusterNetwork: "/etc/cni/none.conflist" }, /\/etc\/cni\/none\.conflist/],
-    [{ delegates: [list("default", { type: "uninstalled" })] }, /uninstalled/],
-    [{ delegates: [{ cniVersion: "1.1.0", name: "default", type: "uninstalled" }] }, /uninstalled/],
-    [{ delegates: [{ cniVersion: "1.1.0", name: "default" }] }, /delegates\[0\]/],
-  ];
-  for (const [keys, reason] of cases) {
-    const outcome = await node.call({ command: "STATUS", conf: { ...conf, ...keys } });
-    expect(specifiedError(outcome)).toMatchObject({ code: 50, msg: expect.stringMatching(reason) });
-  }
-});

@@ -19,8 +19,6 @@ export type CnitoolCommand = "add" | "check" | "del" | "gc" | "status";
 
 /** What is not the usual in a run. */
 export interface CnitoolOptions {
-  /** The network's name in the configuration. @default plexus */
-  readonly network?: string;
   readonly ifName?: string;
   /** CNI_ARGS as a whole. */
   readonly args?: string;
@@ -60,14 +58,10 @@ export class CnitoolNode implements AsyncDisposable {
   async configure(
     cniVersion: string,
     keys: object,
-    others: { before?: object[]; after?: object[]; list?: object } = {},
+    { before = [], after = [] }: { before?: object[]; after?: object[] } = {},
   ): Promise<void> {
-    const plugins = [
-      ...(others.before ?? []),
-      { type: "plexus", ...keys },
-      ...(others.after ?? []),
-    ];
-    const list = { cniVersion, name: "plexus", ...others.list, plugins };
+    const plugins = [...before, { type: "plexus", ...keys }, ...after];
+    const list = { cniVersion, name: "plexus", plugins };
     await writeFile(join(this.#confDir, "00-plexus.conflist"), JSON.stringify(list));
   }
 
@@ -78,7 +72,7 @@ export class CnitoolNode implements AsyncDisposable {
     options: CnitoolOptions = {},
   ): Promise<CnitoolOutcome> {
     const { node } = this;
-    const { network = "plexus", ifName, args, capabilities } = options;
+    const { ifName, args, capabilities } = options;
     const env = {
       PATH: process.env.PATH ?? "",
       ...shimEnvironment({ socket: node.socketPath, stateDir: node.stateDir }),
@@ -88,7 +82,7 @@ export class CnitoolNode implements AsyncDisposable {
       ...(args === undefined ? {} : { CNI_ARGS: args }),
       ...(capabilities === undefined ? {} : { CAP_ARGS: JSON.stringify(capabilities) }),
     };
-    const call = [this.#cnitool, command, network, `/run/netns/${netns}`];
+    const call = [this.#cnitool, command, "plexus", `/run/netns/${netns}`];
     const { exitCode, stdout, stderr } = await node.lab.try(call, { env, extendEnv: false });
     return { exitCode: exitCode ?? -1, stdout: String(stdout), stderr: String(stderr) };
   }

@@ -21,158 +21,126 @@ const test = scriptedTest.extend("call", { scope: "file" }, async ({ node }): Pr
   };
 });
 
-const identity = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"];
+/** The variables that a call lacks are empty, and whether it has another conf than the usual one. */
+interface Refusal {
+  readonly commands: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly conf?: string;
+  readonly error: { readonly code: number; readonly msg: unknown; readonly details?: unknown };
+}
 
-test.for([
-  { command: "ADD", required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] },
-  { command: "CHECK", required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] },
-  { command: "DEL", required: ["CNI_CONTAINERID", "CNI_IFNAME"] },
-  { command: "GC", required: ["CNI_PATH"] },
-  { command: "STATUS", required: [] },
-])(
-  "$command requires $required and no other variable [R-0.4-36] [R-1.0-12] [R-1.1-30]",
-  async ({ command, required }, { call }) => {
-    for (const name of required) {
-      const { code, msg } = specifiedError(await call(command, { [name]: "" }));
-      expect({ code, msg }).toEqual({ code: 4, msg: `required env variables [${name}] missing` });
-    }
-    const nothing = Object.fromEntries(identity.map((name) => [name, ""]));
-    if (required.length > 0) {
-      const { code, msg } = specifiedError(await call(command, nothing));
-      expect({ code, msg }).toEqual({
-        code: 4,
-        msg: `required env variables [${required}] missing`,
-      });
-    }
-    const others = identity.filter((name) => !required.includes(name));
-    const optional = Object.fromEntries(others.map((name) => [name, ""]));
-    const { json } = await call(command, { ...optional, CNI_ARGS: "" });
-    expect(json).not.toMatchObject({ code: 4 });
+const attaching = ["ADD", "DEL", "CHECK"];
+const all = [...attaching, "GC", "STATUS"];
+const nothing = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_PATH: "" };
+const missing = (...names: string[]) => ({
+  code: 4,
+  msg: `required env variables [${names}] missing`,
+});
+const versioned = (version: string): string => `{"cniVersion":"${version}","name":"plexus"}`;
+const versions = cniVersions.map((version) => `"${version}"`).join(" ");
+
+// src/cni/plugin/parse-request.test.ts has every rule; here each kind of them ends a call of the executable.
+const refusals: readonly Refusal[] = [
+  {
+    commands: ["ADD", "CHECK"],
+    env: nothing,
+    error: missing("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
   },
-);
-
-test.for([
-  [{ CNI_CONTAINERID: "-x" }, "invalid characters in containerID", "-x"],
-  [{ CNI_CONTAINERID: "../x" }, "invalid characters in containerID", "../x"],
-  [
-    { CNI_CONTAINERID: "x y\n" },
-    "invalid characters in containerID",
-    expect.stringContaining("x y"),
-  ],
-  [
-    { CNI_IFNAME: "sixteen-letters0" },
-    "interface name is too long",
-    "interface name should be less than 16 characters",
-  ],
-  [
-    { CNI_IFNAME: "ééééééééé" },
-    "interface name is too long",
-    "interface name should be less than 16 characters",
-  ],
-  [{ CNI_IFNAME: ".." }, "interface name is . or ..", undefined],
-  [{ CNI_IFNAME: "a/b" }, "interface name contains / or : or whitespace characters", undefined],
-  [
-    { CNI_IFNAME: "a\u0085b" },
-    "interface name contains / or : or whitespace characters",
-    undefined,
-  ],
-])(
-  "ADD, DEL and CHECK refuse %j with code 4 [R-0.1-05] [R-0.4-07] [R-0.4-36]",
-  async ([changes, msg, details], { call }) => {
-    for (const command of ["ADD", "DEL", "CHECK"]) {
-      const error = specifiedError(await call(command, changes));
-      expect(error).toMatchObject({ cniVersion: "1.1.0", code: 4, msg });
-      const [reason, own] = `${error.details}`.split("; ");
-      expect([reason, own]).toEqual(["reason=InvalidEnvironmentVariables", details]);
-    }
-    for (const command of ["GC", "STATUS"]) {
-      expect(
-        (await call(command, changes)).json,
-        `${command} does not look at it`,
-      ).not.toMatchObject({ code: 4 });
-    }
+  { commands: ["DEL"], env: nothing, error: missing("CNI_CONTAINERID", "CNI_IFNAME") },
+  { commands: ["GC"], env: nothing, error: missing("CNI_PATH") },
+  {
+    commands: attaching,
+    env: { CNI_CONTAINERID: "../x" },
+    error: {
+      code: 4,
+      msg: "invalid characters in containerID",
+      details: "reason=InvalidEnvironmentVariables; ../x",
+    },
   },
-);
+  {
+    commands: attaching,
+    env: { CNI_IFNAME: "a\u0085b" },
+    error: { code: 4, msg: "interface name contains / or : or whitespace characters" },
+  },
+  {
+    commands: all,
+    conf: "{",
+    error: { code: 6, msg: expect.stringMatching(/^error unmarshall network config: /) },
+  },
+  {
+    commands: all,
+    conf: '{"cniVersion":"1.1.0","type":"plexus"}',
+    error: { code: 7, msg: "missing network name" },
+  },
+  {
+    commands: all,
+    conf: '{"cniVersion":"1.1.0","name":"a/b"}',
+    error: { code: 7, msg: "invalid characters found in network name" },
+  },
+  {
+    commands: ["FROB"],
+    error: {
+      code: 4,
+      msg: "unknown CNI_COMMAND: FROB",
+      details: "reason=InvalidEnvironmentVariables",
+    },
+  },
+  {
+    commands: ["ADD", "DEL"],
+    conf: versioned("1.2.0"),
+    error: {
+      code: 1,
+      msg: "incompatible CNI versions",
+      details: `reason=IncompatibleCniVersion; config is "1.2.0", plugin supports [${versions}]`,
+    },
+  },
+  ...["CHECK", "GC", "STATUS"].flatMap((command) => [
+    {
+      commands: [command],
+      conf: versioned("9.9.9"),
+      error: { code: 1, msg: `plugin version does not allow ${command}` },
+    },
+    {
+      commands: [command],
+      conf: versioned("0.3.1"),
+      error: { code: 1, msg: `config version does not allow ${command}` },
+    },
+  ]),
+];
 
-test.for([
-  ["", 6, /^error unmarshall network config: not valid JSON: unexpected end/],
-  ["{", 6, /^error unmarshall network config: /],
-  ["[]", 6, /^error unmarshall network config: must be an object/],
-  [
-    '{"cniVersion":1,"name":"n"}',
-    6,
-    /^error unmarshall network config: cniVersion: must be a string/,
-  ],
-  ["null", 7, /^missing network name$/],
-  ['{"cniVersion":"1.1.0","type":"plexus"}', 7, /^missing network name$/],
-  ['{"cniVersion":"1.1.0","name":"a/b"}', 7, /^invalid characters found in network name$/],
-] as const)(
-  "every command refuses the configuration %j [R-0.4-36] [R-1.1-06]",
-  async ([conf, code, msg], { plugins, call }) => {
-    for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) {
-      const error = specifiedError(await call(command, {}, conf));
-      expect(error).toMatchObject({ code, msg: expect.stringMatching(msg) });
+test.for(refusals)(
+  "$commands with $env and the conf $conf: $error.msg [R-0.1-05] [R-0.1-10] [R-0.4-07] [R-0.4-31] [R-0.4-36] [R-1.0-12] [R-1.1-06] [R-1.1-30] [R-1.1-43]",
+  async ({ commands, env, conf, error }, { plugins, call }) => {
+    const cniVersion = conf === undefined ? "1.1.0" : /"cniVersion":"(.*?)"/.exec(conf)?.[1];
+    for (const command of commands) {
+      const printed = specifiedError(await call(command, env, conf));
+      expect(printed, command).toMatchObject({ ...error, ...(cniVersion && { cniVersion }) });
     }
     expect(await plugins.order()).toEqual([]);
   },
 );
 
-test("an unknown command is code 4 [R-0.4-36]", async ({ call }) => {
-  const error = specifiedError(await call("FROB"));
-  expect(error).toEqual({
-    cniVersion: "1.1.0",
-    code: 4,
-    msg: "unknown CNI_COMMAND: FROB",
-    details: "reason=InvalidEnvironmentVariables",
-  });
+test("each command needs its own variables alone [R-1.0-12]", async ({ call }) => {
+  for (const [command, names] of [
+    ["DEL", ["CNI_NETNS", "CNI_PATH"]],
+    ["GC", ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"]],
+    ["STATUS", Object.keys(nothing)],
+  ] as const) {
+    const env = Object.fromEntries([...names, "CNI_ARGS"].map((name) => [name, ""]));
+    expect((await call(command, env)).json, command).not.toMatchObject({ code: 4 });
+  }
 });
 
-test.for(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
-  "%s of an unsupported version is code 1 [R-0.1-10] [R-0.4-31] [R-1.1-43]",
-  async (command, { node, call }) => {
-    for (const cniVersion of ["9.9.9", "1.2.0"]) {
-      const error = specifiedError(await call(command, {}, node.conf({ cniVersion })));
-      const since = command === "ADD" || command === "DEL";
-      const msg = since ? "incompatible CNI versions" : `plugin version does not allow ${command}`;
-      expect(error).toMatchObject({ cniVersion, code: 1, msg });
-      if (since)
-        expect(error.details).toBe(
-          `reason=IncompatibleCniVersion; config is "${cniVersion}", plugin supports [${cniVersions.map((v) => `"${v}"`).join(" ")}]`,
-        );
-    }
-  },
-);
-
-test.for([
-  { command: "CHECK", since: "0.4.0" },
-  { command: "STATUS", since: "1.1.0" },
-  { command: "GC", since: "1.1.0" },
-])(
-  "$command is refused with code 1 before $since, and is let in from then on [R-0.1-10] [R-0.4-36]",
-  async ({ command, since }, { node, call }) => {
-    const first = cniVersions.indexOf(since);
-    for (const [index, cniVersion] of cniVersions.entries()) {
-      const { json } = await call(command, {}, node.conf({ cniVersion }));
-      const refused = { code: 1, msg: `config version does not allow ${command}` };
-      if (index < first) expect(json).toMatchObject({ cniVersion, ...refused });
-      else expect(json).not.toMatchObject({ code: 1 });
-    }
-  },
-);
-
-test.for(cniVersions)(
+test.for([...cniVersions, "none"])(
   "VERSION answers with the input's version: %s [R-0.2-01] [R-1.0-12] [R-1.0-42]",
-  async (cniVersion, { node }) => {
-    const outcome = await rawCall(node, { command: "VERSION", conf: { cniVersion } });
+  async (version, { node }) => {
+    const cniVersion = version === "none" ? "1.1.0" : version;
+    const conf = version === "none" ? "" : { cniVersion };
+    const outcome = await rawCall(node, { command: "VERSION", conf });
     expect(outcome).toMatchObject({ exitCode: 0, stderr: "" });
     expect(outcome.json).toEqual({ cniVersion, supportedVersions: cniVersions });
   },
 );
-
-test("VERSION needs no input [R-0.2-01]", async ({ node }) => {
-  const { json } = await rawCall(node, { command: "VERSION", conf: "" });
-  expect(json).toEqual({ cniVersion: "1.1.0", supportedVersions: cniVersions });
-});
 
 test("without CNI_COMMAND the shim says on stderr what it is [R-0.1-11]", async ({ node }) => {
   const { exitCode, stdout, stderr } = await rawCall(node, { command: "" });

@@ -3,7 +3,6 @@
 import { readdir, readlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { list } from "../support/networks.ts";
 import { errorScript } from "../support/node/scripted-plugins.ts";
 import { attachOrder, detachOrder, scriptedTest as test } from "../support/node/test.ts";
 import { specifiedError } from "./calls.ts";
@@ -38,39 +37,10 @@ test("operations of one container wait for each other over all attachments, thos
   await other.mustDel();
 });
 
-test("many containers are attached and detached at once, each completely [R-1.0-21]", async ({
+test("each interface of a container has separate state, and none is attached twice [R-0.4-04] [R-0.4-05] [R-1.0-14]", async ({
   node,
   plugins,
 }) => {
-  const pods = await Promise.all(
-    Array.from({ length: 12 }, (_, i) => node.pod(`many${i}`, { networks: "alpha,beta" })),
-  );
-  await Promise.all(pods.map((each) => each.mustAdd()));
-  await Promise.all(pods.map((each) => each.mustDel()));
-  const executions = await plugins.executions();
-  for (const { containerId } of pods) {
-    const own = executions.filter((e) => e.cni.CNI_CONTAINERID === containerId);
-    expect(own.map((e) => `${e.command} ${e.type}/${e.ifName}`)).toEqual([...added, ...deleted]);
-  }
-});
-
-test("a second ADD of the same container and interface is refused, and no delegate runs [R-0.4-05] [R-1.0-14]", async ({
-  plugins,
-  pod,
-}) => {
-  await pod.mustAdd();
-  await plugins.clear();
-  expect(specifiedError(await pod.add())).toMatchObject({
-    code: 103,
-    msg: expect.stringContaining("is attached already"),
-  });
-  expect(await plugins.order()).toEqual([]);
-  await pod.mustDel();
-  await pod.mustAdd();
-  await pod.mustDel();
-});
-
-test("each interface of a container has separate state [R-0.4-04]", async ({ node, plugins }) => {
   const plain = await node.newPod();
   await plain.mustAdd();
   await plain.mustAdd({ ifName: "eth1" });
@@ -111,29 +81,6 @@ test("after a delegate's failure everything attempted is deleted again in revers
     added[0],
     ...deleted.slice(2),
   ]);
-});
-
-test("DEL uses the configuration of the ADD, though it has changed since [R-0.1-15] [R-0.4-10] [R-1.0-22]", async ({
-  node,
-  plugins,
-}) => {
-  await node.nad("moving", list("net-moving", { type: "alpha", colour: "red" }));
-  const moving = await node.newPod({ networks: "moving" });
-  await moving.mustAdd({ args: "SEASON=winter" });
-  const [, , added] = await plugins.executions();
-  await node.nad("moving", list("net-moved", { type: "beta", colour: "blue" }));
-  await moving.annotate({ networks: "gamma" });
-  await plugins.clear();
-  await moving.mustDel({
-    args: "SEASON=summer",
-    conf: { cniVersion: "1.0.0", name: "plexus", type: "plexus" },
-  });
-  const [removed] = await plugins.executions();
-  expect(removed?.type).toBe("alpha");
-  expect(removed?.cni).toEqual({ ...added?.cni, CNI_COMMAND: "DEL" });
-  const { prevResult, ...conf } = JSON.parse(removed?.stdin ?? "");
-  expect(conf).toEqual(JSON.parse(added?.stdin ?? ""));
-  expect(prevResult).toMatchObject({ interfaces: [{ name: "net1" }] });
 });
 
 test("delegates run in the runtime's own namespaces [R-1.0-10]", async ({ node, plugins, pod }) => {

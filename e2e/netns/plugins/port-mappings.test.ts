@@ -80,14 +80,3 @@ test("a connection to the host port arrives in the pod, by the further network a
   expect(await node.changesSince(before)).toEqual([]);
   expect(await fetch(client, "192.0.2.1", 8080)).toBe("ECONNREFUSED");
 });
-
-test("containerd's capitalised keys work as well", async ({ node }) => {
-  const runtimeConfig = {
-    portMappings: [{ HostPort: 7070, ContainerPort: 80, Protocol: "tcp", HostIP: "" }],
-  };
-  const pod = await node.pod("capitalised");
-  await pod.mustAdd({ runtimeConfig });
-  expect(await node.lab.run("iptables-save", "-t", "nat")).toContain("--dport 7070");
-  await pod.mustDel({ runtimeConfig });
-  expect(await node.lab.run("iptables-save", "-t", "nat")).not.toContain("--dport 7070");
-});
