@@ -1,21 +1,7 @@
 import { expect } from "vitest";
 import { list } from "../support/networks.ts";
-import { errorScript } from "../support/node/scripted-plugins.ts";
 import { scriptedTest as test } from "../support/node/test.ts";
 import { specifiedError } from "./calls.ts";
-
-test("CHECK is for what is attached: not before ADD, not after DEL [R-0.4-24]", async ({
-  plugins,
-  pod,
-}) => {
-  const missing = { code: 3, msg: expect.stringContaining(pod.containerId) };
-  expect(specifiedError(await pod.check())).toMatchObject(missing);
-  await pod.mustAdd();
-  await pod.mustDel();
-  await plugins.clear();
-  expect(specifiedError(await pod.check())).toMatchObject(missing);
-  expect(await plugins.order()).toEqual([]);
-});
 
 test("CHECK with checkDelegates all runs every network's plugins but those of disableCheck and of versions without CHECK [R-0.4-23] [R-0.4-24] [R-0.4-32] [R-1.0-25]", async ({
   node,
@@ -98,31 +84,3 @@ test("CHECK uses the runtime's prevResult where later plugins have changed ours 
   expect(specifiedError(await plain.check()).msg).toMatch("has lost its address 10.9.0.5/24");
   await plain.mustDel();
 });
-
-test.for([50, 51])(
-  "STATUS passes on a delegate's %d; nothing else depends on it [R-1.1-20] [R-1.1-21] [R-1.1-22] [R-1.1-23]",
-  async (code, { node, plugins, pod }) => {
-    const ready = {
-      cniVersion: "1.1.0",
-      name: "default",
-      plugins: [{ type: "default-first" }, { type: "default-second" }],
-    };
-    const conf = node.conf({ cniVersion: "1.1.0", delegates: [ready] });
-    expect(await node.call({ command: "STATUS", conf })).toMatchObject({ exitCode: 0, stdout: "" });
-    for (const execution of await plugins.executions()) {
-      const { type, stdin, cni } = execution;
-      expect(JSON.parse(stdin ?? "")).toEqual({ cniVersion: "1.1.0", name: "default", type });
-      expect(cni).toMatchObject({
-        CNI_COMMAND: "STATUS",
-        CNI_PATH: plugins.binDir,
-        CNI_CONTAINERID: "",
-        CNI_NETNS: "",
-      });
-    }
-    await plugins.script("default-second", "STATUS", errorScript(code, "the daemon of it is down"));
-    const error = specifiedError(await node.call({ command: "STATUS", conf }));
-    expect(error).toMatchObject({ code, msg: expect.stringContaining("the daemon of it is down") });
-    await pod.mustAdd({ conf });
-    await pod.mustDel({ conf });
-  },
-);

@@ -94,24 +94,6 @@ export class CnitoolNode implements AsyncDisposable {
     throw new Error(`cnitool ${command} exited with ${exitCode}: ${stdout}${stderr}`);
   }
 
-  /** Runs a command in a network namespace of the lab; a failure throws. */
-  inNetns(netns: string, ...command: string[]): Promise<string> {
-    return this.node.lab.run("ip", "netns", "exec", netns, ...command);
-  }
-
-  /** IPv4 addresses of an interface, with their prefix lengths. */
-  async addresses(netns: string, ifName: string): Promise<string[]> {
-    const json = await this.inNetns(netns, "ip", "-j", "-4", "address", "show", ifName);
-    const [link] = JSON.parse(json) as [{ addr_info: { local: string; prefixlen: number }[] }];
-    return link.addr_info.map(({ local, prefixlen }) => `${local}/${prefixlen}`);
-  }
-
-  /** Names of the interfaces in a network namespace. */
-  async links(netns: string): Promise<string[]> {
-    const links = JSON.parse(await this.inNetns(netns, "ip", "-j", "link")) as { ifname: string }[];
-    return links.map(({ ifname }) => ifname);
-  }
-
   /** Addresses that host-local has given out in a network. */
   async leases(network: string): Promise<string[]> {
     const dir = `/proc/${this.node.lab.pid}/root/var/lib/cni/networks/${network}`;

@@ -2,6 +2,7 @@
 
 import { readdir } from "node:fs/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { TestPod } from "../support/node/test-pod.ts";
 import { CnitoolNode } from "./cnitool-node.ts";
 import { cniVersions, pluginReleases } from "./tools.ts";
 
@@ -27,7 +28,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
   const { versions } = release;
   const newest = versions.at(-1) as string;
   let runtime: CnitoolNode;
-  let counter = 0;
+  let pod: TestPod;
   let netns = "";
 
   beforeAll(async () => {
@@ -37,13 +38,11 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
   });
   afterAll(async () => await runtime?.[Symbol.asyncDispose]());
   beforeEach(async () => {
-    netns = `ns${counter++}`;
-    await runtime.node.lab.addNetns(netns);
+    pod = await runtime.node.newPod();
+    netns = pod.netns;
   });
 
-  const inNetns = (...command: string[]): Promise<string> => runtime.inNetns(netns, ...command);
-  const addresses = (ifName: string): Promise<string[]> => runtime.addresses(netns, ifName);
-  const links = (): Promise<string[]> => runtime.links(netns);
+  const links = async (): Promise<string[]> => Object.keys(await pod.links());
   const leases = (): Promise<string[]> => runtime.leases("inner");
 
   test.each(versions)(
@@ -53,7 +52,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       const own = await expectAdd(version);
       expect(await leases()).toEqual([own.split("/")[0]]);
       await runtime.must("del", netns);
-      expect(await links()).toEqual(["lo"]);
+      expect(await links()).toEqual([]);
       expect(await leases()).toEqual([]);
       const state = await readdir(runtime.node.stateDir);
       const kept = state.filter((name) => name.startsWith("cnitool-"));
@@ -62,7 +61,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       if (since(version, "0.4.0")) await expectChecks(await expectAdd(version));
       await expectAdd(version);
       expect(await runtime.must("gc", netns)).toBe("");
-      expect(await links()).toEqual(["lo"]);
+      expect(await links()).toEqual([]);
       expect(await leases()).toEqual([]);
       await runtime.must("gc", netns);
       await runtime.must("del", netns);
@@ -72,7 +71,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
   /** Returns the address. */
   async function expectAdd(version: string): Promise<string> {
     const result = JSON.parse(await runtime.must("add", netns));
-    const [own = ""] = await addresses("eth0");
+    const [own = ""] = await pod.addresses("eth0");
     expect(own).toMatch(address);
     expectShape(result, { version, own });
     return own;
@@ -81,13 +80,13 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
   /** From right after ADD to after DEL. */
   async function expectChecks(own: string): Promise<void> {
     expect(await runtime.must("check", netns)).toBe("");
-    await inNetns("ip", "address", "del", own, "dev", "eth0");
+    await pod.run("ip", "address", "del", own, "dev", "eth0");
     const lost = await runtime.run("check", netns);
     expect(lost).toMatchObject({ exitCode: 1, stdout: "" });
     expect(lost.stderr).toMatch(`network inner (eth0): interface eth0 has lost its address ${own}`);
-    await inNetns("ip", "address", "add", own, "dev", "eth0");
+    await pod.run("ip", "address", "add", own, "dev", "eth0");
     await runtime.must("check", netns);
-    await inNetns("ip", "link", "del", "eth0");
+    await pod.run("ip", "link", "del", "eth0");
     const gone = await runtime.run("check", netns);
     expect(gone.stderr).toMatch("network inner (eth0): interface eth0 is gone");
     await runtime.must("del", netns);
@@ -103,7 +102,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       expect(stderr).toMatch(
         /network inner \(eth0\): plugin type="bridge" failed \(add\): incompatible CNI versions/,
       );
-      expect(await links()).toEqual(["lo"]);
+      expect(await links()).toEqual([]);
       const status = await runtime.run("status", netns);
       expect(status.exitCode).toBe(1);
     },
@@ -156,19 +155,19 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     const options = { ifName: "data7", args: "IgnoreUnknown=1;IP=10.89.0.77" };
     const result = JSON.parse(await runtime.must("add", netns, options)) as ResultJson;
     expect(result.interfaces.at(-1)?.name).toBe("data7");
-    expect(await addresses("data7")).toEqual(["10.89.0.77/24"]);
-    expect(await links()).toEqual(["lo", "data7"]);
+    expect(await pod.addresses("data7")).toEqual(["10.89.0.77/24"]);
+    expect(await links()).toEqual(["data7"]);
     expect(result.ips[0]?.gateway).toBe("10.89.0.1");
-    expect(await inNetns("ip", "route", "show", "default")).toBe("");
+    expect(await pod.run("ip", "route", "show", "default")).toBe("");
     await runtime.must("del", netns, options);
-    expect(await links()).toEqual(["lo"]);
+    expect(await links()).toEqual([]);
   });
 
   test("a later plugin of the runtime's list gets Plexus' result, and DEL works without the namespace [R-0.4-13] [R-0.3-17]", async () => {
     const after = [{ type: "tuning", mtu: 1400 }];
     await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] }, { after });
     await runtime.must("add", netns);
-    expect(await inNetns("cat", "/sys/class/net/eth0/mtu")).toBe("1400");
+    expect(await pod.run("cat", "/sys/class/net/eth0/mtu")).toBe("1400");
     await runtime.must("check", netns);
     await runtime.node.lab.deleteNetns(netns);
     await runtime.must("del", netns);
@@ -188,15 +187,10 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
       ipam: { type: "host-local", ranges: [[{ subnet: "10.90.0.0/24" }]] },
     };
     await node.nad("second", { cniVersion: "1.0.0", name: "second", plugins: [secondary] });
-    const metadata = {
-      name: netns,
-      namespace: "default",
-      annotations: { "k8s.v1.cni.cncf.io/networks": "second" },
-    };
-    await node.manifest("pod", { apiVersion: "v1", kind: "Pod", metadata });
+    await pod.annotate({ networks: "second" });
     await runtime.configure(newest, { capabilities, delegates: [inner(newest, ...chain)] });
     const options = {
-      args: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${netns}`,
+      args: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${pod.name}`,
       capabilities: {
         portMappings: [{ HostPort: 8089, ContainerPort: 80, Protocol: "tcp" }],
         bandwidth: { IngressRate: 8_000_000, IngressBurst: 80_000 },
@@ -204,20 +198,20 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     };
     await runtime.must("status", netns, options);
     await runtime.must("add", netns, options);
-    expect(await links()).toEqual(["lo", "eth0", "net1"]);
+    expect(await links()).toEqual(["eth0", "net1"]);
     expect(await node.lab.run("iptables-save", "-t", "nat")).toMatch("8089");
     expect(await node.lab.run("tc", "qdisc")).toMatch(/tbf .*rate 8Mbit/);
     // portmap 1.1.1 fails CHECK where there is no IPv6 address.
     if (release.name !== "1.1.1") await runtime.must("check", netns, options);
-    const [second = ""] = await addresses("net1");
-    await inNetns("ip", "address", "del", second, "dev", "net1");
+    const [second = ""] = await pod.addresses("net1");
+    await pod.run("ip", "address", "del", second, "dev", "net1");
     const check = await runtime.run("check", netns, options);
     expect(check).toMatchObject({ exitCode: 1 });
     if (release.name !== "1.1.1")
       expect(check.stderr).toMatch(`network default/second (net1): interface net1 has lost`);
     await runtime.must("del", netns, options);
     expect(await node.lab.run("iptables-save", "-t", "nat")).not.toMatch("8089");
-    expect(await links()).toEqual(["lo"]);
+    expect(await links()).toEqual([]);
   });
 
   test("a plugin before Plexus in the runtime's list is refused on ADD, as its result would be lost [R-0.3-12]", async () => {

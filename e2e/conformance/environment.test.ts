@@ -148,27 +148,6 @@ test("without CNI_COMMAND the shim says on stderr what it is [R-0.1-11]", async 
   expect(stderr).toMatch(`CNI protocol versions supported: ${cniVersions.join(", ")}\n`);
 });
 
-test("ADD refuses a sandbox that is the runtime's own namespace with code 8, unless CNI_NETNS_OVERRIDE is set [R-0.4-36]", async ({
-  node,
-  plugins,
-  call,
-}) => {
-  const own = { CNI_NETNS: `/proc/${node.lab.pid}/ns/net`, CNI_CONTAINERID: "c-own" };
-  const error = specifiedError(await call("ADD", own));
-  expect(error).toMatchObject({
-    code: 8,
-    msg: "plugin's netns and netns from CNI_NETNS should not be the same",
-  });
-  expect(await plugins.order()).toEqual([]);
-  for (const CNI_NETNS_OVERRIDE of ["TRUE", "true", "1"]) {
-    const meant = { ...own, CNI_NETNS_OVERRIDE };
-    expect((await call("ADD", meant)).json).not.toMatchObject({ code: 8 });
-    await call("DEL", meant);
-  }
-  const refused = specifiedError(await call("ADD", { ...own, CNI_NETNS_OVERRIDE: "yes" }));
-  expect(refused.code).toBe(8);
-});
-
 test("DEL takes a sandbox path that has become the runtime's own namespace for one that is gone", async ({
   node,
   plugins,

@@ -84,37 +84,6 @@ test.for(["cni.dev/valid-attachments", "cni.dev/attachments"])(
   },
 );
 
-test.for([
-  ["null", { "cni.dev/valid-attachments": null, "cni.dev/attachments": null }],
-  ["empty", { "cni.dev/valid-attachments": [] }],
-] as const)(
-  "a list that is %s says that nothing is in use: all is torn down [R-1.1-30] [R-1.1-31]",
-  async ([, keys], { plugins, gc }) => {
-    expect(await gc(keys)).toMatchObject({ exitCode: 0, stdout: "" });
-    const order = await plugins.order();
-    expect(order.filter((line) => line.startsWith("DEL"))).toHaveLength(2 * teardown.length);
-    expect(validByType(await plugins.executions())).toMatchObject({
-      "default-first": [],
-      "default-second": [],
-    });
-  },
-);
-
-test("without any list nothing is torn down, and no network gets a list that lacks one of its attachments [R-1.1-30]", async ({
-  plugins,
-  kept,
-  stale,
-  gc,
-}) => {
-  expect(await gc({})).toMatchObject({ exitCode: 0, stdout: "" });
-  expect((await plugins.order()).filter((line) => line.startsWith("DEL"))).toEqual([]);
-  const { alpha } = validByType(await plugins.executions());
-  expect(alpha).toHaveLength(2);
-  expect(alpha).toEqual(
-    expect.arrayContaining([attachmentOf(kept, "net1"), attachmentOf(stale, "net1")]),
-  );
-});
-
 test("errors stop neither teardown nor collection, all of them are reported, and what GC could not tear down is there for DEL [R-1.1-31] [R-1.1-32] [R-1.1-33] [R-1.1-34] [R-0.4-14]", async ({
   plugins,
   kept,

@@ -146,13 +146,3 @@ test("only the default network's addresses and routes are in the result [R-0.4-3
   expect(result).toEqual(expected(pod, "1.0.0", "1.0.0"));
   await pod.mustDel();
 });
-
-test("an interface of the requested name that is there already fails ADD before anything runs [R-1.0-13] [R-0.3-05]", async ({
-  plugins,
-  pod,
-}) => {
-  await pod.addLink("eth0");
-  const error = specifiedError(await pod.add({ conf: confOf("1.0.0", "1.0.0") }));
-  expect(error.msg).toMatch(/interface eth0.* already exists/);
-  expect(await plugins.order()).toEqual([]);
-});

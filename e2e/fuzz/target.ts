@@ -1,6 +1,5 @@
 import type fc from "fast-check";
 import { CniError } from "#cni/error.ts";
-import { noteRefusal } from "./novelty.ts";
 
 /** A reader of external text that is fuzzed. */
 export interface Target {
@@ -32,6 +31,28 @@ export function refusing<T>(read: () => T, isExpected = isCniError): T | undefin
 
 function isCniError(error: unknown): boolean {
   return error instanceof CniError;
+}
+
+const seen = new Set<string>();
+let isNew = false;
+
+/**
+ * Notes how a reader refused its input. A message never given before, its numbers and quotations
+ * aside, is taken for a sign that the input reached code that no other did.
+ */
+function noteRefusal(error: unknown): void {
+  const message = String(error).slice(0, 200);
+  const form = message.replaceAll(/"[^"]*"?/g, '""').replaceAll(/\d+/g, "0");
+  if (seen.has(form)) return;
+  seen.add(form);
+  isNew = true;
+}
+
+/** Whether there was a new one since the last question. */
+export function takeNovelty(): boolean {
+  const was = isNew;
+  isNew = false;
+  return was;
 }
 
 /** A defect unless the condition holds. */

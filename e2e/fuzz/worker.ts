@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { keepFound, readCorpus } from "./corpus.ts";
 import { inputsOf } from "./inputs.ts";
 import { judge } from "./judge.ts";
-import { takeNovelty } from "./novelty.ts";
+import { takeNovelty } from "./target.ts";
 import { targets } from "./targets/targets.ts";
 
 /** What a worker is started with. */

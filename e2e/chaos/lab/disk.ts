@@ -1,24 +1,22 @@
-import {
-  accessSync,
-  closeSync,
-  constants,
-  mkdirSync,
-  openSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
+import { accessSync, constants, rmSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import { waitUntil } from "../../support/wait.ts";
 import type { Place } from "./place.ts";
 
+/** What is written until there is no room. */
+const fillers: Readonly<Record<string, string>> = {
+  full: "cat /dev/zero >filler",
+  "no-inode": "mkdir -p inodes; for n in $(seq 100000); do : >inodes/$n || exit; done",
+};
+
 /** What goes wrong with the state directory's file system; one that is read-only already cannot be filled. */
 export async function breakDisk(place: Place, how: string): Promise<void> {
   if (isReadOnly(place)) return;
-  if (how === "full") untilRefused("ENOSPC", fill(join(place.disk, "filler")));
-  else if (how === "no-inode") untilRefused("ENOSPC", useInodes(join(place.disk, "inodes")));
-  else await makeReadOnly(place.disk);
+  const filler = fillers[how];
+  if (filler === undefined) return await makeReadOnly(place.disk);
+  const { stderr } = await execa("sh", ["-c", filler], { cwd: place.disk, reject: false });
+  if (!stderr.includes("No space left")) throw new Error(`the disk is not ${how}: ${stderr}`);
 }
 
 /** A record is open until it is durable, half a second after its last update; a disk with such a file stays writable. */
@@ -42,32 +40,5 @@ function isReadOnly({ disk }: Place): boolean {
     return false;
   } catch {
     return true;
-  }
-}
-
-function fill(path: string): () => void {
-  const file = openSync(path, "w");
-  const chunk = Buffer.alloc(1 << 12, 1);
-  return () => {
-    try {
-      writeSync(file, chunk);
-    } catch (error) {
-      closeSync(file);
-      throw error;
-    }
-  };
-}
-
-function useInodes(dir: string): () => void {
-  mkdirSync(dir, { recursive: true });
-  let n = 0;
-  return () => writeFileSync(join(dir, `${n++}`), "");
-}
-
-function untilRefused(code: string, step: () => void): void {
-  try {
-    for (;;) step();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== code) throw error;
   }
 }

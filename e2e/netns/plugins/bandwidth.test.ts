@@ -1,6 +1,5 @@
 import { expect } from "vitest";
 import { chained, ptp } from "../../support/networks.ts";
-import { errorOf } from "../../support/node/cni-call.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
 import { test } from "../../support/node/test.ts";
 import type { TestPod } from "../../support/node/test-pod.ts";
@@ -68,27 +67,5 @@ test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", a
   });
   await pod.mustAdd();
   expect(await node.lab.run("tc", "qdisc", "show")).toMatch(/tbf .* rate 1Mbit burst \d+/);
-  await pod.mustDel();
-});
-
-test("the same shaped network twice is refused with its reason, before anything is attached [N-4.2a]", async ({
-  node,
-}) => {
-  const shaped = { name: "shaped", bandwidth: { ingressRate: 1e6 } };
-  const pod = await node.pod("shaped-twice", { networks: [shaped, shaped] });
-  const before = await node.hostState();
-  const error = errorOf(await pod.add());
-  expect(error.code).toBe(100);
-  expect(error.msg).toMatch(/network shaped cannot be attached twice.*bandwidth.*shaping device/);
-  expect(await node.changesSince(before)).toEqual([]);
-});
-
-test("the same network twice works where only one is shaped, and the first is undamaged [N-4.2a] [N-4.2b]", async ({
-  node,
-}) => {
-  const bandwidth = { ingressRate: 1e6 };
-  const pod = await node.pod("shaped-once", { networks: [{ name: "shaped", bandwidth }] });
-  await pod.mustAdd();
-  expect(await node.lab.run("tc", "qdisc", "show")).toContain("rate 1Mbit");
   await pod.mustDel();
 });

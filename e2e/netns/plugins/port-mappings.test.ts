@@ -35,23 +35,12 @@ async function served(client: TestPod, port: number): Promise<void> {
 /** A namespace that reaches the node from outside, through `out0` 192.0.2.1. */
 async function outside(node: PlexusNode): Promise<TestPod> {
   const pod = await node.pod("outside");
-  await node.lab.run(
-    "ip",
-    "link",
-    "add",
-    "out0",
-    "type",
-    "veth",
-    "peer",
-    "name",
-    "uplink",
-    "netns",
-    pod.netns,
-  );
-  await node.lab.run("ip", "address", "add", "192.0.2.1/24", "dev", "out0");
-  await node.lab.run("ip", "link", "set", "out0", "up");
-  await pod.run("ip", "address", "add", "192.0.2.2/24", "dev", "uplink");
-  await pod.run("ip", "link", "set", "uplink", "up");
+  const links = `
+    ip link add out0 type veth peer name uplink netns ${pod.netns}
+    ip address add 192.0.2.1/24 dev out0
+    ip link set out0 up`;
+  await node.lab.run("sh", "-ec", links);
+  await pod.run("sh", "-ec", "ip address add 192.0.2.2/24 dev uplink; ip link set uplink up");
   return pod;
 }
 

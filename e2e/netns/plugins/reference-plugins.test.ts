@@ -95,19 +95,3 @@ test("static addresses on a bridge, in both roles, ping each other", async ({ no
     expect(await pod.links()).toEqual({});
   }
 });
-
-test("a sandbox that is no pod gets the default network and each configured one", async ({
-  node,
-}) => {
-  node.defaultNetwork = plain;
-  const pod = await node.pod("podman");
-  const delegates = [plain, bridge("second", 22), macvlan("third", 23)];
-  const conf = node.conf({ delegates });
-  const { pod: _none, ...call } = pod.request("ADD", { conf });
-  const outcome = await node.call(call);
-  expect(outcome.stderr + outcome.stdout).toContain("10.10.0.");
-  expect(Object.keys(await pod.links())).toEqual(["eth0", "net1", "net2"]);
-  expect(await pod.status()).toBeUndefined();
-  expect((await node.call({ ...call, command: "DEL" })).exitCode).toBe(0);
-  expect(await pod.links()).toEqual({});
-});

@@ -40,10 +40,17 @@ export class Tree {
         this.#entries(operation.to)?.set(operation.to.name, operation.inode);
         break;
       case "write":
-        this.#write(operation.inode, operation.offset, Buffer.from(operation.data, "base64"));
+        this.#change(operation.inode, (inode) => {
+          const data = Buffer.from(operation.data, "base64");
+          const end = Math.max(inode.content.length, operation.offset + data.length);
+          inode.content = resized(inode.content, end);
+          data.copy(inode.content, operation.offset);
+        });
         break;
       case "truncate":
-        this.#resize(operation.inode, operation.size);
+        this.#change(operation.inode, (inode) => {
+          inode.content = resized(inode.content, operation.size);
+        });
         break;
       case "mode":
         this.#change(operation.inode, (inode) => {
@@ -72,20 +79,6 @@ export class Tree {
   #unlink(entry: Entry, inode: number): void {
     const entries = this.#entries(entry);
     if (entries?.get(entry.name) === inode) entries.delete(entry.name);
-  }
-
-  #write(number: number, offset: number, data: Buffer): void {
-    this.#change(number, (inode) => {
-      const content = resized(inode.content, Math.max(inode.content.length, offset + data.length));
-      data.copy(content, offset);
-      inode.content = content;
-    });
-  }
-
-  #resize(number: number, size: number): void {
-    this.#change(number, (inode) => {
-      inode.content = resized(inode.content, size);
-    });
   }
 
   #change(number: number, change: (inode: Inode) => void): void {

@@ -7,15 +7,23 @@ interface Mistake {
   readonly error: RegExp;
 }
 
+function mistake(name: string, error: RegExp, ...plugins: readonly object[]): Mistake {
+  return { name, error, plugins };
+}
+
 const bridge = (extra: object): object => ({
   ...{ type: "bridge", bridge: "br77", ipam: hostLocal(77) },
   ...extra,
 });
 const addresses = (extra: object): object => ({ type: "host-local", ...extra });
 const subnet = "10.77.0.0/24";
+const unset = addresses({});
+const outside = addresses({ subnet, rangeStart: "10.78.0.5" });
+const noMask = { type: "static", addresses: [{ address: "10.77.0.5" }] };
+const sysctlText = { type: "tuning", sysctl: "net.core.somaxconn=500" };
 
 /** Ordinary mistakes with a link of the node as master. */
-export interface Mistakes {
+interface Mistakes {
   /** Errors that can only be the definition's. Of most the plugin complains in DEL as in ADD. */
   readonly refused: readonly Mistake[];
   /** What these say may as well be the node's fault, so they have the grace period. */
@@ -28,76 +36,36 @@ export function mistakesOn(master: string): Mistakes {
     ...{ type: "macvlan", master, ipam: hostLocal(77) },
     ...extra,
   });
+  const vlan = { type: "vlan", vlanId: 5, ipam: hostLocal(77) };
   const refused: readonly Mistake[] = [
-    {
-      name: "no-subnet",
-      plugins: [bridge({ ipam: addresses({}) })],
-      error: /no IP ranges specified/,
-    },
-    {
-      name: "range-start",
-      plugins: [bridge({ ipam: addresses({ subnet, rangeStart: "10.78.0.5" }) })],
-      error: /RangeStart 10.78.0.5 not in network/,
-    },
-    { name: "vlan-5000", plugins: [bridge({ vlan: 5000 })], error: /invalid VLAN ID 5000/ },
-    {
-      name: "is-gateway-text",
-      plugins: [bridge({ isGateway: "true" })],
-      error: /cannot unmarshal string/,
-    },
-    {
-      name: "no-master",
-      plugins: [{ type: "vlan", vlanId: 5, ipam: hostLocal(77) }],
-      error: /"master" field is required/,
-    },
-    {
-      name: "no-mask",
-      plugins: [bridge({ ipam: addresses({ subnet: "10.77.0.0" }) })],
-      error: /invalid CIDR address/,
-    },
-    { name: "unknown-mode", plugins: [macvlan({ mode: "brigde" })], error: /unknown macvlan mode/ },
-    {
-      name: "misspelt-type",
-      plugins: [bridge({ type: "brigde" })],
-      error: /failed to find plugin/,
-    },
-    {
-      name: "misspelt-ipam",
-      plugins: [bridge({ ipam: { type: "hostlocal" } })],
-      error: /failed to find plugin/,
-    },
-    {
-      name: "static-no-mask",
-      plugins: [bridge({ ipam: { type: "static", addresses: [{ address: "10.77.0.5" }] } })],
-      error: /CIDR notation/,
-    },
+    mistake("no-subnet", /no IP ranges specified/, bridge({ ipam: unset })),
+    mistake("range-start", /RangeStart 10.78.0.5 not in network/, bridge({ ipam: outside })),
+    mistake("vlan-5000", /invalid VLAN ID 5000/, bridge({ vlan: 5000 })),
+    mistake("is-gateway-text", /cannot unmarshal string/, bridge({ isGateway: "true" })),
+    mistake("no-master", /"master" field is required/, vlan),
+    mistake(
+      "no-mask",
+      /invalid CIDR address/,
+      bridge({ ipam: addresses({ subnet: "10.77.0.0" }) }),
+    ),
+    mistake("unknown-mode", /unknown macvlan mode/, macvlan({ mode: "brigde" })),
+    mistake("misspelt-type", /failed to find plugin/, bridge({ type: "brigde" })),
+    mistake("misspelt-ipam", /failed to find plugin/, bridge({ ipam: { type: "hostlocal" } })),
+    mistake("static-no-mask", /CIDR notation/, bridge({ ipam: noMask })),
     // This one leaves its interface behind when it fails.
-    {
-      name: "macvlan-no-subnet",
-      plugins: [macvlan({ ipam: addresses({}) })],
-      error: /no IP ranges specified/,
-    },
+    mistake("macvlan-no-subnet", /no IP ranges specified/, macvlan({ ipam: unset })),
     // The plugin before it has attached something.
-    {
-      name: "tuning-text",
-      plugins: [bridge({}), { type: "tuning", sysctl: "net.core.somaxconn=500" }],
-      error: /plugin type="tuning".*cannot unmarshal string/,
-    },
+    mistake("tuning-text", /plugin type="tuning".*cannot unmarshal string/, bridge({}), sysctlText),
     // The plugin after it never runs.
-    {
-      name: "both-wrong",
-      plugins: [bridge({ vlan: 5000 }), { type: "tuning", sysctl: "net.core.somaxconn=500" }],
-      error: /invalid VLAN ID 5000/,
-    },
+    mistake("both-wrong", /invalid VLAN ID 5000/, bridge({ vlan: 5000 }), sysctlText),
   ];
-
   const passing: readonly Mistake[] = [
-    {
-      name: "dhcp-without-daemon",
-      plugins: [macvlan({ ipam: { type: "dhcp" } })],
-      error: /error dialing DHCP daemon/,
-    },
-    { name: "no-such-master", plugins: [macvlan({ master: "eth7" })], error: /Link not found/ },
+    mistake(
+      "dhcp-without-daemon",
+      /error dialing DHCP daemon/,
+      macvlan({ ipam: { type: "dhcp" } }),
+    ),
+    mistake("no-such-master", /Link not found/, macvlan({ master: "eth7" })),
   ];
   return { refused, passing };
 }

@@ -8,6 +8,8 @@ import type { NetnsLab } from "./netns-lab.ts";
 
 /** One execution of a scripted plugin, as it recorded it. */
 export interface Execution {
+  /** Where it is recorded. */
+  readonly dir: string;
   readonly type: string;
   readonly command: string;
   readonly ifName: string;
@@ -105,7 +107,7 @@ export class ScriptedPlugins {
   async reached(type: string, command: string): Promise<Execution> {
     return await waitUntil(`${type} holds on ${command}`, async () => {
       const all = await this.executions();
-      const mark = (e: Execution): boolean => existsSync(join(this.#logOf(e), "holding"));
+      const mark = (e: Execution): boolean => existsSync(join(e.dir, "holding"));
       return all.find((e) => e.type === type && e.command === command && !e.ended && mark(e));
     });
   }
@@ -141,18 +143,10 @@ export class ScriptedPlugins {
   #control(type: string, command: string, key: string): string {
     return join(this.#root, "control", `${type}.${command}.${key}`);
   }
-
-  #logOf(execution: Execution): string {
-    return (execution as LoggedExecution).dir;
-  }
-}
-
-interface LoggedExecution extends Execution {
-  readonly dir: string;
 }
 
 /** undefined while the plugin has not yet recorded how it was called. */
-async function readExecution(dir: string): Promise<LoggedExecution | undefined> {
+async function readExecution(dir: string): Promise<Execution | undefined> {
   const read = async (name: string): Promise<string | undefined> =>
     existsSync(join(dir, name)) ? await readFile(join(dir, name), "utf8") : undefined;
   const pid = await read("pid");
