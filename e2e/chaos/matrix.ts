@@ -12,7 +12,7 @@ export interface MatrixOptions {
   readonly workers: number;
   /** Ends the matrix early: the runs that have begun are finished. */
   readonly stop?: AbortSignal;
-  /** Gets what a run left as soon as it is found, and now and then how far the runs are. @default nobody */
+  /** Gets what a run left as soon as it is found, and now and then how far the runs are. @default nothing does */
   readonly print?: (line: string) => void;
 }
 

@@ -15,7 +15,7 @@ export interface Sandbox {
 }
 
 /** How the scenario's faults change a call beyond what they do to the node. */
-export interface CallOptions {
+interface CallOptions {
   readonly cniPath: readonly string[];
   readonly previousRelease: boolean;
   readonly standalone: boolean;
