@@ -276,7 +276,10 @@ describe("values", () => {
     ]);
   });
 
-  test("parseNetworkSelections() refuses interfaces that no kernel takes [N-4.1.2.1.5a]", () => {
+  test("parseNetworkSelections() takes interfaces that the kernel takes [N-4.1.2.1.5a]", () => {
+    for (const ifName of ["eth0", "a", "0123456789abcde", "net-1.5_x", "é", "Ethernet"]) {
+      expect(parseOne({ name: "a", interface: ifName })).toEqual({ ...bare, ifName });
+    }
     const invalid = ["0123456789abcdef", "a b", "a/b", "a:b", ".", "..", "ﬀﬀﬀﬀﬀﬀ"];
     for (const name of [...invalid, "net%d", "all", "default", "a\u0000", "\u001b[2J"]) {
       expect(problemsWith({ interface: name }), name).toHaveLength(1);

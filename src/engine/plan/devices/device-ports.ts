@@ -17,7 +17,7 @@ export interface AllocatedDevice {
   readonly claims?: readonly ClaimRequest[];
 }
 
-/** A request of a claim, each named as in the pod's specification and as in the claim's. @internal */
+/** A request of a claim: names of the pod's specification and of the claim's. @internal */
 export interface ClaimRequest {
   readonly claim: string;
   readonly request: string;
