@@ -276,7 +276,7 @@ describe("values", () => {
     ]);
   });
 
-  test("parseNetworkSelections() takes interfaces that the kernel takes [N-4.1.2.1.5a]", () => {
+  test("parseNetworkSelections() takes the interfaces that the kernel takes, and no others [N-4.1.2.1.5a]", () => {
     for (const ifName of ["eth0", "a", "0123456789abcde", "net-1.5_x", "é", "Ethernet"]) {
       expect(parseOne({ name: "a", interface: ifName })).toEqual({ ...bare, ifName });
     }
