@@ -13,7 +13,6 @@ import type { Explanation } from "./explanation.ts";
 type CallReason =
   | "AlreadyAttached"
   | "DecodingFailure"
-  | "DefaultRouteTaken"
   | "IgnoredRequest"
   | "IncompatibleCniVersion"
   | "Internal"
@@ -98,6 +97,14 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     "a default network on another interface": {
       override: "kube-system/net-d@net7",
       prepare: addDefault,
+    },
+  },
+  DefaultRouteTaken: {
+    "two attachments that request it": {
+      override: '[{"namespace":"kube-system","name":"net-d","default-route":[]}]',
+      annotation: '[{"name":"net-a","default-route":["10.1.0.1"]}]',
+      prepare: addDefault,
+      says: "both eth0 and net1 are to have the IPv4 default route; only one attachment can",
     },
   },
   DeviceNotAllocated: {

@@ -1,4 +1,5 @@
 import { type CniArgs, mergeCniArgs } from "#cni/args.ts";
+import { CniError } from "#cni/error.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
@@ -8,13 +9,14 @@ import type { Pod } from "#engine/ports.ts";
 import { plannedSize } from "#engine/record/record-size.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
+import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { refuseRepeatedFailures } from "./earlier-failures.ts";
 import { pluginProblems } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
-import { attempt, type PlanContext, refuse } from "./problems.ts";
+import { attempt, type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 import { repeatedNetworkProblems } from "./repeated-networks.ts";
 import { requestedNetworks } from "./requested-networks.ts";
 import { delegateSearchPath } from "./search-path.ts";
@@ -68,6 +70,7 @@ export async function planAttachments(
     const cniArgs = delegateArgs(request.cniArgs, network);
     return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
   });
+  refuse(ctx, defaultRouteProblems(attachments));
   const recordBytes = (await attempt(ctx, () => plannedSize(attachments))) ?? 0;
   await attempt(ctx, () => refuseRepeatedFailures(ctx, pod, attachments));
   return omitUndefined({ attachments, recordBytes, annotationError });
@@ -92,6 +95,18 @@ async function selectNetworks(
   const others = configured.filter((network) => network !== first);
   const networks = [override ?? first ?? [], others, secondaries].flat();
   return omitUndefined({ networks, annotationError });
+}
+
+/** At most one attachment can have the default route of a family. */
+function defaultRouteProblems(attachments: readonly PlannedAttachment[]): PlanProblem[] {
+  return ([4, 6] as const).flatMap((family) => {
+    const [first, second] = attachments.filter(({ selection }) =>
+      defaultRouteFamilies(selection?.defaultRoute).includes(family),
+    );
+    if (first === undefined || second === undefined) return [];
+    const message = `both ${first.ifName} and ${second.ifName} are to have the IPv${family} default route; only one attachment can`;
+    return { network: second.displayName, error: new CniError("DefaultRouteTaken", message) };
+  });
 }
 
 /** CNI_ARGS with an address, for the interface that the runtime requests: the default network's. */

@@ -133,12 +133,6 @@ describe("planDefaultRoute()", () => {
     expect(select("net9", [])).toEqual({ edits: [], families: [] });
   });
 
-  test("refuses two attachments that ask for one family", () => {
-    expect(() => plan(state(), [], [{ ifName: "net2", requested: ["10.2.0.1"] }])).toThrow(
-      "both net1 and net2 are to have the IPv4 default route",
-    );
-  });
-
   test("gives IPv4 to one attachment and IPv6 to another (multus.md §2.8)", () => {
     const current = state(byDefault("eth0", "10.0.0.1"), byDefault("eth0", "fe80::9"));
     expect(plan(current, ["fd01::1"], [{ ifName: "net2", requested: ["10.2.0.1"] }])).toEqual([

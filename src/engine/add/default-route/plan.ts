@@ -26,24 +26,9 @@ export interface RouteEdit {
   readonly append?: boolean;
 }
 
-/** @throws CniError 100 when several attachments request the default route of the family */
-function selectedAttachment(
-  attachments: readonly RoutedAttachment[],
-  family: IpFamily,
-): RoutedAttachment | undefined {
-  const [first, second] = attachments.filter(({ requested }) =>
-    defaultRouteFamilies(requested).includes(family),
-  );
-  if (first === undefined || second === undefined) return first;
-  throw new CniError(
-    "DefaultRouteTaken",
-    `both ${first.ifName} and ${second.ifName} are to have the IPv${family} default route; only one attachment can`,
-  );
-}
-
 /**
  * Decides how the default route moves to the attachments that the pod selected (multi-network
- * specification v1.1 §4.1.2.1.9), for each family separately:
+ * specification v1.1 §4.1.2.1.9), at most one for each family separately:
  * - Named gateways replace the attachment's own default routes, in the order of their metrics; the
  *   other attachments lose theirs. A family without a named gateway is not changed.
  * - With an empty list the attachment keeps its own, and the others lose theirs of the same
@@ -57,7 +42,9 @@ export function planDefaultRoute(
   attachments: readonly RoutedAttachment[],
 ): { edits: readonly RouteEdit[]; families: readonly IpFamily[] } {
   const plans = ([4, 6] as const).flatMap((family) => {
-    const selected = selectedAttachment(attachments, family);
+    const selected = attachments.find(({ requested }) =>
+      defaultRouteFamilies(requested).includes(family),
+    );
     if (selected === undefined) return [];
     const others = attachments.filter((attachment) => attachment !== selected);
     const { ifName, requested = [] } = selected;
