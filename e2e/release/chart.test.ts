@@ -49,8 +49,7 @@ describe("the chart makes what kustomize makes", () => {
   test("of deploy/base, with the definition of definitions, which is kept", async () => {
     const crd = byKind("CustomResourceDefinition", loadManifests(await readFile(crdFile, "utf8")));
     const annotations = { "helm.sh/resource-policy": "keep" };
-    const labels = {};
-    const kept = { ...crd, metadata: { ...crd.metadata, annotations, labels } };
+    const kept = { ...crd, metadata: { ...crd.metadata, annotations, labels: {} } };
     expectSame(await renderChart({}), [...(await kustomize("base")), kept]);
   });
 

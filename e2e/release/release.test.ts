@@ -32,9 +32,7 @@ beforeAll(async () => {
   await makeRelease(`registry.example.org:5000/plexus:v${version}@${digest}`);
 });
 
-afterAll(async () => {
-  await rm(out, { recursive: true });
-});
+afterAll(async () => await rm(out, { recursive: true }));
 
 test("a release has what sha256sum finds unaltered", async () => {
   const { stdout } = await execa("sha256sum", ["--check", "SHA256SUMS"], { cwd: out });

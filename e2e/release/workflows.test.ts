@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { root } from "#daemon/config/testing/manifests.ts";
 import { nodeBinary } from "../support/paths.ts";
@@ -46,7 +46,7 @@ test("ShellCheck finds nothing in the scripts of the repository", async () => {
   expect([exitCode, stdout]).toEqual([0, ""]);
 }, 1_200_000);
 
-describe("the release's check of its tag", () => {
+test("the release's check of its tag takes the version of package.json and no other, and names the image in lower case", async () => {
   const check = async (tag: string): Promise<{ exitCode: number; written: string }> => {
     const { jobs } = parse(await readFile(join(folder, "release.yml"), "utf8")) as Workflow;
     const step = jobs.version?.steps.find(({ id }) => id === "version");
@@ -61,17 +61,11 @@ describe("the release's check of its tag", () => {
     const { exitCode } = await execa("bash", shell, { cwd: root, env, reject: false });
     return { exitCode: exitCode ?? -1, written: await readFile(output, "utf8") };
   };
-
-  test("takes the version of package.json, and names the image in lower case", async () => {
-    const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
-    const image = "ghcr.io/example/plexus";
-    const written = `version=${version}\nimage=${image}\ncharts=${image}/charts\n`;
-    expect(await check(`v${version}`)).toEqual({ exitCode: 0, written });
-  });
-
-  test("refuses any other", async () => {
-    expect(await check("v99.0.0")).toEqual({ exitCode: 1, written: "" });
-  });
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+  const image = "ghcr.io/example/plexus";
+  const written = `version=${version}\nimage=${image}\ncharts=${image}/charts\n`;
+  expect(await check(`v${version}`)).toEqual({ exitCode: 0, written });
+  expect(await check("v99.0.0")).toEqual({ exitCode: 1, written: "" });
 });
 
 test.each(files)(
