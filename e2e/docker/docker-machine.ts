@@ -57,6 +57,12 @@ const comparedKinds: readonly HostStateKind[] = [
   "temporary files",
 ];
 
+/** How dockerd is started. */
+export interface DockerdOptions {
+  /** Whether containers keep running while dockerd is stopped. @default false */
+  readonly liveRestore?: boolean;
+}
+
 /** A machine made of namespaces, with dockerd and the driver. */
 export class DockerMachine implements AsyncDisposable {
   readonly dir: string;
@@ -86,6 +92,11 @@ export class DockerMachine implements AsyncDisposable {
     return new DockerMachine({ dir, build, host, reaper });
   }
 
+  /** Where clients reach dockerd. */
+  get dockerHost(): string {
+    return `unix://${this.#apiSocket}`;
+  }
+
   get manifestsDir(): string {
     return join(this.dir, "manifests");
   }
@@ -95,8 +106,13 @@ export class DockerMachine implements AsyncDisposable {
     return join(this.dir, "busybox.tar");
   }
 
-  get #dockerHost(): string {
-    return `unix://${join(this.dir, "docker.sock")}`;
+  /** The logs of dockerd and the driver. */
+  get log(): string {
+    return [this.#dockerd, this.#driver].map((each) => each?.log ?? "").join("\n");
+  }
+
+  get #apiSocket(): string {
+    return join(this.dir, "docker.sock");
   }
 
   get #stateDir(): string {
@@ -116,20 +132,20 @@ export class DockerMachine implements AsyncDisposable {
   /** Runs the docker CLI. @throws Error when it fails */
   docker(...args: string[]): Promise<string> {
     const client = join(this.build.binDirs[1] ?? "", "docker");
-    return this.run(client, "-H", this.#dockerHost, ...args);
+    return this.run(client, "-H", this.dockerHost, ...args);
   }
 
   /** Starts dockerd and waits until it answers. */
-  async startDockerd(...flags: string[]): Promise<void> {
+  async startDockerd({ liveRestore = false }: DockerdOptions = {}): Promise<void> {
     const path = [...this.build.binDirs, "/usr/sbin", "/usr/bin", "/sbin", "/bin"].join(":");
     const dockerd = await this.#host.startDaemon("dockerd", [
       "env",
-      ...[`PATH=${path}`, "dockerd", "-H", this.#dockerHost],
+      ...[`PATH=${path}`, "dockerd", "-H", this.dockerHost],
       // The exec root is the default, /var/run/docker, which managed plugins mount.
       ...["--data-root", join(this.dir, "data")],
       ...["--pidfile", join(this.dir, "docker.pid"), "--storage-driver", "overlay2"],
       ...["--cgroup-parent", `/${basename(this.dir)}`],
-      ...flags,
+      ...(liveRestore ? ["--live-restore"] : []),
     ]);
     this.#dockerd = dockerd;
     await dockerd.waitUntil("dockerd serves", () => dockerd.log.includes("API listen on"));

@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
+import { pings } from "./containers.ts";
 import type { DockerLab } from "./lab.ts";
 
 /** Containers when the driver or dockerd stops. */
@@ -9,37 +10,39 @@ export function failureScenarios(lab: DockerLab): void {
   test.each(["SIGTERM", "SIGKILL"] as const)(
     "containers keep their network across %s and a restart of the driver",
     async (signal) => {
-      await lab.runPair();
-      await lab.machine.stopDriver(signal);
-      expect(await lab.pings("one", (await lab.endpoint("two")).IPAddress)).toBe(true);
-      await lab.machine.startDriver();
-      await lab.run("three");
-      expect(await lab.pings("three", "one")).toBe(true);
+      const [one, two] = await lab.runPair("red");
+      await lab.fixture.machine.stopDriver(signal);
+      expect(await pings(one, two.getIpAddress("red"))).toBe(true);
+      await lab.fixture.machine.startDriver();
+      const three = await lab.run("three");
+      expect(await pings(three, "one")).toBe(true);
+      await lab.fixture.expectNothingLeft(lab.before);
     },
   );
 
   test("with live-restore, dockerd takes running containers over after a restart", async () => {
-    const { machine } = lab;
+    const { machine } = lab.fixture;
     await machine.stopDockerd();
-    await machine.startDockerd("--live-restore");
-    await lab.runPair();
+    await machine.startDockerd({ liveRestore: true });
+    const [one, two] = await lab.runPair("red");
     await machine.stopDockerd();
     await machine.stopDriver();
     await machine.startDriver();
-    await machine.startDockerd("--live-restore");
-    expect(await lab.pings("one", (await lab.endpoint("two")).IPAddress)).toBe(true);
-    await lab.expectNothingLeft();
+    await machine.startDockerd({ liveRestore: true });
+    expect(await pings(one, two.getIpAddress("red"))).toBe(true);
+    await lab.fixture.expectNothingLeft(lab.before);
     await machine.stopDockerd();
     await machine.startDockerd();
   });
 
   test("endpoints that dockerd forgets when it is killed are detached", async () => {
-    const { machine } = lab;
-    await lab.runPair();
-    await lab.run("three", [], { network: "wire" });
+    const { machine } = lab.fixture;
+    await lab.runPair("red");
+    await lab.run("three", "wire");
     expect(await machine.endpoints()).toHaveLength(3);
     await machine.stopDockerd("SIGKILL");
     await machine.startDockerd();
     await waitUntil("all endpoints are gone", async () => (await machine.endpoints()).length === 0);
+    await lab.fixture.expectNothingLeft(lab.before);
   });
 }

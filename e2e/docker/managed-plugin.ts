@@ -5,6 +5,7 @@ import { beforeAll, expect, test } from "vitest";
 import { busyboxImage } from "../cluster/machine/images.ts";
 import { distPath } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
+import { pings } from "./containers.ts";
 import { type DockerMachine, outside } from "./docker-machine.ts";
 import type { DockerLab } from "./lab.ts";
 
@@ -43,15 +44,17 @@ class ManagedPlugin implements AsyncDisposable {
 
 /** The driver as a managed plugin, with a separate file system. */
 export function managedPluginScenarios(lab: DockerLab): void {
-  beforeAll(() => lab.machine.docker("plugin", "create", plugin, distPath("docker-plugin")));
+  beforeAll(() =>
+    lab.fixture.machine.docker("plugin", "create", plugin, distPath("docker-plugin")),
+  );
 
   test("a managed plugin keeps containers' networks, and detaches what dockerd forgets when it is killed", async () => {
-    const { machine } = lab;
+    const { machine, docker } = lab.fixture;
     await using managed = await ManagedPlugin.enable(machine);
-    await lab.createNetwork(plugin, "red", "--driver", driver);
-    await lab.runPair(plugin);
-    expect(await lab.pings("one", (await lab.endpoint("two", plugin)).IPAddress)).toBe(true);
-    expect(await lab.pings("one", outside.address)).toBe(true);
+    await lab.fixture.createNetwork("red", { name: plugin, driver });
+    const [one, two] = await lab.runPair(plugin);
+    expect(await pings(one, two.getIpAddress(plugin))).toBe(true);
+    expect(await pings(one, outside.address)).toBe(true);
     await waitUntil("the driver has seen both containers", async () =>
       (await managed.endpoints()).every((state) => state.includes("sandboxSeen")),
     );
@@ -61,27 +64,26 @@ export function managedPluginScenarios(lab: DockerLab): void {
     await machine.stopDockerd("SIGKILL");
     await machine.startDockerd();
     await waitUntil("all endpoints are gone", async () => (await managed.endpoints()).length === 0);
-    await lab.run("three", [], { network: plugin });
-    expect(await lab.pings("three", outside.address)).toBe(true);
-    await lab.expectNothingLeft();
+    const three = await lab.run("three", plugin);
+    expect(await pings(three, outside.address)).toBe(true);
+    await lab.fixture.expectNothingLeft(lab.before);
     expect(await managed.endpoints()).toEqual([]);
-    await machine.docker("network", "rm", plugin);
+    await docker.getNetwork(plugin).remove();
   });
 
   test("a swarm's networks reach containers and services", async () => {
-    const { machine } = lab;
+    const { machine, docker } = lab.fixture;
     await machine.docker("swarm", "init", "--advertise-addr", outside.machine);
     const subnet = ["--subnet", "10.71.0.0/24", "--gateway", "10.71.0.1"];
     const definition = [...subnet, "-o", "plexus.network=red"];
     const create = ["network", "create", "-d", driver, "--attachable"];
     const expectSwarmNetwork = async (managed: ManagedPlugin): Promise<void> => {
-      const [shown] = JSON.parse(await machine.docker("network", "inspect", "swarmed"));
-      expect(shown.Scope).toBe("swarm");
-      await lab.runPair("swarmed");
-      expect((await lab.endpoint("two", "swarmed")).IPAddress).toMatch(/^10\.71\.0\./);
-      expect(await lab.pings("one", "two")).toBe(true);
-      expect(await lab.pings("one", outside.address)).toBe(true);
-      await lab.removeAll();
+      expect((await docker.getNetwork("swarmed").inspect()).Scope).toBe("swarm");
+      const [one, two] = await lab.runPair("swarmed");
+      expect(two.getIpAddress("swarmed")).toMatch(/^10\.71\.0\./);
+      expect(await pings(one, "two")).toBe(true);
+      expect(await pings(one, outside.address)).toBe(true);
+      await lab.fixture.removeAll();
       await waitUntil("all is detached", async () => (await managed.endpoints()).length === 0);
       await machine.docker("network", "rm", "swarmed");
     };
@@ -91,8 +93,10 @@ export function managedPluginScenarios(lab: DockerLab): void {
       await machine.docker(...create, "--scope", "swarm", "--config-from", "config", "swarmed");
       await expectSwarmNetwork(managed);
     }
-    const flags = "--scope global --connectivity-scope global";
-    await using managed = await ManagedPlugin.enable(machine, flags);
+    await using managed = await ManagedPlugin.enable(
+      machine,
+      ...["--scope global", "--connectivity-scope global"],
+    );
     await machine.docker(...create, ...definition, "swarmed");
     const service = ["--name", "web", "--no-resolve-image", "--endpoint-mode", "dnsrr"];
     // The first process of a container ignores SIGTERM without a handler.
@@ -106,13 +110,11 @@ export function managedPluginScenarios(lab: DockerLab): void {
       "600",
     ];
     await machine.docker("service", "create", ...service, ...task);
-    await lab.run("client", [], { network: "swarmed" });
-    await waitUntil("the service answers by its name", () => lab.pings("client", "web"));
+    const client = await lab.run("client", "swarmed");
+    await waitUntil("the service answers by its name", () => pings(client, "web"));
     await machine.docker("service", "rm", "web");
     await expectSwarmNetwork(managed);
     await machine.docker("network", "rm", "config");
     await machine.docker("swarm", "leave", "--force");
-    // Docker's own docker_gwbridge stays after its first use.
-    await lab.remember();
   });
 }
