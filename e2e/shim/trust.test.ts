@@ -56,12 +56,16 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
     ["writable by all", (dir: string) => chmodSync(dir, 0o777)],
     ["another user's", (dir: string) => chownSync(dir, 65534, 65534)],
     ["a link", makeLink],
-  ])("is trusted as the runtime trusts it: %s [S-107]", async (_, change) => {
-    bench().plugin("p", "echo ran");
-    chownSync(join(bench().bin, "p"), 65534, 65534);
-    change(bench().bin);
-    expect(await bench().order({ type: "p" })).toMatchObject({ stdout: "ran\n" });
-  });
+  ])(
+    "is trusted as the runtime trusts it, and its plugins run as root: %s [S-107]",
+    async (_, change) => {
+      bench().plugin("p", 'echo "$(id -u) $(cat)"');
+      chownSync(join(bench().bin, "p"), 65534, 65534);
+      change(bench().bin);
+      const result = await bench().order({ type: "p", stdin: '{"any":"thing"}' });
+      expect(result).toMatchObject({ stdout: '0 {"any":"thing"}\n' });
+    },
+  );
 
   test.each([
     ["with a slash at its end", (bin: string) => [`${bin}/`, bin]],
