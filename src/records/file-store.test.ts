@@ -319,6 +319,7 @@ test("a record that the shim has marked has a teardown since then, in load() and
       failedAt: at,
       attempts: 0,
       lastError: "its DEL has begun and not succeeded",
+      reason: "TryAgainLater",
     },
   });
   expect((await store.list()).records).toEqual([marked]);

@@ -49,6 +49,7 @@ test("formatRecord(), parseRecord() and parsePlan() keep everything that a recor
       failedAt: "2026-01-02T00:00:00Z",
       attempts: 2,
       lastError: "busy",
+      reason: "PluginMissing",
     },
   };
   const file = formatRecord(record, plan);

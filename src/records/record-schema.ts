@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { type Reason, reasonCodes } from "#cni/error.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
@@ -22,6 +23,7 @@ const teardown = z.strictObject({
   failedAt: text,
   attempts: count,
   lastError: text,
+  reason: z.enum(Object.keys(reasonCodes) as Reason[]).exactOptional(),
 });
 
 const attachment = z.strictObject({

@@ -19,9 +19,12 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<voi
   }
   try {
     if (failures.length === 0) return await ctx.deps.records.finish(sandbox);
-    const lastError = failures.map(({ error }) => error.message).join("; ");
-    emitLeftover(ctx, sandbox, lastError);
-    const teardown = failedTeardown(ctx.deps, sandbox, lastError);
+    const message = failures.map(({ error }) => error.message).join("; ");
+    emitLeftover(ctx, sandbox, message);
+    const teardown = failedTeardown(ctx.deps, sandbox, {
+      message,
+      reason: failures[0]?.error.reason,
+    });
     await record.update({ only: failures.map(({ item }) => item), teardown });
   } catch (error) {
     ctx.logger.error({ err: error }, "cannot update the attachment record after a rollback");

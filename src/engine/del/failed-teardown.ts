@@ -1,18 +1,21 @@
+import type { Reason } from "#cni/error.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { AttachmentRecord, FailedTeardown } from "#engine/record/record.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** What a record says after one more failure, with the first one in this boot. */
 export function failedTeardown(
   { bootId, clock, now }: Pick<EngineDeps, "clock" | "bootId" | "now">,
   { teardown }: Pick<AttachmentRecord, "teardown">,
-  lastError: string,
-): Required<FailedTeardown> {
+  error: { readonly message: string; readonly reason?: Reason | undefined },
+): FailedTeardown & Required<Pick<FailedTeardown, "since">> {
   const failedAt = now();
   const current = { bootId: bootId(), clockMs: Math.floor(clock()) };
   const { firstFailedAt = failedAt, attempts = 0, since = current } = teardown ?? {};
   const isSameBoot = current.bootId !== "" && since.bootId === current.bootId;
   const first = { firstFailedAt, since: isSameBoot ? since : current };
-  return { ...first, failedAt, attempts: attempts + 1, lastError };
+  const { message: lastError, reason } = error;
+  return omitUndefined({ ...first, failedAt, attempts: attempts + 1, lastError, reason });
 }
 
 /** Emits the event of a pod whose sandbox could not be detached. */

@@ -1,29 +1,26 @@
 import { isDeepStrictEqual } from "node:util";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError, CniErrorCode, type Reason } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type {
-  AttachmentRecord,
-  FailedTeardown,
-  RecordedAttachment,
-} from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import {
   type DetachableAttachment,
   detachables,
   recordWithPlan,
 } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { emitLeftover, failedTeardown } from "./failed-teardown.ts";
 
 const lastErrorMax = 1024;
 
 /** The error in the record while its other attachments are being detached. */
-const interrupted = "the last DEL was interrupted";
+const interrupted = { message: "the last DEL was interrupted", reason: "TryAgainLater" } as const;
 
 /** Keeps record and plan up to date, so that an interrupted teardown is seen and retried. */
 export class TeardownProgress {
   readonly #ctx: CallContext;
   readonly #mayChange: boolean;
-  readonly #failure: Required<FailedTeardown>;
+  readonly #failure: ReturnType<typeof failedTeardown>;
   #record: AttachmentRecord;
   #remaining: readonly RecordedAttachment[];
   #detachables: readonly DetachableAttachment[] | undefined;
@@ -60,7 +57,7 @@ export class TeardownProgress {
   /** Records why the remaining attachments could not be detached, and emits an event. */
   async fail(error: CniError): Promise<void> {
     await this.#writing;
-    await this.#write(error.message.slice(0, lastErrorMax));
+    await this.#write(error);
     emitLeftover(this.#ctx, this.#record, error.message);
   }
 
@@ -77,9 +74,16 @@ export class TeardownProgress {
   }
 
   /** Never rejects: without the write, attachments are detached again. */
-  async #write(lastError: string): Promise<void> {
+  async #write({
+    message,
+    reason,
+  }: {
+    message: string;
+    reason?: Reason | undefined;
+  }): Promise<void> {
     const { deps, logger } = this.#ctx;
-    const teardown = { ...this.#failure, failedAt: deps.now(), lastError };
+    const lastError = message.slice(0, lastErrorMax);
+    const teardown = omitUndefined({ ...this.#failure, failedAt: deps.now(), lastError, reason });
     try {
       await this.#checkUnchanged();
       const { record, plan } = recordWithPlan({ ...this.#record, teardown }, this.#owed());

@@ -1,3 +1,4 @@
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 import { explainError } from "./explain-error.ts";
 import type { Advice, CallRecord, Explanation } from "./explanation.ts";
@@ -71,12 +72,13 @@ function ofHostNetwork({ pod, annotation }: Facts): Advice | undefined {
 function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
   const last = calls.at(-1);
   if (lastAdd(calls)?.message !== undefined && pod.isTerminating !== true) return undefined;
-  const failed = last?.command === "DEL" && last.message !== undefined ? last : undefined;
-  const message = failed?.message ?? record?.teardownError;
+  const hasFailed = last?.command === "DEL" && last.message !== undefined;
+  const recorded = { message: record?.teardownError, reason: record?.teardownReason };
+  const { message, ...failure } = hasFailed ? last : omitUndefined(recorded);
   if (message === undefined || (record === undefined && pod.isTerminating !== true)) {
     return undefined;
   }
-  const { finding, step } = explainError({ ...failed, message });
+  const { finding, step } = explainError({ ...failure, message });
   return problem(
     finding,
     `The pod could not be detached (${quoted(message)}): ${step}; the DEL is repeated.`,

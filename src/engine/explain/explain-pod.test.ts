@@ -3,6 +3,7 @@ import { CniError } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
+import { begunTeardown } from "#engine/record/record.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
@@ -252,6 +253,21 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "could not be detached",
     '"macvlan"',
     "the DEL is repeated",
+  ],
+  [
+    "a pod whose record alone says why it cannot be detached",
+    "PluginMissing",
+    {
+      after: ({ records }) => {
+        for (const { record, plan } of records.writes.slice(-1)) {
+          const lastError = 'no plugin "macvlan"';
+          const teardown = { ...begunTeardown("t"), lastError, reason: "PluginMissing" } as const;
+          records.put({ ...record, teardown }, plan);
+        }
+      },
+      pod: { phase: "Running", isTerminating: true },
+    },
+    "could not be detached",
   ],
 ])("%s is a problem: %s", async (...[, finding, scenario, ...says]) => {
   await expectAdvice(scenario, { finding, says });

@@ -114,6 +114,7 @@ function explainedRecord(record: AttachmentRecord): ExplainedRecord {
     containerId,
     pendingStatus: pendingStatus !== undefined,
     teardownError: teardown?.lastError,
+    teardownReason: teardown?.reason,
   });
 }
 

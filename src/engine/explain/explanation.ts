@@ -1,3 +1,4 @@
+import type { Reason } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { Failure } from "./explain-error.ts";
@@ -51,6 +52,8 @@ export interface ExplainedRecord {
   readonly containerId: string;
   readonly pendingStatus: boolean;
   readonly teardownError?: string;
+  /** Absent where a plugin gave the error. */
+  readonly teardownReason?: Reason;
 }
 
 /** The one sentence: what is the matter with the pod's networks, and what to do about it. */

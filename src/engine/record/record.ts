@@ -1,3 +1,4 @@
+import type { Reason } from "#cni/error.ts";
 import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
@@ -42,6 +43,8 @@ export interface FailedTeardown {
   /** Number of failed DELs; 0 while the first one runs, or is due. */
   readonly attempts: number;
   readonly lastError: string;
+  /** Of the last error; absent where a plugin gave it. */
+  readonly reason?: Reason;
 }
 
 /** The device of an attachment, as it was allocated. */
@@ -118,9 +121,9 @@ export function isOfEarlierBoot(
 /** The teardown of a record whose DEL has begun or is due, with the time in ISO 8601. */
 export function begunTeardown(
   at: string,
-  reason = "its DEL has begun and not succeeded",
+  lastError = "its DEL has begun and not succeeded",
 ): FailedTeardown {
-  return { firstFailedAt: at, failedAt: at, attempts: 0, lastError: reason };
+  return { firstFailedAt: at, failedAt: at, attempts: 0, lastError, reason: "TryAgainLater" };
 }
 
 /** The pod of a record, or its container if it has no pod; for people. */

@@ -33,6 +33,8 @@ test("del() with a missing plugin fails while the interface is there, naming plu
     msg: expect.stringMatching(/"ptp".*\/opt\/cni\/bin.*eth0/),
   });
   expect(json.msg).not.toMatch(/not found|no such file or directory/i);
+  const { teardown } = (await lab.records.list()).records[0] ?? {};
+  expect(teardown).toMatchObject({ lastError: json.msg, reason: "PluginMissing" });
   lab.kernel.removeLink(netns, "eth0");
   lab.kernel.refuse = () => 1;
   expect(await lab.del(), "the kernel does not answer").toMatchObject({ exitCode: 1 });
