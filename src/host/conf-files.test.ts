@@ -14,7 +14,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true });
 });
 
-test("HostConfFiles lists files, links to files among them, bytewise and without directories", async () => {
+test("HostConfFiles lists files and links to files in byte order, without directories", async () => {
   await mkdir(join(dir, "05-dir.conf"));
   for (const name of ["b.conf", "B.conf", "10-x.conflist", "é.conf", ".hidden"])
     await writeFile(join(dir, name), "");
@@ -29,7 +29,7 @@ test("HostConfFiles lists files, links to files among them, bytewise and without
   ]);
 });
 
-test("HostConfFiles takes an absent directory as an empty one, another failure as a failure", async () => {
+test("HostConfFiles lists nothing for a missing directory, and throws on any other failure", async () => {
   const files = new HostConfFiles();
   expect(await files.list(join(dir, "none"))).toEqual([]);
   await writeFile(join(dir, "file"), "");
@@ -37,7 +37,7 @@ test("HostConfFiles takes an absent directory as an empty one, another failure a
   await expect(files.list(`${dir}\0`)).rejects.toThrow();
 });
 
-test("HostConfFiles tells files, directories and what is absent apart, through links", async () => {
+test("HostConfFiles follows links to tell files, directories and missing paths apart", async () => {
   await writeFile(join(dir, "file"), "text");
   await symlink(dir, join(dir, "link"));
   await symlink(join(dir, "none"), join(dir, "dangling"));

@@ -11,7 +11,7 @@ const mountInfo = `1520 1400 0:210 / / ro,relatime - overlay overlay rw,lowerdir
 1531 1520 253:1 /srv/my\\040plugins /srv/my\\040plugins ro,relatime - ext4 /dev/vda1 rw
 `;
 
-test("a process in the image sees what is mounted into it, and no more", async () => {
+test("sees() is true in a container only for paths that are mounted into it", async () => {
   const root = await mkdtemp(join(tmpdir(), "plexus-view-"));
   onTestFinished(() => rm(root, { recursive: true }));
   await writeFile(join(root, "mountinfo"), mountInfo);
@@ -28,11 +28,11 @@ test("a process in the image sees what is mounted into it, and no more", async (
   expect(paths.filter((path) => view.sees(path))).toEqual(paths.slice(0, 3));
 });
 
-test("a process on the host sees all of it", async () => {
+test("sees() is true for every path if the process runs on the host", async () => {
   const view = await readHostView({ imageDir: "/nowhere/plexus" });
   expect(view.sees("/run/flannel/subnet.env")).toBe(true);
 });
 
-test("a directory may be named with a slash at its end", () => {
+test("sees() accepts a directory with a trailing slash", () => {
   expect(viewOf(["/opt/cni/bin/"]).sees("/opt/cni/bin/")).toBe(true);
 });

@@ -24,7 +24,7 @@ test("HostMultusFiles finds nothing on a node that never had Multus", async () =
   }
 });
 
-test("HostMultusFiles reads the networks of a container, and results of Multus's cache before libcni's own", async () => {
+test("HostMultusFiles reads a container's networks, and prefers Multus's cached results to libcni's", async () => {
   for (const results of ["multus/results", "results"]) {
     await mkdir(join(dir, results), { recursive: true });
     await writeFile(join(dir, results, "main-c1-eth0"), results);
@@ -38,7 +38,7 @@ test("HostMultusFiles reads the networks of a container, and results of Multus's
   expect(await files.cachedAdd(key)).toBe("results");
 });
 
-test("HostMultusFiles reads no link, no directory and nothing that is too long", async () => {
+test("HostMultusFiles refuses links, directories and files of more than 4 MiB", async () => {
   await mkdir(join(dir, "multus/results"), { recursive: true });
   await symlink("/etc/passwd", join(dir, "multus/link"));
   await writeFile(join(dir, "multus/long"), "");

@@ -50,7 +50,7 @@ function connected(isRequested = true): {
   };
 }
 
-test("request() takes a request in one chunk, whether it comes before or after it is asked for", async () => {
+test("request() returns a request that arrives in one chunk, before or after the call", async () => {
   const before = connected(false);
   await before.send(encodeRequest(request));
   expect(await before.session.request(1000)).toEqual(request);
@@ -60,21 +60,21 @@ test("request() takes a request in one chunk, whether it comes before or after i
   expect(await asked).toEqual(request);
 });
 
-test("request() takes a request byte by byte", async () => {
+test("request() returns a request that arrives byte by byte", async () => {
   const { session, send } = connected(false);
   const asked = session.request(1000);
   await send(...Array.from(encodeRequest(request), (byte) => Buffer.of(byte)));
   expect(await asked).toEqual(request);
 });
 
-test("request() gives up when none comes in time, and then the shim counts as gone", async () => {
+test("request() times out without a request, and the shim then counts as disconnected", async () => {
   const { session } = connected(false);
   await expect(session.request(20)).rejects.toThrow("no request within 20 ms");
   expect(session.gone.aborted).toBe(true);
   await expect(session.exec(order("ptp"))).rejects.toThrow(HostGoneError);
 });
 
-test("request() of another protocol version names both versions, and its runtime is to try again", async () => {
+test("request() rejects another protocol version, names both, and tells the runtime to try again", async () => {
   const { session, send, received } = connected(false);
   const asked = session.request(1000);
   await Promise.all([
@@ -92,7 +92,7 @@ test("request() of another protocol version names both versions, and its runtime
   });
 });
 
-test("exec() sends the order and gives back how the delegate ended", async () => {
+test("exec() sends the order and returns the delegate's outcome", async () => {
   const { session, send, received } = connected();
   const running = session.exec(order("ptp"));
   await turn();
@@ -117,7 +117,7 @@ test("exec() sends the order and gives back how the delegate ended", async () =>
   });
 });
 
-test("orders are sent without waiting for the answers before, and each gets its own", async () => {
+test("exec() sends orders without waiting for earlier answers, and each gets its own answer", async () => {
   const { session, send, received } = connected();
   const runs = ["a", "b", "c"].map((type) => session.exec(order(type)));
   await turn();
@@ -131,7 +131,7 @@ test("orders are sent without waiting for the answers before, and each gets its 
   ]);
 });
 
-test("netlink() carries path and bytes there and the answer back", async () => {
+test("netlink() sends path and bytes and returns the bytes of the answer", async () => {
   const { session, send, received } = connected();
   const asked = session.netlink("/run/netns/x", Uint8Array.of(1, 0, 2));
   await turn();
@@ -144,7 +144,7 @@ test("netlink() carries path and bytes there and the answer back", async () => {
   expect([...(await asked)]).toEqual([9, 0]);
 });
 
-test("find() and netlink() together cost one round trip", async () => {
+test("find() and netlink() take one round trip if called together", async () => {
   const { session, send, received } = connected();
   const answers = Promise.all([
     session.netlink("/x", Uint8Array.of(1)),
@@ -170,7 +170,7 @@ test("find() and netlink() together cost one round trip", async () => {
   ]);
 });
 
-test("find() of more types than one order holds sends several, and answers in their order", async () => {
+test("find() sends several orders for more than 60 types, and returns the answers in order", async () => {
   const { session, send, received } = connected();
   const types = Array.from({ length: 61 }, (_, i) => `p${i}`);
   const asked = session.find(["/x"], types);
@@ -195,7 +195,7 @@ test.each([
   { stage: "open", errno: 24, isGone: false },
   { stage: "request", errno: 2, isGone: false },
 ])(
-  "netlink() that fails at the stage $stage with errno $errno finds it gone: $isGone; the session goes on",
+  "netlink() fails at stage $stage with errno $errno (namespace is gone: $isGone), and the session continues",
   async (failure) => {
     const { stage, errno, isGone } = failure;
     const { session, send } = connected();
@@ -212,7 +212,7 @@ test.each([
   },
 );
 
-test("an order whose answer makes no sense fails alone, and the next is served", async () => {
+test("exec() fails if its answer is invalid, and the next order is still served", async () => {
   const { session, send } = connected();
   const first = session.exec(order("a"));
   const second = session.exec(order("b"));
@@ -225,7 +225,7 @@ test("an order whose answer makes no sense fails alone, and the next is served",
 });
 
 test.each(["ends", "breaks"])(
-  "all orders reject when the shim's connection %s, and later ones at once",
+  "pending orders reject when the shim's connection %s, and later orders reject at once",
   async (how) => {
     const { session, shim, close, received } = connected();
     const orders = [
@@ -257,14 +257,14 @@ test("an unsolicited frame ends the session instead of counting as the next answ
   expect(session.gone.aborted).toBe(true);
 });
 
-test("bytes that are no frames end the session with a protocol error", async () => {
+test("bytes that are not a frame end the session with a protocol error", async () => {
   const { session, send } = connected();
   const running = session.exec(order("a"));
   await Promise.all([expect(running).rejects.toThrow(ProtocolError), send(Buffer.alloc(8, 255))]);
   expect(session.gone.aborted).toBe(true);
 });
 
-test("done() hands the answer over and ends the connection", async () => {
+test("done() sends the answer and closes the connection", async () => {
   const { session, shim, received } = connected();
   const ended = new Promise((resolve) => shim.once("end", resolve));
   await session.done({ exitCode: 1, stdout: "out", stderr: "err" });

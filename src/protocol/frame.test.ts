@@ -26,7 +26,7 @@ test("encodeFrame() lays frames out as shim/protocol.h says", () => {
   expect([...encodeFrame(3, [])]).toEqual([0, 0, 0, 1, 3]);
 });
 
-test("FrameReader gives back what was encoded, however the bytes are cut", () => {
+test("FrameReader decodes what encodeFrame() encoded, however the bytes are split", () => {
   const frames = fc.array(
     fc.record({
       type: fc.nat(255),
@@ -52,7 +52,7 @@ test("FrameReader gives back what was encoded, however the bytes are cut", () =>
   );
 });
 
-test("FrameReader takes bytes one at a time and knows what is pending", () => {
+test("FrameReader accepts bytes one at a time and counts the pending ones", () => {
   const bytes = encodeFrame(1, ["version", "stdin"]);
   const reader = new FrameReader();
   for (const [index, byte] of bytes.subarray(0, -1).entries()) {
@@ -63,7 +63,7 @@ test("FrameReader takes bytes one at a time and knows what is pending", () => {
   expect(reader.pendingBytes).toBe(0);
 });
 
-test("FrameReader keeps what it has read when the chunk's memory is used again", () => {
+test("FrameReader joins a frame whose chunks are in separate buffers", () => {
   const bytes = encodeFrame(1, ["first"]);
   const chunk = Buffer.from(bytes.subarray(0, 8));
   const reader = new FrameReader();
@@ -72,7 +72,7 @@ test("FrameReader keeps what it has read when the chunk's memory is used again",
   expect(frame?.fields.map(String)).toEqual(["first"]);
 });
 
-test("a frame of the largest size passes in both directions, a larger one in neither", () => {
+test("encodeFrame() and FrameReader accept a frame of the maximum size and reject a larger one", () => {
   const largest = frameMax - 6;
   const frame = encodeFrame(3, [Buffer.alloc(largest, 7)]);
   expect(read(frame)[0]?.fields[0]).toHaveLength(largest);
@@ -82,7 +82,7 @@ test("a frame of the largest size passes in both directions, a larger one in nei
   expect(() => read(header)).toThrow(`frame length ${frameMax + 1}`);
 });
 
-test("a frame of the most fields passes in both directions, one of more in neither", () => {
+test("encodeFrame() and FrameReader accept a frame with the most fields and reject one with more", () => {
   const fields = Array.from({ length: fieldsMax }, () => "");
   const frame = encodeFrame(10, fields);
   expect(read(frame)[0]?.fields).toHaveLength(fieldsMax);
@@ -95,10 +95,10 @@ test("a frame of the most fields passes in both directions, one of more in neith
 test.each([
   ["has no type", Buffer.from([0, 0, 0, 0])],
   ["holds a field that is longer than the frame", raw(1, 0, 0, 0, 9, 97, 0)],
-  ["holds a field of 4 GiB", raw(1, 255, 255, 255, 255, 97, 0)],
-  ["holds a field without its NUL", raw(1, 0, 0, 0, 1, 97, 98)],
-  ["holds a length that ends its frame", raw(1, 0, 0, 0, 0)],
+  ["announces a field of 4 GiB", raw(1, 255, 255, 255, 255, 97, 0)],
+  ["lacks the NUL after a field", raw(1, 0, 0, 0, 1, 97, 98)],
+  ["ends after the length of a field", raw(1, 0, 0, 0, 0)],
   ["has bytes after its fields", raw(1, 0, 0, 0, 1, 97, 0, 9)],
-])("a frame that %s breaks the protocol", (_, bytes) => {
+])("FrameReader rejects a frame that %s", (_, bytes) => {
   expect(() => read(bytes)).toThrow(ProtocolError);
 });

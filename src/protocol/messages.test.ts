@@ -39,7 +39,7 @@ const exec = fc.record({
 });
 const done = fc.record({ exitCode: fc.nat(255), stdout: text, stderr: text });
 
-test("REQUEST, EXEC and DONE come through as they were", () => {
+test("REQUEST, EXEC and DONE are decoded as they were encoded", () => {
   fc.assert(
     fc.property(request, exec, done, (sentRequest, sentExec, sentDone) => {
       const plain = <T>(message: T): T => structuredClone(message);
@@ -50,12 +50,12 @@ test("REQUEST, EXEC and DONE come through as they were", () => {
   );
 });
 
-test("environment values may hold =, semicolons and nothing", () => {
+test("environment values may contain = and ;, and may be empty", () => {
   const message = { stdin: "", env: { CNI_ARGS: "A=b;C=d=e", CNI_NETNS: "" } };
   expect(decodeRequest(parse(encodeRequest(message)))).toEqual(message);
 });
 
-test("NETLINK carries path and bytes as they are", () => {
+test("NETLINK encodes path and bytes unchanged", () => {
   const frame = parse(encodeNetlink("/run/netns/x", Uint8Array.of(0, 255, 10)));
   expect(frame.type).toBe(FrameType.Netlink);
   expect(frame.fields.map((field) => field.toString("latin1"))).toEqual([
@@ -65,7 +65,7 @@ test("NETLINK carries path and bytes as they are", () => {
 });
 
 test.each(["exited", "signaled", "timeout", "overflow", "missing", "refused", "failed"])(
-  "EXEC_RESULT: the outcome %s is known",
+  "EXEC_RESULT with the outcome %s is decoded",
   (outcome) => {
     const [code, stdout, stderr, message, elapsedUs] = [7, "out", "err", "why", 1500] as const;
     const frame = frameOf(3, outcome, String(code), stdout, stderr, message, String(elapsedUs));
@@ -74,14 +74,14 @@ test.each(["exited", "signaled", "timeout", "overflow", "missing", "refused", "f
   },
 );
 
-test("NETLINK_RESULT keeps bytes as they are", () => {
+test("NETLINK_RESULT is decoded with its bytes unchanged", () => {
   const bytes = Buffer.of(0, 200);
   const result = { errno: 2, bytes, message: "no such namespace", stage: "open" };
   const frame = frameOf(FrameType.NetlinkResult, "2", bytes, result.message, "open");
   expect(decodeNetlinkResult(frame)).toEqual(result);
 });
 
-test("FIND comes through as it was", () => {
+test("FIND is decoded as it was encoded", () => {
   const [searchPath, types] = [
     ["/opt/cni/bin", "/b"],
     ["ptp", "bridge"],
@@ -89,7 +89,7 @@ test("FIND comes through as it was", () => {
   expect(decodeFind(parse(encodeFind(searchPath, types)))).toEqual({ searchPath, types });
 });
 
-test("FIND of more plugins than a frame of the shim can have is refused", () => {
+test("encodeFind() refuses more than 60 plugins, the limit of a frame of the shim", () => {
   const types = (count: number): string[] => Array.from({ length: count }, (_, i) => `p${i}`);
   expect(decodeFind(parse(encodeFind(["/x"], types(60)))).types).toHaveLength(60);
   expect(() => encodeFind(["/x"], types(61))).toThrow(ProtocolError);
@@ -106,18 +106,18 @@ const decoders: Readonly<Record<number, (frame: Frame) => unknown>> = {
 test.each<[string, number, string[], string]>([
   ["an answer for another number of plugins", 10, ["a"], "1 fields in the answer for 1 plugins"],
   ["an outcome that FIND cannot have", 10, ["exited", ""], "exited"],
-  ["a stage of another version", 5, ["2", "", "", "later"], "later"],
+  ["an unknown stage", 5, ["2", "", "", "later"], "later"],
   ["no stage", 5, ["2", "", ""], "lacks field 3"],
-  ["an outcome of another version", 3, ["exploded", "0", "", "", "", "0"], "exploded"],
+  ["an unknown outcome", 3, ["exploded", "0", "", "", "", "0"], "exploded"],
   ["a missing field", 3, ["exited", "0", "", ""], "lacks field 4"],
-  ["a number that is none", 3, ["exited", "-1", "", "", "", "0"], '"-1", not a number'],
-  ["a number with more behind it", 6, ["0x1", "", ""], "not a number"],
+  ["a negative number", 3, ["exited", "-1", "", "", "", "0"], '"-1", not a number'],
+  ["a hexadecimal number", 6, ["0x1", "", ""], "not a number"],
   ["an empty number", 5, ["", "", ""], "not a number"],
   ["a number too large to be exact", 6, ["9007199254740993", "", ""], "not a number"],
   ["another protocol version", 1, ["1", ""], 'version "1", plexusd speaks "2"'],
   ["no version", 1, [], "version undefined"],
   ["an environment entry without a name", 1, ["2", "", "=x"], "has no name"],
-  ["an environment entry that is none", 1, ["2", "", "CNI_X"], "has no name"],
+  ["an environment entry without =", 1, ["2", "", "CNI_X"], "has no name"],
 ])("%s breaks the protocol", (...row) => {
   const [, type, fields, message] = row;
   const decode = () => decoders[type]?.(frameOf(type, ...fields));

@@ -32,7 +32,7 @@ function planFile(parts: { head?: string[]; end?: string[]; body?: Buffer[] }): 
   return Buffer.concat([before, encodeFrame(FrameType.PlanEnd, end)]);
 }
 
-test("encodePlan() and decodePlan() are each other's inverse", () => {
+test("decodePlan() and decodeRecord() return what encodePlan() encoded", () => {
   expect(decodePlan(file)).toEqual(plan);
   expect(decodeRecord(file)).toEqual({ ...record, isOutdated: false });
   const empty = { ...plan, calls: [] };
@@ -41,14 +41,14 @@ test("encodePlan() and decodePlan() are each other's inverse", () => {
   expect(decodePlan(encodePlan(plan))).toEqual(plan);
 });
 
-test("of several plans in a file the last one counts", () => {
+test("decodePlan() and decodeRecord() use the last plan of a file", () => {
   const newer = { ...plan, attempted: 2, calls: calls.slice(1) };
   const both = Buffer.concat([file, encodePlan(newer, { schema: "2", text: "{}" })]);
   expect(decodePlan(both)).toEqual(newer);
   expect(decodeRecord(both)).toEqual({ schema: "2", text: "{}", isOutdated: false });
 });
 
-test("a truncated last plan is skipped, and the boot of the one before is not known", () => {
+test("decodePlan() skips a truncated last plan, and the one before it has an unknown boot", () => {
   const newer = encodePlan({ ...plan, attempted: 2 }, record);
   for (let length = 1; length < newer.length; length++) {
     const bytes = Buffer.concat([file, newer.subarray(0, length)]);
@@ -57,7 +57,7 @@ test("a truncated last plan is skipped, and the boot of the one before is not kn
   }
 });
 
-test("an altered plan is skipped, and the last one counts", () => {
+test("decodePlan() skips an altered plan and uses the last valid one", () => {
   const altered = Buffer.from(file);
   altered[30] = altered[30]! ^ 1;
   expect(decodePlan(Buffer.concat([file, altered, file]))).toEqual(plan);
@@ -84,15 +84,15 @@ test("decodePlan() names the version that it does not support", () => {
 });
 
 test.each([
-  ["a call too few", planFile({ end: ["2", "00000000"] })],
+  ["a wrong number of calls", planFile({ end: ["2", "00000000"] })],
   ["a wrong checksum", planFile({ end: ["3", "00000000"] })],
   ["an earlier version", planFile({ head: ["2", "c1", "eth0", "b1", "1"] })],
   ["a later version", planFile({ head: ["4", "c1", "eth0", "b1", "1"] })],
-  ["no progress", planFile({ head: ["3", "c1", "eth0", "b1"] })],
+  ["no number of attempted networks", planFile({ head: ["3", "c1", "eth0", "b1"] })],
   ["no version", planFile({ head: [] })],
   ["no key", planFile({ head: ["3"] })],
-  ["a frame that is no call", planFile({ body: [encodeFrame(FrameType.Done, ["0", "", ""])] })],
-  ["only an end", encodeFrame(FrameType.PlanEnd, ["0", "00000000"])],
+  ["a frame that is not a call", planFile({ body: [encodeFrame(FrameType.Done, ["0", "", ""])] })],
+  ["only an end frame", encodeFrame(FrameType.PlanEnd, ["0", "00000000"])],
 ])("decodePlan() refuses a file with %s", (_, bytes) => {
   expect(() => decodePlan(bytes)).toThrow(ProtocolError);
 });

@@ -70,7 +70,7 @@ const third = recordOf("c1", "eth0", "third");
 
 const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);
 
-test("create() and load() give back the record and the plan, and finish() leaves a tombstone of both", async () => {
+test("load() and loadPlan() return what create() wrote; finish() leaves an empty tombstone", async () => {
   const store = await FileRecordStore.open(dir);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
   await store.create(recordOf("c1"), plan);
@@ -86,7 +86,7 @@ test("create() and load() give back the record and the plan, and finish() leaves
   expect(await store.list()).toEqual({ records: [], damaged: [] });
 });
 
-test("hasTombstone() knows what was finished, recorded or not, until it is created again", async () => {
+test("hasTombstone() is true after finish(), even without a record, until the next create()", async () => {
   const store = await FileRecordStore.open(dir);
   const other = { ...key, containerId: "c2" };
   expect(await store.hasTombstone(key)).toBe(false);
@@ -100,7 +100,7 @@ test("hasTombstone() knows what was finished, recorded or not, until it is creat
 });
 
 test.each(["create", "update"] as const)(
-  "%s() replaces what was there, and another process sees it",
+  "%s() replaces record and plan, and another process reads the new ones",
   async (method) => {
     const store = await storeWithRecord();
     await store[method](second, emptyPlan);
@@ -110,7 +110,7 @@ test.each(["create", "update"] as const)(
   },
 );
 
-test("the state directory is the owner's alone, and so is each file, whatever the umask [S-502]", async () => {
+test("only the owner can access the state directory and its files, whatever the umask [S-502]", async () => {
   const before = process.umask(0);
   try {
     const store = await FileRecordStore.open(join(dir, "deep", "state"));
@@ -124,7 +124,7 @@ test("the state directory is the owner's alone, and so is each file, whatever th
 });
 
 test.each(["eth0.100", "a@b", ".x", "..x", "x.json", "x.record", "veth\\1", "интер", "-f", "@"])(
-  "the interface name %s keeps its own record",
+  "the record of an interface named %s is separate from that of eth0",
   async (ifName) => {
     const store = await FileRecordStore.open(dir);
     await store.create(recordOf("c1", ifName), plan);
@@ -137,7 +137,7 @@ test.each(["eth0.100", "a@b", ".x", "..x", "x.json", "x.record", "veth\\1", "и�
   },
 );
 
-test("writes for different sandboxes at once, and for one repeatedly, leave whole files and nothing else", async () => {
+test("concurrent and repeated writes leave one complete file per sandbox", async () => {
   const store = await FileRecordStore.open(dir);
   const ids = Array.from({ length: 20 }, (_, i) => `c${i}`);
   await Promise.all(
@@ -156,9 +156,9 @@ test("writes for different sandboxes at once, and for one repeatedly, leave whol
 });
 
 test.each([
-  ["an altered byte", (text: string) => text.replace("first", "frist")],
-  ["another file's content", () => "not a record\n"],
-])("a record with %s is damaged, and so is its plan", async (_, alter) => {
+  ["altered bytes", (text: string) => text.replace("first", "frist")],
+  ["foreign content", () => "not a record\n"],
+])("load(), loadPlan() and list() report a file with %s as damaged", async (_, alter) => {
   const store = await storeWithRecord();
   await writeFile(fileOf(), alter(await readFile(fileOf(), "latin1")), "latin1");
   await expect(store.load(key)).rejects.toThrow(expect.objectContaining({ code: 6 }));
@@ -169,7 +169,7 @@ test.each([
   });
 });
 
-test("a record and a plan of another sandbox under a sandbox's name are damaged", async () => {
+test("load() and loadPlan() reject a file that holds another sandbox's record and plan", async () => {
   const store = await FileRecordStore.open(dir);
   await store.create(recordOf("c2"), plan);
   await writeFile(fileOf(), await readFile(fileOf("c2")));
@@ -185,7 +185,7 @@ test("load() and loadPlan() throw code 5 for a file that cannot be read", async 
   await expect(store.loadPlan(key)).rejects.toThrow(expect.objectContaining({ code: 5 }));
 });
 
-test("list() reports no other file", async () => {
+test("list() ignores every file that is not a record", async () => {
   const store = await FileRecordStore.open(dir);
   await store.create(recordOf("c2"), plan);
   for (const name of [
@@ -201,7 +201,7 @@ test("list() reports no other file", async () => {
   expect(await store.list()).toEqual({ records: [recordOf("c2")], damaged: [] });
 });
 
-test("hasPod() finds any sandbox of a pod, damaged files or not, and no other pod's", async () => {
+test("hasPod() finds every sandbox of a pod and no other pod's, even beside an unreadable file", async () => {
   const store = await FileRecordStore.open(dir);
   const web = { namespace: "default", name: "web" };
   expect(await store.hasPod(web)).toBe(false);
@@ -223,7 +223,7 @@ test("hasPod() finds any sandbox of a pod, damaged files or not, and no other po
   expect(await store.hasPod(web)).toBe(false);
 });
 
-test("hasPod() misses nothing that is created or finished while it reads the files", async () => {
+test("hasPod() notices records that are created or finished while it reads the files", async () => {
   const store = await FileRecordStore.open(dir);
   const podOf = (name: string) => ({ namespace: "default", name, uid: name });
   const ids = Array.from({ length: 40 }, (_, i) => `old-${i}`);
@@ -248,7 +248,7 @@ test("hasPod() misses nothing that is created or finished while it reads the fil
   for (const id of finished) expect([id, await store.hasPod(podOf(id))]).toEqual([id, false]);
 });
 
-test("quarantine() puts the file aside, where it is neither loaded nor listed, but kept", async () => {
+test("quarantine() renames the file, so that it is kept but neither loaded nor listed", async () => {
   const store = await storeWithRecord();
   await store.quarantine(key);
   expect(await readdir(dir)).toEqual(["c1@eth0.record.damaged"]);
@@ -259,7 +259,7 @@ test("quarantine() puts the file aside, where it is neither loaded nor listed, b
   expect(await store.load(key)).toEqual(recordOf("c1"));
 });
 
-test("create() that cannot be written leaves nothing, and no descriptor", async () => {
+test("create() leaves no file and no open descriptor if it cannot write", async () => {
   const store = await FileRecordStore.open(dir);
   // The temporary name is too long for a file name.
   const tooLong = recordOf("x".repeat(240));
@@ -271,7 +271,7 @@ test("create() that cannot be written leaves nothing, and no descriptor", async 
 });
 
 test.each(["create", "update"] as const)(
-  "%s() that fails is code 5 and leaves what was there",
+  "%s() fails with code 5 and keeps existing records if it cannot write",
   async (method) => {
     const store = await storeWithRecord();
     const long = recordOf("x".repeat(250));
@@ -283,7 +283,7 @@ test.each(["create", "update"] as const)(
   },
 );
 
-test("finish() that fails is code 5, and the record stays", async () => {
+test("finish() fails with code 5 and keeps the record if it cannot remove it", async () => {
   const store = await storeWithRecord();
   await mkdir(join(dir, "c1@eth0.detached"));
   await expect(store.finish(key)).rejects.toThrow(
@@ -292,7 +292,7 @@ test("finish() that fails is code 5, and the record stays", async () => {
   expect(await store.loadPlan(key)).toEqual(plan);
 });
 
-test("finish() empties no file that a link in the record's place leads to [S-106]", async () => {
+test("finish() does not truncate the target of a link in place of a record or tombstone [S-106]", async () => {
   const store = await FileRecordStore.open(dir);
   const victim = join(dir, "victim");
   await writeFile(victim, "content");
@@ -305,7 +305,7 @@ test("finish() empties no file that a link in the record's place leads to [S-106
   }
 });
 
-test("a record that the shim has marked has a teardown since then, in load() and list(), unless it has its own", async () => {
+test("load() and list() report an unfinished teardown for a record that the shim marked, unless it has its own", async () => {
   const store = await storeWithRecord();
   const before = Date.now();
   await chmod(join(dir, "c1@eth0.record"), 0o700);
@@ -328,7 +328,7 @@ test("a record that the shim has marked has a teardown since then, in load() and
   expect((await store.load(key))?.teardown).toEqual(failed);
   await store.finish(key);
   await store.create(recordOf("c1"), plan);
-  expect(await store.load(key), "the next sandbox of that name").toEqual(recordOf("c1"));
+  expect(await store.load(key), "after the next create()").toEqual(recordOf("c1"));
 });
 
 /** Lists the files that are synced from now on, as the kernel names them; "." is the directory. */
@@ -347,7 +347,7 @@ function observeSyncs(): string[] {
 
 const everything = [".", "c1@eth0.record"];
 
-test("create() is visible at once, and durable when it says so, without flush()", async () => {
+test("create() makes the record visible at once, and syncs it before `durable` resolves, without flush()", async () => {
   const store = await FileRecordStore.open(dir);
   const synced = observeSyncs();
   const { durable } = await store.create(recordOf("c1"), plan);
@@ -358,7 +358,7 @@ test("create() is visible at once, and durable when it says so, without flush()"
   expect(synced).toHaveLength(2);
 });
 
-test("create() over an existing file is as durable as the first", async () => {
+test("create() over an existing file syncs both the file and the directory", async () => {
   await (await FileRecordStore.open(dir)).create(recordOf("c1"), plan);
   const store = await FileRecordStore.open(dir);
   await store.update(recordOf("c1"), plan);
@@ -367,7 +367,7 @@ test("create() over an existing file is as durable as the first", async () => {
   expect(synced.toSorted()).toEqual(everything);
 });
 
-test("create() that does not become durable rejects with code 5, which callers may ignore", async () => {
+test("create() rejects `durable` with code 5 if the sync fails, which callers may ignore", async () => {
   const store = await FileRecordStore.open(dir);
   vi.spyOn(fs, "fsync").mockImplementation((_, callback) => callback(new Error("EIO")));
   syncBuiltinESMExports();
@@ -376,7 +376,7 @@ test("create() that does not become durable rejects with code 5, which callers m
   await expect(durable).rejects.toMatchObject({ code: 5 });
 });
 
-test("update() is visible to every process at once, not yet synced, and durable after flush()", async () => {
+test("update() is visible to every process at once, and is synced by the next flush()", async () => {
   const store = await FileRecordStore.open(dir);
   const other = await FileRecordStore.open(dir);
   await (await store.create(recordOf("c1"), plan)).durable;
@@ -391,7 +391,7 @@ test("update() is visible to every process at once, not yet synced, and durable 
   expect(await other.load(key)).toEqual(second);
 });
 
-test("update() leaves the durable content as it is, and a process without the open file appends as well", async () => {
+test("update() appends to the durable content, even in a process that did not create the file", async () => {
   const store = await storeWithRecord();
   const durable = await readFile(fileOf());
   await store.update(second, emptyPlan);
@@ -404,7 +404,7 @@ test("update() leaves the durable content as it is, and a process without the op
   expect(await store.loadPlan(key)).toEqual(plan);
 });
 
-test("after an update that a power loss has cut short at any byte, what was durable counts, of an unknown boot", async () => {
+test("load() returns the durable record, with an unknown boot, after a power loss truncated an update at any byte", async () => {
   const store = await storeWithRecord();
   const durable = await readFile(fileOf());
   await store.update(second, emptyPlan);
@@ -417,7 +417,7 @@ test("after an update that a power loss has cut short at any byte, what was dura
   expect((await store.list()).damaged).toEqual([]);
 });
 
-test("an update after one that was cut short counts", async () => {
+test("update() takes effect after a truncated update", async () => {
   const store = await storeWithRecord();
   await store.flush();
   appendFileSync(fileOf(), "\0\0\0\x10\x07cut");
@@ -426,7 +426,7 @@ test("an update after one that was cut short counts", async () => {
   expect(await store.loadPlan(key)).toEqual(emptyPlan);
 });
 
-test("an update that does not fit leaves what was there, and the next one follows that", async () => {
+test("update() leaves the file unchanged if the disk is full, and the next update takes effect", async () => {
   const store = await storeWithRecord();
   const before = await readFile(fileOf());
   const { writeSync } = fs;
@@ -447,7 +447,7 @@ test("an update that does not fit leaves what was there, and the next one follow
   expect(await store.load(key)).toEqual(third);
 });
 
-test("many updates do not make the file longer and longer, and none is lost", async () => {
+test("update() keeps the file below a size limit over many updates and loses none", async () => {
   const store = await storeWithRecord();
   const note = "x".repeat(40_000);
   for (let i = 0; i < 40; i++) {
@@ -459,7 +459,7 @@ test("many updates do not make the file longer and longer, and none is lost", as
   expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
 });
 
-test("updates that are made while those before are synced count, and become durable the next time", async () => {
+test("update() during a flush() takes effect and is synced by the next flush()", async () => {
   const store = await FileRecordStore.open(dir);
   await (await store.create(recordOf("c1"), plan)).durable;
   const synced = observeSyncs();
@@ -473,14 +473,14 @@ test("updates that are made while those before are synced count, and become dura
   expect(synced).toEqual(["c1@eth0.record", "c1@eth0.record"]);
 });
 
-test("update() becomes durable shortly afterwards without flush()", async () => {
+test("update() is synced shortly afterwards, even without flush()", async () => {
   const store = await storeWithRecord();
   const synced = observeSyncs();
   await store.update(second, plan);
   await vi.waitFor(() => expect(synced).toContain("c1@eth0.record"), 10_000);
 });
 
-test("no descriptor stays open when updates are durable, nor of what was finished", async () => {
+test("flush() and finish() leave no descriptor open", async () => {
   const store = await FileRecordStore.open(dir);
   const descriptors = async (): Promise<number> => (await readdir("/proc/self/fd")).length;
   const before = await descriptors();
@@ -493,7 +493,7 @@ test("no descriptor stays open when updates are durable, nor of what was finishe
   await expect.poll(descriptors).toBeLessThanOrEqual(before);
 });
 
-test("update() of what another process has finished leaves nothing: this one was stopped for a while", async () => {
+test("update() fails and writes nothing if another process finished the record in the meantime", async () => {
   const [stopped, other] = [await FileRecordStore.open(dir), await FileRecordStore.open(dir)];
   await stopped.create(recordOf("c1"), emptyPlan);
   await other.finish(key);
@@ -502,7 +502,7 @@ test("update() of what another process has finished leaves nothing: this one was
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
 });
 
-test("update() of what another process has replaced is refused", async () => {
+test("update() fails if another process has replaced the record", async () => {
   const store = await FileRecordStore.open(dir);
   await store.create(recordOf("c1"), emptyPlan);
   await writeFile(join(dir, "new"), formatRecord(recordOf("c1", "eth0", "other"), plan));
@@ -519,7 +519,7 @@ test("flush() skips an update whose record was finished in the meantime", async 
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
 });
 
-test("the plan of the default network is root's file of mode 0600, written when it changes", async () => {
+test("keepDefaultPlan() writes a file of mode 0600, and only if plan, mode or file type changed", async () => {
   const store = await FileRecordStore.open(dir);
   const path = join(dir, "default.plan");
   const inode = async (): Promise<number> => (await stat(path)).ino;

@@ -15,7 +15,7 @@ function fileOf(schema: string, record: object): Buffer {
   return encodePlan(head, { schema, text: JSON.stringify(record) });
 }
 
-test("formatRecord(), parseRecord() and parsePlan() keep everything that a record can have", () => {
+test("formatRecord(), parseRecord() and parsePlan() keep every field of a record and its plan", () => {
   const record: AttachmentRecord = {
     ...sandbox,
     pod: { namespace: "default", name: "web", uid: "u" },
@@ -57,7 +57,7 @@ test("formatRecord(), parseRecord() and parsePlan() keep everything that a recor
   expect(parsePlan(file, where)).toEqual(plan);
 });
 
-test.each(["1", "3"])("a record of schema %s cannot be used, its plan can", (schema) => {
+test.each(["1", "3"])("parseRecord() rejects schema %s, parsePlan() reads the plan", (schema) => {
   const file = fileOf(schema, sandbox);
   expect(() => parseRecord(file, where)).toThrow(`it has schema ${schema}, this version reads 2`);
   expect(parsePlan(file, where)).toEqual({ bootId: "b1", attempted: 0, steps: [] });
@@ -66,27 +66,27 @@ test.each(["1", "3"])("a record of schema %s cannot be used, its plan can", (sch
 const usable = { ...sandbox, bootId: "", attachments: [] };
 
 test.each<[string, Buffer, RegExp]>([
-  ["no boot", fileOf("2", { ...usable, bootId: undefined }), /bootId/],
+  ["no bootId", fileOf("2", { ...usable, bootId: undefined }), /bootId/],
   [
     "an unknown state",
     fileOf("2", { ...usable, attachments: [{ ...attachment, state: "x" }] }),
     /state/,
   ],
   [
-    "another owner",
+    "the key of another interface",
     fileOf("2", { ...usable, ifName: "eth1" }),
     /belongs to interface eth1 of container c1/,
   ],
-  ["a member that no release knows", fileOf("2", { ...usable, extra: 1 }), /extra/],
-  ["an absent member as null", fileOf("2", { ...usable, pod: null }), /pod/],
+  ["an unknown member", fileOf("2", { ...usable, extra: 1 }), /extra/],
+  ["null for an absent member", fileOf("2", { ...usable, pod: null }), /pod/],
   [
-    "CNI_ARGS that are no pairs",
+    "CNI_ARGS that are not pairs",
     fileOf("2", { ...usable, attachments: [{ ...attachment, cniArgs: [["a"]] }] }),
     /attachments\[0\]\.cniArgs\[0\]: must be a pair of strings, got \["a"\]/,
   ],
-  ["no object", fileOf("2", []), /expected object, received array/],
+  ["an array for the object", fileOf("2", []), /expected object, received array/],
   [
-    "text that is no JSON",
+    "invalid JSON",
     encodePlan({ ...key, bootId: "", attempted: 0, calls: [] }, { schema: "2", text: "{" }),
     /JSON/,
   ],

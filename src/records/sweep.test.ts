@@ -26,14 +26,14 @@ async function put(ageMs: number, ...names: string[]): Promise<void> {
   }
 }
 
-test("what a crash left half-written is removed, but not what is being written", async () => {
+test("sweepStateDirectory() removes temporary files that a crash left, but not recent ones", async () => {
   await put(60 * minuteMs, ".c9@eth0.record.0a1b.tmp", ".default.plan.0a1b.tmp");
   await put(minuteMs, ".c8@eth0.record.ff.tmp");
   await sweepStateDirectory(dir);
   expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp"]);
 });
 
-test("what was written before the clock was set back is removed as if it were as old as that", async () => {
+test("sweepStateDirectory() removes files dated hours ahead, as after the clock was set back", async () => {
   const hours = -8 * 60 * minuteMs;
   await put(hours, ".c9@eth0.record.0a1b.tmp", "c1@eth0.detached", "c7.lock");
   await put(0, ".c8@eth0.record.ff.tmp", "c2@eth0.detached");
@@ -41,7 +41,7 @@ test("what was written before the clock was set back is removed as if it were as
   expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp", "c2@eth0.detached"]);
 });
 
-test("records, the default plan, damaged records and foreign files stay, however old", async () => {
+test("sweepStateDirectory() keeps records, the default plan, damaged and foreign files of any age", async () => {
   const kept = [
     "c1@eth0.record",
     "c2@eth0.record.damaged",
@@ -54,14 +54,14 @@ test("records, the default plan, damaged records and foreign files stay, however
   expect(await readdir(dir)).toEqual(kept);
 });
 
-test("tombstones are kept for six hours", async () => {
+test("sweepStateDirectory() removes tombstones after six hours", async () => {
   await put(5 * 60 * minuteMs, "c1@eth0.detached");
   await put(7 * 60 * minuteMs, "c2@eth0.detached");
   await sweepStateDirectory(dir);
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
 });
 
-test("a tombstone whose content a crash left is emptied, and counts from then on", async () => {
+test("sweepStateDirectory() empties an old tombstone with content, and its six hours start again", async () => {
   await put(7 * 60 * minuteMs, "c1@eth0.detached");
   await writeFile(join(dir, "c1@eth0.detached"), "content");
   await put(7 * 60 * minuteMs, "c2@eth0.detached");
@@ -70,14 +70,14 @@ test("a tombstone whose content a crash left is emptied, and counts from then on
   expect(await readFile(join(dir, "c1@eth0.detached"), "utf8")).toBe("");
 });
 
-test("of more tombstones than the limit the oldest are removed", async () => {
+test("sweepStateDirectory() removes the oldest tombstones above the limit", async () => {
   await put(20 * minuteMs, "a@eth0.detached", "b@eth0.detached");
   await put(minuteMs, "c@eth0.detached", "d@eth0.detached", "e@eth0.detached");
   await sweepStateDirectory(dir, 3);
   expect(await readdir(dir)).toEqual(["c@eth0.detached", "d@eth0.detached", "e@eth0.detached"]);
 });
 
-test("an old lock is removed unless it is held or its sandbox has a record", async () => {
+test("sweepStateDirectory() removes an old lock unless it is held or its sandbox has a record", async () => {
   await put(20 * minuteMs, "old.lock", "recorded.lock", "recorded@eth0.record", "held.lock");
   await put(minuteMs, "young.lock");
   const holder = spawn("flock", [join(dir, "held.lock"), "-c", "echo locked; read _"]);

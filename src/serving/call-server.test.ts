@@ -108,7 +108,7 @@ test("the call socket has mode 0600 [S-500]", async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o600);
 });
 
-test("the first server serves its call in flight to its end after the second has taken over", async () => {
+test("a server completes its call in flight after a second server has taken over the socket", async () => {
   const first = await listening();
   const { socket, answer } = await inFlight();
   const second = await listening();
@@ -117,7 +117,7 @@ test("the first server serves its call in flight to its end after the second has
   expect(codeOf(await answer)).toBe(8);
 });
 
-test("drain() refuses new calls and waits for those in flight, which are answered", async () => {
+test("drain() refuses new calls and waits until those in flight are answered", async () => {
   const server = await listening();
   const { socket, answer } = await inFlight();
   let drained = false;
@@ -132,7 +132,7 @@ test("drain() refuses new calls and waits for those in flight, which are answere
   expect(server.inFlight).toBe(0);
 });
 
-test("a shim that disconnects during its call is logged and forgotten", async () => {
+test("a shim that disconnects during its call is logged, and the next call is served", async () => {
   const server = await listening();
   const { socket } = await inFlight();
   socket.destroy();
@@ -143,7 +143,7 @@ test("a shim that disconnects during its call is logged and forgotten", async ()
 
 test.each([
   ["garbage", Buffer.alloc(64, 255)],
-  ["another frame than a request", encodeFrame(FrameType.Done, ["0", "", ""])],
+  ["a frame that is not a request", encodeFrame(FrameType.Done, ["0", "", ""])],
 ])("a client that sends %s is disconnected and logged, and others are served", async (_, bytes) => {
   await listening();
   const socket = await connected();
@@ -154,7 +154,7 @@ test.each([
   expect(codeOf(await served())).toBe(4);
 });
 
-test("a call socket that was removed is recreated, and connected shims are served", async () => {
+test("ensureReachable() recreates a removed call socket, and connected shims are still served", async () => {
   const server = await listening();
   const before = await connected();
   await rm(path);
@@ -192,7 +192,7 @@ async function agent(result: Buffer, env: Record<string, string> = {}) {
   return { orders, answer };
 }
 
-test("an agent is ordered to tear down what was left behind, stays connected, and goes when the server drains", async () => {
+test("an agent executes the teardown of leftovers, stays connected, and ends when the server drains", async () => {
   await lab.add();
   lab.plugins.script("ptp DEL", failed(5, "busy"));
   expect(await lab.del()).toMatchObject({ exitCode: 1 });

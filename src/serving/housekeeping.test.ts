@@ -11,7 +11,7 @@ function started(...tasks: HousekeepingTask[]): Housekeeping {
   return housekeeping;
 }
 
-test("runs a task at the start, when it is due, and when it is asked to", async () => {
+test("Housekeeping runs a task at the start, when it is due, and on runNow()", async () => {
   const due = vi.fn(async () => undefined);
   const asked = vi.fn(async () => undefined);
   const housekeeping = started(
@@ -39,7 +39,7 @@ test("a task's runs never overlap, and stop() waits for the one that is running"
   expect({ running, most }).toEqual({ running: 0, most: 1 });
 });
 
-test("a failure is logged when it changes, and the task is tried again", async () => {
+test("a failing task is retried, and its error is logged only when it changes", async () => {
   const run = vi.fn(async () => {
     throw new Error(run.mock.calls.length < 4 ? "disk full" : "read-only");
   });

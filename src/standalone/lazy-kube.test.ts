@@ -18,14 +18,14 @@ function unusable(): {
   return { logger, opened: () => opened, kube: lazyKube({ open, logger, closeGraceMs: 0 }) };
 }
 
-test("a call that needs nothing of the API does not open it", async () => {
+test("lazyKube() opens no API client for a call that does not need one", async () => {
   const { kube, opened } = unusable();
   await kube.publisher.withdraw(pod);
   await kube.close();
   expect(opened()).toBe(0);
 });
 
-test("without access to the API pods cannot be read, and a status stays to be written", async () => {
+test("lazyKube() without API access fails to read pods and leaves a status pending", async () => {
   const { kube, logger, opened } = unusable();
   await expect(kube.source.getPod(pod, {})).rejects.toMatchObject({
     code: 11,

@@ -32,7 +32,7 @@ beforeEach(async () => {
   onTestFinished(() => rm(stateDir, { recursive: true }));
 });
 
-/** As plexusd has left it. */
+/** Writes the files that plexusd leaves for calls without it. */
 async function keep(config: string, kubeconfig?: string): Promise<void> {
   const paths = standalonePaths(stateDir);
   await mkdir(paths.dir);
@@ -94,7 +94,7 @@ async function call(
 
 const add = (): ReturnType<typeof call> => call("ADD");
 
-/** What an earlier call attached, and could not publish. */
+/** A record whose status an earlier call could not publish. */
 async function leavePending(containerId: string): Promise<void> {
   const store = await FileRecordStore.open(stateDir);
   const pod = { namespace: "default", name: "web", uid: "uid-of-web" };
@@ -112,16 +112,16 @@ async function pendingOf(containerId: string): Promise<unknown> {
   return (await store.load({ containerId, ifName: "eth0" }))?.pendingStatus;
 }
 
-/** With these calls execute nothing. */
+/** A conf with which calls execute no plugin. */
 const noNetwork = { cniVersion: "1.1.0", delegates: [] };
 
 test.each(["ADD", "CHECK", "STATUS", "GC", "DEL"])(
-  "%s publishes the status that an earlier call could not",
+  "%s publishes a status that an earlier call could not publish",
   async (command) => {
     const api = await apiWithPod("");
     await keep("", await kubeconfigOf(api, "mine"));
     await leavePending("earlier");
-    // A DEL of what was detached before executes nothing.
+    // With a tombstone, DEL executes no plugin.
     await (await FileRecordStore.open(stateDir)).finish({ containerId: "c1", ifName: "eth0" });
     await call(command, { conf: noNetwork });
     expect(annotationsOf(api)).toHaveProperty([networkStatusAnnotation], "[]");
@@ -129,7 +129,7 @@ test.each(["ADD", "CHECK", "STATUS", "GC", "DEL"])(
   },
 );
 
-test("a sandbox's own call publishes its status; those for which others serve calls are left", async () => {
+test("a call publishes its own sandbox's status, and skips sandboxes that have another call's lock", async () => {
   const api = await apiWithPod("");
   await keep("", await kubeconfigOf(api, "mine"));
   for (const id of ["own", "other"]) {
@@ -143,7 +143,7 @@ test("a sandbox's own call publishes its status; those for which others serve ca
   ]);
 });
 
-test("a call waits a bounded time for an API server that hangs, and leaves the status for the next", async () => {
+test("a call stops waiting for an API server that hangs, and leaves the status to the next call", async () => {
   const api = await apiWithPod("");
   await keep("", await kubeconfigOf(api, "mine"));
   api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, answer: "hang" });
@@ -153,7 +153,7 @@ test("a call waits a bounded time for an API server that hangs, and leaves the s
   expect(await pendingOf("a")).toBeDefined();
 });
 
-test("events name the pod's node if the node's name is unknown", async () => {
+test("events name the node of the pod if the call does not know its node's name", async () => {
   const api = await apiWithPod("missing");
   await keep("", await kubeconfigOf(api, "mine"));
   expect(await add()).toMatchObject({ json: { msg: expect.stringContaining("missing") } });
@@ -167,7 +167,7 @@ test.each([
   ["ip-10-0-0-1.example.com", "ip-10-0-0-1.example.com"],
   ["Not_A_Node", undefined],
   ["", undefined],
-])("readNodeName() takes what a Node can be called: %j", async (kept, name) => {
+])("readNodeName() returns the name only if a Node can have it: %j", async (kept, name) => {
   const path = join(stateDir, "node-name");
   await writeFile(path, kept);
   expect(await readNodeName(path)).toBe(name);
@@ -190,7 +190,7 @@ async function kubeconfigOf(api: FakeApiServer, token: string): Promise<string> 
   return readFile(await api.kubeconfig({ token }), "utf8");
 }
 
-test("isolation holds for a call that plexusd does not serve [S-301]", async () => {
+test("namespace isolation is enforced for a call that plexusd does not serve [S-301]", async () => {
   const api = await apiWithPod("other/red");
   const nad = nadObject("red");
   api.put("network-attachment-definitions", {
@@ -205,10 +205,10 @@ test("isolation holds for a call that plexusd does not serve [S-301]", async () 
 });
 
 test.each<[string, string | undefined, string]>([
-  ["no access to the API at all", undefined, "has left no access to the API server"],
+  ["no API credentials", undefined, "has left no access to the API server"],
   ["a kubeconfig that cannot be parsed", "users: [", "kubeconfig: it is not YAML"],
   ["an expired token", "expired", "the token expired"],
-])("a pod with %s is code 11, not a pod without its networks", async (_, kept, problem) => {
+])("ADD with %s fails with code 11 instead of skipping the networks", async (_, kept, problem) => {
   const api = await apiWithPod("red");
   api.token = "newer";
   await keep("", kept === "expired" ? await kubeconfigOf(api, kept) : kept);
@@ -216,15 +216,15 @@ test.each<[string, string | undefined, string]>([
   expect(await add()).toMatchObject({ exitCode: 1, json: { code: 11, msg } });
 });
 
-test("a configuration that cannot be used is not replaced by the defaults", async () => {
+test("a call fails on an invalid configuration instead of using the defaults", async () => {
   await keep("namespaceIsolatoin: true\n");
   await expect(add()).rejects.toThrow("namespaceIsolatoin: unknown key");
 });
 
 test.each<[string, (dir: string) => JsonObject, string]>([
-  ["executes no program", (dir) => ({ exec: execOf(join(dir, "program")) }), "was-run"],
-  ["sends no file's content", (dir) => ({ tokenFile: join(dir, "secret") }), "was-sent"],
-])("a kubeconfig that plexusd has left %s [S-109]", async (_, userOf, trace) => {
+  ["cannot execute a program", (dir) => ({ exec: execOf(join(dir, "program")) }), "was-run"],
+  ["cannot send a file's content", (dir) => ({ tokenFile: join(dir, "secret") }), "was-sent"],
+])("a kubeconfig that plexusd left %s [S-109]", async (_, userOf, trace) => {
   const api = await apiWithPod("red");
   await writeFile(join(stateDir, "secret"), "was-sent");
   await writeFile(join(stateDir, "program"), `#!/bin/sh\ntouch ${stateDir}/was-run\n`, {
