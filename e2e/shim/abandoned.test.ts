@@ -34,7 +34,7 @@ class Runtime {
     process.kill(await this.#number("shim"), "SIGSTOP");
   }
 
-  /** The exit status of the shim, as a shell has it: 128 and the signal's number when one killed it. */
+  /** The exit status of the shim, as shells report it: 128 plus the signal's number if a signal killed it. */
   status(): Promise<number> {
     return this.#number("status");
   }
@@ -52,8 +52,8 @@ function readNumber(path: string): number | undefined {
 
 const [terminated, killed] = [143, 137];
 
-eachBuild("a call whose runtime was killed", (bench) => {
-  /** A plugin that begins and then hangs; returns its process once it has begun. */
+eachBuild("if a call's runtime is killed", (bench) => {
+  /** Installs a plugin that hangs. The returned function waits until it runs, and returns its process. */
   const hangingPlugin = (): (() => Promise<number>) => {
     const begun = join(bench().dir, "begun");
     const ipam = bench().plugin("ipam", `echo $$ >${begun}; exec sleep 60`);
@@ -61,7 +61,7 @@ eachBuild("a call whose runtime was killed", (bench) => {
     return () => waitUntil("the plugin has begun", () => readNumber(begun));
   };
 
-  /** An engine that orders the plugin in the first call alone. */
+  /** An engine that orders the plugin only in the first call. */
   const engine = async (command: string): Promise<void> => {
     let calls = 0;
     await bench().engine(async (conversation) => {
@@ -72,7 +72,7 @@ eachBuild("a call whose runtime was killed", (bench) => {
   };
 
   test.each(["ADD", "CHECK", "GC", "STATUS"])(
-    "%s is cancelled with its plugin, and the next DEL does not wait for it",
+    "%s is cancelled together with its plugin, and does not delay the next DEL",
     async (CNI_COMMAND) => {
       const begun = hangingPlugin();
       await engine(CNI_COMMAND);
@@ -87,7 +87,7 @@ eachBuild("a call whose runtime was killed", (bench) => {
     },
   );
 
-  test("ends while an engine has ordered nothing, while none comes, and while it waits for a lock", async () => {
+  test("ADD ends while it waits for an order, for plexusd or for the sandbox's lock", async () => {
     const server = await bench().engine(async (conversation) => conversation.ended());
     const [asking, waiting] = ["asking", "waiting"].map(
       (name) => new Runtime(bench(), name, { CNI_COMMAND: "ADD" }),
@@ -102,7 +102,7 @@ eachBuild("a call whose runtime was killed", (bench) => {
     expect(await alone.status()).toBe(terminated);
   });
 
-  test("DEL continues: what it detaches is detached", async () => {
+  test("DEL continues until everything is detached", async () => {
     const [begun, go, done] = ["begun", "go", "done"].map((name) => join(bench().dir, name));
     bench().plugin("p", `echo >${begun}; until [ -e ${go} ]; do sleep 0.05; done; echo 1 >${done}`);
     new PlanFile(bench()).write([{ type: "p" }], { attempted: 1 });
@@ -118,9 +118,9 @@ eachBuild("a call whose runtime was killed", (bench) => {
   const patience = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
 
   test.each([
-    ["DEL that hangs", "DEL", false],
-    ["ADD whose shim is stopped", "ADD", true],
-  ])("%s is ended by the next operation", async (_, CNI_COMMAND, isStopped) => {
+    ["a DEL that hangs", "DEL", false],
+    ["an ADD whose shim is stopped", "ADD", true],
+  ])("%s is killed by the next operation", async (_, CNI_COMMAND, isStopped) => {
     const begun = hangingPlugin();
     await engine(CNI_COMMAND);
     const runtime = new Runtime(bench(), "first", { CNI_COMMAND });
@@ -133,7 +133,7 @@ eachBuild("a call whose runtime was killed", (bench) => {
     bench().forgiveEngine();
   });
 
-  test("one whose runtime lives is waited for", async () => {
+  test("otherwise, the next operation waits for a DEL that hangs and does not kill it", async () => {
     const begun = hangingPlugin();
     await engine("DEL");
     const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "DEL" });

@@ -18,7 +18,7 @@ async function stop(agent: Call): Promise<void> {
 }
 
 eachBuild("plexus agent", (bench) => {
-  test("presents itself, with nothing of a container", async () => {
+  test("identifies itself to plexusd, and sends no variables of a container", async () => {
     let fields: string[] = [];
     await bench().engine((engine) => {
       fields = engine.request.fields.map(String);
@@ -30,7 +30,7 @@ eachBuild("plexus agent", (bench) => {
     expect(fields.slice(2).sort()).toEqual(["CNI_COMMAND=AGENT", `CNI_PATH=${bench().bin}`]);
   });
 
-  test("carries out what a DEL without a container may [S-112]", async () => {
+  test("carries out only what a DEL without a container may order [S-112]", async () => {
     bench().plugin("p", 'echo "ran $CNI_COMMAND $CNI_CONTAINERID $CNI_NETNS"');
     const netns = bench().netns();
     const results: ExecResult[] = [];
@@ -71,7 +71,7 @@ eachBuild("plexus agent", (bench) => {
     expect(netlink).toEqual([0, 1]);
   });
 
-  test("waits for orders without a limit", async () => {
+  test("waits for orders without a time limit", async () => {
     let outcome = "";
     let connections = 0;
     bench().plugin("p", "");
@@ -88,10 +88,10 @@ eachBuild("plexus agent", (bench) => {
   });
 
   test.each<[string, Parameters<Bench["engine"]>[0]]>([
-    ["goes away", (engine) => void engine.socket.destroy()],
-    ["ends the conversation", (engine) => engine.done(1)],
-    ["makes no sense", (engine) => engine.send(FrameType.request, [])],
-  ])("connects again when plexusd %s, and says so once", async (_, script) => {
+    ["closes the connection", (engine) => void engine.socket.destroy()],
+    ["sends a result", (engine) => engine.done(1)],
+    ["sends an invalid frame", (engine) => engine.send(FrameType.request, [])],
+  ])("reconnects if plexusd %s, and logs the reason once", async (_, script) => {
     let connections = 0;
     const agent = startAgent(bench());
     await sleep(300);
@@ -107,7 +107,7 @@ eachBuild("plexus agent", (bench) => {
     expect(stderr).toMatch(/^plexus agent: it does not exist; reconnecting\n/);
   });
 
-  test("ends on SIGTERM with what it is running", async () => {
+  test("exits on SIGTERM while a delegate is running", async () => {
     bench().plugin("p", "sleep 60");
     let isRunning = false;
     await bench().engine(async (engine) => {
@@ -121,7 +121,7 @@ eachBuild("plexus agent", (bench) => {
     await stop(agent);
   });
 
-  test("with --once it asks for all that is left over, prints the answer and ends with its code", async () => {
+  test("with --once, asks plexusd to clean up all leftovers, prints the answer and returns its exit code", async () => {
     let fields: string[] = [];
     await bench().engine((engine) => {
       fields = engine.request.fields.map(String);
@@ -133,22 +133,22 @@ eachBuild("plexus agent", (bench) => {
   });
 
   test.each<[string, Parameters<Bench["engine"]>[0] | undefined, string]>([
-    ["there is no plexusd", undefined, "cannot reach plexusd: it does not exist"],
+    ["plexusd is unavailable", undefined, "cannot reach plexusd: it does not exist"],
     [
-      "plexusd goes away",
+      "plexusd closes the connection",
       async (engine) => {
         await engine.netlink("", Buffer.alloc(0));
         engine.socket.destroy();
       },
       "not all leftovers were tried: plexusd closed the connection during the call",
     ],
-  ])("with --once it fails when %s", async (_, script, message) => {
+  ])("with --once, fails if %s", async (_, script, message) => {
     if (script !== undefined) await bench().engine(script);
     const { code, stderr } = await bench().run({ args: ["agent", "--once"], stdin: "" });
     expect({ code, stderr }).toEqual({ code: 1, stderr: `plexus agent: ${message}\n` });
   });
 
-  test("with --mount-namespace it finds socket and plugins where that namespace has them", async () => {
+  test("with --mount-namespace, runs the plugins of that mount namespace", async () => {
     const hidden = `${bench().dir}/run`;
     mkdirSync(hidden);
     const holder = spawn("unshare", [
@@ -176,7 +176,7 @@ eachBuild("plexus agent", (bench) => {
   test.each([
     ["--mount-namespace=/nowhere", "plexus agent: /nowhere: it does not exist"],
     ["--help", "plexus agent: --help: unknown option; usage: plexus agent"],
-  ])("refuses %s", async (option, message) => {
+  ])("rejects %s", async (option, message) => {
     const { code, stderr } = await bench().run({ args: ["agent", option], stdin: "" });
     expect(code).toBe(1);
     expect(stderr).toContain(message);

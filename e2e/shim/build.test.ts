@@ -32,14 +32,14 @@ function build(...args: string[]): { notes: RegExpExecArray[]; kilobytes: number
 }
 
 describe("the shim's build", () => {
-  test("has the size that README states, or says that it has not", () => {
+  test("has the size that README states or, without musl-gcc, the size in its note", () => {
     const { notes, kilobytes } = build();
     const readme = /static C shim of (\d+) KB/.exec(readFileSync(join(root, "README.md"), "utf8"));
     const stated = Number(notes[0]?.[1] ?? readme?.[1]);
     expect(Math.abs(kilobytes - stated) / stated).toBeLessThan(0.1);
   });
 
-  test("without musl-gcc says in one line what that costs", () => {
+  test("without musl-gcc prints one note with the larger size", () => {
     const { notes, kilobytes } = build("CC=cc");
     expect(notes).toHaveLength(1);
     const stated = Number(notes[0]?.[1]);
@@ -47,7 +47,7 @@ describe("the shim's build", () => {
   });
 });
 
-describe("scripts/system-deps.sh build, where a static glibc is all there is", () => {
+describe("scripts/system-deps.sh build without musl-gcc", () => {
   /** A PATH with everything but musl-gcc and apt-get; apt-get is then the script given, if any. */
   function path(aptGet?: string): string {
     const bin = join(dir, "bin");
@@ -71,18 +71,18 @@ describe("scripts/system-deps.sh build, where a static glibc is all there is", (
       encoding: "utf8",
     });
 
-  test("on Debian musl-tools is installed", () => {
+  test("installs musl-tools on Debian", () => {
     const calls = join(dir, "calls");
     const { status, stdout } = run(path(`echo "$@" >>${calls}`));
     expect({ status, stdout }).toEqual({ status: 0, stdout: "installing musl-tools\n" });
     expect(readFileSync(calls, "utf8")).toMatch(/^install .* musl-tools$/m);
   });
 
-  test("on Debian without a repository that has it, the static glibc will do", () => {
+  test("succeeds with the static glibc if apt-get cannot install musl-tools", () => {
     expect(run(path("exit 100")).status).toBe(0);
   });
 
-  test("elsewhere the static glibc will do", () => {
+  test("succeeds with the static glibc if there is no apt-get", () => {
     expect(run(path())).toMatchObject({ status: 0, stdout: "" });
   });
 });

@@ -15,7 +15,7 @@ import type { ExecOrder } from "./lab/frames.ts";
 import { type Answer, type Bench, cniError, eachBuild } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
 
-/** A node whose plexusd left the plan of the default network's DEL, and then went. */
+/** A node without plexusd, but with its default.plan: the steps of the default network's DEL. */
 class Node extends PlanFile {
   readonly #multus: string;
 
@@ -29,7 +29,7 @@ class Node extends PlanFile {
     this.write(steps, { containerId: "", ifName: "", attempted: 1, bootId: "" });
   }
 
-  /** Has Multus's file of this container on the node. */
+  /** Creates Multus's file for this container. */
   multusKnows(name: string): void {
     mkdirSync(this.#multus, { recursive: true });
     writeFileSync(join(this.#multus, name), "[]");
@@ -46,11 +46,11 @@ function addLinks(netns: string, ...names: string[]): void {
     execFileSync("nsenter", [`--net=${netns}`, "ip", "link", "add", name, "type", "bridge"]);
 }
 
-eachBuild("a DEL without record and plexusd", (bench) => {
+eachBuild("a DEL from default.plan", (bench) => {
   const calls = (netns: string) =>
     ["b", "a"].map((name) => `${name} DEL c1 eth0 '${netns}' conf A=b`);
 
-  test("runs the default network's DEL for its own container, as often as it is repeated", async () => {
+  test("runs the default network's DEL for its own container, and again if it is repeated", async () => {
     const node = new Node(bench());
     const CNI_NETNS = bench().netns();
     addLinks(CNI_NETNS, "eth0");
@@ -62,15 +62,15 @@ eachBuild("a DEL without record and plexusd", (bench) => {
 
   test.each([
     ["there is none", ""],
-    ["it is gone", "/nonexistent"],
+    ["the namespace is gone", "/nonexistent"],
     ["it is the runtime's own", "/proc/self/ns/net"],
-  ])("passes no namespace on where %s", async (_, CNI_NETNS) => {
+  ])("passes on no CNI_NETNS if %s", async (_, CNI_NETNS) => {
     const node = new Node(bench());
     expect(await node.del({ CNI_NETNS })).toMatchObject({ code: 0 });
     expect(node.ran).toEqual(calls(""));
   });
 
-  test("looks past links that the kernel makes in every namespace", async () => {
+  test("ignores interfaces that the kernel creates in every namespace", async () => {
     const node = new Node(bench());
     const CNI_NETNS = bench().netns();
     addLinks(CNI_NETNS, "sit0", "eth0", "ip6gre0");
@@ -81,18 +81,18 @@ eachBuild("a DEL without record and plexusd", (bench) => {
   const unusable = "there is no usable default.plan";
 
   test.each<[string, (node: Node, netns: string) => void, string]>([
-    ["further interfaces", (_, netns) => addLinks(netns, "eth0", "net1"), further],
+    ["a second interface", (_, netns) => addLinks(netns, "eth0", "net1"), further],
     [
-      "one whose name is a part of the first's",
+      "an interface whose name is a prefix of eth0",
       (_, netns) => addLinks(netns, "eth0", "eth"),
       further,
     ],
-    ["a file of Multus", (node) => node.multusKnows("c1"), "Multus has a file of it"],
-    ["no plan", (node) => rmSync(node.path), unusable],
-    ["a plan of a container", (node) => node.write([{}]), unusable],
-    ["a plan that another user may read [S-105]", (node) => chmodSync(node.path, 0o644), unusable],
-    ["a plan that is cut short", (node) => truncateSync(node.path, 100), unusable],
-  ])("leaves the decision to plexusd where there is %s", async (_, change, doubt) => {
+    ["a file of Multus for it", (node) => node.multusKnows("c1"), "Multus has a file of it"],
+    ["no default.plan", (node) => rmSync(node.path), unusable],
+    ["a container's plan instead", (node) => node.write([{}]), unusable],
+    ["a plan that its group can read [S-105]", (node) => chmodSync(node.path, 0o644), unusable],
+    ["a truncated plan", (node) => truncateSync(node.path, 100), unusable],
+  ])("fails, as plexusd must decide, if there is %s", async (_, change, doubt) => {
     const node = new Node(bench());
     const CNI_NETNS = bench().netns();
     change(node, CNI_NETNS);
@@ -105,13 +105,13 @@ eachBuild("a DEL without record and plexusd", (bench) => {
     expect(node.ran).toEqual([]);
   });
 
-  test("a file of Multus for another container does not count", async () => {
+  test("ignores a file of Multus for another container", async () => {
     const node = new Node(bench());
     node.multusKnows("c2");
     expect(await node.del()).toMatchObject({ code: 0 });
   });
 
-  test("a step that fails, or breaks the rules, fails the DEL, which can be repeated [S-105]", async () => {
+  test("fails if a step fails or breaks the rules, and can be repeated [S-105]", async () => {
     const node = new Node(bench());
     node.step("b", "echo busy; exit 1");
     const error = { code: 102, msg: "could not detach: b: busy " };
@@ -123,7 +123,7 @@ eachBuild("a DEL without record and plexusd", (bench) => {
     expect(node.names).toEqual(["b", "a"]);
   });
 
-  test("a tombstone or a record of the sandbox comes before it", async () => {
+  test("does not happen if the sandbox has a record or a tombstone", async () => {
     const node = new Node(bench());
     const record = join(bench().state, "c1@eth0.record");
     writeFileSync(record, "damaged", { mode: 0o600 });
@@ -133,9 +133,12 @@ eachBuild("a DEL without record and plexusd", (bench) => {
     expect(node.ran).toEqual([]);
   });
 
-  test.each(["ADD", "CHECK", "GC", "STATUS"])("%s does not use it", async (CNI_COMMAND) => {
-    const node = new Node(bench());
-    expect((await node.del({ CNI_COMMAND })).code).toBe(1);
-    expect(node.ran).toEqual([]);
-  });
+  test.each(["ADD", "CHECK", "GC", "STATUS"])(
+    "%s does not use default.plan",
+    async (CNI_COMMAND) => {
+      const node = new Node(bench());
+      expect((await node.del({ CNI_COMMAND })).code).toBe(1);
+      expect(node.ran).toEqual([]);
+    },
+  );
 });

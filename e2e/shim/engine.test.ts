@@ -20,8 +20,8 @@ import { type Bench, cniError, eachBuild, type Script } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
 
 /**
- * Installs an engine of our own kind as plexus-standalone, and returns its path. The script runs as either kind of
- * module, which a package.json in a directory above decides.
+ * Installs a test engine as plexus-standalone, and returns its path. The script runs as an ES module and as CommonJS:
+ * a package.json in a parent directory decides which.
  */
 function standalone(bench: Bench, script: string, mode = 0o755): string {
   const path = join(bench.dir, "plexus-standalone");
@@ -47,8 +47,8 @@ const answering = 'socket.once("data", () => socket.end(encodeFrame(6, [0, "stan
 const noSense = "plexusd sent a frame that this shim does not know; install both from one release";
 const silent = { PLEXUS_SILENCE_MS: "400" };
 
-eachBuild("the conversation", (bench) => {
-  test("the request carries version, stdin and the CNI variables", async () => {
+eachBuild("a call to plexusd", (bench) => {
+  test("sends the protocol version, stdin and the CNI variables in its request", async () => {
     let fields: string[] = [];
     await bench().engine((engine) => {
       fields = engine.request.fields.map(String);
@@ -78,26 +78,26 @@ eachBuild("the conversation", (bench) => {
 
   test.each([
     ["", undefined],
-    ["a pod's", "ok"],
+    ["a pod's namespace", "ok"],
     ["/proc/self/ns/net", "own"],
-    ["a bind mount of the shim's own", "own"],
+    ["a bind mount of the shim's own namespace", "own"],
     ["/nonexistent/netns", "gone"],
     ["/dev/null/netns", "gone"],
     ["/proc/self/ns/mnt", "gone"],
     ["/dev/null", "gone"],
     ["/proc/4194305/ns/net", "gone"],
-    ["a link to itself", "gone"],
+    ["a symlink to itself", "gone"],
     [`/${"x".repeat(300)}`, "unknown"],
-  ])("the request states what CNI_NETNS %j is: %s", async (path, state) => {
+  ])("reports CNI_NETNS %j as PLEXUS_NETNS=%s", async (path, state) => {
     const pinned = join(bench().dir, "netns");
     const paths: Record<string, () => string> = {
-      "a pod's": () => bench().netns(),
-      "a bind mount of the shim's own": () => {
+      "a pod's namespace": () => bench().netns(),
+      "a bind mount of the shim's own namespace": () => {
         writeFileSync(pinned, "");
         execFileSync("mount", ["--bind", "/proc/self/ns/net", pinned]);
         return pinned;
       },
-      "a link to itself": () => {
+      "a symlink to itself": () => {
         symlinkSync(pinned, pinned);
         return pinned;
       },
@@ -117,14 +117,14 @@ eachBuild("the conversation", (bench) => {
     );
   });
 
-  test("an environment with more CNI variables than a frame has fields is an error", async () => {
+  test("fails if there are more CNI variables than fields in a frame", async () => {
     const many = Array.from({ length: 60 }, (_, i): [string, string] => [`CNI_X${i}`, "v"]);
     const error = cniError(await bench().run({ env: Object.fromEntries(many) }));
     expect(error.code).toBe(4);
     expect(error.msg).toMatch(/^there are more than \d+ CNI variables$/);
   });
 
-  test("stdin of 8 MiB arrives whole; a large result is printed whole", async () => {
+  test("sends 8 MiB of stdin in full, and prints a large result in full", async () => {
     const stdin = Buffer.alloc(8 << 20, "{ ");
     const large = "x".repeat(5 << 20);
     let same = false;
@@ -137,7 +137,7 @@ eachBuild("the conversation", (bench) => {
     expect(same && answer.stdout === large).toBe(true);
   });
 
-  test("an answer given before the request was read is taken", async () => {
+  test("uses an answer that plexusd sends before it has read the request", async () => {
     const server = createServer((socket) => {
       socket.on("error", () => undefined);
       socket.pause();
@@ -149,12 +149,12 @@ eachBuild("the conversation", (bench) => {
     expect(answer).toMatchObject({ code: 1, stdout: "too large" });
   });
 
-  test("a peer that is not root is refused [S-501]", async () => {
+  test("refuses a peer that does not run as root [S-501]", async () => {
     const dir = join(bench().dir, "nobody");
     mkdirSync(dir);
     chownSync(dir, 65534, 65534);
     const socket = join(dir, "s");
-    // It becomes another user only now, as that one may not be able to execute a Node below /root.
+    // The process changes its user only now: another user may not be able to execute Node below /root.
     const script = `process.setgid(65534); process.setuid(65534);
       require("net").createServer((s) => s.destroy()).listen(${JSON.stringify(socket)})`;
     const peer = spawn(process.execPath, ["-e", script], { stdio: "ignore" });
@@ -168,14 +168,14 @@ eachBuild("the conversation", (bench) => {
     }
   });
 
-  test("a socket path that is too long is an error", async () => {
+  test("fails if the socket's path is too long", async () => {
     const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: `/${"x".repeat(120)}` } }));
     expect(error).toMatchObject({ code: 4, msg: "PLEXUS_SOCKET is longer than 107 bytes" });
   });
 });
 
-eachBuild("a daemon that is not there yet", (bench) => {
-  test.each(["ADD", "CHECK", "STATUS"])("%s waits for it", async (CNI_COMMAND) => {
+eachBuild("while plexusd is unavailable", (bench) => {
+  test.each(["ADD", "CHECK", "STATUS"])("%s waits for plexusd", async (CNI_COMMAND) => {
     const call = bench().start({ env: { CNI_COMMAND, PLEXUS_WAIT_MS: "10000" } });
     setTimeout(() => void bench().engine((engine) => engine.done(0, "late")), 400);
     const answer = await call.ended;
@@ -184,7 +184,7 @@ eachBuild("a daemon that is not there yet", (bench) => {
     expect(answer.ms).toBeLessThan(3000);
   });
 
-  test("ADD asks again when it goes away before its first order", async () => {
+  test("ADD retries if plexusd closes the connection before its first order", async () => {
     let calls = 0;
     await bench().engine((engine) => {
       calls++;
@@ -196,7 +196,7 @@ eachBuild("a daemon that is not there yet", (bench) => {
     expect(calls).toBe(3);
   });
 
-  test("a stale socket is named as what it is", async () => {
+  test("CHECK reports a stale socket as a refused connection", async () => {
     const owner = spawn(process.execPath, [
       "-e",
       `require("net").createServer().listen(${JSON.stringify(bench().socket)})`,
@@ -208,7 +208,7 @@ eachBuild("a daemon that is not there yet", (bench) => {
     expect(error.msg).toMatch(/after 300 ms: Connection refused; is the plexus DaemonSet/);
   });
 
-  test("STATUS waits for five seconds at most", async () => {
+  test("STATUS waits for at most five seconds", async () => {
     const answer = await bench().run({ env: { CNI_COMMAND: "STATUS", PLEXUS_WAIT_MS: "60000" } });
     expect(cniError(answer)).toMatchObject({
       code: 50,
@@ -217,7 +217,7 @@ eachBuild("a daemon that is not there yet", (bench) => {
     expect(answer.ms).toBeGreaterThan(4900);
   });
 
-  test("DEL does not wait for it, and replays the plan", async () => {
+  test("DEL does not wait, and replays the teardown plan", async () => {
     const plan = earlier(bench());
     const answer = await plan.del({ PLEXUS_WAIT_MS: "20000" });
     expect(answer).toMatchObject({ code: 0, stdout: "" });
@@ -229,11 +229,11 @@ eachBuild("a daemon that is not there yet", (bench) => {
 eachBuild("an engine that fails before its first order", (bench) => {
   const closed = /: it closed the connection before its first order; is the plexus DaemonSet runn/;
   test.each<[string, Script, number, RegExp]>([
-    ["goes away", (engine) => void engine.socket.destroy(), 11, closed],
-    ["cuts a frame", (engine) => void engine.socket.end(raw("00000010 02 00")), 11, closed],
+    ["closes the connection", (engine) => void engine.socket.destroy(), 11, closed],
+    ["sends a cut frame", (engine) => void engine.socket.end(raw("00000010 02 00")), 11, closed],
     ["does not answer", () => undefined, 11, /: it did not answer in time; is/],
-    ["makes no sense", (engine) => engine.send(42, []), 999, new RegExp(`^${noSense}$`)],
-  ])("%s: DEL replays the plan, other commands leave it alone [S-108]", async (...row) => {
+    ["sends an unknown frame", (engine) => engine.send(42, []), 999, new RegExp(`^${noSense}$`)],
+  ])("if it %s, DEL replays the plan and other commands do not [S-108]", async (...row) => {
     const [, script, code, message] = row;
     const plan = earlier(bench());
     await bench().engine(script);
@@ -247,7 +247,7 @@ eachBuild("an engine that fails before its first order", (bench) => {
     expect(plan.names).toEqual(["a"]);
   });
 
-  test("does not answer after a search: plexus-standalone serves the call", async () => {
+  test("if it stops answering after a plugin search, plexus-standalone serves the call", async () => {
     await bench().engine((engine) => void engine.find(bench().bin, "p").catch(() => undefined));
     const env = { PLEXUS_STANDALONE: standalone(bench(), answering), PLEXUS_SILENCE_MS: "5000" };
     expect((await bench().run({ env })).stdout).toBe("standalone");
@@ -265,10 +265,10 @@ eachBuild("an engine that fails after an order", (bench) => {
   const goAway: Script = (engine) => void engine.socket.destroy();
 
   test.each<[string, Script, number, string]>([
-    ["goes away", goAway, 11, "plexusd closed the connection during the call"],
-    ["does not answer", () => undefined, 11, "plexusd stopped answering during the call"],
-    ["makes no sense", (engine) => engine.send(42, []), 999, noSense],
-  ])("%s: ADD and DEL detach, without plexus-standalone", async (...row) => {
+    ["closes the connection", goAway, 11, "plexusd closed the connection during the call"],
+    ["stops answering", () => undefined, 11, "plexusd stopped answering during the call"],
+    ["sends an unknown frame", (engine) => engine.send(42, []), 999, noSense],
+  ])("if it %s, ADD and DEL detach from the plan, without plexus-standalone", async (...row) => {
     const [, script, code, message] = row;
     const plan = earlier(bench());
     await order(script);
@@ -287,7 +287,7 @@ eachBuild("an engine that fails after an order", (bench) => {
       });
   });
 
-  test("ADD says what could not be detached", async () => {
+  test("ADD reports what it could not roll back", async () => {
     earlier(bench()).step("a", "echo 'device busy' >&2; exit 1");
     await order(goAway);
     const error = cniError(await bench().run());
@@ -295,20 +295,20 @@ eachBuild("an engine that fails after an order", (bench) => {
     expect(error.msg).toMatch(/; could not roll back: a: device busy/);
   });
 
-  test("DEL with names that cannot be part of a path looks for no plan", async () => {
+  test("DEL looks for no plan if the container ID is not a valid file name", async () => {
     const plan = earlier(bench());
     await order(goAway);
     const error = cniError(await plan.del({ CNI_CONTAINERID: "../state/c1" }));
     expect(error).toMatchObject({ code: 11, msg: "plexusd closed the connection during the call" });
   });
 
-  test("a delegate that takes longer than the limit is no silence", async () => {
+  test("the time that a delegate runs does not count as silence of the engine", async () => {
     bench().plugin("slow", "sleep 0.8; echo slow");
     const result = await bench().order({ type: "slow" }, silent);
     expect(result).toMatchObject({ outcome: "exited", stdout: "slow\n" });
   });
 
-  test("that takes no answers: the call ends all the same", async () => {
+  test("if it reads no answers, it does not block the call", async () => {
     bench().plugin("large", "head -c 4000000 /dev/zero");
     await bench().engine((engine) => {
       engine.socket.write(encodeExec({ type: "large", path: bench().bin }));
@@ -318,7 +318,7 @@ eachBuild("an engine that fails after an order", (bench) => {
     expect(error.msg).toMatch(/^plexusd stopped answering during the call/);
   });
 
-  test("holds a call up, and fails it, by orders without end [S-114]", async () => {
+  test("if it keeps sending orders, it can delay the call past the silence limit and fail it [S-114]", async () => {
     await bench().engine(async (engine) => {
       for (let i = 0; i < 5; i++) {
         await sleep(200);
@@ -331,8 +331,8 @@ eachBuild("an engine that fails after an order", (bench) => {
   });
 });
 
-eachBuild("orders sent ahead", (bench) => {
-  test("are carried out in sequence, and answered in that order", async () => {
+eachBuild("orders that an engine sends without waiting for answers", (bench) => {
+  test("run one after another, and are answered in the same order", async () => {
     bench().plugin("slow", "sleep 0.2; echo slow");
     bench().plugin("fast", "echo fast");
     const seen: unknown[] = [];
@@ -351,17 +351,17 @@ eachBuild("orders sent ahead", (bench) => {
   });
 });
 
-eachBuild("an engine that makes no sense", (bench) => {
+eachBuild("an engine that violates the protocol", (bench) => {
   const nonsense: [string, Buffer][] = [
     ["an unknown frame", encodeFrame(42, ["x"])],
-    ["a frame of the other direction", encodeFrame(FrameType.execResult, ["x"])],
+    ["a frame that only the shim sends", encodeFrame(FrameType.execResult, ["x"])],
     ["an empty frame", raw("00000000")],
-    ["a frame beyond the limit", raw("01000001 02")],
-    ["the largest length", raw("ffffffff ff")],
+    ["a frame larger than the limit", raw("01000001 02")],
+    ["the largest frame length", raw("ffffffff ff")],
     ["a field that is longer than its frame", raw("00000006 02 00000009 00")],
-    ["the largest field", raw("0000000a 02 ffffffff 0000000000")],
-    ["a field without its NUL", raw("00000007 02 00000001 41 42")],
-    ["a cut field length", raw("00000003 02 0000")],
+    ["the largest field length", raw("0000000a 02 ffffffff 0000000000")],
+    ["a field without a terminating NUL", raw("00000007 02 00000001 41 42")],
+    ["a truncated field length", raw("00000003 02 0000")],
     ["too many fields", encodeFrame(FrameType.exec, new Array<string>(65).fill("CNI_A=1"))],
     ["an order with too few fields", encodeFrame(FrameType.exec, ["g", "p", "/bin", 1000])],
     ["an order with a bad timeout", encodeFrame(FrameType.exec, ["g", "p", "/bin", "-1", ""])],
@@ -370,16 +370,16 @@ eachBuild("an engine that makes no sense", (bench) => {
       encodeFrame(FrameType.exec, ["g", "p", "/bin", "9999999999", ""]),
     ],
     ["a netlink order without bytes", encodeFrame(FrameType.netlink, [""])],
-    ["a search without a path", encodeFrame(FrameType.find, [])],
-    ["a search path with a NUL", encodeFrame(FrameType.find, ["/a\0b", "p"])],
+    ["a plugin search without a path", encodeFrame(FrameType.find, [])],
+    ["a plugin search with a NUL in its path", encodeFrame(FrameType.find, ["/a\0b", "p"])],
     ["a search for too many plugins", encodeFrame(FrameType.find, new Array<string>(62).fill("p"))],
     ["a netlink path with a NUL", encodeFrame(FrameType.netlink, ["a\0b", "x".repeat(16)])],
-    ["an end with no exit code", encodeFrame(FrameType.done, ["", "out", ""])],
-    ["an end with a strange exit code", encodeFrame(FrameType.done, [256, "out", ""])],
-    ["an end with too few fields", encodeFrame(FrameType.done, [0])],
+    ["a result with an empty exit code", encodeFrame(FrameType.done, ["", "out", ""])],
+    ["a result with exit code 256", encodeFrame(FrameType.done, [256, "out", ""])],
+    ["a result with too few fields", encodeFrame(FrameType.done, [0])],
   ];
 
-  test.each(nonsense)("%s is a clear error", async (_, bytes) => {
+  test.each(nonsense)("fails the call with a clear error: %s", async (_, bytes) => {
     await bench().engine((engine) => void engine.socket.write(bytes));
     const error = cniError(await bench().run());
     expect(error).toMatchObject({ cniVersion: "1.0.0", code: 999, msg: noSense });
@@ -396,14 +396,14 @@ eachBuild("plexus-standalone", (bench) => {
       socket.once("data", (d) => socket.end(encodeFrame(6, [0, "via standalone " + d.includes("ran") + " " + locks, ""])));
     });`;
 
-  test("serves where there is no daemon, with its end as fd 3 and stdout kept clean", async () => {
+  test("without plexusd, serves the call on fd 3, and gets neither the call's stdout nor its lock", async () => {
     bench().plugin("p", "echo ran");
     const env = { PLEXUS_STANDALONE: standalone(bench(), ordering) };
     const answer = await bench().run({ env });
     expect(answer).toMatchObject({ code: 0, stdout: "via standalone true 0" });
   });
 
-  test("is not used where the daemon answers", async () => {
+  test("is not used if plexusd answers", async () => {
     await bench().engine((engine) => engine.done(0, "daemon"));
     const env = { PLEXUS_STANDALONE: standalone(bench(), answering) };
     expect((await bench().run({ env })).stdout).toBe("daemon");
@@ -411,9 +411,9 @@ eachBuild("plexus-standalone", (bench) => {
 
   test.each([
     ["writable by others", (path: string) => chmodSync(path, 0o777)],
-    ["another user's", (path: string) => chownSync(path, 65534, 65534)],
+    ["owned by another user", (path: string) => chownSync(path, 65534, 65534)],
     ["not executable", (path: string) => chmodSync(path, 0o644)],
-  ])("is ignored when it is %s [S-503]", async (_, spoil) => {
+  ])("is ignored if it is %s [S-503]", async (_, spoil) => {
     const path = standalone(bench(), answering);
     spoil(path);
     const error = cniError(await bench().run({ env: { PLEXUS_STANDALONE: path } }));
@@ -427,7 +427,7 @@ eachBuild("plexus-standalone", (bench) => {
       ordering.replace("socket.end(encodeFrame", "process.exit(1, encodeFrame"),
       /; rolled back everything that was attached$/,
     ],
-  ])("that dies %s its first order: ADD says so, and DEL replays the plan", async (...row) => {
+  ])("if it dies %s its first order, ADD reports it and DEL replays the plan", async (...row) => {
     const [when, script, message] = row;
     const plan = earlier(bench());
     const env = { PLEXUS_STANDALONE: standalone(bench(), script) };
@@ -440,7 +440,7 @@ eachBuild("plexus-standalone", (bench) => {
     expect(plan.names.at(-1)).toBe("a");
   });
 
-  test("that hangs is ended, and DEL replays the plan", async () => {
+  test("is killed if it hangs, and DEL replays the plan", async () => {
     const plan = earlier(bench());
     const pid = join(bench().dir, "pid");
     const script = `fs.writeFileSync(${JSON.stringify(pid)}, String(process.pid)); setInterval(() => 0, 1000);`;

@@ -11,8 +11,8 @@ const large = "0123456789abcdef".repeat(1 << 16);
 const fourMiB = "\0".repeat(4 << 20);
 const cutStderr = `${"error\n".repeat(11_000).slice(0, 65_536)}\n… (stderr truncated at 64 KiB)\n`;
 
-eachBuild("a delegate that", (bench) => {
-  test("gets the order's stdin, the overlaid environment, and its own path as argv[0]", async () => {
+eachBuild("a delegate", (bench) => {
+  test("gets the order's stdin, the call's variables changed by the order's, and its path as argv[0]", async () => {
     const path = bench().plugin(
       "p",
       'cat; echo "$0 $# $CNI_COMMAND $CNI_IFNAME $CNI_CONTAINERID $CNI_ARGS $EXTRA"',
@@ -24,7 +24,7 @@ eachBuild("a delegate that", (bench) => {
     expect(result.elapsedUs).toBeGreaterThan(100);
   });
 
-  test("gets each variable once, however it picks among duplicates", async () => {
+  test("gets each variable once, with the value from the order", async () => {
     bench().plugin("p", "tr '\\0' '\\n' </proc/$$/environ | grep -E '^(CNI_IFNAME|CNI_ARGS)='");
     const env = ["CNI_IFNAME=net1", "CNI_ARGS="];
     const result = await bench().order({ type: "p", env }, { CNI_ARGS: "A=1" });
@@ -33,18 +33,18 @@ eachBuild("a delegate that", (bench) => {
 
   test.each<[string, string, Partial<ExecResult>]>([
     [
-      "returns its exit status, stdout and stderr",
+      "has its exit status, stdout and stderr returned",
       "cat >/dev/null; printf out; printf err >&2; exit 3",
       { outcome: "exited", code: 3, stdout: "out", stderr: "err" },
     ],
     [
-      "is killed by a signal: that is reported",
+      "that a signal killed is reported with that signal",
       "kill -SEGV $$",
       { outcome: "signaled", code: 11, message: "killed by signal 11" },
     ],
-    ["gets a megabyte of stdin and returns it", "exec cat", { stdout: large }],
+    ["can read a megabyte from stdin and return it", "exec cat", { stdout: large }],
     [
-      "does not read its stdin: that does no harm",
+      "may leave its stdin unread",
       "exec <&-; sleep 0.05; echo fine",
       { outcome: "exited", code: 0, stdout: "fine\n" },
     ],
@@ -54,7 +54,7 @@ eachBuild("a delegate that", (bench) => {
       { stdout: "leader\n" },
     ],
     [
-      "closes its outputs early: it is still waited for",
+      "that closes its outputs early is still waited for",
       "exec >&- 2>&-; sleep 0.3; exit 7",
       { outcome: "exited", code: 7 },
     ],
@@ -66,13 +66,13 @@ eachBuild("a delegate that", (bench) => {
 
   test.each<[string, string, Partial<ExecResult>]>([
     [
-      "prints more than 4 MiB: it is killed",
+      "that prints more than 4 MiB is killed",
       "head -c 5000000 /dev/zero; exec sleep 60",
       { outcome: "overflow", code: 0, stdout: fourMiB, message: "stdout exceeded 4 MiB; killed" },
     ],
-    ["prints exactly 4 MiB", "head -c 4194304 /dev/zero", { outcome: "exited", stdout: fourMiB }],
+    ["may print 4 MiB", "head -c 4194304 /dev/zero", { outcome: "exited", stdout: fourMiB }],
     [
-      "writes much to stderr: that is cut, and it runs to its end",
+      "that writes 1 MB to stderr is not killed; its stderr is truncated",
       "yes error | head -c 1000000 >&2; echo done",
       { outcome: "exited", code: 0, stdout: "done\n", stderr: cutStderr },
     ],
@@ -83,7 +83,7 @@ eachBuild("a delegate that", (bench) => {
     expect(result.stdout === stdout).toBe(true);
   });
 
-  test("inherits the sandbox's lock, and no other descriptor that the shim was not born with [S-605]", async () => {
+  test("inherits the sandbox's lock, and no other descriptor that the shim opened [S-605]", async () => {
     const fds = execFileSync(bench().compile("open-fds"), { stdio: "pipe" }).toString();
     expect(fds).not.toMatch(/\b3\b/);
     const result = await bench().order({ type: "open-fds" });
@@ -92,7 +92,7 @@ eachBuild("a delegate that", (bench) => {
     expect((await bench().order({ type: "p" })).stdout).toBe(`${bench().state}/c1.lock\n`);
   });
 
-  test("has default signals, although the shim ignores SIGPIPE and blocks SIGCHLD", async () => {
+  test("has default signal handling, although the shim ignores SIGPIPE and blocks SIGCHLD", async () => {
     bench().plugin("p", "grep -E '^Sig(Blk|Ign)' /proc/self/status | tr -d '[:space:]'");
     const result = await bench().order({ type: "p" });
     const [blocked, ignored] = result.stdout
@@ -102,7 +102,7 @@ eachBuild("a delegate that", (bench) => {
     expect([blocked, ignored! & ~reserved]).toEqual([0n, 0n]);
   });
 
-  test("that outlives its timeout is killed with its children [S-600]", async () => {
+  test("that exceeds its timeout is killed with its children [S-600]", async () => {
     const pids = join(bench().dir, "pids");
     bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; printf partial; wait`);
     const result = await bench().order({ type: "p", timeoutMs: 300 });
@@ -114,7 +114,7 @@ eachBuild("a delegate that", (bench) => {
     expect([isRunning(delegate!), isRunning(child!)]).toEqual([false, false]);
   });
 
-  test("killed by a signal: what it has started is killed, too [S-600]", async () => {
+  test("that a signal killed does not leave its children running [S-600]", async () => {
     const pid = join(bench().dir, "pid");
     bench().plugin("p", `sleep 300 >/dev/null 2>&1 & echo $! >${pid}; kill -KILL $$`);
     const result = await bench().order({ type: "p" });
@@ -123,7 +123,7 @@ eachBuild("a delegate that", (bench) => {
   });
 
   test.each(["SIGTERM", "SIGKILL"] as const)(
-    "goes with a shim that gets %s [S-600]",
+    "is killed if its shim is ended by %s [S-600]",
     async (signal) => {
       const pids = join(bench().dir, "pids");
       bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; wait`);
@@ -143,7 +143,7 @@ eachBuild("a delegate that", (bench) => {
     },
   );
 
-  test("whose daemon keeps its pipes open is waited for only shortly, and the daemon lives", async () => {
+  test("whose background process keeps its pipes open delays the call by two seconds; the process lives", async () => {
     const pid = join(bench().dir, "pid");
     bench().plugin("p", `sleep 30 & echo $! >${pid}; echo ready`);
     const result = await bench().order({ type: "p" });
@@ -155,7 +155,7 @@ eachBuild("a delegate that", (bench) => {
     process.kill(daemon);
   });
 
-  test("outlives the engine, and only then is the loss noticed", async () => {
+  test("runs to its end if the engine closes the connection; only then does the call fail", async () => {
     const done = join(bench().dir, "done");
     bench().plugin("p", `sleep 0.5; echo finished >${done}`);
     const server = await bench().engine((engine) => {
@@ -173,7 +173,7 @@ eachBuild("a delegate that", (bench) => {
     expect(read(done)).toBe("finished\n");
   });
 
-  test("several orders of one call work, one after another", async () => {
+  test("can be executed many times in one call", async () => {
     bench().plugin("p", "echo $CNI_IFNAME");
     const seen: string[] = [];
     await bench().engine(async (engine) => {
@@ -189,9 +189,9 @@ eachBuild("a delegate that", (bench) => {
   });
 });
 
-eachBuild("an order that breaks the rules", (bench) => {
+eachBuild("an order", (bench) => {
   test.each(["", ".", "..", "a/b", "/bin/sh", "../bin/p", "p\0x"])(
-    "type %j is refused [S-401]",
+    "with plugin type %j is refused [S-401]",
     async (type) => {
       const result = await bench().order({ type });
       expect(result).toMatchObject({ outcome: "refused", code: 0, stdout: "" });
@@ -200,7 +200,7 @@ eachBuild("an order that breaks the rules", (bench) => {
   );
 
   test.each(["LD_PRELOAD=/x.so", "PATH=/x", "CNI_IFNAME", "", "CNI_A=1\0LD_PRELOAD=x"])(
-    "environment entry %j is refused [S-104]",
+    "with environment entry %j is refused [S-104]",
     async (entry) => {
       bench().plugin("p", "echo ran");
       const result = await bench().order({ type: "p", env: ["CNI_A=1", entry] });
@@ -214,13 +214,13 @@ eachBuild("an order that breaks the rules", (bench) => {
     [":", ""],
     ["/dev/null", "/dev/null"],
     ["/none::/nowhere", "/none:/nowhere"],
-  ])("no such plugin in %j: missing, with name and path", async (path, named) => {
+  ])("for a plugin that is missing in %j names the plugin and the path", async (path, named) => {
     const message = `no plugin "nope" in "${named}"`;
     const result = await bench().order({ type: "nope", path });
     expect(result).toMatchObject({ outcome: "missing", code: 0, message });
   });
 
-  test("the first regular file wins; directories and missing places are skipped", async () => {
+  test("executes the first regular file in its path, and skips directories and missing files", async () => {
     const first = join(bench().dir, "first");
     mkdirSync(join(first, "p"), { recursive: true });
     const second = join(bench().dir, "second");
@@ -234,12 +234,12 @@ eachBuild("an order that breaks the rules", (bench) => {
   });
 });
 
-eachBuild("an executable that cannot run", (bench) => {
+eachBuild("a plugin that cannot be executed", (bench) => {
   test.each([
-    ["not executable", "#!/bin/sh\n", 0o644, 13, "Permission denied"],
-    ["no program", "just text", 0o755, 8, "Exec format error"],
-    ["without its interpreter", "#!/no/such/shell\n", 0o755, 2, "it does not exist"],
-  ])("%s: failed with errno", async (...[, content, mode, errno, text]) => {
+    ["is not executable", "#!/bin/sh\n", 0o644, 13, "Permission denied"],
+    ["is not a program", "just text", 0o755, 8, "Exec format error"],
+    ["lacks its interpreter", "#!/no/such/shell\n", 0o755, 2, "it does not exist"],
+  ])("fails with an errno if it %s", async (...[, content, mode, errno, text]) => {
     const path = join(bench().bin, "p");
     writeFileSync(path, content, { mode });
     const result = await bench().order({ type: "p" });
@@ -250,7 +250,7 @@ eachBuild("an executable that cannot run", (bench) => {
   test.each([
     [1000, { outcome: "exited", code: 0 }, 150_000],
     [5000, { outcome: "failed", code: 26 }, 1_900_000],
-  ])("open for writing for %i ms: tried again for two seconds", async (ms, expected, least) => {
+  ])("is retried for two seconds, if open for writing for %i ms", async (ms, expected, least) => {
     bench().compile("open-fds");
     const fd = openSync(join(bench().bin, "open-fds"), "r+");
     setTimeout(() => closeSync(fd), ms);

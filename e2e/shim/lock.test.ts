@@ -36,11 +36,11 @@ async function gate(bench: Bench): Promise<{ inside: () => number; open: () => v
   return { inside: () => inside, open };
 }
 
-eachBuild("the sandbox's lock", (bench) => {
+eachBuild("the per-sandbox lock", (bench) => {
   const start = (command: string, extra = {}): Call =>
     bench().start({ env: { CNI_COMMAND: command, ...extra } });
 
-  test("calls of one sandbox wait for each other; the lock file goes with the last", async () => {
+  test("makes calls of one sandbox wait for each other; the last call removes the lock file", async () => {
     const { inside, open } = await gate(bench());
     const first = start("ADD");
     await waitUntil("the call is under way", () => inside() === 1);
@@ -53,7 +53,7 @@ eachBuild("the sandbox's lock", (bench) => {
     expect(readdirSync(bench().state)).toEqual([]);
   });
 
-  test("calls of different sandboxes, and STATUS, run side by side", async () => {
+  test("lets calls of different sandboxes, and STATUS, run in parallel", async () => {
     const { inside, open } = await gate(bench());
     const calls = ["c1", "c2", "c3"].map((id) => start("ADD", { CNI_CONTAINERID: id }));
     calls.push(start("STATUS"));
@@ -62,7 +62,7 @@ eachBuild("the sandbox's lock", (bench) => {
     for (const call of calls) expect(await call.ended).toMatchObject({ code: 0 });
   });
 
-  test("many calls of one sandbox never overlap, although the file comes and goes", async () => {
+  test("keeps 20 calls of one sandbox from overlapping, although calls remove and recreate its file", async () => {
     let inside = 0;
     let most = 0;
     await bench().engine(async (engine) => {
@@ -77,7 +77,7 @@ eachBuild("the sandbox's lock", (bench) => {
   });
 
   test.each(["ADD", "DEL", "CHECK"])(
-    "%s gives up with code 11 after the bounded wait",
+    "fails %s with code 11 if it is not free in time",
     async (command) => {
       const path = join(bench().state, "c1.lock");
       const holder = await hold(path, "-x");
@@ -91,7 +91,7 @@ eachBuild("the sandbox's lock", (bench) => {
     },
   );
 
-  test("a lock whose file was removed meanwhile is taken again", async () => {
+  test("is taken again if its file was removed meanwhile", async () => {
     const { inside, open } = await gate(bench());
     const path = join(bench().state, "c1.lock");
     const holder = await hold(path, "-x");
@@ -107,7 +107,7 @@ eachBuild("the sandbox's lock", (bench) => {
     await call.ended;
   });
 
-  test("a killed call leaves no lock behind", async () => {
+  test("is released if the shim is killed", async () => {
     const { inside, open } = await gate(bench());
     const first = start("ADD");
     await waitUntil("the call is under way", () => inside() === 1);
@@ -118,7 +118,7 @@ eachBuild("the sandbox's lock", (bench) => {
     expect(await second.ended).toMatchObject({ code: 0 });
   });
 
-  test("makes the state directory where it is missing", async () => {
+  test("creates the state directory if that is missing", async () => {
     const dir = join(bench().dir, "none");
     await bench().engine((engine) => engine.done());
     for (const CNI_COMMAND of ["ADD", "GC", "DEL"]) {
@@ -128,7 +128,7 @@ eachBuild("the sandbox's lock", (bench) => {
     }
   });
 
-  test("a state directory that cannot be made is an error", async () => {
+  test("fails the call if the state directory cannot be created", async () => {
     const PLEXUS_STATE_DIR = join(bench().dir, "none", "none");
     expect(cniError(await start("DEL", { PLEXUS_STATE_DIR }).ended)).toMatchObject({
       code: 5,
@@ -137,8 +137,8 @@ eachBuild("the sandbox's lock", (bench) => {
   });
 });
 
-eachBuild("the node's lock of a GC", (bench) => {
-  test("shuts out other calls while a plugin collects, and none from the first DEL on but another GC", async () => {
+eachBuild("the node lock of a GC", (bench) => {
+  test("blocks other calls during a plugin's GC, and only another GC from the first DEL on", async () => {
     const { bin } = bench();
     bench().plugin("p", "");
     const waiting = ["ADD", "GC"].map((CNI_COMMAND) => ({ CNI_COMMAND, PLEXUS_LOCK_MS: "200" }));
@@ -183,10 +183,10 @@ function smallState({ state }: Bench, inodes: number): string {
   return state;
 }
 
-eachBuild("a state directory that is full", (bench) => {
+eachBuild("in a full or read-only state directory", (bench) => {
   afterEach(() => void execFileSync("umount", ["-l", bench().state]));
 
-  test("no room for the sandbox's lock: calls get through, one after another", async () => {
+  test("calls that cannot create a lock file still run one at a time", async () => {
     const state = smallState(bench(), 1);
     let inside = 0;
     let most = 0;
@@ -204,7 +204,7 @@ eachBuild("a state directory that is full", (bench) => {
     expect(most).toBe(1);
   });
 
-  test("a DEL shuts out the sandbox's calls that do have a lock file", async () => {
+  test("a DEL that cannot create a lock file waits for calls that have one", async () => {
     const state = smallState(bench(), 3);
     const { inside, open } = await gate(bench());
     const first = bench().start();
@@ -220,7 +220,7 @@ eachBuild("a state directory that is full", (bench) => {
     await first.ended;
   });
 
-  test("no room for the sandbox's lock: what hangs after its shim was killed is left alone", async () => {
+  test("a DEL that cannot create a lock file kills no plugin that a killed shim left", async () => {
     smallState(bench(), 1);
     const pid = await hangingIpam(bench());
     const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
@@ -230,7 +230,7 @@ eachBuild("a state directory that is full", (bench) => {
     process.kill(pid, "SIGKILL");
   });
 
-  test("a read-only one: a DEL of what plexusd knows gets through", async () => {
+  test("a DEL that plexusd answers succeeds, also if the directory is read-only", async () => {
     const state = smallState(bench(), 10);
     execFileSync("mount", ["-o", "remount,ro", state]);
     await bench().engine((engine) => engine.done());
@@ -238,7 +238,7 @@ eachBuild("a state directory that is full", (bench) => {
   });
 });
 
-eachBuild("what delegates leave running", (bench) => {
+eachBuild("a process that a delegate leaves running", (bench) => {
   /** Has an ADD run a plugin that starts this in the background, and returns its process. */
   const leave = async (script: string): Promise<number> => {
     const pid = join(bench().dir, "pid");
@@ -247,7 +247,7 @@ eachBuild("what delegates leave running", (bench) => {
     return Number(readFileSync(pid, "utf8"));
   };
 
-  test("is waited for by the next operation, and the lock file stays until then [S-603]", async () => {
+  test("delays the next operation until it ends, and keeps the lock file until then [S-603]", async () => {
     const done = join(bench().dir, "done");
     await leave(`sleep 1; touch ${done}`);
     expect(existsSync(join(bench().state, "c1.lock"))).toBe(true);
@@ -261,7 +261,7 @@ eachBuild("what delegates leave running", (bench) => {
     expect(readdirSync(bench().state)).toEqual([]);
   });
 
-  test("for good does not block its pod, and does not hold up other sandboxes or GC [S-603]", async () => {
+  test("delays its own sandbox for a limited time, and other sandboxes and GC not at all [S-603]", async () => {
     const pid = await leave("exec sleep 60");
     await bench().engine((engine) => engine.done());
     const times: number[] = [];
@@ -281,7 +281,7 @@ eachBuild("what delegates leave running", (bench) => {
     process.kill(pid);
   });
 
-  test("after the shim was killed: an address allocated late is released by the DEL", async () => {
+  test("may allocate an address after its shim was killed: the DEL waits and releases the address", async () => {
     const begun = join(bench().dir, "begun");
     const address = join(bench().dir, "address");
     const ipam = bench().plugin("ipam", `touch ${begun}; sleep 1; touch ${address}`);
@@ -303,7 +303,7 @@ eachBuild("what delegates leave running", (bench) => {
     bench().forgiveEngine();
   });
 
-  test("after the shim was killed: a plugin that hangs is ended", async () => {
+  test("is killed by the next DEL if its shim was killed and it hangs", async () => {
     const pid = await hangingIpam(bench());
     const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
     expect(await bench().run({ env })).toMatchObject({ code: 0 });
@@ -315,7 +315,7 @@ eachBuild("what delegates leave running", (bench) => {
   const start = (CNI_COMMAND: string): Call => bench().start({ env: { CNI_COMMAND } });
 });
 
-eachBuild("garbage collection", (bench) => {
+eachBuild("the node lock", (bench) => {
   const run = (command: string) =>
     bench().run({ env: { CNI_COMMAND: command, PLEXUS_LOCK_MS: "200" } });
 
@@ -325,7 +325,7 @@ eachBuild("garbage collection", (bench) => {
     ["ADD", "-x"],
     ["DEL", "-x"],
     ["CHECK", "-x"],
-  ] as const)("%s waits while another holds the node's lock (flock %s)", async (command, how) => {
+  ] as const)("makes %s wait while another process holds it (flock %s)", async (command, how) => {
     await bench().engine((engine) => engine.done());
     const path = bench().state;
     const holder = await hold(path, how);
@@ -344,7 +344,7 @@ eachBuild("garbage collection", (bench) => {
     ["DEL", "-s"],
     ["CHECK", "-s"],
     ["STATUS", "-x"],
-  ] as const)("%s runs while another holds the node's lock (flock %s)", async (command, how) => {
+  ] as const)("lets %s run while another process holds it (flock %s)", async (command, how) => {
     await bench().engine((engine) => engine.done());
     const holder = await hold(bench().state, how);
     expect(await run(command)).toMatchObject({ code: 0 });

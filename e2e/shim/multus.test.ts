@@ -23,7 +23,7 @@ class MultusNode {
     return names.filter((name) => name !== "results").sort();
   }
 
-  /** Makes a call that the engine answers with this exit code, after it has made these files of the attachment. */
+  /** Makes a call. The engine creates these state files, then answers with this exit code. */
   async call(env: Record<string, string>, code = 0, ...made: string[]): Promise<void> {
     const server = await this.#bench.engine((engine) => {
       for (const name of made) writeFileSync(join(this.#bench.state, name), "", { mode: 0o600 });
@@ -34,7 +34,7 @@ class MultusNode {
     server.close();
   }
 
-  /** A DEL that the shim makes alone, from a plan. */
+  /** Makes a DEL that the shim replays from a plan, without plexusd. */
   async replay(): Promise<void> {
     const plan = new PlanFile(this.#bench);
     plan.write([]);
@@ -45,11 +45,11 @@ class MultusNode {
 const all = ["c1", "c2", "results/a-c1-net1", "results/a-c2-net1", "results/main-c1-eth0"];
 const others = ["c2", "results/a-c2-net1"];
 
-eachBuild("what Multus keeps of a container", (bench) => {
+eachBuild("Multus's files for a container", (bench) => {
   test.each([
-    ["detached", 0, "c1@eth0.detached"],
-    ["recorded, but could not detach", 1, "c1@eth0.record"],
-  ])("is removed by a DEL that %s it, and nothing else [S-117] [S-118]", async (_, code, made) => {
+    ["detached it", 0, "c1@eth0.detached"],
+    ["recorded it but could not detach it", 1, "c1@eth0.record"],
+  ])("are removed, and no others, by a DEL that %s [S-117] [S-118]", async (_, code, made) => {
     const node = new MultusNode(bench());
     await node.call({ CNI_COMMAND: "DEL" }, code, made);
     expect(node.files).toEqual(others);
@@ -57,21 +57,21 @@ eachBuild("what Multus keeps of a container", (bench) => {
     expect(node.files).toEqual(others);
   });
 
-  test("is removed by a DEL from the plan", async () => {
+  test("are removed by a DEL from the teardown plan", async () => {
     const node = new MultusNode(bench());
     await node.replay();
     expect(node.files).toEqual(others);
   });
 
   test.each([
-    ["a DEL that has not recorded it", { CNI_COMMAND: "DEL" }, ""],
-    ["a DEL that has recorded another interface", { CNI_COMMAND: "DEL" }, "c1@eth1.record"],
+    ["a DEL without a record of it", { CNI_COMMAND: "DEL" }, ""],
+    ["a DEL with a record of another interface", { CNI_COMMAND: "DEL" }, "c1@eth1.record"],
     ["a DEL of another container", { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c3" }, "c1@eth0.record"],
     ["ADD", { CNI_COMMAND: "ADD" }, "c1@eth0.record"],
     ["CHECK", { CNI_COMMAND: "CHECK" }, "c1@eth0.record"],
     ["GC", { CNI_COMMAND: "GC" }, "c1@eth0.record"],
     ["STATUS", { CNI_COMMAND: "STATUS" }, "c1@eth0.record"],
-  ])("stays with %s [S-118]", async (_, env, made) => {
+  ])("are kept by %s [S-118]", async (_, env, made) => {
     const node = new MultusNode(bench());
     await node.call(env, 0, ...(made === "" ? [] : [made]));
     expect(node.files).toEqual(all);

@@ -28,7 +28,7 @@ function linkMessage(type: number, { flags = 0, seq = 1, name = "" }): Buffer {
   return bytes;
 }
 
-/** The types and sequence numbers of a reply, and the names of the links in it. */
+/** The message types, link names and errors in a reply. */
 function readReply(bytes: Buffer): { types: number[]; names: string[]; errors: number[] } {
   const reply = { types: [] as number[], names: [] as string[], errors: [] as number[] };
   for (let at = 0; at < bytes.length; at += (bytes.readUInt32LE(at) + 3) & ~3) {
@@ -52,7 +52,7 @@ eachBuild("netlink", (bench) => {
   });
   afterEach(() => void execFileSync("ip", ["netns", "del", name]));
 
-  /** Gives these orders in one call with this environment. */
+  /** Sends these requests in one call with this environment. */
   const passIn = async (env: Record<string, string>, ...orders: [string, Uint8Array][]) => {
     const answers: NetlinkResult[] = [];
     await bench().engine(async (engine) => {
@@ -64,7 +64,7 @@ eachBuild("netlink", (bench) => {
   };
   const pass = (...orders: [string, Uint8Array][]) => passIn({ CNI_NETNS: netns }, ...orders);
 
-  test("a dump inside a network namespace is returned whole, to its DONE", async () => {
+  test("a dump in a network namespace is returned in full, up to its NLMSG_DONE", async () => {
     const [answer] = await pass([netns, linkMessage(RTM_GETLINK, { flags: DUMP })]);
     expect(answer).toMatchObject({ errno: 0, message: "", stage: "done" });
     const { types, names } = readReply(answer!.bytes);
@@ -72,7 +72,7 @@ eachBuild("netlink", (bench) => {
     expect(types.at(-1)).toBe(3);
   });
 
-  test("a dump of more than one datagram is put together", async () => {
+  test("a dump of several datagrams is returned in one answer", async () => {
     const links = Array.from({ length: 60 }, (_, i) => `link add d${i} type veth peer e${i}`).join(
       "\n",
     );
@@ -82,7 +82,7 @@ eachBuild("netlink", (bench) => {
     expect(readReply(answer!.bytes).names).toEqual(expect.arrayContaining(["d0", "e59"]));
   });
 
-  test("delegates run in the shim's own namespace, also after another was entered", async () => {
+  test("delegates run in the shim's own namespace, even after a request in another one", async () => {
     bench().plugin("p", "readlink /proc/self/ns/net");
     let after = "";
     await bench().engine(async (engine) => {
@@ -95,14 +95,14 @@ eachBuild("netlink", (bench) => {
     expect(after).toBe(readlinkSync("/proc/self/ns/net"));
   });
 
-  test("a change is acknowledged, a refused one gives the kernel's error", async () => {
+  test("a change returns the kernel's acknowledgement, or its error", async () => {
     const remove = linkMessage(RTM_DELLINK, { flags: ACK, seq: 7, name: "inside0" });
     const answers = await pass([netns, remove], [netns, remove]);
     expect(answers.map(({ errno }) => errno)).toEqual([0, 0]);
     expect(answers.map(({ bytes }) => readReply(bytes).errors)).toEqual([[0], [-19]]);
   });
 
-  test("several messages in one order: answered up to the last", async () => {
+  test("several messages in one order are all answered", async () => {
     const both = ["inside0", "nosuch0"].map((link, i) =>
       linkMessage(RTM_GETLINK, { flags: ACK, seq: i + 1, name: link }),
     );
@@ -118,7 +118,7 @@ eachBuild("netlink", (bench) => {
     ["/proc/self/ns/mnt", 22],
     ["/etc/passwd/x", 20],
     ["a FIFO, which would block", 22],
-  ])("path %s: errno %i", async (name, errno) => {
+  ])("a request with path %s fails with errno %i", async (name, errno) => {
     const path = name.startsWith("/") ? name : join(bench().dir, "fifo");
     if (path !== name) execFileSync("mkfifo", [path]);
     const [answer] = await pass([path, linkMessage(RTM_GETLINK, { flags: DUMP })]);
@@ -130,7 +130,7 @@ eachBuild("netlink", (bench) => {
     });
   });
 
-  test("bytes that are no chain of messages: EINVAL", async () => {
+  test("bytes that are not well-formed messages are rejected with EINVAL", async () => {
     const good = linkMessage(RTM_GETLINK, { flags: DUMP });
     const [short, long] = [15, 33].map((length) => {
       const bytes = Buffer.from(good);
@@ -147,7 +147,7 @@ eachBuild("netlink", (bench) => {
       });
   });
 
-  test("a request that is never answered ends after five seconds", async () => {
+  test("a request that the kernel never answers times out after five seconds", async () => {
     const [answer] = await pass([netns, linkMessage(RTM_DELLINK, { name: "inside0" })]);
     expect(answer).toMatchObject({
       errno: 110,
@@ -157,7 +157,7 @@ eachBuild("netlink", (bench) => {
   });
 
   test.each([
-    ["a path that is none", ""],
+    ["a namespace without a path", ""],
     ["the shim's own namespace", "/proc/self/ns/net"],
     ["another pod's namespace", "other"],
   ])("nothing can be changed in %s [S-103]", async (_, path) => {
@@ -183,7 +183,7 @@ eachBuild("netlink", (bench) => {
     ["1", { errno: 0, stage: "done" }],
     ["True", { errno: 0, stage: "done" }],
   ])(
-    "a call in the runtime's own namespace with CNI_NETNS_OVERRIDE=%j",
+    "a change in the runtime's own namespace with CNI_NETNS_OVERRIDE=%j returns %j",
     async (CNI_NETNS_OVERRIDE, expected) => {
       const own = "/proc/self/ns/net";
       const remove = linkMessage(RTM_DELLINK, { flags: ACK, name: "nosuch0" });

@@ -22,8 +22,8 @@ import { bootId, encodeFrame, encodePlanEnd, type FieldValue, FrameType } from "
 import { cniError, eachBuild } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
 
-eachBuild("DEL from the plan", (bench) => {
-  test("runs every step in order, removes the plan, leaves a tombstone, and succeeds by that", async () => {
+eachBuild("a DEL from the teardown plan", (bench) => {
+  test("runs every step in order, replaces the plan with a tombstone, and then succeeds without steps", async () => {
     const plan = new PlanFile(bench());
     plan.write([
       { type: "c", group: "2" },
@@ -47,7 +47,7 @@ eachBuild("DEL from the plan", (bench) => {
     "/proc/self/ns/mnt",
     "/proc/self/ns/net",
     `/proc/${process.pid}/ns/net`,
-  ])("sets today's CNI_NETNS, or none where that is %j, for every step", async (path) => {
+  ])("ignores the plan's CNI_NETNS, passes the call's if it is a pod's: %j", async (path) => {
     const plan = new PlanFile(bench());
     plan.write([{ env: ["CNI_COMMAND=DEL", "CNI_NETNS=/proc/self/ns/net"] }, {}]);
     const CNI_NETNS = path === "a pod's" ? bench().netns() : path;
@@ -56,7 +56,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(plan.ran).toEqual(Array(2).fill(`a DEL c1 eth0 '${passed}' conf`));
   });
 
-  test("after a failure: skips the rest of that group, continues with others, keeps the whole plan", async () => {
+  test("after a failure, skips the rest of that group, continues with others and keeps the whole plan", async () => {
     const plan = new PlanFile(bench());
     plan.step("b", `echo '{ "code": 7,\n\t"msg": "still busy" }'; exit 1`);
     const written = plan.write([
@@ -78,7 +78,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(readdirSync(bench().state)).toEqual(["c1@eth0.detached"]);
   });
 
-  test("every kind of failure is reported in one line", async () => {
+  test("reports every kind of failure in one line", async () => {
     const plan = new PlanFile(bench());
     plan.step("a", "echo 'on stderr' >&2; exit 2");
     plan.step("b", "exit 3");
@@ -99,7 +99,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(readFileSync(plan.path)).toEqual(written);
   });
 
-  test("the words that containerd takes for success do not get through [S-604]", async () => {
+  test("removes words from errors that containerd would treat as success [S-604]", async () => {
     const plan = new PlanFile(bench());
     plan.step("a", "echo 'Not Found: link not found: No such file or directory'; exit 1");
     plan.write([{}]);
@@ -108,7 +108,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(msg).not.toMatch(/not found|no such file or directory/i);
   });
 
-  test("what delegates print is made safe: invalid UTF-8, control characters, length [S-604]", async () => {
+  test("cleans what plugins print of invalid UTF-8 and control characters, and shortens it [S-604]", async () => {
     const plan = new PlanFile(bench());
     plan.step(
       "a",
@@ -120,14 +120,14 @@ eachBuild("DEL from the plan", (bench) => {
     expect(msg.length).toBeLessThan(350);
   });
 
-  test("many long failures still make one JSON document", async () => {
+  test("reports many long failures in one JSON document", async () => {
     const plan = new PlanFile(bench());
     plan.step("a", "yes éé | head -c 10000; exit 1");
     plan.write(Array.from({ length: 40 }, (_, i) => ({ group: String(i) })));
     expect(cniError(await plan.del()).code).toBe(102);
   });
 
-  test("names that could leave the state directory are refused", async () => {
+  test("rejects names that could form a path outside the state directory", async () => {
     const plan = new PlanFile(bench());
     plan.write([{}]);
     for (const id of ["../state/c1", "a/b", ".c1", "-c1", "c 1", "é", "x".repeat(300)])
@@ -142,14 +142,14 @@ eachBuild("DEL from the plan", (bench) => {
     expect(plan.ran).toEqual([]);
   });
 
-  test("another interface of the sandbox has its own plan", async () => {
+  test("does not use the plan of another interface of the sandbox", async () => {
     const plan = new PlanFile(bench());
     plan.write([{}]);
     expect(cniError(await plan.del({ CNI_IFNAME: "eth1" })).code).toBe(11);
     expect([plan.ran, existsSync(plan.path)]).toEqual([[], true]);
   });
 
-  test("the longest names still make a file name", async () => {
+  test("works with the longest container ID and interface name", async () => {
     const [containerId, ifName] = ["c".repeat(200), "e".repeat(15)];
     const plan = new PlanFile(bench(), `${containerId}@${ifName}.record`);
     plan.write([], { containerId, ifName });
@@ -158,7 +158,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect(existsSync(plan.path)).toBe(false);
   });
 
-  test("its steps obey the rules of the DEL that replays it [S-105]", async () => {
+  test("refuses steps that break the rules for orders in a DEL [S-105]", async () => {
     const plan = new PlanFile(bench());
     const elsewhere = join(bench().dir, "elsewhere");
     mkdirSync(elsewhere);
@@ -177,7 +177,7 @@ eachBuild("DEL from the plan", (bench) => {
     expect([plan.ran, existsSync(join(bench().dir, "escaped"))]).toEqual([[], false]);
   });
 
-  test("a step gets its share of the time that is left, and the others theirs", async () => {
+  test("divides the remaining time among the steps", async () => {
     const plan = new PlanFile(bench());
     plan.step("b", "sleep 60");
     plan.write([
@@ -194,7 +194,7 @@ eachBuild("DEL from the plan", (bench) => {
   });
 });
 
-eachBuild("a plan that knows its progress", (bench) => {
+eachBuild("a plan that counts attempted attachments", (bench) => {
   const steps = [
     { type: "c", group: "2" },
     { type: "b", group: "1" },
@@ -209,16 +209,16 @@ eachBuild("a plan that knows its progress", (bench) => {
 
   test.each<[string, (write: (parts: object) => Buffer) => Buffer[], string[]]>([
     ["with 0 attempted attachments", (write) => [write({ attempted: 0 })], []],
-    ["with 1", (write) => [write({ attempted: 1 })], ["a"]],
-    ["with 2", (write) => [write({ attempted: 2 })], ["b", "a"]],
-    ["with all", (write) => [write({ attempted: 3 })], all],
-    ["of another boot", (write) => [write({ attempted: 0, bootId: otherBoot })], all],
-    ["of no boot", (write) => [write({ attempted: 0, bootId: "" })], all],
-    ["of a longer boot ID", (write) => [write({ attempted: 0, bootId: `${bootId}0` })], all],
-    ["of a shorter boot ID", (write) => [write({ attempted: 0, bootId: bootId.slice(1) })], all],
-    ["with a newest update", (write) => [0, 3, 2].map((n) => write({ attempted: n })), ["b", "a"]],
+    ["with 1 attempted", (write) => [write({ attempted: 1 })], ["a"]],
+    ["with 2 attempted", (write) => [write({ attempted: 2 })], ["b", "a"]],
+    ["with all attempted", (write) => [write({ attempted: 3 })], all],
+    ["from another boot", (write) => [write({ attempted: 0, bootId: otherBoot })], all],
+    ["without a boot ID", (write) => [write({ attempted: 0, bootId: "" })], all],
+    ["with a longer boot ID", (write) => [write({ attempted: 0, bootId: `${bootId}0` })], all],
+    ["with a shorter boot ID", (write) => [write({ attempted: 0, bootId: bootId.slice(1) })], all],
+    ["with several updates", (write) => [0, 3, 2].map((n) => write({ attempted: n })), ["b", "a"]],
     [
-      "with an altered update between whole ones",
+      "with an altered update between valid ones",
       (write) => [
         write({ attempted: 0 }),
         altered(write({ attempted: 3 })),
@@ -226,7 +226,7 @@ eachBuild("a plan that knows its progress", (bench) => {
       ],
       ["a"],
     ],
-  ])("%s skips what was not attempted", async (_, updates, names) => {
+  ])("%s replays only the steps that may have been attempted", async (_, updates, names) => {
     const plan = new PlanFile(bench());
     plan.writeRaw(Buffer.concat(updates((parts) => plan.write(steps, parts))));
     expect(await plan.del()).toMatchObject({ code: 0, stdout: "" });
@@ -235,13 +235,13 @@ eachBuild("a plan that knows its progress", (bench) => {
   });
 
   test.each<[string, (update: Buffer) => Buffer]>([
-    ["cut short", (update) => update.subarray(0, -1)],
-    ["cut short in its first frame", (update) => update.subarray(0, 7)],
+    ["truncated", (update) => update.subarray(0, -1)],
+    ["truncated in its first frame", (update) => update.subarray(0, 7)],
     ["altered", altered],
     ["zeroed", (update) => update.fill(0)],
-    ["of another attachment", ofAnother],
+    ["for another attachment", ofAnother],
   ])(
-    "whose newest update is %s is replayed whole: it is unknown what was tried",
+    "is replayed in full if its last update is %s: any step may have been attempted",
     async (...row) => {
       const plan = new PlanFile(bench());
       const first = plan.write(steps, { attempted: 0 });
@@ -252,7 +252,7 @@ eachBuild("a plan that knows its progress", (bench) => {
     },
   );
 
-  test("of which a step failed is kept with its updates", async () => {
+  test("is kept with its updates if a step fails", async () => {
     const plan = new PlanFile(bench());
     plan.step("a", "exit 1");
     const both = Buffer.concat([
@@ -265,19 +265,19 @@ eachBuild("a plan that knows its progress", (bench) => {
   });
 });
 
-eachBuild("a plan that somebody else may have written", (bench) => {
+eachBuild("a plan that another user may have written", (bench) => {
   test.each<[string, (plan: PlanFile) => void]>([
     [
-      "a link",
+      "a symlink",
       (plan) => {
         renameSync(plan.path, `${plan.path}.real`);
         symlinkSync(`${plan.path}.real`, plan.path);
       },
     ],
-    ["of two links", (plan) => linkSync(plan.path, `${plan.path}.other`)],
-    ["another user's", (plan) => chownSync(plan.path, 65534, 65534)],
+    ["a file with two hard links", (plan) => linkSync(plan.path, `${plan.path}.other`)],
+    ["owned by another user", (plan) => chownSync(plan.path, 65534, 65534)],
     ["readable by its group", (plan) => chmodSync(plan.path, 0o640)],
-    ["executable by another user's rights", (plan) => chmodSync(plan.path, 0o4600)],
+    ["setuid", (plan) => chmodSync(plan.path, 0o4600)],
     [
       "a directory",
       (plan) => {
@@ -292,7 +292,7 @@ eachBuild("a plan that somebody else may have written", (bench) => {
         execFileSync("mkfifo", ["-m", "600", plan.path]);
       },
     ],
-  ])("%s: nothing is run, and it is kept [S-105]", async (_, spoil) => {
+  ])("is kept and not executed if it is %s [S-105]", async (_, spoil) => {
     const plan = new PlanFile(bench());
     plan.write([{}]);
     spoil(plan);
@@ -305,8 +305,8 @@ eachBuild("a plan that somebody else may have written", (bench) => {
   });
 });
 
-eachBuild("the mark of a DEL that has begun", (bench) => {
-  test("a shim leaves it that is killed in a replay, or while it waits for its sandbox", async () => {
+eachBuild("the mark of a started DEL", (bench) => {
+  test("is set while a DEL replays the plan or waits for the sandbox's lock", async () => {
     const plan = new PlanFile(bench());
     plan.step("a", "exec sleep 60");
     plan.write([{}]);
@@ -320,7 +320,7 @@ eachBuild("the mark of a DEL that has begun", (bench) => {
     expect(plan.names).toEqual(["a"]);
   });
 
-  test("a DEL that an engine fails leaves it, and one whose engine is killed has it before its first order", async () => {
+  test("is set before the engine's first order, and stays if the DEL fails", async () => {
     const plan = new PlanFile(bench());
     plan.write([{}]);
     let mark = false;
@@ -332,7 +332,7 @@ eachBuild("the mark of a DEL that has begun", (bench) => {
     expect([mark, plan.isMarked]).toEqual([true, true]);
   });
 
-  test("the undoing of an ADD leaves it when a step fails", async () => {
+  test("is set if a step fails in the rollback of an ADD", async () => {
     const plan = new PlanFile(bench());
     plan.step("b", "exit 1");
     await bench().engine(async (engine) => {
@@ -344,7 +344,7 @@ eachBuild("the mark of a DEL that has begun", (bench) => {
     expect(plan.isMarked).toBe(true);
   });
 
-  test.each(["ADD", "CHECK"])("%s leaves none", async (command) => {
+  test.each(["ADD", "CHECK"])("is not set by %s", async (command) => {
     const plan = new PlanFile(bench());
     plan.write([{}]);
     await bench().engine((engine) => engine.done());
@@ -353,8 +353,8 @@ eachBuild("the mark of a DEL that has begun", (bench) => {
   });
 });
 
-eachBuild("a link that somebody else has put in the state directory", (bench) => {
-  /** A file of another owner, which must be as it was. */
+eachBuild("a link that another user has created in the state directory", (bench) => {
+  /** A file outside of the state directory, which must not change. */
   const victim = (): string => {
     const path = join(bench().dir, "shadow");
     writeFileSync(path, "root:*:::::::\n", { mode: 0o600 });
@@ -366,9 +366,9 @@ eachBuild("a link that somebody else has put in the state directory", (bench) =>
   };
 
   test.each<[string, (path: string, file: string) => void]>([
-    ["a symbolic link", symlinkSync],
-    ["a second name", linkSync],
-  ])("%s in the record's place: the file that it leads to is left [S-106]", async (_, make) => {
+    ["a symlink", symlinkSync],
+    ["a hard link", linkSync],
+  ])("in place of the record (%s) does not change its target [S-106]", async (_, make) => {
     const plan = new PlanFile(bench());
     const path = victim();
     make(path, plan.path);
@@ -376,7 +376,7 @@ eachBuild("a link that somebody else has put in the state directory", (bench) =>
     expectUnchanged(path);
   });
 
-  test("in the tombstone's place is replaced [S-106]", async () => {
+  test("in place of the tombstone is replaced, without an effect on its target [S-106]", async () => {
     const plan = new PlanFile(bench());
     const path = victim();
     const tombstone = join(bench().state, "c1@eth0.detached");
@@ -388,9 +388,9 @@ eachBuild("a link that somebody else has put in the state directory", (bench) =>
   });
 
   test.each([
-    ["in the plan's place", ".record"],
-    ["where the tombstone goes", ".detached"],
-  ])("%s during the replay fails it [S-106]", async (_, suffix) => {
+    ["in place of the plan", ".record"],
+    ["in place of the tombstone", ".detached"],
+  ])("%s fails a DEL if it is created during the replay [S-106]", async (_, suffix) => {
     const plan = new PlanFile(bench());
     const path = victim();
     plan.step("a", `rm ${plan.path}; ln -s ${path} ${plan.path.replace(".record", suffix)}`);
@@ -401,7 +401,7 @@ eachBuild("a link that somebody else has put in the state directory", (bench) =>
     expectUnchanged(path);
   });
 
-  test("where the sandbox's lock goes leads to no new file [S-106]", async () => {
+  test("in place of the sandbox's lock fails the call, which creates no file [S-106]", async () => {
     const target = join(bench().dir, "made");
     symlinkSync(target, join(bench().state, "c1.lock"));
     expect(cniError(await bench().run()).code).toBe(5);
@@ -423,14 +423,14 @@ eachBuild("a damaged plan", (bench) => {
     expect(readFileSync(plan.path)).toEqual(Buffer.from(bytes));
   };
 
-  test("cut anywhere: nothing is run, the plan is kept", async () => {
+  test("is kept and not executed if it is truncated", async () => {
     const plan = new PlanFile(bench());
     const bytes = plan.write([{}, { type: "b" }]);
     for (let length = 0; length < bytes.length; length += 7)
       await expectKept(plan, bytes.subarray(0, length));
   });
 
-  test("a flipped bit anywhere: nothing is run, the plan is kept", async () => {
+  test("is not executed if a bit is flipped", async () => {
     const plan = new PlanFile(bench());
     const bytes = plan.write([{}]);
     for (let at = 0; at < bytes.length; at += 5) {
@@ -447,20 +447,20 @@ eachBuild("a damaged plan", (bench) => {
     ["another interface", (plan) => plan.write([{}], { ifName: "eth1" })],
     ["an earlier version", (plan) => plan.write([{}], { version: "2" })],
     ["a later version", (plan) => plan.write([{}], { version: "4" })],
-    ["a group that is no number", (plan) => plan.write([{ group: "net1" }])],
-    ["attempts that are no number", (plan) => plan.write([{}], { attempted: "all" })],
-    ["a wrong count", (_, body) => Buffer.concat([body, encodePlanEnd(2, body)])],
+    ["a non-numeric group", (plan) => plan.write([{ group: "net1" }])],
+    ["a non-numeric count of attempts", (plan) => plan.write([{}], { attempted: "all" })],
+    ["a wrong count of steps", (_, body) => Buffer.concat([body, encodePlanEnd(2, body)])],
     ["a malformed step", (_, body) => withStep(body, FrameType.exec, ["0", "a", "/bin"])],
     ["a netlink step", (_, body) => withStep(body, FrameType.netlink, ["", ""])],
     ["no plan frame", (_, body) => Buffer.concat([body.subarray(60), encodePlanEnd(1, body)])],
-  ])("with %s", async (_, make) => {
+  ])("is kept and not executed if it has %s", async (_, make) => {
     const plan = new PlanFile(bench());
     const good = plan.write([{}]);
     await expectKept(plan, make(plan, good.subarray(0, -encodePlanEnd(1, good).length)));
   });
 });
 
-/** A plan of two steps, of which the second is this frame, with the right checksum. */
+/** A plan of two steps with a valid checksum; the second step is this frame. */
 function withStep(body: Buffer, type: number, fields: FieldValue[]): Buffer {
   const bytes = Buffer.concat([body, encodeFrame(type, fields)]);
   return Buffer.concat([bytes, encodePlanEnd(2, bytes)]);

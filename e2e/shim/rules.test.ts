@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
 import { type Bench, type ExecResult, eachBuild } from "./lab/harness.ts";
 
-/** Has one call of this command carry one order whose plugin says that it ran. */
+/** Runs one call whose engine orders one plugin, which prints the variables that it gets. */
 function carry(bench: Bench, call: Record<string, string>, env: string[]): Promise<ExecResult> {
   bench.plugin("p", 'echo "ran $CNI_COMMAND $CNI_CONTAINERID $CNI_NETNS"');
   return bench.order({ type: "p", env }, call);
@@ -14,7 +14,7 @@ function carry(bench: Bench, call: Record<string, string>, env: string[]): Promi
 
 const own = "/proc/self/ns/net";
 
-eachBuild("which orders a call may carry", (bench) => {
+eachBuild("the rules for orders", (bench) => {
   const commands = ["ADD", "CHECK", "DEL", "GC", "STATUS", "VERSION"];
   const allowed: Record<string, string[]> = {
     ADD: ["ADD", "CHECK", "DEL", "VERSION"],
@@ -24,7 +24,7 @@ eachBuild("which orders a call may carry", (bench) => {
     STATUS: ["DEL", "STATUS", "VERSION"],
   };
 
-  test.each(Object.keys(allowed))("%s: by command [S-102]", async (CNI_COMMAND) => {
+  test.each(Object.keys(allowed))("%s runs only allowed commands [S-102]", async (CNI_COMMAND) => {
     for (const command of [...commands, "", "add", "DEL GC", "ANYTHING"]) {
       const result = await carry(bench(), { CNI_COMMAND }, [`CNI_COMMAND=${command}`]);
       if (allowed[CNI_COMMAND]!.includes(command))
@@ -50,7 +50,7 @@ eachBuild("which orders a call may carry", (bench) => {
     ["GC", "GC", false],
     ["STATUS", "DEL", true],
     ["STATUS", "STATUS", false],
-  ])("%s: a %s of another container: %s [S-102]", async (CNI_COMMAND, command, isAllowed) => {
+  ])("%s may run %s of another container: %s [S-102]", async (CNI_COMMAND, command, isAllowed) => {
     const env = [`CNI_COMMAND=${command}`, "CNI_CONTAINERID=c2"];
     const result = await carry(bench(), { CNI_COMMAND }, env);
     if (isAllowed) expect(result.stdout).toBe(`ran ${command} c2 \n`);
@@ -62,7 +62,7 @@ eachBuild("which orders a call may carry", (bench) => {
   });
 
   test.each(["ADD", "CHECK", "DEL"])(
-    "%s: the call's network namespace, or none [S-103]",
+    "%s passes plugins the call's network namespace or none [S-103]",
     async (CNI_COMMAND) => {
       const [mine, other] = [bench().netns(), bench().netns()];
       const call = { CNI_COMMAND, CNI_NETNS: mine };
@@ -79,13 +79,13 @@ eachBuild("which orders a call may carry", (bench) => {
     },
   );
 
-  test("a namespace of the call that cannot be opened is the delegate's to judge", async () => {
+  test("ADD passes on the call's CNI_NETNS even if that cannot be opened", async () => {
     const CNI_NETNS = "/nonexistent/netns";
     expect((await carry(bench(), { CNI_NETNS }, [])).stdout).toBe(`ran ADD c1 ${CNI_NETNS}\n`);
   });
 
   test.each(["ADD", "CHECK", "DEL"])(
-    "%s: the runtime's own namespace only where the runtime asks for it [S-103]",
+    "%s passes the runtime's own namespace only with CNI_NETNS_OVERRIDE [S-103]",
     async (CNI_COMMAND) => {
       const call = { CNI_COMMAND, CNI_NETNS: own };
       for (const env of [[], [`CNI_NETNS=${own}`], ["CNI_NETNS_OVERRIDE=1"]])
@@ -99,7 +99,7 @@ eachBuild("which orders a call may carry", (bench) => {
   );
 
   test.each(["DEL", "GC", "STATUS"])(
-    "%s: another container's namespace, by no link that could be changed after the check [S-102] [S-103]",
+    "%s passes another container's namespace only by the path of its mount, without links [S-102] [S-103]",
     async (CNI_COMMAND) => {
       const call = { CNI_COMMAND, CNI_NETNS_OVERRIDE: "1" };
       const netns = bench().netns();
@@ -131,7 +131,7 @@ eachBuild("which orders a call may carry", (bench) => {
     },
   );
 
-  test("another container's namespace in /var/run, where runtimes make it, may be named so", async () => {
+  test("GC passes another container's namespace by its path in /run or in /var/run", async () => {
     const dir = mkdtempSync("/run/plexus-shim-");
     const mounted = join(dir, "ns");
     writeFileSync(mounted, "");
@@ -146,7 +146,7 @@ eachBuild("which orders a call may carry", (bench) => {
   });
 
   test.each(["ADD", "DEL", "GC", "STATUS"])(
-    "%s: a VERSION with libcni's placeholder, and with no namespace [S-103]",
+    "%s runs VERSION only with libcni's placeholder or no namespace [S-103]",
     async (CNI_COMMAND) => {
       const call = { CNI_COMMAND, CNI_NETNS: bench().netns() };
       const order = (netns: string) =>
@@ -158,7 +158,7 @@ eachBuild("which orders a call may carry", (bench) => {
     },
   );
 
-  test("of two entries of one name the one that counts is checked", async () => {
+  test("DEL checks and passes on only the last of two entries for one variable", async () => {
     const entries = ["CNI_COMMAND=DEL", "CNI_COMMAND=ADD"];
     const call = { CNI_COMMAND: "DEL" };
     const result = await carry(bench(), call, entries);

@@ -14,7 +14,7 @@ import type { FieldValue } from "./lab/frames.ts";
 import { type Bench, cniError, type ExecResult, eachBuild } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
 
-/** A directory beside the one in CNI_PATH, with a plugin `p`; its path. */
+/** Creates a directory that is not in CNI_PATH, with a plugin `p`, and returns its path. */
 function directory(bench: Bench, name = "extra"): string {
   const dir = join(bench.dir, name);
   mkdirSync(dir, { recursive: true, mode: 0o755 });
@@ -26,7 +26,7 @@ function list(bench: Bench, ...lines: string[]): void {
   writeFileSync(bench.pluginDirs, `# directories\n${lines.join("\n")}\n`, { mode: 0o644 });
 }
 
-/** Moves a file or directory, and puts a link to it in its place. */
+/** Moves a file or directory, and replaces it with a symlink. */
 function makeLink(path: string): void {
   renameSync(path, `${path}.real`);
   symlinkSync(`${path}.real`, path);
@@ -51,13 +51,13 @@ function expectRefused(bench: Bench, result: ExecResult, dir: string): void {
   );
 }
 
-eachBuild("a directory of the call's CNI_PATH", (bench) => {
+eachBuild("a directory in the call's CNI_PATH", (bench) => {
   test.each([
-    ["writable by all", (dir: string) => chmodSync(dir, 0o777)],
-    ["another user's", (dir: string) => chownSync(dir, 65534, 65534)],
-    ["a link", makeLink],
+    ["writable by all users", (dir: string) => chmodSync(dir, 0o777)],
+    ["owned by another user", (dir: string) => chownSync(dir, 65534, 65534)],
+    ["a symlink", makeLink],
   ])(
-    "is trusted as the runtime trusts it, and its plugins run as root: %s [S-107]",
+    "is trusted, as by the runtime, even if it is %s; its plugins run as root [S-107]",
     async (_, change) => {
       bench().plugin("p", 'echo "$(id -u) $(cat)"');
       chownSync(join(bench().bin, "p"), 65534, 65534);
@@ -68,18 +68,18 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
   );
 
   test.each([
-    ["with a slash at its end", (bin: string) => [`${bin}/`, bin]],
-    ["without the slash that CNI_PATH has", (bin: string) => [bin, `${bin}//`]],
-    ["among empty ones", (bin: string) => [`::${bin}`, `:${bin}::`]],
+    ["followed by a slash", (bin: string) => [`${bin}/`, bin]],
+    ["lacking the trailing slash of CNI_PATH", (bin: string) => [bin, `${bin}//`]],
+    ["among empty entries", (bin: string) => [`::${bin}`, `:${bin}::`]],
     ["relative", (bin: string) => [relative(process.cwd(), bin), relative(process.cwd(), bin)]],
-  ])("%s is the same", async (_, paths) => {
+  ])("is found if its path in the order is %s", async (_, paths) => {
     bench().plugin("p", "echo ran");
     const [path, CNI_PATH] = paths(bench().bin);
     const result = await bench().order({ type: "p", path: path! }, { CNI_PATH });
     expect(result).toMatchObject({ stdout: "ran\n" });
   });
 
-  test("below or above it nothing is trusted", async () => {
+  test("does not make directories below or above it trusted", async () => {
     const below = directory(bench(), "bin/below");
     expectRefused(bench(), await bench().order({ type: "p", path: below }), below);
     bench().plugin("p", "echo above", bench().dir);
@@ -93,7 +93,7 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
     ["ADD", false],
     ["CHECK", false],
   ])(
-    "by %s, is searched after the order's own, as plugins may have been moved: %s",
+    "is searched by %s after the order's path, as plugins may have been moved: %s",
     async (...row) => {
       const [CNI_COMMAND, isSearched] = row;
       bench().plugin("p", "echo moved");
@@ -109,9 +109,9 @@ eachBuild("a directory of the call's CNI_PATH", (bench) => {
   );
 });
 
-eachBuild("another directory", (bench) => {
+eachBuild("a directory outside of the call's CNI_PATH", (bench) => {
   test.each(["ADD", "CHECK", "DEL", "GC", "STATUS"])(
-    "has no shell executed in %s, by whatever path [S-101]",
+    "does not let %s execute a shell, by any path [S-101]",
     async (CNI_COMMAND) => {
       const { bin } = bench();
       for (const order of [
@@ -128,14 +128,14 @@ eachBuild("another directory", (bench) => {
     },
   );
 
-  test("that is not listed is refused, with the file that could list it [S-101]", async () => {
+  test("that is not listed is refused, and the error names the file to list it in [S-101]", async () => {
     const dir = directory(bench());
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
     list(bench(), "/opt/cni/bin", `#${dir}`, `${dir}x`, ` ${dir}`);
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
   });
 
-  test("that the administrator has listed is used, with hard links that only root can make", async () => {
+  test("that the administrator has listed is used, including hard links in it", async () => {
     const dir = directory(bench());
     list(bench(), "/opt/cni/bin", `${dir}/`);
     linkSync(join(dir, "p"), join(dir, "q"));
@@ -156,25 +156,25 @@ eachBuild("another directory", (bench) => {
 
   test.each<[string, (dir: string, bench: Bench) => void]>([
     ["it is writable by its group", (dir) => chmodSync(dir, 0o775)],
-    ["it is writable by all, if sticky", (dir) => chmodSync(dir, 0o1777)],
-    ["it is another user's", (dir) => chownSync(dir, 65534, 65534)],
+    ["it is writable by all users, even if sticky", (dir) => chmodSync(dir, 0o1777)],
+    ["it is owned by another user", (dir) => chownSync(dir, 65534, 65534)],
     ["the plugin is writable by its group", (dir) => chmodSync(join(dir, "p"), 0o775)],
-    ["the plugin is another user's", (dir) => chownSync(join(dir, "p"), 65534, 65534)],
-    ["the plugin is a link", (dir) => makeLink(join(dir, "p"))],
-    ["it is a link", makeLink],
-    ["a directory above it is writable by all", (_, { dir }) => chmodSync(dir, 0o777)],
-    ["a directory above it is another user's", (_, { dir }) => chownSync(dir, 65534, 65534)],
+    ["the plugin is owned by another user", (dir) => chownSync(join(dir, "p"), 65534, 65534)],
+    ["the plugin is a symlink", (dir) => makeLink(join(dir, "p"))],
+    ["it is a symlink", makeLink],
+    ["a directory above it is writable by all users", (_, { dir }) => chmodSync(dir, 0o777)],
+    ["a directory above it is owned by another user", (_, { dir }) => chownSync(dir, 65534, 65534)],
     ["the list is writable by its group", (_, { pluginDirs }) => chmodSync(pluginDirs, 0o664)],
-    ["the list is another user's", (_, { pluginDirs }) => chownSync(pluginDirs, 65534, 65534)],
-    ["the list is a link", (_, { pluginDirs }) => makeLink(pluginDirs)],
-  ])("that is listed is refused when %s [S-101] [S-503]", async (_, spoil) => {
+    ["another user owns the list", (_, { pluginDirs }) => chownSync(pluginDirs, 65534, 65534)],
+    ["the list is a symlink", (_, { pluginDirs }) => makeLink(pluginDirs)],
+  ])("that is listed is refused if %s [S-101] [S-503]", async (_, spoil) => {
     const dir = directory(bench());
     list(bench(), dir);
     spoil(dir, bench());
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
   });
 
-  test("a relative one is never listed", async () => {
+  test("that is listed is refused if its path is relative", async () => {
     const dir = directory(bench());
     const path = relative(process.cwd(), dir);
     list(bench(), path);
@@ -183,7 +183,7 @@ eachBuild("another directory", (bench) => {
 });
 
 eachBuild("a delegate's CNI_PATH", (bench) => {
-  test("has what is trusted of the order's, then the call's [S-104]", async () => {
+  test("has the trusted directories of the order's CNI_PATH, then those of the call's [S-104]", async () => {
     const listed = directory(bench(), "listed");
     const spoilt = directory(bench(), "spoilt");
     const second = directory(bench(), "second");
@@ -199,7 +199,7 @@ eachBuild("a delegate's CNI_PATH", (bench) => {
 });
 
 eachBuild("a search for plugins", (bench) => {
-  test("answers for each type as running it would, and runs nothing", async () => {
+  test("returns for each type the outcome of running it, and runs nothing", async () => {
     const dir = directory(bench());
     const mark = join(bench().dir, "ran");
     bench().plugin("a", `touch ${mark}`);
@@ -213,7 +213,7 @@ eachBuild("a search for plugins", (bench) => {
     expect(results[3]![1]).toBe('plugin type "../bin/a" is not a plain file name');
   });
 
-  test("answers for sixty types at once, and for none", async () => {
+  test("returns an answer for sixty types at once, and for an empty list", async () => {
     const types = Array.from({ length: 60 }, (_, i) => `p${i}`);
     bench().plugin("p59", "");
     const results = await find(bench(), bench().bin, types);
@@ -222,7 +222,7 @@ eachBuild("a search for plugins", (bench) => {
     expect(await find(bench(), bench().bin, [])).toEqual([]);
   });
 
-  test("alone changes nothing: ADD asks again when the engine goes away after it", async () => {
+  test("does not stop ADD from retrying if the engine closes the connection after it", async () => {
     let calls = 0;
     await bench().engine(async (engine) => {
       await engine.find(bench().bin, "p");
@@ -234,9 +234,9 @@ eachBuild("a search for plugins", (bench) => {
   });
 });
 
-eachBuild("a local user who is not root and calls the shim", (bench) => {
+eachBuild("a user other than root who calls the shim", (bench) => {
   test.each(["ADD", "DEL", "CHECK", "GC", "STATUS"])(
-    "achieves nothing by %s [S-500]",
+    "cannot reach plexusd or run a plugin by %s [S-500]",
     async (CNI_COMMAND) => {
       let connections = 0;
       await bench().engine(() => void connections++);

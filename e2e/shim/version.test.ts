@@ -4,8 +4,8 @@ import { cniError, eachBuild } from "./lab/harness.ts";
 
 const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
-eachBuild("without an engine", (bench) => {
-  test("no CNI_COMMAND: prints what it is on stderr and succeeds", async () => {
+eachBuild("without plexusd, the shim", (bench) => {
+  test("prints its version and the supported CNI versions on stderr if CNI_COMMAND is empty", async () => {
     const answer = await bench().run({ env: { CNI_COMMAND: "" }, stdin: "" });
     expect(answer).toMatchObject({ code: 0, stdout: "" });
     expect(answer.stderr).toMatch(/^plexus \S+: .*\n/);
@@ -14,7 +14,7 @@ eachBuild("without an engine", (bench) => {
     );
   });
 
-  test("--version prints version and commit", async () => {
+  test("prints version and commit with --version", async () => {
     const answer = await bench().run({ args: ["--version"], env: { CNI_COMMAND: "ADD" } });
     expect(answer).toMatchObject({ code: 0, stderr: "" });
     expect(answer.stdout).toMatch(/^plexus \d+\.\d+\.\d+\S* \(\S+\)\n$/);
@@ -32,26 +32,26 @@ eachBuild("without an engine", (bench) => {
     [`{"cniVersion":"${"1".repeat(40)}"}`, "1.1.0"],
     ['"cniVersion"', "1.1.0"],
     ['\0{"cniVersion":"0.4.0"}', "1.1.0"],
-  ])("VERSION with %j on stdin answers with %s", async (stdin, cniVersion) => {
+  ])("answers VERSION with %j on stdin in CNI version %s", async (stdin, cniVersion) => {
     const answer = await bench().run({ env: { CNI_COMMAND: "VERSION" }, stdin });
     expect(answer).toMatchObject({ code: 0, stderr: "" });
     expect(answer.stdout).toBe(`${JSON.stringify({ cniVersion, supportedVersions })}\n`);
   });
 
-  test("VERSION does not wait for a caller that keeps stdin open", async () => {
+  test("answers VERSION even if the caller keeps stdin open", async () => {
     const options = { env: { CNI_COMMAND: "VERSION" }, holdStdin: true };
     const answer = await bench().run({ ...options, stdin: '{"cniVersion":"0.4.0"}' });
     expect(answer.ms).toBeLessThan(3000);
     expect(JSON.parse(answer.stdout)).toEqual({ cniVersion: "0.4.0", supportedVersions });
   });
 
-  test("stdin beyond 8 MiB is refused", async () => {
+  test("rejects more than 8 MiB on stdin", async () => {
     const error = cniError(await bench().run({ stdin: Buffer.alloc((8 << 20) + 1, " ") }));
     const msg = "stdin is longer than 8 MiB";
     expect(error).toEqual({ cniVersion: "1.1.0", code: 5, reason: "IoFailure", msg });
   });
 
-  test("an unknown command is named, as JSON that parses", async () => {
+  test("reports an unknown command in valid JSON, whatever characters the command has", async () => {
     const raw = Buffer.from('A"\\\n\u0001é');
     const error = cniError(await bench().run({ env: { CNI_COMMAND: raw.toString() } }));
     expect(error).toEqual({
@@ -67,7 +67,7 @@ eachBuild("without an engine", (bench) => {
     ["CHECK", 11],
     ["GC", 11],
     ["STATUS", 50],
-  ])("%s fails with code %i", async (command, code) => {
+  ])("fails %s with code %i", async (command, code) => {
     const answer = await bench().run({ env: { CNI_COMMAND: command } });
     const error = cniError(answer);
     expect(error).toMatchObject({ cniVersion: "1.0.0", code });

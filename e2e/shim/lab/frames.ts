@@ -51,7 +51,7 @@ export function encodeExec(order: ExecOrder): Buffer {
   return encodeFrame(FrameType.exec, [group, type, path, timeoutMs, stdin, ...env]);
 }
 
-/** Takes the first frame off the bytes; undefined while it is not complete. */
+/** Splits the first frame off the bytes; returns undefined if it is incomplete. */
 export function decodeFrame(bytes: Buffer): { frame: Frame; rest: Buffer } | undefined {
   if (bytes.length < 4 || bytes.length < 4 + bytes.readUInt32BE(0)) return undefined;
   const end = 4 + bytes.readUInt32BE(0);
@@ -69,14 +69,14 @@ export interface PlanParts {
   containerId: string;
   ifName: string;
   version?: string;
-  /** The boot in which the plan was made; that of the machine unless a test says otherwise. */
+  /** The boot in which the plan was written. @default this machine's current boot */
   bootId?: string;
   /** Groups below this number were attempted. @default 99 */
   attempted?: number | string;
   steps: ExecOrder[];
 }
 
-/** This boot's id, as the kernel has it. */
+/** The machine's current boot ID. */
 export const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 
 /** The bytes of a teardown plan with its record. */
@@ -91,7 +91,7 @@ export function encodePlan(parts: PlanParts): Buffer {
   return Buffer.concat([body, encodePlanEnd(parts.steps.length, body)]);
 }
 
-/** The end of a plan of so many steps. */
+/** The closing frame of a plan with this many steps. */
 export function encodePlanEnd(count: number, body: Buffer): Buffer {
   const sum = crc32(body).toString(16).padStart(8, "0");
   return encodeFrame(FrameType.planEnd, [count, sum]);

@@ -38,13 +38,13 @@ export interface RunOptions {
   uid?: number;
 }
 
-/** A call of the shim that is under way. */
+/** A running call of the shim. */
 export interface Call {
   child: ChildProcess;
   ended: Promise<Answer>;
 }
 
-/** The shim's end of one order, as an engine sees it. */
+/** The shim's answer to one order. */
 export interface ExecResult {
   outcome: string;
   code: number;
@@ -132,7 +132,7 @@ class Conversation {
     };
   }
 
-  /** Has plugin types looked up; one pair of outcome and message for each. */
+  /** Has the shim search for plugins, and returns an outcome and a message for each type. */
   async find(path: string, ...types: FieldValue[]): Promise<[string, string][]> {
     this.send(FrameType.find, [path, ...types]);
     const fields = await this.#answer(FrameType.findResult, 2 * types.length);
@@ -156,7 +156,7 @@ export class Bench {
   readonly socket = join(this.dir, "plexus.sock");
   readonly state = join(this.dir, "state");
   readonly bin = join(this.dir, "bin");
-  /** What stands in for /etc/plexus/plugin-dirs; not there unless a test writes it. */
+  /** Used instead of /etc/plexus/plugin-dirs; exists only if a test writes it. */
   readonly pluginDirs = join(this.dir, "plugin-dirs");
   readonly shim: string;
   #servers: Server[] = [];
@@ -185,7 +185,7 @@ export class Bench {
     return path;
   }
 
-  /** Starts a scripted engine on the socket; every connection plays the script. */
+  /** Starts a scripted engine on the socket; it runs the script for every connection. */
   async engine(script: Script, path = this.socket): Promise<Server> {
     const server = createServer((socket) => {
       const conversation = new Conversation(socket);
@@ -257,7 +257,7 @@ export class Bench {
     return this.start(options).ended;
   }
 
-  /** Runs one call whose engine gives this one order, and returns how it was answered. */
+  /** Runs one call whose engine sends this order, and returns the shim's answer. */
   async order(order: Omit<ExecOrder, "path"> & { path?: string }, env = {}): Promise<ExecResult> {
     let result: ExecResult | undefined;
     const server = await this.engine(async (engine) => {
@@ -288,13 +288,13 @@ export class Bench {
     if (this.#failures.length > 0) throw new AggregateError(this.#failures, "engine script failed");
   }
 
-  /** For tests whose engine is meant to lose the shim. */
+  /** Ignores errors of the engine, for tests that kill the shim. */
   forgiveEngine(): void {
     this.#failures = [];
   }
 }
 
-/** The error that the shim printed; fails when it printed anything else. */
+/** Returns the error that the shim printed; fails if it printed anything else. */
 export function cniError(answer: Answer): CniError {
   expect(answer.code).toBe(1);
   expect(answer.stdout.split("\n")).toHaveLength(2);
@@ -309,7 +309,7 @@ interface CniError {
   readonly cniVersion: string;
   readonly code: number;
   readonly msg: string;
-  /** From `details`; it stands for `code`, but that of a STATUS without plexusd. */
+  /** From `details`; it corresponds to `code`, except in a STATUS without plexusd. */
   readonly reason: Reason;
 }
 

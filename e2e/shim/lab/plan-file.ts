@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type ExecOrder, encodePlan, type PlanParts } from "./frames.ts";
 import type { Answer, Bench } from "./harness.ts";
 
-/** A plan on disk, whose steps note what they are called with. */
+/** A plan on disk, whose steps record what they are called with. */
 export class PlanFile {
   readonly path: string;
   readonly #bench: Bench;
@@ -15,13 +15,13 @@ export class PlanFile {
     for (const step of ["a", "b", "c", "d"]) this.step(step, "");
   }
 
-  /** Makes a plugin that notes its call and then does what the script says. */
+  /** Creates a plugin that records its call and then runs the script. */
   step(name: string, script: string): void {
     const call = `$CNI_COMMAND $CNI_CONTAINERID $CNI_IFNAME '$CNI_NETNS' $(cat)\${CNI_ARGS:+ $CNI_ARGS}`;
     this.#bench.plugin(name, `echo "${name} ${call}" >>${this.#bench.dir}/ran\n${script}`);
   }
 
-  /** Writes a plan; a step is of plugin `a` unless it says otherwise. */
+  /** Writes a plan; steps run plugin `a` by default. */
   write(steps: Partial<ExecOrder>[], parts: Partial<PlanParts> = {}): Buffer {
     const own = { type: "a", path: this.#bench.bin, stdin: "conf", env: ["CNI_COMMAND=DEL"] };
     const orders = steps.map((step) => ({ ...own, ...step }));
@@ -34,12 +34,12 @@ export class PlanFile {
     writeFileSync(this.path, bytes, { mode: 0o600 });
   }
 
-  /** Whether its mode says that a DEL has begun. */
+  /** Whether its mode marks a started DEL. */
   get isMarked(): boolean {
     return (statSync(this.path).mode & 0o777) === 0o700;
   }
 
-  /** Makes a DEL, or another call, of its sandbox. */
+  /** Runs a DEL, or another command, for its sandbox. */
   del(env: Record<string, string> = {}): Promise<Answer> {
     return this.#bench.run({ env: { CNI_COMMAND: "DEL", ...env } });
   }
