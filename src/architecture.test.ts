@@ -42,7 +42,7 @@ const testsMayImport: Readonly<Record<string, readonly string[]>> = { cli: ["dae
 const pureFolders = ["netlink", "cni", "npwg", "engine"];
 const pureModules = ["path", "path/posix", "util", "buffer", "crypto", "zlib", "os", "url"];
 
-/** What of the package `netlink` src/netlink and fake kernels may import: its codecs, which open no socket. */
+/** The parts of the package `netlink` that may be imported: its codecs, which open no socket. */
 const netlinkCodecs = /^netlink\/dist\/(constants|structs|rt\/gen_structs)\.js$/;
 
 interface SourceFile {
@@ -54,7 +54,7 @@ interface SourceFile {
 const isTest = (path: string): boolean => /\.test\.ts$|\/testing\//.test(path);
 const folderOf = (path: string): string => path.split("/")[1] ?? "";
 
-/** What is exported elsewhere is imported from there: one place for each name, and no cycles. */
+/** Re-exports are rejected: each name is imported from the file that defines it. */
 const reExport = /\bexport\s+(?:type\s+)?(?:\{[^}]*\}|\*(?:\s+as\s+\w+)?)\s*from\b/;
 
 function importsOf(text: string): string[] {
@@ -92,7 +92,7 @@ function importProblem(path: string, specifier: string): string | undefined {
     : undefined;
 }
 
-/** What loads the gRPC library, which takes memory: src/grpc imports it when it is needed. */
+/** The gRPC library takes memory: only src/grpc imports it, and only when it is needed. */
 function isGrpcLibrary(specifier: string): boolean {
   return specifier === "@grpc/grpc-js" || specifier === "#grpc/unix-socket-client.ts";
 }
@@ -106,7 +106,7 @@ function folderProblem(path: string, specifier: string): boolean {
   return !allowed.some((each) => specifier === `#${each}` || specifier.startsWith(`#${each}/`));
 }
 
-/** Files that import each other, by way of others or not, types included: `a.ts → b.ts → a.ts`. */
+/** Import cycles, direct or through other files, types included: `a.ts → b.ts → a.ts`. */
 function cycles(files: readonly SourceFile[]): string[] {
   const imports = new Map(files.map(({ path, text }) => [path, importedFiles(path, text)]));
   const found: string[] = [];
@@ -146,7 +146,7 @@ function withoutComments(text: string): string {
 
 const root = join(import.meta.dirname, "..");
 
-/** The folders that the rules for cycles and sizes hold for. */
+/** The folders to which the rules for cycles and sizes apply. */
 const roots = ["src", "e2e", "bench", "scripts"];
 
 /** Files that a folder may have; a test beside its subject does not count. */
@@ -179,14 +179,14 @@ function tooLarge(paths: readonly string[]): string[] {
     .map(([folder, files]) => `${folder} has ${files.length} files`);
 }
 
-test("every file of src/ imports only what its folder may, and only main.ts files use the process", async () => {
+test("files of src/ import only what mayImport allows, and only main.ts files use the process", async () => {
   const files = await sources("src");
   const inFolders = files.filter(({ path }) => path.split("/").length > 2);
   expect(inFolders.length).toBeGreaterThan(100);
   expect(violations(inFolders)).toEqual([]);
 });
 
-test("no file imports itself through other files, not even for a type", async () => {
+test("no files import each other in a cycle, not even for types", async () => {
   expect(cycles(await sources(...roots))).toEqual([]);
 });
 
@@ -203,7 +203,7 @@ test("tooLarge() does not count a test beside its subject", () => {
   expect(tooLarge([...names(15, ".ts"), "src/a/x.c"])).toEqual(["src/a has 16 files"]);
 });
 
-test("cycles() finds files that import each other, each cycle once", () => {
+test("cycles() reports each import cycle once", () => {
   const file = (path: string, ...imported: string[]): SourceFile => ({
     path,
     text: imported.map((specifier) => `import type { x } from "${specifier}";`).join("\n"),
@@ -218,17 +218,17 @@ test("cycles() finds files that import each other, each cycle once", () => {
   ).toEqual(["src/cni/a.ts → src/cni/b.ts → src/cni/a.ts"]);
 });
 
-test("documents name only files that exist, and their links lead somewhere", () => {
+test("documents name only files that exist, and their links resolve", () => {
   expect(documentProblems(root)).toEqual([]);
 });
 
-test("every folder of src/ has its place in the table", async () => {
+test("every folder of src/ is listed in mayImport", async () => {
   const entries = await readdir(join(root, "src"), { withFileTypes: true });
   const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
   expect(folders.filter((folder) => mayImport[folder] === undefined)).toEqual([]);
 });
 
-test("no folder can, by way of others, import itself", () => {
+test("mayImport allows no import cycle between folders", () => {
   const reach = (folder: string): string[] =>
     (mayImport[folder.split("/")[0] ?? ""] ?? []).flatMap((each) => [each, ...reach(each)]);
   expect(Object.keys(mayImport).filter((folder) => reach(folder).includes(folder))).toEqual([]);
@@ -302,7 +302,7 @@ test.each([
   ["src/engine/a.ts", "process.stdout.write('x');", "uses process.stdout"],
   ["src/daemon/start.ts", 'import { argv } from "node:process";', "uses process.argv"],
   ["src/lib/index.ts", "export {};", "is a barrel"],
-])("%s is caught with: %s", (path, text, problem) => {
+])("violations() rejects in %s: %s", (path, text, problem) => {
   expect(violations([{ path, text }])).toEqual([`${path} ${problem}`]);
 });
 
@@ -324,6 +324,6 @@ test.each([
   ],
   ["src/serving/call-server.ts", "const own = path + process.pid;"],
   ["src/cni/a.ts", 'import { x } from "./names.ts";\nexport const y = [x];'],
-])("%s may have: %s", (path, text) => {
+])("violations() accepts in %s: %s", (path, text) => {
   expect(violations([{ path, text }])).toEqual([]);
 });

@@ -8,7 +8,7 @@ import { promiseProblems } from "../scripts/conformance/promises.ts";
 import { renderSecurityPage, securityProblems } from "../scripts/conformance/security.ts";
 import { provingTests, strayIdentifiers } from "../scripts/conformance/test-names.ts";
 
-test("the conformance pages are complete and as generated; `make docs` writes them", async () => {
+test("the conformance pages are complete and up to date; run `make docs` to regenerate them", async () => {
   const cwd = join(import.meta.dirname, "..");
   const script = join(cwd, "scripts/conformance.ts");
   const checking = promisify(execFile)(process.execPath, [script, "--check"], { cwd });
@@ -27,7 +27,7 @@ const listedTest = (name: string, line: number, file = "src/a.test.ts") => ({
   location: { line },
 });
 
-test("provingTests() gives the tests that name requirements, in order, without identifiers", () => {
+test("provingTests() returns the tests that name requirements, sorted, without identifiers", () => {
   const listed = [
     listedTest(`suite > f() says "no" ${id("R-1")} ${id("L-2")}`, 20),
     listedTest(`refuses %j ${id("N-2.a")} ${id("R-1")}`, 9),
@@ -42,7 +42,7 @@ test("provingTests() gives the tests that name requirements, in order, without i
   ]);
 });
 
-test("strayIdentifiers() finds those that are in no test's name", async () => {
+test("strayIdentifiers() finds requirement identifiers outside of test titles", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
   const source = `test.each([["${id("R-2")}"]])("f() works %s ${id("R-1")}", () => {`;
   await writeFile(join(dir.path, "a.test.ts"), source);
@@ -54,7 +54,7 @@ test("strayIdentifiers() finds those that are in no test's name", async () => {
   ]);
 });
 
-test("the security page has each claim's tests; what lacks the other is a problem", async () => {
+test("renderSecurityPage() lists each claim's tests; securityProblems() finds unmatched ones", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
   await mkdir(join(dir.path, "docs/operations"), { recursive: true });
   const rows = ["| S-101 | Read. | stale |", "| S-102 | Write. | |"];
@@ -71,7 +71,7 @@ test("the security page has each claim's tests; what lacks the other is a proble
   ]);
 });
 
-test("promises without a test, and links to tests that do not exist, are problems", async () => {
+test("promiseProblems() reports promises without a test and links to missing tests", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
   await mkdir(join(dir.path, "docs/operations"), { recursive: true });
   await writeFile(join(dir.path, "a.test.ts"), "");

@@ -12,7 +12,7 @@ test.each([
   ["a.md", "The plugin is told\nits name.", ['a.md:1: "is told"']],
   ["a.md", "`nobody`\n\n```\nnobody\n```\n[page](nobody.md)", []],
   ["a.ts", "/** The scheduler passes the overlay. It goes once. */", []],
-])("proseProblems() finds phrases, and where they are (%#)", (path, text, expected) => {
+])("proseProblems() finds forbidden phrases and their lines (%#)", (path, text, expected) => {
   const found = proseProblems(path, text).map((problem) => problem.replace(/: write .*/, ""));
   expect(found).toEqual(expected);
 });
@@ -22,6 +22,6 @@ test.each([
   ["a.md", `| ${line(30)} |\n# ${line(30)}\n![${line(30)}](x.svg)`, []],
   ["a.md", `\`\`\`\n${line(30)}\n\`\`\`\n- [x](${"y".repeat(120)})\n<!-- ${line(30)} -->`, []],
   ["a.ts", `// ${line(30)}`, []],
-])("proseProblems() finds lines that could be broken (%#)", (path, text, expected) => {
+])("proseProblems() finds long lines that can be wrapped (%#)", (path, text, expected) => {
   expect(proseProblems(path, text)).toEqual(expected);
 });

@@ -8,13 +8,13 @@ test.each([
   ["K=V=1", [["K", "V=1"]]],
   ["K=V;", [["K", "V"]]],
   ["K=;;", [["K", ""]]],
-])("parseCniArgs(%j) reads pairs, with values that hold = or nothing [R-0.1-03]", (text, pairs) => {
+])("parseCniArgs(%j) reads pairs; values may contain = or be empty [R-0.1-03]", (text, pairs) => {
   expect(parseCniArgs(text)).toEqual(pairs);
   expect(parseCniArgsOfDel(text)).toEqual(pairs);
 });
 
 test.each(["L", "=V", "K=V;K8S_POD_NAME", "IgnoreUnknown=1;=;", " "])(
-  "parseCniArgs(%j) refuses a part that is no pair, and a DEL leaves it out",
+  "parseCniArgs(%j) rejects a part that is not KEY=VALUE; parseCniArgsOfDel() skips it",
   (text) => {
     const refused = text.split(";").find((part) => !/^[^=]+=/.test(part)) ?? "";
     const message = `invalid CNI_ARGS: ${JSON.stringify(refused)} is not KEY=VALUE`;
@@ -28,7 +28,7 @@ test.each([
   [["K", "a\0"], 'CNI_ARGS K: value "a\\u0000" contains ; or NUL'],
   [["K;L", "a"], 'CNI_ARGS key "K;L" is empty or contains ; or = or NUL'],
   [["", "a"], 'CNI_ARGS key "" is empty or contains ; or = or NUL'],
-] as const)("formatCniArgs() refuses %j, which would bring in another pair", (pair, message) => {
+] as const)("formatCniArgs() rejects %j, which would inject another pair", (pair, message) => {
   expect(() => formatCniArgs([pair])).toThrow(expect.objectContaining({ code: 4, message }));
 });
 
@@ -37,7 +37,7 @@ test.each([
   [["A=1;B=2", "A=3;C=4"], "IgnoreUnknown=1;A=3;B=2;C=4"],
   [["A=1;IgnoreUnknown=false"], "A=1;IgnoreUnknown=1"],
 ])(
-  "mergeCniArgs(%j) replaces earlier pairs in place by later ones, and makes delegates ignore unknown keys",
+  "mergeCniArgs(%j) lets later values replace earlier ones in place, and sets IgnoreUnknown",
   (...row) => {
     const [sources, merged] = row;
     expect(mergeCniArgs(...sources.map(parseCniArgs))).toEqual(parseCniArgs(merged));

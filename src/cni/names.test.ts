@@ -50,7 +50,7 @@ test.each([
 });
 
 test.each(["eth0", "net1", "a.b", "...", "x".repeat(15), "é".repeat(7), "a@b", "a\\b"])(
-  "validateIfName(%j) accepts what Linux takes [R-0.1-05] [R-0.4-07]",
+  "validateIfName(%j) accepts a name that Linux accepts [R-0.1-05] [R-0.4-07]",
   (ifName) => {
     expect(() => validateIfName(ifName)).not.toThrow();
   },

@@ -15,7 +15,7 @@ test.each([
   ["1.2", [1, 2, 0]],
   ["1.2.3", [1, 2, 3]],
   ["0.3.1", [0, 3, 1]],
-])("parseVersion(%j) gives its numbers [L-07]", (text, parts) => {
+])("parseVersion(%j) returns its numbers [L-07]", (text, parts) => {
   expect(parseVersion(text)).toEqual(parts);
 });
 
@@ -31,7 +31,7 @@ test.each([
   " 1.0.0",
   "-1.0.0",
   "1..0",
-])("parseVersion(%j) refuses what is no version [L-07]", (text) => {
+])("parseVersion(%j) rejects an invalid version [L-07]", (text) => {
   expect(() => parseVersion(text)).toThrow(/^invalid CNI version/);
 });
 
@@ -59,7 +59,7 @@ test.each([
   expect(negotiateVersion(c.cniVersion, c.cniVersions)).toBe(c.chosen);
 });
 
-test("negotiateVersion() refuses an entry that is no version [L-07]", () => {
+test("negotiateVersion() rejects an invalid version in the list [L-07]", () => {
   expect(() => negotiateVersion("1.0.0", ["1.0.0", "foo"])).toThrow(/"foo"/);
 });
 
@@ -68,7 +68,7 @@ test.each(["", ...supportedVersions])("requireSupportedVersion(%j) accepts it", 
 });
 
 test.each(["9.9.9", "1.0", "banana"])(
-  "requireSupportedVersion(%j) is code 1 [R-0.1-10] [S-06]",
+  "requireSupportedVersion(%j) fails with code 1 [R-0.1-10] [S-06]",
   (version) => {
     expect(() => requireSupportedVersion(version)).toThrow(
       expect.objectContaining({

@@ -7,7 +7,7 @@ import {
   parseDeviceInfo,
 } from "./device-info.ts";
 
-test("the paths are those of the device-info specification, slashes made hyphens [D-19]", () => {
+test("device-info paths follow the specification, with hyphens in place of slashes [D-19]", () => {
   expect(dpDeviceInfoPath({ resourceName: "intel.com/sriov", deviceId: "0000:04:00.5" })).toBe(
     "/var/run/k8s.cni.cncf.io/devinfo/dp/intel.com-sriov-0000:04:00.5-device.json",
   );
@@ -15,7 +15,7 @@ test("the paths are those of the device-info specification, slashes made hyphens
   expect(path).toBe("/var/run/k8s.cni.cncf.io/devinfo/cni/plexus-abc@net1.json");
 });
 
-test("ownerOfCniDeviceInfo() knows the files of Plexus, and their containers", () => {
+test("ownerOfCniDeviceInfo() returns the container of Plexus's files, and ignores other files", () => {
   const path = cniDeviceInfoPath({ containerId: "a.b_c-1", ifName: "net1@x" });
   expect(ownerOfCniDeviceInfo(basename(path))).toBe("a.b_c-1");
   for (const other of ["ns-net-abc_net1", "plexus-abc", "plexus-@net1.json", ".plexus-a@b.json"]) {
@@ -23,7 +23,7 @@ test("ownerOfCniDeviceInfo() knows the files of Plexus, and their containers", (
   }
 });
 
-test("the paths stay in their directories [S-302] [D-21]", () => {
+test("device-info paths cannot leave their directories [S-302] [D-21]", () => {
   expect(dpDeviceInfoPath({ resourceName: "../..", deviceId: "../../etc" })).toBe(
     "/var/run/k8s.cni.cncf.io/devinfo/dp/..-..-..-..-etc-device.json",
   );
@@ -35,7 +35,7 @@ test("the paths stay in their directories [S-302] [D-21]", () => {
   expect(() => dpDeviceInfoPath(long)).toThrow("would have 273 bytes, more than 255");
 });
 
-test("parseDeviceInfo() keeps what it does not know [D-18]", () => {
+test("parseDeviceInfo() keeps unknown fields and types [D-18]", () => {
   const info = {
     type: "pci",
     version: "1.1.0",
@@ -58,7 +58,7 @@ test.each([
   ['{"type": "pci", "version": 1}', "version: must be a string, got 1"],
   ['{"type": "pci", "pci": "0000:04:00.5"}', 'pci: must be an object, got "0000:04:00.5"'],
   ['{"type": "vdpa", "vhost-user": []}', "vhost-user: must be an object, got []"],
-])("parseDeviceInfo(%j) is refused", (text, message) => {
+])("parseDeviceInfo() rejects %j", (text, message) => {
   expect(() => parseDeviceInfo(text, "/f")).toThrow(message);
   expect(() => parseDeviceInfo(text, "/f")).toThrow(expect.objectContaining({ code: 6 }));
 });

@@ -11,7 +11,7 @@ test.each<[string, namespace: string, Partial<IsolationRules>]>([
   ["of the pod's own namespace", "a", {}],
   ["of a global namespace", "b", { globalNamespaces: ["c", "b"] }],
   ["of the default namespace when none is configured", "default", {}],
-])("checkNamespaceAccess() lets networks pass %s [S-300]", (_, namespace, rules) => {
+])("checkNamespaceAccess() allows networks %s [S-300]", (_, namespace, rules) => {
   expect(access(namespace, rules)).not.toThrow();
 });
 

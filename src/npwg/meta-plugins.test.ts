@@ -24,6 +24,6 @@ test.each<[field: string, type: string, conf: JsonObject]>([
   expect(check({ type: "bridge" }, conf)).toThrow(expect.objectContaining({ code: 7, message }));
 });
 
-test("checkNotMetaPlugin() lets other plugins pass, those that delegate to one of a kind included", () => {
+test("checkNotMetaPlugin() accepts other plugins, including those with a fixed delegate", () => {
   expect(check({ type: "flannel" }, { type: "portmap" })).not.toThrow();
 });

@@ -15,7 +15,7 @@ const api = { isManifest: false };
 const manifest = { isManifest: true };
 
 describe("parseNad()", () => {
-  test("reads what is used", () => {
+  test("returns namespace, name, annotations and configuration", () => {
     expect(parseNad(object, api)).toEqual({
       namespace: "ns",
       name: "net-a",
@@ -25,20 +25,20 @@ describe("parseNad()", () => {
   });
 
   test.each([[undefined], [null], [{}], [{ config: null }]])(
-    "takes spec %j as the network of the object's name [N-3.2a]",
+    "accepts spec %j, which has no configuration [N-3.2a]",
     (spec) => {
       expect(parseNad({ ...object, spec }, api)).not.toHaveProperty("config");
     },
   );
 
-  test("takes items of lists, which leave apiVersion and kind out", () => {
+  test("accepts list items, which have no apiVersion and kind", () => {
     const item = { metadata: { name: "a.b-c", namespace: "ns", managedFields: [] }, status: {} };
     expect(parseNad(item, api)).toEqual({ namespace: "ns", name: "a.b-c", annotations: {} });
     const { namespace: _none, ...metadata } = item.metadata;
     expect(() => parseNad({ metadata }, api)).toThrow("metadata.namespace: is missing");
   });
 
-  test("takes a manifest without a namespace, and refuses its mistakes", () => {
+  test("accepts a manifest without a namespace, and rejects an invalid one", () => {
     const { apiVersion, kind } = object;
     const bare = { apiVersion, kind, metadata: { name: "a" } };
     expect(parseNad(bare, manifest)).toEqual({ namespace: "default", name: "a", annotations: {} });
@@ -50,7 +50,7 @@ describe("parseNad()", () => {
     );
   });
 
-  test("collects everything that is wrong, with its path [N-3.3a]", () => {
+  test("reports every problem with its path [N-3.3a]", () => {
     const wrong = {
       apiVersion: "k8s.cni.cncf.io/v2",
       kind: "Pod",
@@ -103,7 +103,7 @@ describe("nadConf()", () => {
     ['{"cniVersion": "1.0.0", "name": "", "plugins": [{"type": "a"}]}', "net-a", ["a"]],
     ['{"name": "other", "plugins": [{"type": "a"}, {"type": "b"}]}', "other", ["a", "b"]],
   ])(
-    "uses spec.config %s, with the object's name where it has none [N-3.4.1a] [N-3.4.2] [N-3.4.3]",
+    "uses spec.config %s, with the object's name if it has none [N-3.4.1a] [N-3.4.2] [N-3.4.3]",
     async (config, name, types) => {
       const list = await nadConf(nad(config), notCalled);
       expect(list).toMatchObject({ name, raw: { name } });
@@ -112,7 +112,7 @@ describe("nadConf()", () => {
   );
 
   test.each([[undefined], [""], [" \n"]])(
-    "looks on disk by the object's name for config %j [N-3.4.1b] [N-3.2a]",
+    "loads the network by the object's name from disk if config is %j [N-3.4.1b] [N-3.2a]",
     async (config) => {
       const onDisk = parseNetConfList(
         { name: "net-a", type: "x", cniVersion: "1.0.0" },
@@ -134,7 +134,7 @@ describe("nadConf()", () => {
     });
   });
 
-  test("says where spec.config is no JSON", async () => {
+  test("reports line and column where spec.config is not valid JSON", async () => {
     await expect(nadConf(nad('{\n  "type": "bridge",\n}'), notCalled)).rejects.toMatchObject({
       code: 7,
       message:
@@ -145,14 +145,14 @@ describe("nadConf()", () => {
     );
   });
 
-  test("names the object and the field where spec.config is wrong", async () => {
+  test("names the object and the invalid field of spec.config", async () => {
     const config = '{"cniVersion": "1.0.0", "plugins": [{"type": "../sh"}]}';
     await expect(nadConf(nad(config), notCalled)).rejects.toThrow(
       /^NetworkAttachmentDefinition "ns\/net-a": .*spec\.config.*plugins\[0\]\.type/,
     );
   });
 
-  test("passes on what is no CNI error", async () => {
+  test("passes on errors that are not CNI errors", async () => {
     await expect(nadConf(nad(), notCalled)).rejects.toThrow(new Error("not to be called"));
   });
 });

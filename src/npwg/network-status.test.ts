@@ -30,7 +30,7 @@ function status(
 }
 
 describe("buildNetworkStatus()", () => {
-  test("takes the first interface with a sandbox [N-5.1.1a] [N-5.3.2.1a] [N-5.3.4.1] [N-5.3.3.1a]", () => {
+  test("shows the first interface with a sandbox [N-5.1.1a] [N-5.3.2.1a] [N-5.3.4.1] [N-5.3.3.1a]", () => {
     const ips = [
       { address: "10.0.0.1/24", interface: 0 },
       { address: "10.0.0.2/24", interface: 1 },
@@ -49,7 +49,7 @@ describe("buildNetworkStatus()", () => {
     ]);
   });
 
-  test("takes no address of another interface, or of none while several have a sandbox [N-5.3.3.1c]", () => {
+  test("omits addresses of other interfaces, and of no interface if several have a sandbox [N-5.3.3.1c]", () => {
     const ips = [
       { address: "10.0.0.1/24", interface: 0 },
       { address: "10.0.0.3/24" },
@@ -61,9 +61,9 @@ describe("buildNetworkStatus()", () => {
 
   test.each([
     ["alone", [eth0]],
-    ["after one of the host", [veth, eth0]],
-    ["before one of the host", [eth0, veth]],
-  ])("gives addresses without an interface to the only one with a sandbox, %s", (_, interfaces) => {
+    ["after a host interface", [veth, eth0]],
+    ["before a host interface", [eth0, veth]],
+  ])("gives addresses without interface to the only sandbox interface, %s", (_, interfaces) => {
     const ips = [{ address: "10.0.0.3/24" }, { address: "10.0.0.4/24", interface: -1 }];
     expect(status({ interfaces, ips })[0]?.ips).toEqual(["10.0.0.3", "10.0.0.4"]);
   });
@@ -72,7 +72,7 @@ describe("buildNetworkStatus()", () => {
     ["no interface", []],
     ["no interface with a sandbox", [veth, { ...eth0, sandbox: "" }]],
   ])(
-    "takes addresses that name no interface where there is %s [N-5.3.3.1b] [N-5.1.1b]",
+    "shows addresses without an interface if there is %s [N-5.3.3.1b] [N-5.1.1b]",
     (_, interfaces) => {
       const ips = [
         { address: "10.0.0.3/24" },
@@ -86,7 +86,7 @@ describe("buildNetworkStatus()", () => {
     },
   );
 
-  test("reads results before 0.3.0 [N-5.3.2.1b] [N-5.3.3.1d] [N-5.1.1c]", () => {
+  test("reads results of versions before 0.3.0 [N-5.3.2.1b] [N-5.3.3.1d] [N-5.1.1c]", () => {
     const old = {
       ip4: { ip: "10.0.0.2/24", gateway: "10.0.0.1", routes: [{ dst: "0.0.0.0/0" }] },
       ip6: { ip: "2001:db8::2/64", routes: [{ dst: "::/0", gw: "2001:db8::1" }] },
@@ -104,7 +104,7 @@ describe("buildNetworkStatus()", () => {
     ]);
   });
 
-  test("has an element for each further sandbox interface [N-5.3.5b]", () => {
+  test("adds an element for each further sandbox interface [N-5.3.5b]", () => {
     const ips = [
       { address: "10.0.0.2/24", interface: 0 },
       { address: "10.0.0.3/24", interface: 1 },
@@ -128,14 +128,14 @@ describe("buildNetworkStatus()", () => {
       expected: "net1b",
     },
     {
-      which: "the first without a gateway",
+      which: "the first interface if there is no gateway",
       interfaces: [veth, eth0, second],
       more: [{ interface: 1 }, { interface: 1 }, { interface: 2 }],
       expected: "net1",
     },
-    { which: "the only one", interfaces: [eth0, veth], more: [{}], expected: "net1" },
+    { which: "the only sandbox interface", interfaces: [eth0, veth], more: [{}], expected: "net1" },
     {
-      which: "that of the first of two gateways",
+      which: "the interface of the first of two gateways",
       interfaces: [eth0, second],
       more: [
         { interface: 1, gateway },
@@ -144,20 +144,20 @@ describe("buildNetworkStatus()", () => {
       expected: "net1b",
     },
     {
-      which: "the first where the gateway's address names none",
+      which: "the first interface if the gateway's address names no interface",
       interfaces: [eth0, second],
       more: [{ gateway }, { interface: 1 }],
       expected: "net1",
     },
     {
-      which: "a gateway's after an address that names none",
+      which: "the interface of the second gateway if the first names no interface",
       interfaces: [eth0, second],
       more: [{ gateway }, { interface: 1, gateway }],
       expected: "net1b",
     },
-    // The library marks none here, where §5.2 wants one.
+    // The library marks none here, but §5.2 requires one.
     {
-      which: "the first where the gateway is on the host",
+      which: "the first interface if the gateway is on the host",
       interfaces: [veth, eth0, second],
       more: [{ interface: 0, gateway }],
       expected: "net1",
@@ -188,22 +188,22 @@ describe("buildNetworkStatus()", () => {
   test.each<
     [what: string, result: object | undefined, Partial<AttachmentOutcome>, Partial<NetworkStatus>]
   >([
-    ["little without a result", undefined, { isDefault: true }, { default: true }],
-    ["little of an empty result", {}, {}, {}],
+    ["no details without a result", undefined, { isDefault: true }, { default: true }],
+    ["no details of an empty result", {}, {}, {}],
     ["that it is the default network", {}, { isDefault: true }, { default: true }],
     ["no mac of an interface without a name", { interfaces: [{ ...eth0, name: "" }] }, {}, {}],
     ["DNS", { dns }, {}, { dns }],
-    ["nothing empty of DNS", { dns: { nameservers: [], domain: "", search: [] } }, {}, {}],
+    ["no empty DNS fields", { dns: { nameservers: [], domain: "", search: [] } }, {}, {}],
     [
-      "the main table's gateways once",
+      "each gateway of the main table once",
       { routes: [route, ...others] },
       {},
       { gateway: ["10.0.0.1"] },
     ],
-    ["no gateway <nil>", { routes: [{ dst: "::/0" }] }, {}, {}],
-    ["an address' gateway", { routes: [{ dst: "::/0" }], ips: [v6] }, {}, ofV6],
+    ["no gateway for a route without one", { routes: [{ dst: "::/0" }] }, {}, {}],
+    ["an address's gateway", { routes: [{ dst: "::/0" }], ips: [v6] }, {}, ofV6],
     [
-      "the default-route that the pod asks for",
+      "the default-route that the pod requests",
       { routes: [route] },
       { defaultRoute: ["10.0.0.5"] },
       { gateway: ["10.0.0.1"], "default-route": ["10.0.0.5"] },
@@ -214,8 +214,8 @@ describe("buildNetworkStatus()", () => {
       { defaultRoute: [] },
       { gateway: ["10.0.0.1"], "default-route": ["10.0.0.1"] },
     ],
-    ["its name as given", {}, { displayName: "cluster-net" }, { name: "cluster-net" }],
-    ["its device as given", {}, { deviceInfo }, { "device-info": deviceInfo }],
+    ["the given display name", {}, { displayName: "cluster-net" }, { name: "cluster-net" }],
+    ["the given device information", {}, { deviceInfo }, { "device-info": deviceInfo }],
   ])(
     "shows %s [N-5.1.1b] [N-5.2a] [N-5.3.1] [N-5.3.4] [N-5.3.5a] [N-5.3.6.4] [N-5.3.6a]",
     (...[, body, changes, expected]) => {
@@ -225,7 +225,7 @@ describe("buildNetworkStatus()", () => {
     },
   );
 
-  test("has no keys but the specification's and those that Multus added [N-5.3a]", () => {
+  test("has only keys of the specification and of Multus [N-5.3a]", () => {
     const specified = ["name", "interface", "ips", "mac", "default", "dns", "default-route"];
     const known = [...specified, "mtu", "gateway", "device-info"];
     const body = {
@@ -240,7 +240,7 @@ describe("buildNetworkStatus()", () => {
   });
 });
 
-test("formatNetworkStatus() writes Multus' form, a JSON list of maps [N-5b]", () => {
+test("formatNetworkStatus() writes a JSON list of maps, formatted like Multus [N-5b]", () => {
   const list = [
     ...status({ interfaces: [eth0], ips: [{ address: "10.0.0.2/24", interface: 0 }] }),
     ...status({}),

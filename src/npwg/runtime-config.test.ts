@@ -40,12 +40,12 @@ describe("requestedCapabilities()", () => {
     ],
     ["bandwidth", { bandwidth }, { bandwidth }],
     [
-      "Multus' keys",
+      "Multus's keys",
       { "infiniband-guid": guid, deviceID: "0000:04:00.5" },
       { infinibandGUID: guid, deviceID: "0000:04:00.5" },
     ],
   ])(
-    "gives %s as asked for [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.7.2a] [N-4.1.2.1.8.2a]",
+    "returns %s as requested [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.7.2a] [N-4.1.2.1.8.2a]",
     (_, keys, capabilities) => {
       expect(requested(keys)).toEqual(capabilities);
     },
@@ -56,7 +56,7 @@ describe("requestedCapabilities()", () => {
     [100_000_000, 10_000_000],
     [10_000_000_001, 1_000_000_001],
     [100_000_000_000, 2_147_483_647],
-  ])("gives a rate of %i the burst %i where none is asked for [N-4.1.2.1.8.2c]", (rate, burst) => {
+  ])("gives a rate of %i the default burst %i [N-4.1.2.1.8.2c]", (rate, burst) => {
     expect(requested({ bandwidth: { egressRate: rate } })).toEqual({
       bandwidth: { egressRate: rate, egressBurst: burst },
     });
@@ -82,7 +82,7 @@ describe("checkCapabilities()", () => {
     ["bandwidth", { bandwidth }],
     ["infinibandGUID", { "infiniband-guid": guid }],
   ])(
-    "refuses %s that no plugin can do [S-305] [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.7.2b] [N-4.1.2.1.8.2b]",
+    "rejects %s if no plugin declares the capability [S-305] [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.7.2b] [N-4.1.2.1.8.2b]",
     (key, keys) => {
       const check = (capabilities: JsonObject) => () =>
         checkCapabilities(
@@ -108,7 +108,7 @@ describe("checkCapabilities()", () => {
     [{ ...inArgs, ...others }, { undeclaredRequests: "cniArgs", ignoredRequests: "warn" }, []],
     [{ ...inArgs, deviceID: "x" }, {}, ["ips", "mac"]],
     [{ deviceID: "x" }, {}, []],
-  ])("of %j it refuses by the rules %j: %j", (keys, rules, refused) => {
+  ])("checks %j by the rules %j and rejects %j", (keys, rules, refused) => {
     const check = () =>
       checkCapabilities(network({ type: "a" }), requested(keys), { ...strict, ...rules });
     if (refused.length === 0) expect(check).not.toThrow();
@@ -120,7 +120,7 @@ describe("requestedCniArgs()", () => {
   const argsFrom = (list: NetConfList, keys: object): CniArgs =>
     requestedCniArgs(selected(keys), list);
 
-  test("gives mac and ips, whether they are declared or not (multus.md §1.5, §2.1 8d)", () => {
+  test("passes mac and ips, whether or not their capability is declared (multus.md §1.5, §2.1 8d)", () => {
     const keys = { mac: "02:00:00:00:00:0A", ips: ["10.0.0.1/24"] };
     for (const capabilities of [{}, { ips: true, mac: true }]) {
       expect(argsFrom(network({ type: "a", capabilities }), keys)).toEqual([
@@ -139,7 +139,7 @@ describe("requestedCniArgs()", () => {
     ["static", true],
     ["dhcp", true],
     [undefined, true],
-  ])("gives several ips to the IPAM plugin %s as a list: %j", (type, isGiven) => {
+  ])("passes several ips to the IPAM plugin %s: %j", (type, isGiven) => {
     const ipam = type === undefined ? {} : { ipam: { type } };
     for (const capabilities of [{}, { ips: true }]) {
       const list = network({ type: "a", capabilities, ...ipam }, { type: "tuning" });
@@ -161,14 +161,14 @@ describe("withCniArgs()", () => {
     ]);
   });
 
-  test("lets the annotation win over the definition's own args [N-4.1.2.1.6.2b]", () => {
+  test("lets the annotation override the definition's args [N-4.1.2.1.6.2b]", () => {
     const original = network({ type: "a", args: { cni: { spoofchk: "off", trust: "on" } } });
     const list = withCniArgs(original, { spoofchk: "on" });
     expect(list.plugins[0]?.raw.args).toEqual({ cni: { spoofchk: "on", trust: "on" } });
     expect(original.plugins[0]?.raw.args).toEqual({ cni: { spoofchk: "off", trust: "on" } });
   });
 
-  test("leaves the list alone without cni-args and refuses args that are no object", () => {
+  test("returns the same list without cni-args, and rejects args that are not an object", () => {
     const list = network({ type: "a", args: [1] });
     expect(withCniArgs(list, undefined)).toBe(list);
     expect(() => withCniArgs(list, {})).toThrow(

@@ -28,7 +28,7 @@ function withSecond(link: Partial<ResultInterface>, ownMac = "0a:00:00:00:00:09"
   return { ...first, interfaces: [...first.interfaces, second], ips };
 }
 
-/** What is said of a plugin which gave this result to a pod with these keys. */
+/** The warning about a plugin that gave this result to a pod with these keys. */
 function problem(keys: object, result: Result, network = list({ type: "bridge" })): string {
   const text = JSON.stringify([{ name: "a", ...keys }]);
   const [selection] = parseNetworkSelections(text, { podNamespace: "ns" });
@@ -46,7 +46,7 @@ test.each([
   ["more addresses", { ips: ["10.0.0.1/24"] }, madeWith({}, ["10.0.0.2/24", "10.0.0.1/24"])],
   ["the interface", { interface: "net1" }, madeWith({})],
   ["the device", { deviceID: device }, madeWith({ pciID: device.toUpperCase() })],
-  ["a device that is no PCI device", { deviceID: "mlx5_core.sf.4" }, madeWith({ pciID: device })],
+  ["a non-PCI device", { deviceID: "mlx5_core.sf.4" }, madeWith({ pciID: device })],
   ["the MAC on another interface of the pod", { mac }, withSecond({ mac: mac.toUpperCase() })],
   ["the address on another interface of the pod", { ips: ["10.0.0.1"] }, withSecond({})],
   ["no MAC on the interface that was asked for", { mac }, withSecond({ mac: "" }, "")],
@@ -86,11 +86,11 @@ test.each([
     madeWith({ pciID: "0000:04:00.6" }),
     `"deviceID": the pod asks for ${device}, the result has 0000:04:00.6`,
   ],
-])("ignoredRequests() has what a plugin made of %j", (keys, result, message) => {
+])("ignoredRequests() reports what a plugin did instead of %j", (keys, result, message) => {
   expect(problem(keys, result)).toBe(`plugin bridge ignored the key ${message}`);
 });
 
-test("ignoredText() names the plugins that declare the capability, else all", () => {
+test("ignoredText() names the plugins that declare the capability, or all if none does", () => {
   const chain = list({ type: "bridge", capabilities: { ips: true } }, { type: "tuning" });
   const message = problem(
     { mac, ips: ["10.0.0.1"] },
@@ -112,13 +112,13 @@ test.each([
     { "infiniband-guid": "c2:11:22:33:44:55:66:77" },
     'infinibandGUID": the pod asks for c2:11:22:33:44:55:66:77',
   ],
-])("ignoredRequests() has %j that no plugin was given", (keys, message) => {
+])("ignoredRequests() reports %j if no plugin has the capability", (keys, message) => {
   expect(problem(keys, madeWith({}))).toBe(`no plugin has the capability "${message}`);
   const capabilities = { bandwidth: true, portMappings: true, infinibandGUID: true };
   expect(problem(keys, madeWith({}), list({ type: "bridge", capabilities }))).toBe("");
 });
 
-test("ignoredRequests() shortens what is long", () => {
+test("ignoredRequests() shortens long values", () => {
   const ips = Array.from({ length: 60 }, (_, i) => `10.0.1.${i}`);
   const text = problem({ ips }, madeWith({}, ["10.0.0.1/24"]));
   expect(text).toHaveLength(

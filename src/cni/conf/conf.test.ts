@@ -6,7 +6,7 @@ const source = "test.conflist";
 const parse = (value: unknown): NetConfList => parseNetConfList(value, { source });
 const base = { cniVersion: "1.0.0", name: "net", plugins: [{ type: "bridge" }] };
 
-test("parseNetConfList() reads a list, text or not, and keeps what it does not know [R-0.3-08] [R-1.0-01] [R-1.0-22] [R-1.0-04] [R-0.2-03]", () => {
+test("parseNetConfList() reads a list from text or an object, and keeps unknown keys [R-0.3-08] [R-1.0-01] [R-1.0-22] [R-1.0-04] [R-0.2-03]", () => {
   const conf = {
     cniVersion: "1.1.0",
     name: "some-list",
@@ -34,7 +34,7 @@ test("parseNetConfList() reads a list, text or not, and keeps what it does not k
   expect(parse(toJson(parse(conf)))).toEqual(expected);
 });
 
-test("parseNetConfList() makes a list of a single plugin's configuration [L-09] [R-0.1-07]", () => {
+test("parseNetConfList() turns a single plugin's configuration into a list [L-09] [R-0.1-07]", () => {
   const conf = {
     cniVersion: "0.1.0",
     name: "old",
@@ -49,7 +49,7 @@ test("parseNetConfList() makes a list of a single plugin's configuration [L-09] 
   expect(list.raw).toEqual({ cniVersion: "0.1.0", name: "old", plugins: [conf] });
 });
 
-test("parseNetConfList() gives a configuration without a name the given one [L-05]", () => {
+test("parseNetConfList() uses the given name if the configuration has none [L-05]", () => {
   const { name: _none, ...nameless } = base;
   expect(() => parse(nameless)).toThrow(
     `invalid network configuration in ${source}: name: is missing`,
@@ -89,7 +89,7 @@ test.each([
   ["[]", "must be an object, got []"],
   ["null", "must be an object, got null"],
   ['"x"', 'must be an object, got "x"'],
-])("parseNetConfList(%j) is code 6", (text, problem) => {
+])("parseNetConfList(%j) fails with code 6", (text, problem) => {
   expect(() => parse(text)).toThrow(expect.objectContaining({ code: 6 }));
   expect(() => parse(text)).toThrow(`invalid network configuration in ${source}: ${problem}`);
 });
@@ -157,7 +157,7 @@ test.each([
   expect(() => parse(conf)).toThrow(problem);
 });
 
-test("parseNetConfList() names every field that is wrong [R-1.1-05]", () => {
+test("parseNetConfList() names every invalid field [R-1.1-05]", () => {
   const conf = { cniVersion: "1.0.0", name: "a b", plugins: [{}, { type: "a", dns: 1 }] };
   expect(() => parse(conf)).toThrow(
     `invalid network configuration in ${source}: name: invalid characters found in network name, got "a b"; ` +
@@ -172,7 +172,7 @@ test.each([
   [{ cniVersion: "1.2.3" }, "1.2.3"],
   [{ cniVersion: "", cniVersions: [] }, ""],
 ])(
-  "parseNetConfList() settles on a version for %j, for good [R-1.1-01] [L-07]",
+  "parseNetConfList() selects a version from %j and drops cniVersions [R-1.1-01] [L-07]",
   (versions, chosen) => {
     const list = parse({ ...base, ...versions });
     expect(list.cniVersion).toBe(chosen);
@@ -190,19 +190,19 @@ test.each([
     "plugins: is missing: a single plugin belongs in a .conf file",
   ],
 ] as const)(
-  "parseNetConfList() refuses the other form where it wants a %s",
+  "parseNetConfList() rejects the other form when it expects a %s",
   (form, conf, problem) => {
     expect(() => parseNetConfList(conf, { source, form })).toThrow(problem);
   },
 );
 
-test("parsePluginConf() is as strict as a list", () => {
+test("parsePluginConf() rejects a plugin without a type", () => {
   expect(() => parsePluginConf("{}", { source: "x.conf" })).toThrow(
     "invalid plugin configuration in x.conf: type: is missing",
   );
 });
 
-test("enabledCapabilities() is what at least one plugin has switched on [O-05]", () => {
+test("enabledCapabilities() returns what at least one plugin enables [O-05]", () => {
   const list = parse({
     ...base,
     plugins: [

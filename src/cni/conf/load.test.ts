@@ -3,7 +3,7 @@ import { type NetConfList, toJson } from "./conf.ts";
 import type { ConfReader } from "./conf-file.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "./load.ts";
 
-/** Files by path; a value that is no string cannot be read. */
+/** Files by path; reading a value that is not a string fails. */
 class MemoryFiles implements ConfReader {
   readonly #files: ReadonlyMap<string, unknown>;
 
@@ -58,7 +58,7 @@ test.each<[string, Record<string, string>, string]>([
   ["finds a .json file", { "10.json": conf("n", "ptp") }, "ptp"],
   ["prefers a .conflist", { "00.conf": conf("n", "ptp"), "50.conflist": of("first") }, "first"],
   [
-    "takes the first of several, and other extensions for nothing",
+    "takes the first of several files and ignores other extensions",
     {
       ...{ "05.conflist.bak": of("no"), "06.CONFLIST": of("no"), ".conflist": list("other") },
       ...{ "10.conflist": of("first"), "20.conflist": of("second") },
@@ -72,7 +72,7 @@ test.each<[string, Record<string, string>, string]>([
   expect(found).toMatchObject({ name: "n", cniVersion: "1.0.0" });
 });
 
-test("loadNetworkByName() names files that it cannot use in a warning and continues [R-1.1-05]", async () => {
+test("loadNetworkByName() skips unusable files with a warning [R-1.1-05]", async () => {
   const files = {
     "/net/10.conflist": "{",
     "/net/20.conflist": list("x", { plugins: [{}] }),
@@ -89,7 +89,7 @@ test("loadNetworkByName() names files that it cannot use in a warning and contin
   ]);
 });
 
-test("loadNetworkByName() says why the very file that holds the network cannot be used [L-04]", async () => {
+test("loadNetworkByName() fails if the file that contains the network is invalid [L-04]", async () => {
   const files = { "/net/10.conflist": list("n", { plugins: [{}] }), "/net/20.conf": conf("n") };
   await expect(byName(files)).rejects.toMatchObject({
     code: 7,
@@ -107,12 +107,12 @@ test.each([
     { "/net/10.conf": "[]" },
     'no net configuration with name "n" in /net; skipped: invalid network configuration in /net/10.conf: must be an object, got []',
   ],
-])("loadNetworkByName() with %j finds nothing [L-03]", async (files, message) => {
+])("loadNetworkByName() fails without a matching network: %j [L-03]", async (files, message) => {
   await expect(byName(files)).rejects.toMatchObject({ code: 7, message });
 });
 
 test.each(["../x", "", "a/b", "n\n"])(
-  "loadNetworkByName() checks the name %j before it looks anywhere [L-08] [L-11] [R-1.1-06]",
+  "loadNetworkByName() rejects the invalid name %j [L-08] [L-11] [R-1.1-06]",
   async (name) => {
     await expect(byName({ "/x/10.conf": conf("n") }, name)).rejects.toMatchObject({ code: 7 });
   },
@@ -122,11 +122,16 @@ const inline = { plugins: [{ type: "inline" }] };
 const inlineOnly = { ...inline, loadOnlyInlinedPlugins: true };
 
 test.each([
-  { name: "no inline plugins, one beside", body: {}, beside: ["a.conf"], types: ["a"] },
-  { name: "inline plugins, none beside", body: inline, beside: [], types: ["inline"] },
-  { name: "only other files beside", body: inline, beside: ["x.json"], types: ["inline"] },
-  { name: "both", body: inline, beside: ["b.conf", "a.conf"], types: ["inline", "a", "b"] },
-  { name: "both, but inline only", body: inlineOnly, beside: ["a.conf"], types: ["inline"] },
+  { name: "only side-loaded ones", body: {}, beside: ["a.conf"], types: ["a"] },
+  { name: "only inline ones", body: inline, beside: [], types: ["inline"] },
+  { name: "not with other extensions", body: inline, beside: ["x.json"], types: ["inline"] },
+  {
+    name: "after inline ones",
+    body: inline,
+    beside: ["b.conf", "a.conf"],
+    types: ["inline", "a", "b"],
+  },
+  { name: "not with loadOnlyInlined", body: inlineOnly, beside: ["a.conf"], types: ["inline"] },
 ])(
   "loadNetworkByName() side-loads plugins: $name [R-1.1-04] [R-1.1-05] [L-08] [L-10]",
   async ({ body, beside, types }) => {
@@ -153,7 +158,7 @@ test.each([
   [list("n", { loadOnlyInlinedPlugins: true }), {}, "plugins: is missing"],
   [list("n", { plugins: [] }), {}, "plugins: no plugins in list"],
 ])(
-  "loadNetworkByName() refuses the incomplete list %j with %j beside it [L-05] [L-08]",
+  "loadNetworkByName() rejects the incomplete list %j with side-loaded files %j [L-05] [L-08]",
   async (...row) => {
     const [text, beside, message] = row;
     await expect(byName({ "/net/10.conflist": text, ...beside })).rejects.toThrow(message);
@@ -168,7 +173,7 @@ test("loadNetworkByName() warns of keys that only a runtime may set [R-1.0-03]",
   ]);
 });
 
-test("loadNetworkFile() loads the one network of a file, with the plugins beside it", async () => {
+test("loadNetworkFile() loads the network of a file with its side-loaded plugins", async () => {
   const files = new MemoryFiles({
     "/net/10.conflist": list("n"),
     "/net/n/a.conf": '{"type":"tuning"}',
@@ -191,7 +196,7 @@ test("loadNetworkFile() loads the one network of a file, with the plugins beside
   await expect(loadNetworkFile("/net/none", options)).rejects.toMatchObject({ code: 5 });
 });
 
-test("loadFirstNetwork() takes the first usable file of any form that is accepted", async () => {
+test("loadFirstNetwork() returns the first usable network that the filter accepts", async () => {
   const warnings: string[] = [];
   const options = {
     files: new MemoryFiles({

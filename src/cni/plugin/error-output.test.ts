@@ -22,7 +22,7 @@ test.each([
   expect(JSON.parse(formatErrorOutput(error, "")).details).toBe(details);
 });
 
-test("formatErrorOutput() takes any error for code 999 [S-110]", () => {
+test("formatErrorOutput() prints any other error with code 999 [S-110]", () => {
   const cause = new Error("inner");
   expect(JSON.parse(formatErrorOutput(new Error("outer", { cause }), "{}"))).toEqual({
     cniVersion: "0.1.0",
@@ -40,13 +40,13 @@ test.each([
   ['{"cniVersion":1}', "1.1.0"],
   ["", "1.1.0"],
   ["{", "1.1.0"],
-])("formatErrorOutput() for stdin %j is in version %s [R-1.0-41] [R-1.1-43]", (stdin, version) => {
+])("formatErrorOutput() for stdin %j has version %s [R-1.0-41] [R-1.1-43]", (stdin, version) => {
   const error = new CniError(CniErrorCode.Internal, "x");
   expect(JSON.parse(formatErrorOutput(error, stdin)).cniVersion).toBe(version);
 });
 
 test.each([-1, 1.5, Number.NaN])(
-  "formatErrorOutput() never prints the code %d [R-0.1-10]",
+  "formatErrorOutput() prints 999 for the invalid code %d [R-0.1-10]",
   (code) => {
     expect(JSON.parse(formatErrorOutput(new CniError(code, "x"), "")).code).toBe(999);
   },

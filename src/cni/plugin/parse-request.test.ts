@@ -76,7 +76,7 @@ test("parsePluginRequest() reads STATUS and GC without an attachment [R-1.1-23] 
   });
 });
 
-test("parsePluginRequest() refuses a runtimeConfig that is no object, but not of a DEL", () => {
+test("parsePluginRequest() rejects a runtimeConfig that is not an object, except in a DEL", () => {
   for (const runtimeConfig of ["x", [], 1]) {
     const raw = { ...conf, runtimeConfig };
     expect(errorOf(() => parse(env, raw))).toMatchObject({
@@ -89,7 +89,7 @@ test("parsePluginRequest() refuses a runtimeConfig that is no object, but not of
   expect(parse(env, { ...conf, runtimeConfig: { a: 1 } }).conf.runtimeConfig).toEqual({ a: 1 });
 });
 
-test("parsePluginRequest() refuses malformed CNI_ARGS, but not of a DEL (multus.md §2.1)", () => {
+test("parsePluginRequest() rejects malformed CNI_ARGS, except in a DEL (multus.md §2.1)", () => {
   const variables = { ...env, CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAME" };
   expect(errorOf(() => parse(variables))).toMatchObject({
     code: 4,
@@ -100,7 +100,7 @@ test("parsePluginRequest() refuses malformed CNI_ARGS, but not of a DEL (multus.
   });
 });
 
-test("parsePluginRequest() takes a DEL with neither network namespace nor prevResult [R-0.4-13] [R-1.1-10]", () => {
+test("parsePluginRequest() accepts a DEL without network namespace and prevResult [R-0.4-13] [R-1.1-10]", () => {
   const { CNI_NETNS: _none, ...rest } = env;
   expect(parse({ ...rest, CNI_COMMAND: "DEL" })).toMatchObject({ command: "DEL", netns: "" });
 });
@@ -117,7 +117,7 @@ test.each([
   ["GC", missing("CNI_PATH")],
   ["", missing("CNI_COMMAND")],
 ])(
-  "parsePluginRequest(%j) names all variables that are missing at once [R-1.0-12] [R-0.4-36]",
+  "parsePluginRequest() of %j reports all missing variables in one error [R-1.0-12] [R-0.4-36]",
   (command, error) => {
     expect(errorOf(() => parse({ CNI_COMMAND: command }))).toEqual(error);
     const empty = { CNI_CONTAINERID: "", CNI_IFNAME: "", CNI_PATH: "" };
@@ -134,14 +134,14 @@ test.each([
   ],
   [{ CNI_IFNAME: "x".repeat(16) }, 4, "interface name is too long"],
 ])(
-  "parsePluginRequest() refuses the malformed %j before it looks further [R-0.4-07]",
+  "parsePluginRequest() rejects the malformed %j before it reads the configuration [R-0.4-07]",
   (part, code, msg) => {
     expect(errorOf(() => parse({ ...env, ...part }, "{"))).toMatchObject({ code, msg });
   },
 );
 
 test.each(["VERSION", "add", "FOO", "__proto__", "toString"])(
-  "parsePluginRequest() does not know %j, and says so after the configuration [S-03]",
+  "parsePluginRequest() rejects the unknown command %j after checking the configuration [S-03]",
   (command) => {
     const unknown = { ...env, CNI_COMMAND: command };
     expect(errorOf(() => parse(unknown, "{"))).toMatchObject({ code: 6 });
@@ -184,7 +184,7 @@ test.each([
 });
 
 test.each([undefined, "", ...supportedVersions])(
-  "parsePluginRequest() takes ADD and DEL of version %j [R-1.0-41] [S-06]",
+  "parsePluginRequest() accepts ADD and DEL of version %j [R-1.0-41] [S-06]",
   (cniVersion) => {
     for (const CNI_COMMAND of ["ADD", "DEL"]) {
       const read = parse({ ...env, CNI_COMMAND }, { name: "n", cniVersion }).conf;
@@ -233,9 +233,12 @@ test.each([
     { "cni.dev/valid-attachments": [], "cni.dev/attachments": [item] },
     { kind: "list", items: [] },
   ],
-])("parsePluginRequest() reads GC's %j [R-1.1-30]", (keys, validAttachments) => {
-  expect(parse(gc, { ...conf, ...keys })).toMatchObject({ validAttachments });
-});
+])(
+  "parsePluginRequest() reads the attachments of a GC: %j [R-1.1-30]",
+  (keys, validAttachments) => {
+    expect(parse(gc, { ...conf, ...keys })).toMatchObject({ validAttachments });
+  },
+);
 
 test.each([
   [[{ containerID: "cid" }], "cni.dev/attachments[0].ifname: is missing"],
@@ -246,7 +249,7 @@ test.each([
   ],
   ["all", 'cni.dev/attachments: must be an array, got "all"'],
 ])(
-  "parsePluginRequest() refuses GC's attachments %j rather than collect too much [R-1.1-30]",
+  "parsePluginRequest() rejects a GC whose attachments are invalid: %j [R-1.1-30]",
   (list, problem) => {
     expect(errorOf(() => parse(gc, { ...conf, "cni.dev/attachments": list }))).toEqual({
       code: 7,
@@ -265,14 +268,14 @@ test.each([
   expect(parse({ ...env, CNI_NETNS_OVERRIDE: value })).toMatchObject({ netnsOverride });
 });
 
-test("sameNetnsError() has code and words of Go's plugins [S-111]", () => {
+test("sameNetnsError() has the code and message of the Go plugins [S-111]", () => {
   expect(sameNetnsError()).toMatchObject({
     code: 8,
     message: "plugin's netns and netns from CNI_NETNS should not be the same",
   });
 });
 
-test("parsePluginRequest() takes every call that libcni makes [R-1.0-12]", () => {
+test("parsePluginRequest() accepts every call that libcni makes [R-1.0-12]", () => {
   const file = new URL("../../../e2e/vectors/libcni-invocations.txt", import.meta.url);
   const calls = [...readFileSync(file, "utf8").matchAll(/^(CNI_.*)\n {3}stdin=(.*)$/gm)];
   const commands = calls.map(([, variables = "", stdin = ""]) => {

@@ -17,7 +17,7 @@ test.each([
   [{ CNIVERSION: "0.2.0" }, "1.0.0", "0.2.0"],
   [{}, "", "0.1.0"],
   [null, "1.1.0", "1.1.0"],
-])("parseResult(%j) of a %j conf is a %j result", (raw, fallback, cniVersion) => {
+])("parseResult(%j) of a network of version %j has version %j", (raw, fallback, cniVersion) => {
   expect(parse(raw, fallback)).toEqual({ cniVersion, ...empty });
 });
 
@@ -31,7 +31,7 @@ test("parseResult() reads an IPAM plugin's abbreviated result [R-0.3-06] [R-1.0-
   expect(parse(raw)).toEqual({ ...raw, interfaces: [] });
 });
 
-test("parseResult() matches keys whatever their case, the last spelling winning", () => {
+test("parseResult() ignores the case of keys; the last spelling wins", () => {
   const raw = {
     CniVersion: "1.1.0",
     Interfaces: [{ Name: "eth0", MAC: "aa", PciID: "0", socketpath: "/s" }],
@@ -48,7 +48,7 @@ test("parseResult() matches keys whatever their case, the last spelling winning"
   });
 });
 
-test("parseResult() leaves out what Go leaves out: null, empty and zero, but not table 0 and scope 0", () => {
+test("parseResult() omits null, empty and zero values as Go does, but keeps table 0 and scope 0", () => {
   const raw = {
     interfaces: [{ name: "", mac: "", mtu: 0, sandbox: null }],
     ips: [{ address: "10.0.0.1/24", gateway: "", interface: null }],
@@ -67,7 +67,7 @@ test("parseResult() leaves out what Go leaves out: null, empty and zero, but not
   });
 });
 
-test("parseResult() takes a negative interface index for none, as the upgrade guide asks", () => {
+test("parseResult() treats a negative interface index as none, as the CNI upgrade guide says", () => {
   const raw = { interfaces: [{ name: "a" }], ips: [{ address: "10.0.0.1/24", interface: -1 }] };
   expect(parse(raw).ips).toEqual([{ address: "10.0.0.1/24" }]);
 });
@@ -128,20 +128,20 @@ test.each([
   ],
   [[], "must be an object, got []"],
   ["x", 'must be an object, got "x"'],
-])("parseResult(%j) names the field [R-0.3-03] [R-0.3-04] [R-0.4-06]", (raw, problem) => {
+])("parseResult(%j) names the wrong field [R-0.3-03] [R-0.3-04] [R-0.4-06]", (raw, problem) => {
   expect(() => parse(raw)).toThrow(
     expect.objectContaining({ code: 6, message: `cannot decode result: ${problem}` }),
   );
 });
 
-test("parseResult() names every field that is wrong, and counts when there are many", () => {
+test("parseResult() names every invalid field, up to ten, and counts the rest", () => {
   expect(() => parse({ ips: [{ address: "a" }], routes: [{ dst: "b" }] })).toThrow(
     'ips[0].address: invalid CIDR address: "a"; routes[0].dst: invalid CIDR address: "b"',
   );
   expect(() => parse({ ips: new Array(12).fill(null) })).toThrow(/; and 2 more$/);
 });
 
-test("parseResult() reads addresses of old results only where their version has them", () => {
+test("parseResult() reads ip4 only in version 0.2.0, and ips only in later versions", () => {
   const lists = { ips: [{ address: "10.0.0.1/24" }], ip4: { ip: "10.0.0.2/24" } };
   expect(parse({ ...lists, cniVersion: "0.2.0" }).ips).toEqual([
     { address: "10.0.0.2/24", version: "4" },
@@ -156,7 +156,7 @@ test.each([
   ["0.3.1", {}],
   ["1.1.0", { routes: [{ dst: "0.0.0.0/0" }] }],
   ["0.4.0", { ips: [{ address: "10.0.0.1/24" }] }],
-])("formatResult() cannot write a %s result without an address as 0.2.0", (cniVersion, body) => {
+])("formatResult() cannot convert a %s result without an address to 0.2.0", (cniVersion, body) => {
   expect(() => formatResult(parse({ cniVersion, ...body }), "0.2.0")).toThrow(
     "cannot convert: no valid IP addresses",
   );
@@ -165,7 +165,7 @@ test.each([
 test.each([
   ["1.0.0", "9.9.9", "no converter for CNI result version 1.0.0 to 9.9.9"],
   ["0.9.0", "1.0.0", "no converter for CNI result version 0.9.0 to 1.0.0"],
-])("formatResult() knows no way from %s to %s", (cniVersion, version, message) => {
+])("formatResult() rejects the conversion from %s to %s", (cniVersion, version, message) => {
   expect(() => formatResult({ cniVersion, ...empty }, version)).toThrow(
     expect.objectContaining({ code: 1, message }),
   );
@@ -179,7 +179,7 @@ test.each(supportedVersions)("formatResult() writes an empty 0.1.0 result as %s"
   });
 });
 
-test('formatResult() takes version "" for 0.1.0 and never writes an index beyond the interfaces', () => {
+test('formatResult() treats version "" as 0.1.0, and drops an interface index out of range', () => {
   const result = {
     cniVersion: "1.1.0",
     interfaces: [{ name: "a" }],
@@ -196,7 +196,7 @@ test('formatResult() takes version "" for 0.1.0 and never writes an index beyond
   ]);
 });
 
-test("formatResult() drops a route whose family has no address on the way to 0.2.0", () => {
+test("formatResult() to 0.2.0 drops a route whose IP family has no address", () => {
   const raw = {
     ips: [{ address: "10.0.0.1/24" }],
     routes: [{ dst: "::/0" }, { dst: "0.0.0.0/0" }],

@@ -4,7 +4,7 @@ import { supportedVersions } from "#cni/versions.ts";
 import { formatResult } from "./format.ts";
 import { parseResult } from "./parse.ts";
 
-/** What Go's library made of each input in each version: e2e/vectors/result-conversions.txt. */
+/** Each input, converted by the Go library to each version: e2e/vectors/result-conversions.txt. */
 interface Vector {
   readonly from: string;
   readonly to: string;
@@ -26,13 +26,13 @@ function readVectors(): Vector[] {
 
 const vectors = readVectors();
 
-test("the vectors are all 49 conversions", () => {
+test("the vectors cover all 49 conversions", () => {
   const pairs = supportedVersions.flatMap((from) => supportedVersions.map((to) => `${from} ${to}`));
   expect(vectors.map(({ from, to }) => `${from} ${to}`)).toEqual(pairs);
 });
 
 test.each(vectors)(
-  "formatResult() writes $from as $to like Go's library, byte for byte [R-0.1-08] [R-0.3-01] [R-0.3-02] [R-0.3-03] [R-1.0-40] [R-1.1-41]",
+  "formatResult() converts $from to $to like the Go library, byte for byte [R-0.1-08] [R-0.3-01] [R-0.3-02] [R-0.3-03] [R-1.0-40] [R-1.1-41]",
   ({ input, to, output }) => {
     const result = parseResult(JSON.parse(input), { fallbackVersion: "" });
     expect(JSON.stringify(formatResult(result, to))).toBe(output);
@@ -40,7 +40,7 @@ test.each(vectors)(
 );
 
 test.each(vectors)(
-  "parseResult() loses nothing that it wrote from $from to $to",
+  "parseResult() loses no field of a result converted from $from to $to",
   ({ to, output }) => {
     const again = parseResult(JSON.parse(output), { fallbackVersion: "" });
     expect(again.cniVersion).toBe(to);
@@ -57,12 +57,12 @@ function readAddOutputs(): { network: string; printed: string }[] {
 
 const addOutputs = readAddOutputs();
 
-test("the vectors hold the runs of both releases of the reference plugins", () => {
+test("the vectors contain the runs of both releases of the reference plugins", () => {
   expect(addOutputs.length).toBeGreaterThanOrEqual(30);
 });
 
 test.each(addOutputs)(
-  "parseResult() and formatResult() keep what the network $network printed [R-1.0-40]",
+  "parseResult() and formatResult() keep the printed result of network $network [R-1.0-40]",
   ({ printed }) => {
     const result = parseResult(JSON.parse(printed), { fallbackVersion: "" });
     expect(JSON.stringify(formatResult(result, result.cniVersion))).toBe(printed);

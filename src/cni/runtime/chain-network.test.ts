@@ -12,7 +12,7 @@ function listOf(cniVersion: string, extra: object = {}): NetConfList {
 }
 
 test.each([50, 51])(
-  "statusNetwork() gives the first error with its code %i [R-1.1-20] [R-1.1-22]",
+  "statusNetwork() stops at the first error and keeps its code %i [R-1.1-20] [R-1.1-22]",
   async (code) => {
     const fake = new FakeDelegates({ b: exited(1, { code, msg: "not now" }) });
     await expect(statusNetwork(listOf("1.1.0"), limits, fake.run)).rejects.toMatchObject({
@@ -25,7 +25,7 @@ test.each([50, 51])(
 );
 
 test.each(["", "0.3.1", "0.4.0", "1.0.0"])(
-  "statusNetwork() and gcNetwork() reach no plugin of a %j list, which has neither",
+  "statusNetwork() and gcNetwork() execute no plugin for CNI version %j, which lacks them",
   async (version) => {
     const fake = new FakeDelegates();
     await statusNetwork(listOf(version), limits, fake.run);
@@ -50,7 +50,7 @@ test("gcNetwork() continues after errors and returns them all [R-1.1-31] [R-1.1-
   ]);
 });
 
-test("gcNetwork() reaches no plugin of a list with disableGC [R-1.1-03]", async () => {
+test("gcNetwork() executes no plugin of a list with disableGC [R-1.1-03]", async () => {
   const fake = new FakeDelegates();
   const list = listOf("1.1.0", { disableGC: true });
   expect(await gcNetwork(list, [], { ...limits, run: fake.run })).toEqual([]);

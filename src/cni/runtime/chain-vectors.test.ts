@@ -82,31 +82,31 @@ const rt = {
 const result = { cniVersion: "1.1.0", ips: [{ address: "10.0.0.1/24" }] };
 const succeeding = { a: exited(0, result), b: exited(0, result) };
 
-test("addNetwork() runs what libcni runs [R-0.1-01] [R-0.1-02] [R-0.1-03] [R-0.1-06] [R-0.2-02] [R-0.2-03] [R-0.3-09] [R-0.3-10] [R-0.3-13] [R-0.3-18] [R-0.4-01] [R-0.4-08] [R-0.4-30] [R-1.0-03] [R-1.0-04] [R-1.0-12] [R-1.0-23] [R-1.0-26] [R-1.1-07] [B-01] [B-02] [B-03] [B-04] [X-02]", async () => {
+test("addNetwork() makes the same plugin calls as libcni [R-0.1-01] [R-0.1-02] [R-0.1-03] [R-0.1-06] [R-0.2-02] [R-0.2-03] [R-0.3-09] [R-0.3-10] [R-0.3-13] [R-0.3-18] [R-0.4-01] [R-0.4-08] [R-0.4-30] [R-1.0-03] [R-1.0-04] [R-1.0-12] [R-1.0-23] [R-1.0-26] [R-1.1-07] [B-01] [B-02] [B-03] [B-04] [X-02]", async () => {
   const fake = new FakeDelegates(succeeding);
   await addNetwork(list, rt, fake.run);
   expect(made(fake)).toEqual(of("ADD").map(withoutStaleKeys));
 });
 
-test("checkNetwork() runs what libcni runs [R-1.0-25]", async () => {
+test("checkNetwork() makes the same plugin calls as libcni [R-1.0-25]", async () => {
   const fake = new FakeDelegates();
   await checkNetwork(list, rt, { prevResult: result, run: fake.run });
   expect(made(fake)).toEqual(of("CHECK"));
 });
 
-test("delCalls() are what libcni runs [R-0.1-15] [R-0.3-14] [R-0.3-16] [R-0.4-10] [R-0.4-12] [R-0.4-30] [R-1.0-24] [R-1.1-10]", async () => {
+test("delCalls() returns the same plugin calls as libcni makes [R-0.1-15] [R-0.3-14] [R-0.3-16] [R-0.4-10] [R-0.4-12] [R-0.4-30] [R-1.0-24] [R-1.1-10]", async () => {
   const fake = new FakeDelegates();
   for (const call of delCalls(list, rt, result)) await fake.run(call);
   expect(made(fake)).toEqual(of("DEL"));
 });
 
-test("statusNetwork() runs what libcni runs [R-1.1-22] [R-1.1-23] [B-07]", async () => {
+test("statusNetwork() makes the same plugin calls as libcni [R-1.1-22] [R-1.1-23] [B-07]", async () => {
   const fake = new FakeDelegates();
   await statusNetwork(list, limits, fake.run);
   expect(made(fake)).toEqual(of("STATUS").map(withoutStaleKeys));
 });
 
-test("gcNetwork() runs what libcni runs, but with an empty list where that writes null [R-1.1-30] [R-1.1-32] [R-1.1-34] [O-04]", async () => {
+test("gcNetwork() makes the same plugin calls as libcni, but writes an empty list instead of null [R-1.1-30] [R-1.1-32] [R-1.1-34] [O-04]", async () => {
   const [validA, validB, emptyA, emptyB] = of("GC").map(withoutStaleKeys);
   const fake = new FakeDelegates();
   await gcNetwork(list, [{ containerID: "cid", ifname: "eth0" }], { ...limits, run: fake.run });
@@ -119,7 +119,7 @@ test("gcNetwork() runs what libcni runs, but with an empty list where that write
   );
 });
 
-test("versionOf() runs what libcni runs [X-11]", async () => {
+test("versionOf() makes the same plugin calls as libcni [X-11]", async () => {
   const fake = new FakeDelegates({
     a: exited(0, { cniVersion: "1.1.0", supportedVersions: ["1.1.0"] }),
   });

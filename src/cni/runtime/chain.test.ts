@@ -23,7 +23,7 @@ function listOf(cniVersion: string, ...plugins: (string | object)[]): NetConfLis
 const result = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.1/24" }] };
 const abc = listOf("1.0.0", "a", "b", "c");
 
-test("addNetwork() gives the first plugin no prevResult and each other one the result before it [R-0.3-11] [R-1.1-07] [R-0.4-30]", async () => {
+test("addNetwork() passes the result of each plugin to the next one as prevResult [R-0.3-11] [R-1.1-07] [R-0.4-30]", async () => {
   const second = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.2/24" }] };
   const ofB = exited(0, second);
   const fake = new FakeDelegates({ a: exited(0, result), b: ofB, c: ofB });
@@ -37,7 +37,7 @@ test("addNetwork() gives the first plugin no prevResult and each other one the r
   expect(added.result.ips).toEqual([{ address: "10.0.0.2/24" }]);
 });
 
-test("addNetwork() stops at the first error, in words of its plugin or of the shim, and undoes nothing by itself [R-0.3-15] [R-1.0-23] [X-01]", async () => {
+test("addNetwork() stops at the first error of a plugin or of the shim, without a rollback [R-0.3-15] [R-1.0-23] [X-01]", async () => {
   const failure = { code: 7, msg: "bad subnet", details: "10.0.0.0/33" };
   const fake = new FakeDelegates({ a: exited(0, result), b: exited(1, failure) });
   const bad = { name: "DelegateError", network: "n", ifName: "net1", pluginType: "b" };
@@ -61,7 +61,7 @@ test.each<[object, object, number]>([
   [{ cniVersion: "9.9.9" }, {}, 1],
   [{ plugins: [] }, {}, 7],
 ])(
-  "addNetwork() of a list with %j and a call with %j runs nothing [R-0.4-07] [O-01]",
+  "addNetwork() executes no plugin if list or call is invalid: list %j, call %j [R-0.4-07] [O-01]",
   async (...row) => {
     const [list, call, code] = row;
     const fake = new FakeDelegates();
@@ -79,7 +79,7 @@ test.each([
   ],
   ["[]", "cannot decode result: must be an object, got []"],
 ])(
-  "addNetwork() refuses the output %j of a plugin that succeeded [X-10]",
+  "addNetwork() rejects the invalid result %j of a plugin that exits with 0 [X-10]",
   async (stdout, problem) => {
     const fake = new FakeDelegates({ a: exited(0, stdout) });
     await expect(addNetwork(abc, rt, fake.run)).rejects.toMatchObject({
@@ -110,7 +110,7 @@ test.each([
   ],
   ["0.1.0", { ip4 }, { cniVersion: "0.1.0", ip4, dns: {} }],
 ])(
-  "addNetwork() gives in a list of %s for %j the result %j [R-0.1-08] [R-0.4-31] [R-1.0-40]",
+  "addNetwork() of a %s list converts the printed result %j to %j [R-0.1-08] [R-0.4-31] [R-1.0-40]",
   async (...row) => {
     const [version, printed, wire] = row;
     const fake = new FakeDelegates({ a: exited(0, JSON.stringify(printed)) });
@@ -120,7 +120,7 @@ test.each([
   },
 );
 
-test("addNetwork() keeps what plugins print beyond the specification, under canonical keys", async () => {
+test("addNetwork() keeps unknown fields of a result and normalizes the names of known ones", async () => {
   const printed = {
     cniVersion: "1.0.0",
     Interfaces: [{ Name: "eth0", driver: "x", mtu: 0 }],
@@ -139,7 +139,7 @@ test("addNetwork() keeps what plugins print beyond the specification, under cano
   });
 });
 
-test("addNetwork() passes on what ends the call for everybody", async () => {
+test("addNetwork() rejects with the error of a shim that disconnected", async () => {
   const gone = new Error("the shim has gone");
   await expect(addNetwork(abc, rt, () => Promise.reject(gone))).rejects.toBe(gone);
 });
@@ -154,14 +154,14 @@ test.each([
   ["1.0.0", { cniVersion: "9.9.9" }, undefined],
   ["1.0.0", { ips: [{}] }, undefined],
 ])(
-  "delCalls() of a %s list with the result %j has the prevResult %j [R-0.3-14] [R-0.4-12] [R-0.4-13] [O-02]",
+  "delCalls() of a %s list with the result %j passes the prevResult %j [R-0.3-14] [R-0.4-12] [R-0.4-13] [O-02]",
   (version, given, known) => {
     const [call] = delCalls(listOf(version, "a"), rt, given);
     expect(JSON.parse(call?.stdin ?? "").prevResult).toEqual(known);
   },
 );
 
-test("checkNetwork() gives every plugin the final result in the list's version [R-0.4-24] [R-0.4-30] [R-1.0-16]", async () => {
+test("checkNetwork() passes every plugin the final result in the list's version [R-0.4-24] [R-0.4-30] [R-1.0-16]", async () => {
   const fake = new FakeDelegates();
   await checkNetwork(listOf("0.4.0", "a", "b"), rt, { prevResult: result, run: fake.run });
   const known = { ...legacy, ips: [{ version: "4", address }] };
@@ -178,9 +178,9 @@ test("checkNetwork() stops at the first error, with its code [R-0.4-24] [R-1.0-2
 });
 
 test.each([
-  { conf: { cniVersion: "0.3.1" }, why: "has no CHECK" },
-  { conf: { cniVersion: "1.0.0", disableCheck: true }, why: "switches it off" },
-  { conf: { cniVersion: "0.4.0", disableCheck: "true" }, why: "switches it off in a string" },
+  { conf: { cniVersion: "0.3.1" }, why: "is too old for CHECK" },
+  { conf: { cniVersion: "1.0.0", disableCheck: true }, why: "sets disableCheck" },
+  { conf: { cniVersion: "0.4.0", disableCheck: "true" }, why: "sets disableCheck as a string" },
 ])("checkNetwork() skips a list that $why [R-0.4-24] [R-0.4-32] [R-1.0-25]", async ({ conf }) => {
   const list = parseNetConfList(
     { name: "n", plugins: [{ type: "a" }], ...conf },
@@ -191,7 +191,7 @@ test.each([
   expect(fake.calls).toEqual([]);
 });
 
-test("checkNetwork() refuses a result that cannot be read [O-02]", async () => {
+test("checkNetwork() rejects a result of an unknown version [O-02]", async () => {
   const fake = new FakeDelegates();
   const options = { prevResult: { cniVersion: "0.4567.0" }, run: fake.run };
   await expect(checkNetwork(abc, rt, options)).rejects.toMatchObject({ code: 6 });

@@ -59,7 +59,7 @@ test.each([
   [ended("overflow", 0, "printed more than 1 MiB"), `${noMessage}: printed more than 1 MiB`],
   [ended("failed", 26), `${noMessage}: failed`],
 ])(
-  "delegateFailure() says what is known where the plugin printed nothing: %j [R-0.1-11] [X-05] [X-08]",
+  "delegateFailure() reports status and stderr of a plugin without a usable error: %j [R-0.1-11] [X-05] [X-08]",
   (...row) => {
     const [outcome, message] = row;
     const expected = { code: 999, message: `plugin type="t" failed (add): ${message}` };
@@ -71,7 +71,7 @@ test.each([
   ["an error object", { code: 7, msg: " ".repeat(200_000), details: `a${" ".repeat(200_000)}b` }],
   ["no error object", `x${" ".repeat(200_000)}`],
   ["more text than a result may have", `{"code":7,"msg":"${" ".repeat(400_000)}"}`],
-])("delegateFailure() is short whatever a plugin prints: %s", (_what, printed) => {
+])("delegateFailure() limits the length of message and details: %s", (_what, printed) => {
   for (const context of [call, del]) {
     for (const outcome of [exited(1, printed), exited(1, "", JSON.stringify(printed))]) {
       const { message, details } = failure(outcome, context);
@@ -88,7 +88,7 @@ test.each([
   ["Not Found: x not\nfound", "absent: x absent"],
   [`${socket}no such file or directory`, `${socket}file is absent`],
   ["chain X not found in iptables table nat", "chain X absent in iptables table nat"],
-])("delegateFailure() of a DEL avoids words on which containerd forgets the pod: %j", (...row) => {
+])("delegateFailure() rewords DEL errors that containerd would take as success: %j", (...row) => {
   const [msg, reworded] = row;
   const error = failure(exited(1, { code: 7, msg, details: msg }), del);
   expect(error.message).toBe(`plugin type="t" failed (delete): ${reworded}`);
@@ -101,9 +101,6 @@ test.each([
   ended("failed", 2, "execve: No such file or directory"),
   exited(1, "", "not  found"),
   exited(1, "not found"),
-])(
-  "delegateFailure() of a DEL avoids those words in what it says itself and in stderr: %j",
-  (outcome) => {
-    expect(failure(outcome, del).message).not.toMatch(/not\s+found|no such file or directory/i);
-  },
-);
+])("delegateFailure() also rewords its own text and stderr in DEL errors: %j", (outcome) => {
+  expect(failure(outcome, del).message).not.toMatch(/not\s+found|no such file or directory/i);
+});

@@ -10,7 +10,7 @@ const read = (name: string): string => readFileSync(new URL(name, dir), "utf8");
 const containerId = "a".repeat(64);
 const source = "x";
 
-test("parseMultusNetworks() reads what Multus wrote, with what its plugins need", () => {
+test("parseMultusNetworks() reads the networks that Multus recorded, with capability arguments", () => {
   const networks = parseMultusNetworks(read("networks"), { source, cniVersion: "1.0.0" });
   expect(
     networks.map(({ displayName, ifName, list }) => [
@@ -42,7 +42,7 @@ test.each([
   ["main", "eth0", "10.20.0.2/24"],
   ["storage", "data0", "10.21.0.77/24"],
   ["single", "net2", "10.22.0.2/24"],
-])("parseCachedAdd() reads what libcni cached of %s", (network, ifName, address) => {
+])("parseCachedAdd() reads libcni's cached result of network %s", (network, ifName, address) => {
   const cached = parseCachedAdd(read(`results/${network}-${ifName}`), {
     network,
     containerId,
@@ -53,7 +53,7 @@ test.each([
   expect(cached.cniArgs).toContainEqual(["K8S_POD_NAME", "web"]);
 });
 
-test("parseCachedAdd() refuses another attachment's, and takes the plain results of old releases", () => {
+test("parseCachedAdd() rejects another attachment's result, and accepts plain results of old releases", () => {
   const key = { network: "main", containerId, ifName: "eth0" };
   expect(() => parseCachedAdd(read("results/single-net2"), key)).toThrow(
     expect.objectContaining({ code: 6, message: expect.stringContaining("networkName: must be") }),
@@ -65,19 +65,19 @@ test("parseCachedAdd() refuses another attachment's, and takes the plain results
 const bytes = (conf: unknown): string => Buffer.from(JSON.stringify(conf)).toString("base64");
 
 test.each<[string, string]>([
-  ["not JSON", "{"],
-  ["no array", "{}"],
-  ["nothing", "[]"],
-  ["too many", JSON.stringify(new Array(257).fill({}))],
-  ["null", "[null]"],
-  ["no configuration", '[{"Name":"a"}]'],
-  ["a configuration that is none", JSON.stringify([{ Bytes: "!!!!" }])],
-  ["a plugin that is a path", JSON.stringify([{ Bytes: bytes({ name: "a", type: "../x" }) }])],
+  ["invalid JSON", "{"],
+  ["an object", "{}"],
+  ["an empty list", "[]"],
+  ["too many networks", JSON.stringify(new Array(257).fill({}))],
+  ["a null entry", "[null]"],
+  ["an entry without a configuration", '[{"Name":"a"}]'],
+  ["an invalid configuration", JSON.stringify([{ Bytes: "!!!!" }])],
+  ["a path as plugin type", JSON.stringify([{ Bytes: bytes({ name: "a", type: "../x" }) }])],
   [
-    "an interface that is none",
+    "an invalid interface name",
     JSON.stringify([{ Bytes: bytes({ name: "a", type: "x" }), ifnameRequest: "a/b" }]),
   ],
-])("parseMultusNetworks() refuses %s", (_, text) => {
+])("parseMultusNetworks() rejects %s", (_, text) => {
   expect(() => parseMultusNetworks(text, { source, cniVersion: "" })).toThrow(
     expect.objectContaining({ code: expect.any(Number), message: expect.stringContaining(source) }),
   );

@@ -52,7 +52,7 @@ describe("comma-delimited format", () => {
     ]);
   });
 
-  test("parseNetworkSelections() keeps repeated networks apart [N-4.2a]", () => {
+  test("parseNetworkSelections() keeps repeated networks as separate selections [N-4.2a]", () => {
     expect(parse("net-a,net-a").map(({ position }) => position)).toEqual([1, 2]);
   });
 
@@ -115,7 +115,7 @@ describe("JSON list format", () => {
     });
   });
 
-  test("parseNetworkSelections() takes a missing or empty namespace as the pod's [N-4.1.2.1.1]", () => {
+  test("parseNetworkSelections() treats a missing or empty namespace as the pod's [N-4.1.2.1.1]", () => {
     expect(parseOne({ name: "a" })).toEqual(bare);
     expect(parseOne({ name: "a", namespace: "" })).toEqual(bare);
     expect(problemsOf('[{"namespace": "a"}, {"name": ""}, {"name": 1}]')).toEqual([
@@ -158,7 +158,7 @@ describe("JSON list format", () => {
     expect(() => parse(annotation)).toThrow(message);
   });
 
-  test("parseNetworkSelections() takes the last of a repeated key, as Go does", () => {
+  test("parseNetworkSelections() uses the last value of a repeated key, as Go does", () => {
     expect(parse('[{"name": "a", "name": "b"}]')[0]?.name).toBe("b");
   });
 
@@ -199,27 +199,27 @@ describe("values", () => {
   test.each<[what: string, keys: object, read: Partial<NetworkSelection>]>([
     ["a namespace", { namespace: "other" }, { namespace: "other" }],
     ["Multus' old key", { interfaceRequest: "old0" }, { ifName: "old0" }],
-    ["interface first", { interfaceRequest: "old0", interface: "new0" }, { ifName: "new0" }],
-    ["no empty one (multus.md §1.5)", { interface: "", interfaceRequest: "o" }, { ifName: "o" }],
+    ["the newer key first", { interfaceRequest: "old0", interface: "new0" }, { ifName: "new0" }],
+    ["empty as absent (multus.md §1.5)", { interface: "", interfaceRequest: "o" }, { ifName: "o" }],
     ["addresses with and without a prefix", { ips }, { ips }],
-    ["6 bytes", { mac: "02:00:00:00:00:0A" }, { mac: "02:00:00:00:00:0a" }],
-    ["Go's hyphens", { mac: "02-00-00-00-00-0a" }, { mac: "02:00:00:00:00:0a" }],
-    ["Go's dots", { mac: "0200.0000.000a" }, { mac: "02:00:00:00:00:0a" }],
-    ["8 bytes", { mac: "02:00:00:00:00:00:00:0A" }, { mac: "02:00:00:00:00:00:00:0a" }],
-    ["20 bytes", { mac: infiniband }, { mac: infiniband.toLowerCase() }],
-    ["a dict", { "cni-args": { a: { b: [1] } } }, { cniArgs: { a: { b: [1] } } }],
+    ["a MAC of 6 bytes", { mac: "02:00:00:00:00:0A" }, { mac: "02:00:00:00:00:0a" }],
+    ["a MAC with hyphens", { mac: "02-00-00-00-00-0a" }, { mac: "02:00:00:00:00:0a" }],
+    ["a MAC with dots", { mac: "0200.0000.000a" }, { mac: "02:00:00:00:00:0a" }],
+    ["a MAC of 8 bytes", { mac: "02:00:00:00:00:00:00:0A" }, { mac: "02:00:00:00:00:00:00:0a" }],
+    ["a MAC of 20 bytes", { mac: infiniband }, { mac: infiniband.toLowerCase() }],
+    ["a cni-args object", { "cni-args": { a: { b: [1] } } }, { cniArgs: { a: { b: [1] } } }],
     ["port mappings", { portMappings: ports }, { portMappings: readPorts as never }],
-    ["limits", { bandwidth: rates }, { bandwidth: rates }],
-    ["no gateway", { "default-route": [] }, { defaultRoute: [] }],
+    ["bandwidth limits", { bandwidth: rates }, { bandwidth: rates }],
+    ["no default gateway", { "default-route": [] }, { defaultRoute: [] }],
     [
-      "gateways",
+      "default gateways",
       { "default-route": ["10.0.0.1", "fe80::1"] },
       { defaultRoute: ["10.0.0.1", "fe80::1"] },
     ],
     ["a claim", { [claimKey]: { claim: "nic" } }, { resourceClaim: { claim: "nic" } }],
     ["a request of a claim", { [claimKey]: request }, { resourceClaim: request }],
   ])(
-    "parseNetworkSelections() takes %s: %j [D-28] [N-4.1.2.1.2] [N-4.1.2.1.3a] [N-4.1.2.1.4a] [N-4.1.2.1.6a] [N-4.1.2.1.7a] [N-4.1.2.1.8a] [N-4.1.2.1.9a]",
+    "parseNetworkSelections() reads %s: %j [D-28] [N-4.1.2.1.2] [N-4.1.2.1.3a] [N-4.1.2.1.4a] [N-4.1.2.1.6a] [N-4.1.2.1.7a] [N-4.1.2.1.8a] [N-4.1.2.1.9a]",
     (_, keys, read) => {
       expect(parseOne({ name: "a", ...keys })).toEqual({ ...bare, ...read });
     },
@@ -276,7 +276,7 @@ describe("values", () => {
     ]);
   });
 
-  test("parseNetworkSelections() takes the interfaces that the kernel takes, and no others [N-4.1.2.1.5a]", () => {
+  test("parseNetworkSelections() accepts only interface names that the kernel accepts [N-4.1.2.1.5a]", () => {
     for (const ifName of ["eth0", "a", "0123456789abcde", "net-1.5_x", "é", "Ethernet"]) {
       expect(parseOne({ name: "a", interface: ifName })).toEqual({ ...bare, ifName });
     }
@@ -330,7 +330,7 @@ describe("values", () => {
     expect(problemsWith({ bandwidth })).toEqual([problem]);
   });
 
-  test("parseNetworkSelections() refuses default-route on two elements, empty lists included [N-4.1.2.1.9d]", () => {
+  test("parseNetworkSelections() rejects two elements with a default-route of one family or an empty one [N-4.1.2.1.9d]", () => {
     const text =
       '[{"name": "a", "default-route": []}, {"name": "b"}, {"name": "c", "default-route": ["10.0.0.1"]}]';
     expect(() => parse(text)).toThrow(
@@ -344,7 +344,7 @@ describe("values", () => {
     expect(problemsOf(asking(v6, { "default-route": [] }))).toHaveLength(1);
   });
 
-  test("parseNetworkSelections() takes default-route of IPv4 on one element and of IPv6 on another, as Multus does (multus.md §2.8)", () => {
+  test("parseNetworkSelections() accepts default-routes of IPv4 and IPv6 on two elements, as Multus does (multus.md §2.8)", () => {
     const text =
       '[{"name": "a", "default-route": ["10.0.0.1"]}, {"name": "b", "default-route": ["fd00::1"]}]';
     expect(parse(text).map(({ defaultRoute }) => defaultRoute)).toEqual([
@@ -353,7 +353,7 @@ describe("values", () => {
     ]);
   });
 
-  test("parseNetworkSelections() takes empty values and null for absent, as Multus does (multus.md §1.5)", () => {
+  test("parseNetworkSelections() treats empty values and null as absent, as Multus does (multus.md §1.5)", () => {
     const texts = ["mac", "interface", "interfaceRequest", "infiniband-guid", "deviceID"];
     const empty = {
       ...Object.fromEntries(
@@ -370,11 +370,11 @@ describe("values", () => {
 });
 
 describe("the annotation as a whole", () => {
-  test.each(["", " \n\t", "[]", " [ ] "])("parseNetworkSelections(%j) is no networks", (text) => {
+  test.each(["", " \n\t", "[]", " [ ] "])("parseNetworkSelections(%j) is empty", (text) => {
     expect(parse(text)).toEqual([]);
   });
 
-  test("parseNetworkSelections() collects all problems and names the first in its message", () => {
+  test("parseNetworkSelections() collects all problems and lists the first ones in its message", () => {
     const text = '[{"name": "ok"}, {"name": "b", "mac": "zz", "ips": ["x"]}, 3]';
     expect(problemsOf(text).map(({ position, key }) => [position, key])).toEqual([
       [2, "ips[0]"],
@@ -390,7 +390,7 @@ describe("the annotation as a whole", () => {
     expect(() => parse(",".repeat(20))).toThrow(/; and 16 more$/);
   });
 
-  test("parseNetworkSelections() bounds the number of networks", () => {
+  test("parseNetworkSelections() limits the number of networks", () => {
     const names = (count: number): string => new Array(count).fill("a").join(",");
     expect(parse(names(32))).toHaveLength(32);
     expect(() => parse(names(33))).toThrow(
@@ -401,7 +401,7 @@ describe("the annotation as a whole", () => {
     );
   });
 
-  test("parseNetworkSelections() and parseDefaultNetworkSelection() bound the annotation's bytes", () => {
+  test("parseNetworkSelections() and parseDefaultNetworkSelection() limit the annotation's size", () => {
     const sized = (bytes: number): string => `a${" ".repeat(bytes - 3)}\u00a0`;
     expect(parse(sized(65_536))).toHaveLength(1);
     expect(() => parse(sized(65_537))).toThrow(
@@ -412,7 +412,7 @@ describe("the annotation as a whole", () => {
     ).toThrow("the default network annotation has 65537 bytes");
   });
 
-  test("parseNetworkSelections() bounds its warnings, in number and in length", () => {
+  test("parseNetworkSelections() limits the number and length of its warnings", () => {
     const keys = Object.fromEntries(
       Array.from({ length: 100 }, (_, i) => [`${"k".repeat(300)}${i}`, "v".repeat(300)]),
     );
@@ -421,7 +421,7 @@ describe("the annotation as a whole", () => {
     expect(Math.max(...warnings.map(({ length }) => length))).toBeLessThan(300);
   });
 
-  test("parseNetworkSelections() survives deep nesting", () => {
+  test("parseNetworkSelections() rejects deep nesting without a stack overflow", () => {
     expect(() => parse("[".repeat(60_000))).toThrow(
       "nested more than 100 levels deep at line 1, column 101",
     );
@@ -429,7 +429,7 @@ describe("the annotation as a whole", () => {
     expect(() => parse(`[{"name": "a", "cni-args": ${deep}}]`)).toThrow(SelectionError);
   });
 
-  test("parseNetworkSelections() survives as much garbage as it reads at all", () => {
+  test("parseNetworkSelections() rejects garbage of the maximum size", () => {
     const all = ["\u0000", "[{", '"', "a,", "/@", "é", "[1,", "\\", '{"name":"a"},', "\ud800"];
     for (const garbage of all) {
       const annotation = garbage.repeat(limits.annotation.max / Buffer.byteLength(garbage));
@@ -437,7 +437,7 @@ describe("the annotation as a whole", () => {
     }
   });
 
-  test("parseNetworkSelections() of any text gives selections or a SelectionError", () => {
+  test("parseNetworkSelections() returns selections or throws a SelectionError for any text", () => {
     const keys = ["name", "mac", "ips", "default-route", "bandwidth", "portMappings", "x"];
     const element = fc.dictionary(fc.constantFrom(...keys), fc.jsonValue());
     const list = fc.array(element).map((elements) => JSON.stringify(elements));
