@@ -12,7 +12,7 @@ afterEach(() => {
   else process.env.PLEXUS_DIST = usualDist;
 });
 
-/** What a scenario leaves, and that the runtime had to give up on a call. */
+/** The leftovers of a scenario, and whether the runtime gave up on a call. */
 async function findingsOf(scenario: string): Promise<readonly string[]> {
   const [own] = await runMatrix([parseScenario(scenario)], { workers: 1 });
   const [run] = own?.runs ?? [];
@@ -20,7 +20,7 @@ async function findingsOf(scenario: string): Promise<readonly string[]> {
   return [...run.result.leaks, ...(hasUnanswered(run) ? ["a call was never answered"] : [])];
 }
 
-describe("the matrix sees what is left without this safeguard", () => {
+describe("the matrix finds leftovers or a hanging call without this safeguard", () => {
   test.each(mutations)("$name", async (mutation) => {
     expect(await findingsOf(mutation.scenario), "with the safeguard").toEqual([]);
     await using mutant = await buildMutant(mutation);

@@ -6,7 +6,7 @@ import { everyFault, faultKinds } from "./fault.ts";
 import { mutations } from "./mutations.ts";
 import { fixedScenarios, formatScenario, parseScenario, randomScenario } from "./scenario.ts";
 
-test("a scenario can be repeated from its line", () => {
+test("parsing the printed line of a scenario gives the same scenario", () => {
   const seeds = Array.from({ length: 200 }, (_, n) => `7:${n}`);
   for (const seed of seeds) {
     const scenario = randomScenario(seed, faultKinds);
@@ -14,19 +14,19 @@ test("a scenario can be repeated from its line", () => {
   }
 });
 
-test("a seed gives the same scenario at any time", () => {
+test("the same seed always gives the same scenario", () => {
   const line = formatScenario(randomScenario("7:3", faultKinds));
   expect(formatScenario(randomScenario("7:3", faultKinds))).toBe(line);
   expect(formatScenario(randomScenario("7:4", faultKinds))).not.toBe(line);
 });
 
-test("a line that makes no sense is refused", () => {
+test("an invalid scenario line is rejected", () => {
   expect(() => parseScenario("ADD start plexusd burn")).toThrow("is no fault of the matrix");
   expect(() => parseScenario("repaired never")).toThrow("repaired never");
   expect(() => parseScenario("and so on")).toThrow("is no part of a scenario");
 });
 
-test("200 fixed scenarios are all different and have every kind of fault, in ADD and in DEL", () => {
+test("the 200 fixed scenarios differ and cover every kind of fault in ADD and in DEL", () => {
   const scenarios = fixedScenarios(200, faultKinds);
   expect(new Set(scenarios.map(formatScenario)).size).toBe(200);
   const kindOf = (f: { operation: string; target: string; action: string }): string =>

@@ -3,7 +3,7 @@ import { list } from "../support/networks.ts";
 import { scriptedTest as test } from "../support/node/test.ts";
 import { specifiedError } from "./calls.ts";
 
-test("CHECK with checkDelegates all runs every network's plugins but those of disableCheck and of versions without CHECK [R-0.4-23] [R-0.4-24] [R-0.4-32] [R-1.0-25]", async ({
+test("CHECK with checkDelegates: all runs the plugins of every network, except with disableCheck or a CNI version without CHECK [R-0.4-23] [R-0.4-24] [R-0.4-32] [R-1.0-25]", async ({
   node,
   plugins,
 }) => {
@@ -28,7 +28,7 @@ test("CHECK with checkDelegates all runs every network's plugins but those of di
   await checked.mustDel();
 });
 
-test("CHECK of a further network verifies its record and interface, and runs no plugin of it", async ({
+test("CHECK verifies the recorded interfaces of a secondary network without running its plugins", async ({
   plugins,
   pod,
 }) => {
@@ -48,7 +48,7 @@ test("CHECK of a further network verifies its record and interface, and runs no 
   await plugins.unscript("beta", "ADD");
 });
 
-test("CHECK uses the runtime's prevResult where later plugins have changed ours [R-0.4-20] [R-0.4-30] [R-1.0-16]", async ({
+test("CHECK uses the runtime's prevResult if it differs from the recorded result [R-0.4-20] [R-0.4-30] [R-1.0-16]", async ({
   node,
   plugins,
 }) => {
@@ -73,8 +73,8 @@ test("CHECK uses the runtime's prevResult where later plugins have changed ours 
     await plain.mustCheck({ conf: node.conf(prevResult === undefined ? {} : { prevResult }) });
     return JSON.parse((await plugins.executions())[0]?.stdin ?? "").prevResult;
   };
-  expect(await given(), "none: the record").toEqual(printed);
-  expect(await given(result), "unchanged: the record, with what only it has").toEqual(printed);
+  expect(await given(), "without prevResult: the recorded result").toEqual(printed);
+  expect(await given(result), "unchanged prevResult: the recorded result").toEqual(printed);
   const changed = { ...result, ips: [{ address: "10.9.0.6/24", interface: 0 }] };
   const lost = specifiedError(await plain.check({ conf: node.conf({ prevResult: changed }) }));
   expect(lost.msg).toBe("network default (eth0): interface kept has lost its address 10.9.0.6/24");

@@ -46,7 +46,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
   const leases = (): Promise<string[]> => runtime.leases("inner");
 
   test.each(versions)(
-    "%s: ADD prints a result of the version, CHECK finds what is lost, and DEL, its repetition and GC leave nothing [R-0.1-08] [R-0.1-12] [R-0.3-01] [R-0.3-02] [R-0.3-03] [R-0.3-07] [R-0.3-17] [R-0.4-03] [R-0.4-11] [R-0.4-14] [R-0.4-20] [R-0.4-21] [R-0.4-22] [R-0.4-31] [R-1.0-15] [R-1.0-16] [R-1.0-40] [R-1.1-31]",
+    "%s: ADD prints a result of this version, CHECK finds lost state, and DEL, repeated DEL and GC leave nothing [R-0.1-08] [R-0.1-12] [R-0.3-01] [R-0.3-02] [R-0.3-03] [R-0.3-07] [R-0.3-17] [R-0.4-03] [R-0.4-11] [R-0.4-14] [R-0.4-20] [R-0.4-21] [R-0.4-22] [R-0.4-31] [R-1.0-15] [R-1.0-16] [R-1.0-40] [R-1.1-31]",
     async (version) => {
       await runtime.configure(version, { delegates: [inner(version)] });
       const own = await expectAdd(version);
@@ -77,7 +77,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     return own;
   }
 
-  /** From right after ADD to after DEL. */
+  /** Calls CHECK from right after ADD until after DEL. */
   async function expectChecks(own: string): Promise<void> {
     expect(await runtime.must("check", netns)).toBe("");
     await pod.run("ip", "address", "del", own, "dev", "eth0");
@@ -94,7 +94,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
   }
 
   test.each(cniVersions.filter((version) => !versions.includes(version)))(
-    "%s: plugins that do not speak the version fail ADD with their own words and the network's name [R-0.4-31]",
+    "%s: ADD fails with the plugin's message and the network's name if the plugin lacks this CNI version [R-0.4-31]",
     async (version) => {
       await runtime.configure(version, { delegates: [inner(version)] });
       const { exitCode, stderr } = await runtime.run("add", netns);
@@ -135,7 +135,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
   }
 
   test.each(versions)(
-    "%s: STATUS is ready with a default network, and says what is missing without one [R-1.1-20] [R-1.1-21]",
+    "%s: STATUS succeeds with a default network, and names a missing one [R-1.1-20] [R-1.1-21]",
     async (version) => {
       await runtime.configure(version, { delegates: [inner(version)] });
       expect(await runtime.must("status", netns)).toBe("");
@@ -150,7 +150,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     },
   );
 
-  test("CNI_IFNAME names the interface, CNI_ARGS reach the IPAM plugin, and a gateway alone makes no route [R-0.1-13] [R-0.3-05] [R-0.4-35] [R-1.0-13]", async () => {
+  test("CNI_IFNAME names the interface, CNI_ARGS reach the IPAM plugin, and a gateway alone adds no route [R-0.1-13] [R-0.3-05] [R-0.4-35] [R-1.0-13]", async () => {
     await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] });
     const options = { ifName: "data7", args: "IgnoreUnknown=1;IP=10.89.0.77" };
     const result = JSON.parse(await runtime.must("add", netns, options)) as ResultJson;
@@ -163,7 +163,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     expect(await links()).toEqual([]);
   });
 
-  test("a later plugin of the runtime's list gets Plexus' result, and DEL works without the namespace [R-0.4-13] [R-0.3-17]", async () => {
+  test("a plugin after Plexus in the runtime's list gets the result of Plexus, and DEL works without the namespace [R-0.4-13] [R-0.3-17]", async () => {
     const after = [{ type: "tuning", mtu: 1400 }];
     await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] }, { after });
     await runtime.must("add", netns);
@@ -214,7 +214,7 @@ describe.each(pluginReleases)("cnitool, Plexus and the reference plugins $name",
     expect(await links()).toEqual([]);
   });
 
-  test("a plugin before Plexus in the runtime's list is refused on ADD, as its result would be lost [R-0.3-12]", async () => {
+  test("ADD fails if a plugin precedes Plexus in the runtime's list, because its result would be lost [R-0.3-12]", async () => {
     const before = [{ type: "loopback" }];
     await runtime.configure("1.0.0", { delegates: [inner("1.0.0")] }, { before });
     const { exitCode, stderr } = await runtime.run("add", netns);

@@ -21,7 +21,7 @@ const test = scriptedTest.extend("call", { scope: "file" }, async ({ node }): Pr
   };
 });
 
-/** The variables that a call lacks are empty, and whether it has another conf than the usual one. */
+/** A rejected call: its changed variables (empty if missing), and its conf unless it is the usual one. */
 interface Refusal {
   readonly commands: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -120,7 +120,7 @@ test.for(refusals)(
   },
 );
 
-test("each command needs its own variables alone [R-1.0-12]", async ({ call }) => {
+test("each command requires only its own variables [R-1.0-12]", async ({ call }) => {
   for (const [command, names] of [
     ["DEL", ["CNI_NETNS", "CNI_PATH"]],
     ["GC", ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"]],
@@ -132,7 +132,7 @@ test("each command needs its own variables alone [R-1.0-12]", async ({ call }) =
 });
 
 test.for([...cniVersions, "none"])(
-  "VERSION answers with the input's version: %s [R-0.2-01] [R-1.0-12] [R-1.0-42]",
+  "VERSION answers in the CNI version of its input: %s [R-0.2-01] [R-1.0-12] [R-1.0-42]",
   async (version, { node }) => {
     const cniVersion = version === "none" ? "1.1.0" : version;
     const conf = version === "none" ? "" : { cniVersion };
@@ -142,13 +142,13 @@ test.for([...cniVersions, "none"])(
   },
 );
 
-test("without CNI_COMMAND the shim says on stderr what it is [R-0.1-11]", async ({ node }) => {
+test("without CNI_COMMAND the shim prints its versions on stderr [R-0.1-11]", async ({ node }) => {
   const { exitCode, stdout, stderr } = await rawCall(node, { command: "" });
   expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" });
   expect(stderr).toMatch(`CNI protocol versions supported: ${cniVersions.join(", ")}\n`);
 });
 
-test("DEL takes a sandbox path that has become the runtime's own namespace for one that is gone", async ({
+test("DEL treats a sandbox path that is the runtime's own namespace as a deleted namespace", async ({
   node,
   plugins,
   call,
@@ -160,7 +160,7 @@ test("DEL takes a sandbox path that has become the runtime's own namespace for o
   expect(new Set(namespaces)).toEqual(new Set(["CNI_NETNS="]));
 });
 
-test("every command but DEL refuses a plexus configuration with a wrong type; DEL must not depend on it [R-0.4-36]", async ({
+test("every command except DEL rejects a plexus configuration with a value of a wrong type [R-0.4-36]", async ({
   plugins,
   call,
 }) => {

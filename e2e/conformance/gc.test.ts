@@ -42,7 +42,7 @@ test.beforeAll(async ({ node }) => {
 
 const attachmentOf = (pod: TestPod, ifname: string) => ({ containerID: pod.containerId, ifname });
 
-/** What each GC execution was given as valid, by plugin type. */
+/** The valid attachments that each GC execution got, by plugin type. */
 function validByType(executions: readonly Execution[]): Record<string, unknown> {
   const collected = executions.filter(({ command }) => command === "GC");
   return Object.fromEntries(
@@ -57,7 +57,7 @@ function validByType(executions: readonly Execution[]): Record<string, unknown> 
 const teardown = detachOrder("alpha", "beta", "gamma");
 
 test.for(["cni.dev/valid-attachments", "cni.dev/attachments"])(
-  "a container that is not in %s is torn down, and every network collects with its complete list [R-1.1-30] [R-1.1-31] [R-1.1-32]",
+  "GC detaches a container that %s does not list, and passes each network all of its valid attachments [R-1.1-30] [R-1.1-31] [R-1.1-32]",
   async (key, { plugins, kept, stale, gc }) => {
     const unknown = { containerID: "of-another-plugin", ifname: "eth0" };
     const outcome = await gc({ [key]: [attachmentOf(kept, "eth0"), unknown] });
@@ -84,7 +84,7 @@ test.for(["cni.dev/valid-attachments", "cni.dev/attachments"])(
   },
 );
 
-test("errors stop neither teardown nor collection, all of them are reported, and what GC could not tear down is there for DEL [R-1.1-31] [R-1.1-32] [R-1.1-33] [R-1.1-34] [R-0.4-14]", async ({
+test("GC continues after errors, reports all of them, and leaves what it could not detach to a DEL [R-1.1-31] [R-1.1-32] [R-1.1-33] [R-1.1-34] [R-0.4-14]", async ({
   plugins,
   kept,
   stale,
@@ -105,14 +105,14 @@ test("errors stop neither teardown nor collection, all of them are reported, and
   expect(await plugins.order()).toContain("DEL beta/net2");
 });
 
-/** Long enough that what does not wait would have begun. */
+/** Long enough for a call that does not wait to start a plugin. */
 const pauseMs = 300;
 
 test.for([
   { command: "ADD", type: "alpha" },
   { command: "DEL", type: "alpha" },
 ])(
-  "GC waits for a $command that is under way [R-1.1-33]",
+  "GC waits for a running $command [R-1.1-33]",
   async ({ command, type }, { node, plugins, kept, stale, gc }) => {
     const other = await node.newPod({ networks: "alpha" });
     if (command === "DEL") await other.mustAdd();
@@ -132,13 +132,7 @@ test.for([
   },
 );
 
-test("ADD and DEL wait for a GC that is under way [R-1.1-33]", async ({
-  node,
-  plugins,
-  kept,
-  stale,
-  gc,
-}) => {
+test("ADD and DEL wait for a running GC [R-1.1-33]", async ({ node, plugins, kept, stale, gc }) => {
   await plugins.script("alpha", "GC", { hold: true });
   const valid = [kept, stale].map((pod) => attachmentOf(pod, "eth0"));
   const collection = gc({ "cni.dev/valid-attachments": valid });

@@ -10,10 +10,10 @@ import { specifiedError } from "./calls.ts";
 const added = attachOrder("alpha", "beta");
 const deleted = detachOrder("alpha", "beta");
 
-/** Long enough that what does not wait would have begun. */
+/** Long enough for a call that does not wait to start a plugin. */
 const pauseMs = 300;
 
-test("operations of one container wait for each other over all attachments, those of others do not [R-0.4-02] [R-1.0-20] [R-1.0-21]", async ({
+test("calls of one container run one at a time, also for different interfaces; those of other containers do not wait [R-0.4-02] [R-1.0-20] [R-1.0-21]", async ({
   node,
   plugins,
   pod,
@@ -37,7 +37,7 @@ test("operations of one container wait for each other over all attachments, thos
   await other.mustDel();
 });
 
-test("each interface of a container has separate state, and none is attached twice [R-0.4-04] [R-0.4-05] [R-1.0-14]", async ({
+test("each interface of a container has its own state, and a second ADD of one fails [R-0.4-04] [R-0.4-05] [R-1.0-14]", async ({
   node,
   plugins,
 }) => {
@@ -51,7 +51,7 @@ test("each interface of a container has separate state, and none is attached twi
   await plain.mustDel({ ifName: "eth1" });
 });
 
-test("DEL succeeds whenever it comes: before ADD, repeated, without namespace, without prevResult [R-0.4-03] [R-0.4-11] [R-0.4-13] [R-0.4-14] [R-1.0-15] [R-1.1-10]", async ({
+test("DEL succeeds before ADD, repeatedly, without a namespace and without prevResult [R-0.4-03] [R-0.4-11] [R-0.4-13] [R-0.4-14] [R-1.0-15] [R-1.1-10]", async ({
   node,
   plugins,
   pod,
@@ -64,10 +64,10 @@ test("DEL succeeds whenever it comes: before ADD, repeated, without namespace, w
   expect(await plugins.order()).toEqual(deleted);
   for (const env of [{ CNI_NETNS: "" }, {}]) await pod.mustDel({ env });
   const left = (await readdir(node.stateDir)).filter((name) => name.includes(pod.containerId));
-  expect(left, "the tombstone alone").toEqual([`${pod.containerId}@eth0.detached`]);
+  expect(left, "only the tombstone is left").toEqual([`${pod.containerId}@eth0.detached`]);
 });
 
-test("after a delegate's failure everything attempted is deleted again in reverse, whole lists [R-0.3-16] [R-1.0-22] [R-1.0-32]", async ({
+test("if a delegate fails in ADD, all attempted networks are deleted in reverse order, each with its whole list [R-0.3-16] [R-1.0-22] [R-1.0-32]", async ({
   plugins,
   pod,
 }) => {
@@ -77,7 +77,7 @@ test("after a delegate's failure everything attempted is deleted again in revers
   await plugins.clear();
   await plugins.script("default-first", "ADD", errorScript(100, "no"));
   specifiedError(await pod.add());
-  expect(await plugins.order(), "the plugin that was not reached too").toEqual([
+  expect(await plugins.order(), "also the plugin that did not run").toEqual([
     added[0],
     ...deleted.slice(2),
   ]);

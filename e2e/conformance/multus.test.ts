@@ -46,7 +46,7 @@ async function callMultus(
 const inline = { delegates: [main, storage] };
 const interfaces = ["eth0", "net1"];
 
-test("pods of Multus are detached by Plexus, and those that outlive it by Multus again: no lease is lost", async ({
+test("Plexus detaches pods of Multus, and after the way back Multus detaches its remaining pods; no lease leaks", async ({
   idleNode: node,
 }) => {
   const before = await node.hostState();

@@ -7,7 +7,7 @@ import type { TestPod } from "../support/node/test-pod.ts";
 import { specifiedError } from "./calls.ts";
 import { cniVersions } from "./tools.ts";
 
-/** Here the pod has its default network alone. */
+/** In this file the pod has only the default network. */
 const test = scriptedTest.extend("pod", ({ node }) => node.newPod());
 
 /** A conf whose default network has one scripted plugin. */
@@ -48,7 +48,7 @@ function expected(pod: TestPod, cniVersion: string, spoken: string): object {
 }
 
 test.for(cniVersions)(
-  "a conf of %s gets a result of %s, whatever version the delegate has and speaks [R-0.1-08] [R-0.4-31] [R-1.0-40]",
+  "a conf of version %s gets a result of version %s, whatever versions the delegate has and prints [R-0.1-08] [R-0.4-31] [R-1.0-40]",
   async (cniVersion, { plugins, pod }) => {
     for (const spoken of cniVersions) {
       await plugins.script("alpha", "ADD", { stdout: JSON.stringify(resultOf(spoken)) });
@@ -64,7 +64,7 @@ test.for(cniVersions)(
   },
 );
 
-test("a result that the caller's version cannot hold fails ADD with code 1, and nothing stays attached [R-0.1-10] [R-0.4-36]", async ({
+test("ADD fails with code 1 and detaches if the caller's CNI version cannot represent the result [R-0.1-10] [R-0.4-36]", async ({
   plugins,
   pod,
 }) => {
@@ -80,7 +80,7 @@ test("a result that the caller's version cannot hold fails ADD with code 1, and 
 
 describe("a delegate's error", () => {
   test.for([0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 99, 100, 101, 999, 4_000_000_000])(
-    "keeps its code %d, its words and details, on ADD, CHECK and DEL [R-0.1-09] [R-0.1-10] [R-0.4-23] [R-1.0-11] [R-1.0-31] [R-1.0-41]",
+    "keeps its code %d, message and details in ADD, CHECK and DEL [R-0.1-09] [R-0.1-10] [R-0.4-23] [R-1.0-11] [R-1.0-31] [R-1.0-41]",
     async (code, { plugins, pod }) => {
       const conf = confOf("1.0.0", "1.0.0");
       const script = errorScript(code, "the sky fell", "all of it");
@@ -103,7 +103,7 @@ describe("a delegate's error", () => {
   );
 });
 
-test("stderr of a delegate that succeeds goes to the runtime's log; stdout holds the result alone [R-0.1-11] [R-1.0-30]", async ({
+test("stderr of a successful delegate reaches the shim's stderr; stdout holds only the result [R-0.1-11] [R-1.0-30]", async ({
   plugins,
   pod,
 }) => {
@@ -114,7 +114,7 @@ test("stderr of a delegate that succeeds goes to the runtime's log; stdout holds
   await pod.mustDel();
 });
 
-test("unknown args and keys are ignored, and reach no delegate [R-0.2-04] [R-0.4-33] [R-0.2-06]", async ({
+test("unknown args and keys in the conf are ignored and not passed to delegates [R-0.2-04] [R-0.4-33] [R-0.2-06]", async ({
   plugins,
   pod,
 }) => {
@@ -134,7 +134,7 @@ test("unknown args and keys are ignored, and reach no delegate [R-0.2-04] [R-0.4
   await pod.mustDel({ conf: { ...conf, junk: 1 } });
 });
 
-test("only the default network's addresses and routes are in the result [R-0.4-34]", async ({
+test("the result has only the default network's addresses and routes [R-0.4-34]", async ({
   plugins,
   pod,
 }) => {

@@ -15,10 +15,10 @@ const address = /^10\.244\.0\.\d+$/;
 /** A separate bridge without addresses, as its MAC address changes with its pods. */
 const storage = { cniVersion: "1.0.0", name: "storage", type: "bridge", bridge: "storage0" };
 
-/** What is there while a pod is: a check that looked elsewhere could not fail. */
+/** The kinds that a running pod must show, so that a check that finds nothing is meaningful. */
 const madeByPods = ["address leases", "attachment records", "cached results", "links"];
 
-/** The same by a plugin whose DELs fail as long as there is such a file. */
+/** The same with a plugin whose DEL fails while this file exists. */
 const flaky = { ...storage, name: "flaky", type: "flaky", bridge: "flaky0" };
 const flakyFails = "/run/flaky-fails";
 const flakyPlugin = `#!/bin/sh
@@ -29,10 +29,10 @@ fi
 exec /opt/cni/bin/bridge
 `;
 
-// A build of CRI-O from source comes first where there is none in the cache.
+// Builds CRI-O from source if the cache has none.
 beforeAll(async () => void (await prepareCrioTools()));
 
-/** A node whose CRI-O has the primary CNI alone. */
+/** A node whose CRI-O has only the primary CNI. */
 async function startNode(): Promise<CrioNode> {
   const node = await CrioNode.create();
   onTestFinished(() => node[Symbol.asyncDispose]());
@@ -53,7 +53,7 @@ function recordOf({ id }: CrioPod): string {
   return `attachment records: ./${recordFileName({ containerId: id, ifName: "eth0" })}`;
 }
 
-test("a pod gets its networks, CHECK finds them right after ADD, and DEL leaves nothing", async () => {
+test("a pod gets its networks, CHECK after ADD succeeds, and DEL leaves nothing", async () => {
   const node = await startPlexusNode();
   const pod = await node.runPod("web", { networks: "storage" });
   expect(await pod.links()).toEqual(["eth0", "net1"]);
@@ -66,7 +66,7 @@ test("a pod gets its networks, CHECK finds them right after ADD, and DEL leaves 
   expect(await node.remains()).toEqual([]);
 });
 
-test("pods that start together all start, although the MAC address of their bridge changes meanwhile", async () => {
+test("twelve pods that start at once all start, although the MAC address of their bridge changes", async () => {
   const node = await startPlexusNode();
   const names = Array.from({ length: 12 }, (_, index) => `together-${index}`);
   const pods = await Promise.all(names.map((name) => node.runPod(name, { networks: "storage" })));
@@ -74,7 +74,7 @@ test("pods that start together all start, although the MAC address of their brid
   expect(await node.remains()).toEqual([]);
 });
 
-test("CRI-O is ready for pods once plexusd is, and has then collected what no pod has any more", async () => {
+test("CRI-O is ready for pods once plexusd is, and has then collected attachments without a pod", async () => {
   const node = await startPlexusNode();
   await node.stopCrio();
   await attachWithoutCrio(node, "forgotten");
@@ -90,7 +90,7 @@ test("CRI-O is ready for pods once plexusd is, and has then collected what no po
   expect(await node.remains()).toEqual([]);
 });
 
-test("pods from before Plexus keep their network when CRI-O restarts, and lose it when they go", async () => {
+test("pods that started before Plexus keep their network when CRI-O restarts, until they are removed", async () => {
   const node = await startNode();
   const before = await node.runPod("before");
   await node.startPlexusd();
@@ -106,7 +106,7 @@ test("pods from before Plexus keep their network when CRI-O restarts, and lose i
   expect(await node.remains()).toEqual([]);
 });
 
-test("an upgrade from a release whose network was called plexus takes no pod's network", async () => {
+test("an upgrade from a release whose network was named plexus keeps every pod's network", async () => {
   const node = await startNode();
   const before = await node.runPod("before");
   await node.startPlexusdWithoutConf();
@@ -128,7 +128,7 @@ test("an upgrade from a release whose network was called plexus takes no pod's n
   expect(await node.remains()).toEqual([]);
 });
 
-test("what a failing DEL leaves is detached by a later call, although CRI-O asks no more", async () => {
+test("another pod's DEL completes a failed DEL that CRI-O does not repeat", async () => {
   const node = await startPlexusNode();
   const pod = await node.runPod("stubborn", { networks: "flaky" });
   await node.host.run(["touch", flakyFails]);
@@ -143,7 +143,7 @@ test("what a failing DEL leaves is detached by a later call, although CRI-O asks
   expect(await node.remains()).toEqual([]);
 });
 
-test("while plexusd is unavailable, pods are detached, and others start as soon as it is back", async () => {
+test("while plexusd is unavailable, pods are detached; new pods start when it is back", async () => {
   const node = await startPlexusNode();
   const first = await node.runPod("first", { networks: "storage" });
   const second = await node.runPod("second", { networks: "storage" });
@@ -161,7 +161,7 @@ test("while plexusd is unavailable, pods are detached, and others start as soon 
   expect(await node.remains()).toEqual([]);
 });
 
-test("after a power cut CRI-O detaches its pods before plexusd is there", async () => {
+test("after a power loss CRI-O detaches its pods before plexusd runs", async () => {
   const node = await startPlexusNode();
   await node.runPod("first", { networks: "storage" });
   await node.runPod("second", { networks: "flaky" });

@@ -20,7 +20,7 @@ export function failureScenarios(lab: DockerLab): void {
     },
   );
 
-  test("with live-restore, dockerd takes running containers over after a restart", async () => {
+  test("with live-restore, a restarted dockerd keeps the network of running containers", async () => {
     const { machine } = lab.fixture;
     await machine.stopDockerd();
     await machine.startDockerd({ liveRestore: true });
@@ -35,7 +35,7 @@ export function failureScenarios(lab: DockerLab): void {
     await machine.startDockerd();
   });
 
-  test("endpoints that dockerd forgets when it is killed are detached", async () => {
+  test("the driver detaches endpoints that dockerd forgets when it is killed", async () => {
     const { machine } = lab.fixture;
     await lab.runPair("red");
     await lab.run("three", "wire");

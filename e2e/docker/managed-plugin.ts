@@ -48,7 +48,7 @@ export function managedPluginScenarios(lab: DockerLab): void {
     lab.fixture.machine.docker("plugin", "create", plugin, distPath("docker-plugin")),
   );
 
-  test("a managed plugin keeps containers' networks, and detaches what dockerd forgets when it is killed", async () => {
+  test("a managed plugin keeps networks attached, and detaches endpoints that a killed dockerd forgets", async () => {
     const { machine, docker } = lab.fixture;
     await using managed = await ManagedPlugin.enable(machine);
     await lab.fixture.createNetwork("red", { name: plugin, driver });
@@ -71,7 +71,7 @@ export function managedPluginScenarios(lab: DockerLab): void {
     await docker.getNetwork(plugin).remove();
   });
 
-  test("a swarm's networks reach containers and services", async () => {
+  test("containers and services of a swarm are attached to its networks", async () => {
     const { machine, docker } = lab.fixture;
     await machine.docker("swarm", "init", "--advertise-addr", outside.machine);
     const subnet = ["--subnet", "10.71.0.0/24", "--gateway", "10.71.0.1"];

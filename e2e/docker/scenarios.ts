@@ -18,7 +18,7 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
   const inspect = (container: RunningContainer) =>
     lab.fixture.docker.getContainer(container.getId()).inspect();
 
-  test("containers on a bridge reach each other by name and address, and the outside", async () => {
+  test("containers on a bridge reach each other by name and address, and a host outside", async () => {
     const [one, two] = await lab.runPair("red");
     const address = two.getIpAddress("red");
     expect(address).toMatch(/^10\.71\.0\./);
@@ -78,7 +78,7 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("a running container joins and leaves further networks", async () => {
+  test("a running container joins and leaves another network", async () => {
     const [one, two] = await lab.runPair("red");
     const other = await lab.run("three", "blue");
     const blue = lab.fixture.docker.getNetwork("blue");
@@ -147,7 +147,7 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
-  test("twelve containers start at once, each with another address", async () => {
+  test("twelve containers that start at once get different addresses", async () => {
     const names = Array.from({ length: 12 }, (_, index) => `c${index}`);
     const containers = await Promise.all(names.map((each) => lab.run(each)));
     const addresses = new Set(containers.map((each) => each.getIpAddress("red")));

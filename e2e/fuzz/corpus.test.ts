@@ -3,7 +3,7 @@ import { keptInputs } from "./corpus.ts";
 import { targets } from "./targets/targets.ts";
 
 test.each(Object.entries(targets))(
-  "every kept input of %s is read as it must be",
+  "reader %s passes its checks on every input of its corpus",
   async (name, target) => {
     const inputs = keptInputs(name);
     expect(inputs.length).toBeGreaterThan(0);

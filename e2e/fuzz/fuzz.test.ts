@@ -4,7 +4,7 @@ import { inputsOf } from "./inputs.ts";
 import { judge } from "./judge.ts";
 import type { Target } from "./target.ts";
 
-/** A reader as the engine once had it: quadratic on blanks. */
+/** A former reader of the engine that takes quadratic time on blanks. */
 const quadratic: Target = {
   maxLength: 30_000,
   inputs: fc.constant("a message"),
@@ -12,7 +12,7 @@ const quadratic: Target = {
   read: (input) => void input.replaceAll(/\s*\n\s*/g, " "),
 };
 
-test("the fuzzer finds a pattern that backtracks", async () => {
+test("the fuzzer finds a reader that takes quadratic time", async () => {
   const judged = fc.asyncProperty(inputsOf(quadratic, []), (input) => judge(quadratic, input));
   const { failed, errorInstance } = await fc.check(judged, {
     seed: 1,
@@ -23,7 +23,7 @@ test("the fuzzer finds a pattern that backtracks", async () => {
   expect(String(errorInstance)).toMatch(/\d+ ms of processor time, more than 100/);
 }, 60_000);
 
-test("the fuzzer finds what a reader throws, and inputs stay within their length", async () => {
+test("the fuzzer finds an input that makes a reader throw, within the length limit", async () => {
   const target: Target = {
     ...quadratic,
     read: (input) => {

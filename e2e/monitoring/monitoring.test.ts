@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(async () => await rm(dir, { recursive: true }));
 
-test("promtool finds nothing wrong with the rules, and every alert fires when and for whom it should", async () => {
+test("promtool accepts the rules, and every alert passes its unit test", async () => {
   const success = { exitCode: 0, stdout: expect.stringContaining("SUCCESS"), stderr: "" };
   expect(await promtool(["check", "rules", join(dir, "rules.yaml")])).toEqual(success);
   expect(await promtool(["test", "rules", join(dir, "rules.test.yaml")])).toEqual(success);
@@ -31,7 +31,7 @@ test("promtool finds nothing wrong with the rules, and every alert fires when an
   expect(names.filter((name) => !tested.includes(name))).toEqual([]);
 });
 
-test("promtool finds nothing wrong with the metrics of a running plexusd but with Node's own", async () => {
+test("promtool accepts the metrics of a running plexusd, apart from Node's own", async () => {
   const port = await freePort();
   const manifests = join(dir, "manifests");
   await mkdir(manifests);
@@ -43,7 +43,7 @@ test("promtool finds nothing wrong with the metrics of a running plexusd but wit
   await plexusd.stop();
   const { stdout, stderr } = await promtool(["check", "metrics"], metrics);
   const findings = `${stdout}${stderr}`.split("\n").filter((line) => line !== "");
-  // prom-client counts in gauges what Node has open at the moment.
+  // prom-client names the gauges of Node's open resources like counters.
   const ofNode = /^nodejs_active_(handles|requests|resources)_total non-counter metrics/;
   expect(findings.filter((line) => !ofNode.test(line))).toEqual([]);
   expect(metrics).toContain("plexus_build_info");

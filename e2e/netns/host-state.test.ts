@@ -7,7 +7,7 @@ import { waitUntil } from "../support/wait.ts";
 
 const record = recordFileName({ containerId: "c1", ifName: "eth0" });
 
-/** What leaves something of each kind; `$1` is the state directory, `$2` that of published statuses. */
+/** Commands that leave something of each kind; `$1` is the state directory, `$2` that of published statuses. */
 const traces: Record<HostStateKind, string | readonly string[]> = {
   links: "ip link add left0 type veth peer name left1",
   addresses: ["ip address add 10.1.2.3/32 dev lo", "ip address add fe80::1/128 dev lo"],
@@ -45,18 +45,18 @@ const traces: Record<HostStateKind, string | readonly string[]> = {
 const cases = hostStateKinds.flatMap((kind) => [traces[kind]].flat().map((trace) => [kind, trace]));
 
 test.for(cases as [HostStateKind, string][])(
-  "the state of a host shows new %s: %s",
+  "host state shows new %s: %s",
   async ([kind, trace], { node }) => {
     const before = await node.hostState();
     const paths = [node.stateDir, `${node.manifestsDir}/.status`];
     await node.lab.run("sh", "-ec", trace, "sh", ...paths);
     expect(await node.changesSince(before, [kind])).not.toEqual([]);
     const after = await node.hostState();
-    expect(await node.changesSince(after), "nothing has come since").toEqual([]);
+    expect(await node.changesSince(after), "nothing was added since").toEqual([]);
   },
 );
 
-test("the state of a host does not show what the kernel makes when an interface comes up", async ({
+test("host state does not show addresses and routes that the kernel adds when an interface comes up", async ({
   node,
 }) => {
   await node.lab.run("sh", "-ec", "ip link add up1 type veth peer name up2; ip link set up2 up");
@@ -69,7 +69,7 @@ test("the state of a host does not show what the kernel makes when an interface 
   expect(await node.changesSince(before, ["addresses", "routes"])).toEqual([]);
 });
 
-test("the state of a host shows a changed and a removed file", async ({ node }) => {
+test("host state shows a changed and a removed file", async ({ node }) => {
   await node.lab.run(
     "sh",
     "-ec",

@@ -33,12 +33,12 @@ beforeAll(async () => {
   results = Object.fromEntries(all.map((result, n) => [names[n], result])) as typeof results;
 });
 
-test("a power loss at any operation of an ADD and a DEL leaves what is detached after it", () => {
+test("after a power loss at any disk operation of ADD and DEL, everything is detached", () => {
   expect(results.whole.leaks).toEqual([]);
   expect(results.whole.recoveries).toBeGreaterThan(40);
 });
 
-describe("the test sees that something is left had not been synced", () => {
+describe("the test finds leftovers without the fsyncs of", () => {
   test.each([
     ["records and plans", "withoutFiles"],
     ["their directory", "withoutDirectories"],

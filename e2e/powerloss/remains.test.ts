@@ -44,7 +44,7 @@ const recording: Recording = {
   ],
 };
 
-/** What is on each disk, as `name=content`, with how much was done. */
+/** The files of each disk as `name=content`, after the number of operations done. */
 function disks(survives: Survival, from = recording): string[] {
   return [...everyRemains(from, [survives])].map(({ after, files }) => {
     const texts = files
@@ -79,17 +79,17 @@ test.each<[Survival, string[]]>([
   ],
   ["one entry lost", ["2:", `5: ${leased}`, `6: ${leased} old=record`, `6: ${leased} new=record`]],
   ["no leases", ["1:", "2: new=", "3: new=record", "6: old=record"]],
-])("a power loss leaves %s", (survives, expected) => {
+])("disks after a power loss: %s", (survives, expected) => {
   expect(disks(survives)).toEqual(expected);
 });
 
-test("a log without fsyncs of directories leaves no name", () => {
+test("without fsyncs of directories, no file name counts as synced", () => {
   const changed = withoutSyncs(recording, "directories");
   expect(disks("only what was synced", changed)).toEqual(["1:", `5: ${leased}`]);
   expect(disks("names without content", changed)).toContain(`7: ${leased} old=record`);
 });
 
-test("a log without fsyncs of files leaves no content", () => {
+test("without fsyncs of files, no file content counts as synced", () => {
   const changed = withoutSyncs(recording, "files");
   expect(disks("names without content", changed).at(-1)).toBe(`6: ${leased} old=`);
 });

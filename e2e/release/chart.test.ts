@@ -28,13 +28,13 @@ beforeAll(async () => {
   await Promise.all([releaseTool("helm"), kubernetesDirectory()]);
 });
 
-test("helm lint finds nothing", async () => {
+test("helm lint accepts the chart", async () => {
   const flags = ["--strict", "--kube-version", "1.30.0"];
   const { stdout } = await execa(await releaseTool("helm"), ["lint", chartDir, ...flags]);
   expect(stdout).toContain("1 chart(s) linted, 0 chart(s) failed");
 });
 
-test("the chart's version is that of the package, and its schema that of the configuration", async () => {
+test("the chart has the version of package.json and the schema of plexusd's configuration", async () => {
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
   const chart = parse(await readFile(join(chartDir, "Chart.yaml"), "utf8"));
   expect(chart).toMatchObject({ version, appVersion: version });
@@ -45,15 +45,15 @@ test("the chart's version is that of the package, and its schema that of the con
   expect(Object.keys(values)).toEqual(Object.keys(documented));
 });
 
-describe("the chart makes what kustomize makes", () => {
-  test("of deploy/base, with the definition of definitions, which is kept", async () => {
+describe("the chart renders the same objects as kustomize", () => {
+  test("for deploy/base, and the CRD, which Helm keeps", async () => {
     const crd = byKind("CustomResourceDefinition", loadManifests(await readFile(crdFile, "utf8")));
     const annotations = { "helm.sh/resource-policy": "keep" };
     const kept = { ...crd, metadata: { ...crd.metadata, annotations, labels: {} } };
     expectSame(await renderChart({}), [...(await kustomize("base")), kept]);
   });
 
-  test.each(distributions)("of overlay %s, and for its uninstallation", async (platform) => {
+  test.each(distributions)("for overlay %s and its uninstallation", async (platform) => {
     const namespace = platform === "openshift" ? "plexus" : "kube-system";
     const values = { platform, crds: { enabled: false } };
     const made = await kustomize(`overlays/${platform}`);
@@ -88,7 +88,7 @@ describe("the chart makes what kustomize makes", () => {
 });
 
 describe("the chart's values", () => {
-  test("name the image", async () => {
+  test("set the image", async () => {
     const digest = `sha256:${"a".repeat(64)}`;
     const repository = "registry.example.org:5000/plexus";
     const imagesOf = async (image: object): Promise<string[]> => {
@@ -103,7 +103,7 @@ describe("the chart's values", () => {
     expect(await imagesOf({ repository, tag: "v1", digest })).toEqual([`${repository}@${digest}`]);
   });
 
-  test("may have plexusd in any namespace, which the policies, roles and the configuration then name", async () => {
+  test("allow any namespace, which the policies, roles and configuration then use", async () => {
     const values = { startupTaint: { enabled: true }, metrics: { enabled: true } };
     const all = await renderChart({ values, namespace: "networking" });
     expect(JSON.stringify(all)).not.toContain("kube-system:plexusd");
@@ -117,7 +117,7 @@ describe("the chart's values", () => {
     expect(configOf(all)).toMatchObject({ plexusNamespace: "networking" });
   });
 
-  test("give plexusd every directory that its configuration names, and reach its probes", async () => {
+  test("mount every directory that the configuration names, and set the address of the probes", async () => {
     const config = {
       clusterNetwork: "/etc/cni/primary/10-a.conflist",
       readinessindicatorfile: "/run/primary/ready",
@@ -142,7 +142,7 @@ describe("the chart's values", () => {
     expect(configOf(all)).toMatchObject(config);
   });
 
-  test("place the pods of every DaemonSet, and name the container runtime's socket", async () => {
+  test("set tolerations and nodeSelector of every DaemonSet, and the container runtime's socket", async () => {
     const tolerations = [{ key: "example.org/network", operator: "Exists" }];
     const placed = { tolerations, nodeSelector: { pool: "a" } };
     const additions = { agent: { enabled: true }, sandboxes: { enabled: true } };
@@ -157,7 +157,7 @@ describe("the chart's values", () => {
     expect(sockets).toContain("/run/k3s/containerd/containerd.sock");
   });
 
-  test("uninstall from where the primary CNI's configuration is", async () => {
+  test("pass the directory of the primary CNI's configuration to the uninstaller", async () => {
     const config = { primary: { dir: "/srv/primary" } };
     const all = await renderChart({
       values: { config, uninstall: true, agent: { enabled: true } },
@@ -169,7 +169,7 @@ describe("the chart's values", () => {
     expectSameNames(spec);
   });
 
-  test("let a taint of one's own be removed, and no other", async () => {
+  test("let plexusd remove only the configured taint", async () => {
     const values = { startupTaint: { enabled: true, key: "example.org/starting" } };
     const all = await renderChart({ values });
     expect(configOf(all)).toMatchObject({ startupTaint: "example.org/starting" });
@@ -181,9 +181,13 @@ describe("the chart's values", () => {
     ["an unknown value", { metricz: {} }, "metricz"],
     ["an unknown platform", { platform: "k9s" }, "platform"],
     ["an unknown key of the configuration", { config: { clusterNetwrok: "a" } }, "clusterNetwrok"],
-    ["a configuration's value of another type", { config: { delBudgetMs: "1s" } }, "delBudgetMs"],
-    ["an image's digest that is none", { image: { digest: "latest" } }, "digest"],
-  ])("refuse %s", async (_name, values, key) => {
+    [
+      "a value of a wrong type in the configuration",
+      { config: { delBudgetMs: "1s" } },
+      "delBudgetMs",
+    ],
+    ["an invalid image digest", { image: { digest: "latest" } }, "digest"],
+  ])("reject %s", async (_name, values, key) => {
     await expect(renderChart({ values })).rejects.toThrow(key);
   });
 });
@@ -198,7 +202,7 @@ async function withComponent(name: string): Promise<Manifest[]> {
   return await kustomize(relative(join(root, "deploy"), folder.path));
 }
 
-/** plexusd's configuration, which plexusd would take. */
+/** plexusd's configuration. @throws Error when plexusd would reject it */
 function configOf(all: readonly Manifest[]): object {
   const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
   parseConfig(text, "config.yaml");
@@ -209,7 +213,7 @@ function expectSame(made: readonly Manifest[], expected: readonly Manifest[]): v
   expect(byName(made.map(comparable))).toEqual(byName(expected.map(comparable)));
 }
 
-/** An object in which the order of volumes and mounts and the spelling of YAML do not count. */
+/** Normalizes the order of volumes and mounts, and the formatting of YAML. */
 function comparable(each: Manifest): Manifest {
   const text = each.data?.["config.yaml"];
   if (text !== undefined) return { ...each, data: parse(text) };

@@ -19,12 +19,12 @@ beforeAll(async () => {
   await kubernetesDirectory();
 });
 
-test("kustomize makes deploy/install.yaml of deploy/base", async () => {
+test("deploy/install.yaml is what kustomize renders from deploy/base", async () => {
   const install = loadManifests(readFileSync(`${root}deploy/install.yaml`, "utf8"));
   expect(byName(await kustomize("base"))).toEqual(byName(install));
 });
 
-/** The node's configuration that an overlay brings. */
+/** The node's configuration in an overlay. */
 function nodeConfOf(name: string, all: readonly Manifest[]): NodeConfSpec {
   const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
   return parseConfig(text, name).nodeConf;
@@ -62,7 +62,7 @@ const defaultFlags = [
   ["--bin-dir", defaultPaths.cniBinDir],
 ];
 
-test("component metrics gives plexusd the rights and the port that the PodMonitor reads from", async () => {
+test("overlay metrics adds the port and the token Secret that the PodMonitor uses", async () => {
   const all = await kustomize("overlays/metrics");
   const [plexusd] = byKind("DaemonSet", all).spec.template.spec.containers;
   expect(plexusd.args).toEqual(["--config", "/etc/plexus/config.yaml", "--metrics", "*:19501"]);
@@ -80,7 +80,7 @@ test("component metrics gives plexusd the rights and the port that the PodMonito
 });
 
 test.each(distributions)(
-  "overlay %s gives no capability but the one that it is for",
+  "overlay %s adds no capability, except kubespray DAC_OVERRIDE",
   async (name) => {
     for (const dir of [`overlays/${name}`, `overlays/${name}/uninstall`]) {
       const { spec } = byKind("DaemonSet", await kustomize(dir)).spec.template;
@@ -105,7 +105,7 @@ function isPlexusd({ args }: Container): boolean {
 }
 
 test.each(["talos", "bottlerocket"])(
-  "overlay %s leaves the host's /etc/plexus alone, which cannot be written there",
+  "overlay %s does not mount the host's /etc/plexus, which is read-only there",
   async (name) => {
     for (const dir of [`overlays/${name}`, `overlays/${name}/uninstall`]) {
       const { spec } = byKind("DaemonSet", await kustomize(dir)).spec.template;
@@ -115,7 +115,7 @@ test.each(["talos", "bottlerocket"])(
   },
 );
 
-test("overlay openshift has everything in its own namespace, also the policy's account", async () => {
+test("overlay openshift puts everything into its own namespace, and the policies use its ServiceAccount", async () => {
   const all = await kustomize("overlays/openshift");
   const text = JSON.stringify(all);
   expect(text).not.toContain("kube-system:plexusd");
@@ -138,7 +138,7 @@ test("overlay openshift has everything in its own namespace, also the policy's a
   expect(byKind("ClusterRoleBinding", all).subjects).toMatchObject([{ namespace: "plexus" }]);
 });
 
-test("overlay agent adds to what is installed, and has the plugin directories of every distribution", async () => {
+test("overlay agent adds a DaemonSet, with the plugin directories of every distribution", async () => {
   const agent = await kustomize("overlays/agent");
   expect(Object.keys(byName(agent)).toSorted()).toEqual([
     "DaemonSet/plexus-agent",

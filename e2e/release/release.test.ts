@@ -34,7 +34,7 @@ beforeAll(async () => {
 
 afterAll(async () => await rm(out, { recursive: true }));
 
-test("a release has what sha256sum finds unaltered", async () => {
+test("sha256sum verifies every file of a release", async () => {
   const { stdout } = await execa("sha256sum", ["--check", "SHA256SUMS"], { cwd: out });
   expect(stdout.split("\n").toSorted()).toEqual([
     "install.yaml: OK",
@@ -50,7 +50,7 @@ test.each([
   ["install.yaml", "base"],
   ["uninstall.yaml", "uninstall"],
 ])(
-  "%s is what kustomize makes of deploy/%s, with the image of the release",
+  "%s is what kustomize renders from deploy/%s, with the image of the release",
   async (name, folder) => {
     const made = JSON.stringify(await kustomize(folder));
     const expected = JSON.parse(made.replaceAll("localhost/plexus:dev", pinned));
@@ -58,7 +58,7 @@ test.each([
   },
 );
 
-test("the chart is of the version and has the image, in copies instead of links", async () => {
+test("the chart has the version and the image of the release, and no symbolic links", async () => {
   const archive = join(out, `plexus-${version}.tgz`);
   const helm = await releaseTool("helm");
   const { stdout: about } = await execa(helm, ["show", "chart", archive]);
@@ -71,7 +71,7 @@ test("the chart is of the version and has the image, in copies instead of links"
   expect(new Set(images)).toEqual(new Set([pinned]));
 });
 
-test("the SBOM has every package of the bundles, Node and musl, and is the same each time", async () => {
+test("the SBOM lists the bundled packages, Node and musl, and is reproducible", async () => {
   const text = await read("sbom.cdx.json");
   const { components, metadata } = JSON.parse(text) as {
     components: { name: string; version: string }[];
@@ -90,7 +90,7 @@ test("the SBOM has every package of the bundles, Node and musl, and is the same 
 });
 
 test.each(["plexus", "plexus:", "plexus@sha256:1", "registry.example.org:5000/plexus"])(
-  "the image %s, which is not pinned, is refused",
+  "an image without a tag or digest is rejected: %s",
   async (image) => {
     await expect(makeRelease(image)).rejects.toThrow("a tag or a digest");
   },

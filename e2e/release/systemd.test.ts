@@ -9,7 +9,7 @@ import { root } from "#daemon/config/testing/manifests.ts";
 
 const unit = join(root, "deploy/docker/plexus-docker.service");
 
-/** What systemd says of a unit whose program is installed. */
+/** The findings of systemd in a unit whose program is installed. */
 async function verify(text: string): Promise<string> {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-unit-"));
   const path = join(dir.path, basename(unit));
@@ -22,7 +22,7 @@ async function verify(text: string): Promise<string> {
   return all;
 }
 
-test("systemd finds nothing in the unit of the driver for Docker, but a key that it does not have", async () => {
+test("systemd-analyze accepts the unit of the Docker driver, and finds a misspelled key", async () => {
   const text = await readFile(unit, "utf8");
   expect(await verify(text)).toBe("");
   expect(await verify(text.replace("KillMode=", "KilMode="))).toContain("KilMode");

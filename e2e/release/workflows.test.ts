@@ -25,7 +25,7 @@ interface Workflow {
 const folder = join(root, ".github/workflows");
 const files = await readdir(folder);
 
-test("actionlint finds nothing in the workflows, nor ShellCheck in their commands", async () => {
+test("actionlint accepts the workflows, and ShellCheck their commands", async () => {
   const paths = files.map((name) => join(folder, name));
   const flags = ["-shellcheck", await shellcheck()];
   const actionlint = await releaseTool("actionlint");
@@ -33,7 +33,7 @@ test("actionlint finds nothing in the workflows, nor ShellCheck in their command
   expect([exitCode, stdout]).toEqual([0, ""]);
 }, 1_200_000);
 
-test("ShellCheck finds nothing in the scripts of the repository", async () => {
+test("ShellCheck accepts the scripts of the repository", async () => {
   const search = ["grep", "--files-with-matches", "-E", "^#!.*(bash|/sh)$", "--", ":!*.ts"];
   const { stdout: scripts } = await execa("git", search, { cwd: root });
   const paths = scripts.split("\n");
@@ -46,7 +46,7 @@ test("ShellCheck finds nothing in the scripts of the repository", async () => {
   expect([exitCode, stdout]).toEqual([0, ""]);
 }, 1_200_000);
 
-test("the release's check of its tag takes the version of package.json and no other, and names the image in lower case", async () => {
+test("the release workflow accepts only a tag with the version of package.json, and writes the image name in lower case", async () => {
   const check = async (tag: string): Promise<{ exitCode: number; written: string }> => {
     const { jobs } = parse(await readFile(join(folder, "release.yml"), "utf8")) as Workflow;
     const step = jobs.version?.steps.find(({ id }) => id === "version");
@@ -69,7 +69,7 @@ test("the release's check of its tag takes the version of package.json and no ot
 });
 
 test.each(files)(
-  "%s pins every action by its commit, gives its jobs no right that they do not name, and a limit of time",
+  "%s pins every action by its commit, grants only contents: read by default, and gives its jobs a timeout",
   async (name) => {
     const text = await readFile(join(folder, name), "utf8");
     const actions = [...text.matchAll(/uses: (.*)/g)].flatMap(([, action]) => action ?? []);

@@ -18,16 +18,16 @@ function samples(growthKiB: number): Sample[] {
   });
 }
 
-test("a daemon that holds the same amount is steady, however much it jumps", () => {
+test("memory that fluctuates around a constant level is steady", () => {
   expect(judge(samples(0)).filter((verdict) => verdict.outcome === "grows")).toEqual([]);
 });
 
-test("4 KiB that are not let go in each cycle are seen", () => {
+test("a leak of 4 KiB in each cycle is detected", () => {
   const growing = judge(samples(4)).filter((verdict) => verdict.outcome === "grows");
   expect(growing.map((verdict) => verdict.quantity)).toEqual(["residentKiB", "anonymousKiB"]);
 });
 
-test("a short run tells nothing of memory, which has not found its level", () => {
+test("a short run gives no verdict on memory, which has not settled", () => {
   const short = judge(samples(40).slice(0, 20));
   const outcomes = Object.fromEntries(short.map((v) => [v.quantity, v.outcome]));
   expect(outcomes).toMatchObject({
@@ -36,7 +36,7 @@ test("a short run tells nothing of memory, which has not found its level", () =>
   });
 });
 
-test("a descriptor that is not closed once in a hundred cycles is seen", () => {
+test("a descriptor that leaks once in a hundred cycles is detected", () => {
   const leaking = samples(0).map((s) => ({ ...s, descriptors: 22 + Math.floor(s.cycles / 100) }));
   expect(judge(leaking).find((v) => v.quantity === "descriptors")?.outcome).toBe("grows");
 });

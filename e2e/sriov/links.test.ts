@@ -5,8 +5,8 @@ import { leavesNothing, lifeCycle, twoPods } from "../support/node/life-cycle.ts
 import { test } from "../support/node/test.ts";
 
 /*
- * Links that the kernel of a small virtual machine or a container host may lack. What every kernel has is tested in
- * e2e/netns, which takes a ninth of the time.
+ * Links that the kernel of a small virtual machine or a container host may lack. e2e/netns tests what every kernel
+ * has, in a ninth of the time.
  */
 
 test.beforeAll(async ({ node }) => {
@@ -55,7 +55,7 @@ test("macvlan on a bond: ADD, CHECK, ping and DEL leave nothing", async ({ node 
 });
 
 test.for(["ipvlan", "vlan-up0"])(
-  "%s ignores a requested MAC, as with Multus: refused by default, attached with ignoredRequests: warn",
+  "%s ignores a requested MAC: ADD fails by default, and succeeds with ignoredRequests: warn",
   async (network, { node }) => {
     const strict = node.confExtra;
     const mac = "02:ee:00:00:00:01";

@@ -7,7 +7,7 @@ import { repositoryRoot } from "../support/paths.ts";
 import { runInGuest } from "./guest/guest.ts";
 import { guestImage } from "./guest/image.ts";
 
-/** Runs the tests of the project `sriov` in a guest. Arguments are passed to vitest: `-t "another VLAN"`. */
+/** Runs the tests of the project `sriov` in a guest. Arguments are passed to vitest: `-t "vlan:"`. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 const script = (args: readonly string[], report: boolean): string => `

@@ -62,7 +62,7 @@ async function podAddress(pod: TestPod, ifName: string): Promise<string | undefi
   return (await pod.links())[ifName]?.address;
 }
 
-test("functions that the kubelet allocated are moved into two pods, which reach each other, and come back with their names", async ({
+test("virtual functions that the kubelet allocated are moved into two pods that reach each other, and back with their names", async ({
   kubelet,
   node,
   startPod,
@@ -84,7 +84,7 @@ test("functions that the kubelet allocated are moved into two pods, which reach 
   const [address = ""] = await b.addresses("net1");
   await a.ping(address.split("/")[0] ?? "", "net1");
 
-  // As the kubelet does with pods that end. What is recorded is enough.
+  // As the kubelet does with pods that end. DEL needs only the record.
   kubelet.pods = [];
   await a.mustDel();
   await b.mustDel();
@@ -92,7 +92,7 @@ test("functions that the kubelet allocated are moved into two pods, which reach 
   expect(await virtualFunctions()).toEqual(functions);
 });
 
-test("a function that the pod's annotation names is moved, and comes back without plexusd", async ({
+test("a virtual function that the annotation names is moved into the pod, and back without plexusd", async ({
   node,
   startPod,
 }) => {
@@ -114,7 +114,7 @@ test("a function that the pod's annotation names is moved, and comes back withou
   expect(await virtualFunctions()).toEqual(functions);
 });
 
-test("a function that a resource claim was allocated is moved, and plexusctl shows for which request", async ({
+test("a virtual function of a resource claim is moved into the pod, and plexusctl shows its request", async ({
   kubelet,
   api,
   node,
@@ -148,7 +148,7 @@ test("a function that a resource claim was allocated is moved, and plexusctl sho
   expect((await virtualFunctions())[1]).toEqual(second);
 });
 
-test("a function whose pod's namespace went before DEL is on the machine, and the next pod gets it", async ({
+test("a virtual function whose pod's namespace is deleted before DEL is on the machine and usable again", async ({
   node,
   startPod,
 }) => {

@@ -10,13 +10,13 @@ import { waitUntil } from "../../support/wait.ts";
 import { run } from "../machine/run.ts";
 import { addresses, controlPlaneBridge, nodeInterface } from "./addresses.ts";
 
-/** A build of Kubernetes from source comes first where there is none in the cache. */
+/** Includes a build of Kubernetes from source if the cache has none. */
 const coldBuildMs = 40 * 60_000;
 
 const networkLinks = ["cni0", "node-1", controlPlaneBridge, nodeInterface];
 
 /**
- * What a cluster may have left on the machine outside of its hosts: everything with its name or its addresses.
+ * Lists what a cluster left on the machine outside of its hosts: everything with its name or its addresses.
  */
 async function tracesOf(directory: string): Promise<string[]> {
   const name = basename(directory);
@@ -42,7 +42,7 @@ async function namespacesOf(pid: number | string): Promise<string[]> {
   return Promise.all(names.map((name) => readlink(`/proc/${pid}/ns/${name}`)));
 }
 
-/** How many processes are in any of these namespaces. */
+/** Counts the processes in these namespaces. */
 async function processesIn(namespaces: readonly string[]): Promise<number> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const all = await Promise.all(pids.map((pid) => namespacesOf(pid).catch(() => [])));
@@ -50,7 +50,7 @@ async function processesIn(namespaces: readonly string[]): Promise<number> {
 }
 
 test(
-  "a cluster shows on the machine by its directory and control groups only, and leaves nothing when the process that started it is killed",
+  "a cluster is visible on the machine only as its directory and cgroups, and leaves nothing if the process that started it is killed",
   async () => {
     const script = `
     import { startCluster } from ${JSON.stringify(join(import.meta.dirname, "cluster.ts"))};

@@ -7,18 +7,18 @@ import { pidsWithArgument, plexusdPid, waitForPlexus } from "./target/plexus.ts"
 import type { PodOptions, Scene } from "./target/scene.ts";
 import { eventually, ownCluster, skipGiven } from "./target/target.ts";
 
-/** What pods sleep, in seconds: a process is found by it. */
+/** How many seconds the pods sleep; identifies their processes. */
 const sleeps = { ends: "86402", endsLater: "86403", networks: "86404", plain: "86405" };
 
-/** The API server goes away under pods, and then plexusd too. */
+/** The API server becomes unavailable while pods run, and then plexusd too. */
 export function apiOutageScenario(scene: () => Scene): void {
-  test("an outage of the API server and then of plexusd: pods that end are detached, and pods get new sandboxes", async (context) => {
+  test("while the API server and then plexusd are unavailable, ended pods are detached and pods get new sandboxes", async (context) => {
     skipGiven(context);
     const { target } = scene();
     await startPods(scene());
     expect(await recordsOf(target)).toHaveLength(5);
     await scene().kubectl("delete", "pod", "deleted", "--wait=false");
-    // From now on the kubelet knows of the deletion, and waits for the grace period.
+    // The kubelet now knows of the deletion and waits for the grace period.
     await scene().waitForEvent("deleted", "Killing");
     await ownCluster(scene()).controlPlane.killApiServer();
     onTestFinished(async () => restartApiServer(scene()));
@@ -34,7 +34,7 @@ export function apiOutageScenario(scene: () => Scene): void {
     await target.inNode(["kill", "-KILL", pid]);
     await killByArgument(scene(), sleeps.endsLater);
     await waitForRecords(target, 2);
-    await eventually("plexusd runs again, and knows no pod", async () => {
+    await eventually("plexusd runs again, without a list of pods", async () => {
       const [another] = await pidsWithArgument(target, "/plexus/plexusd.js");
       return another !== undefined && another !== pid;
     });
@@ -97,7 +97,7 @@ async function replaceSandbox({ target }: Scene, seconds: string): Promise<void>
   });
 }
 
-/** The pod has so many networks, and its network-status becomes that of its new sandbox. */
+/** Expects `count` networks, and waits until network-status describes the new sandbox. */
 async function expectStatusOfNewSandbox(scene: Scene, name: string, count: number): Promise<void> {
   expect(networkStatus(await scene.waitForPod(name))).toHaveLength(count);
   expect(Object.keys(await scene.interfaces(name))).toHaveLength(count + 1);

@@ -9,7 +9,7 @@ import { asksForPorts } from "./target/target.ts";
 const red = `${home}/red`;
 const blue = `${home}/blue`;
 
-/** What a pod with networks and a port mapping puts on the node. */
+/** The kinds of host state that a pod with networks and a port mapping creates. */
 const kindsOfPod = [
   "attachment records",
   "address leases",
@@ -18,10 +18,10 @@ const kindsOfPod = [
   ...(asksForPorts ? (["port mappings"] as const) : []),
 ] as const;
 
-/** What a pod gets, in the pod, on the API and on the node. */
+/** Checks what a pod gets: inside the pod, in the API and on the node. */
 export function attachScenarios(scene: () => Scene): void {
   describe("a pod", () => {
-    test("without annotation has the cluster's network and no other", async () => {
+    test("without an annotation gets only the primary network", async () => {
       const pod = await scene().startPod("plain");
       const interfaces = await scene().interfaces("plain");
       expect(Object.keys(interfaces)).toEqual(["lo", "eth0"]);
@@ -34,7 +34,7 @@ export function attachScenarios(scene: () => Scene): void {
       expect((await scene().added("netns")).length).toBe(1);
     });
 
-    test("gets two networks, and reaches other pods and the gateway over them", async () => {
+    test("gets two requested networks, and reaches other pods and the gateway over them", async () => {
       const asked = [{ name: "red" }, { name: "blue", interface: "lan0" }];
       const pod = await scene().startPod("one", { networks: asked });
       const interfaces = await scene().interfaces("one");
@@ -70,7 +70,7 @@ export function attachScenarios(scene: () => Scene): void {
       }
     });
 
-    test("gets a network of another namespace, and the addresses that it asks for", async () => {
+    test("gets a network of another namespace, and the IP and MAC address that it requests", async () => {
       const mac = "02:00:00:00:a4:07";
       const green = { name: "green", namespace: elsewhere };
       const fixed = { name: "fixed", ips: ["10.164.0.7/24"], mac };
@@ -86,7 +86,7 @@ export function attachScenarios(scene: () => Scene): void {
       expect(await scene().exec("particular", "ip", "link", "show", "net2")).toContain(mac);
     });
 
-    test("waits for a network that is not defined yet, and then starts", async () => {
+    test("waits until its missing NetworkAttachmentDefinition is created, and then starts", async () => {
       await scene().createPod("early", { networks: "late" });
       const event = await scene().waitForEvent("early", "MissingDefinition");
       expect(event).toMatchObject({ type: "Warning", message: expect.stringContaining("late") });
@@ -100,7 +100,7 @@ export function attachScenarios(scene: () => Scene): void {
       await scene().kubectl("delete", "network-attachment-definition", "late");
     });
 
-    test("with an annotation that cannot be read starts, with the error in its status and an event", async () => {
+    test("with an invalid annotation starts, with the error in its network-status and an event", async () => {
       const pod = await scene().startPod("confused", { networks: "red@@net1" });
       expect(Object.keys(await scene().interfaces("confused"))).toEqual(["lo", "eth0"]);
       expect(networkStatus(pod)).toEqual([
@@ -115,7 +115,7 @@ export function attachScenarios(scene: () => Scene): void {
       });
     });
 
-    test("gets the port of the node that it asks for, and leaves nothing when it is deleted", async () => {
+    test("gets the host port that it requests, and leaves nothing when it is deleted", async () => {
       const ports = [{ containerPort: 8080, hostPort: 18081 }];
       await scene().startPod("brief", { networks: "red,blue", container: { ports } });
       for (const kind of kindsOfPod) {

@@ -10,10 +10,10 @@ import { home } from "./target/objects.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, skipGiven, type Target } from "./target/target.ts";
 
-/** What people ask when a pod has no net1: kubectl plexus, as it is installed on a desk. */
+/** Questions about a pod without net1, asked with kubectl plexus as installed on a workstation. */
 export function explainScenarios(scene: () => Scene): void {
   describe("kubectl plexus", () => {
-    test("explains pods with the next step, examines the node, and names a missing right", async () => {
+    test("explains pods and the next step, checks the node, and names a missing permission", async () => {
       const { target } = scene();
       await scene().startPod("found", { networks: "red" });
       const found = await kubectlPlexus(target, ["explain", `${home}/found`]);
@@ -48,7 +48,7 @@ export function explainScenarios(scene: () => Scene): void {
       });
     });
 
-    test("explains a node whose runtime calls another configuration, and a pod from that time", async (context) => {
+    test("reports that another CNI configuration shadows Plexus, and a pod started meanwhile", async (context) => {
       skipGiven(context);
       const { target } = scene();
       const waitForFinding = (pod: string, finding: string): Promise<true> =>
@@ -60,7 +60,7 @@ export function explainScenarios(scene: () => Scene): void {
       const copy = `cd ${dir} && cp $(ls | grep -v plexus | head -n 1) ${first}`;
       await target.inNode(["sh", "-c", copy]);
       try {
-        await eventually("plexusd sees it", async () =>
+        await eventually("plexusd reports the shadowing", async () =>
           (await kubectlPlexus(target, ["doctor"])).stdout.includes("shadowed"),
         );
         await scene().startPod("overlooked", { networks: "red" });

@@ -27,12 +27,12 @@ const primaryDir = `${confDir}/primary.d`;
 const primary = "10-primary.conflist";
 const own = "00-plexus.conflist";
 
-/** A node on which pods start before Plexus is there, and what keeps them from it. */
+/** A node where pods start before Plexus is installed, and how to prevent that. */
 export function freshNodeScenarios(scene: () => Scene): void {
   describe("a fresh node", () => {
     beforeEach(skipGiven);
 
-    test("tells of a pod that started before Plexus, by an event and a count", async () => {
+    test("reports a pod that started before Plexus with an event and a count", async () => {
       const { target } = scene();
       await parkPlexus(target);
       onTestFinished(async () => unparkPlexus(target));
@@ -51,12 +51,12 @@ export function freshNodeScenarios(scene: () => Scene): void {
       );
       await scene().deletePods("early", "of-the-host");
       await scene().waitForNothingLeft({ except: "cached results" });
-      // The runtime's own cache is by the network's name, which is another one now: that entry stays.
+      // The runtime's cache is keyed by the network's name, which has changed, so that entry stays.
       await scene().remember();
     });
 
-    // What docs/operations/fresh-nodes.md says first.
-    test("whose primary CNI has another directory is not ready before Plexus is there", async () => {
+    // The first recommendation of docs/operations/fresh-nodes.md.
+    test("with the primary CNI in another directory is not ready before Plexus is installed", async () => {
       const { target } = scene();
       const before = await readConfig(target);
       onTestFinished(async () => {
@@ -81,7 +81,7 @@ export function freshNodeScenarios(scene: () => Scene): void {
       expect(await inConfDir(target, "ls")).toBe(`${own}\nprimary.d`);
     });
 
-    test("loses its start-up taint when it is served, and plexusd may change nothing else of it [S-208] [S-209]", async () => {
+    test("loses its start-up taint when plexusd is ready, and plexusd may change nothing else of the Node [S-208] [S-209]", async () => {
       const { target } = scene();
       onTestFinished(async () => withoutTaint(target));
       await target.kubectl("taint", "node", target.nodeName, `${taint}=:NoSchedule`);

@@ -7,10 +7,10 @@ import { plexusctl, plexusdPid, plexusPod } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { isCrio, type Target } from "./target/target.ts";
 
-/** What the installation has done, before any pod needs it. */
+/** Checks the installation before any pod uses it. */
 export function installScenarios(scene: () => Scene): void {
   describe("the installation", () => {
-    test("puts 00-plexus.conflist in place, reports it, and leaves the node ready", async () => {
+    test("writes 00-plexus.conflist, reports it in an event, and keeps the node ready", async () => {
       const { target } = scene();
       const conf = await target.inNode(["cat", "/etc/cni/net.d/00-plexus.conflist"]);
       const firstOther = "cat /etc/cni/net.d/$(ls /etc/cni/net.d | grep -v plexus | head -n 1)";
@@ -24,7 +24,7 @@ export function installScenarios(scene: () => Scene): void {
       expect(events).toContain(`node/${target.nodeName}`);
     });
 
-    test("makes a resource with short names, which refuses a configuration that is no text", async () => {
+    test("creates the CRD with short names, and the CRD rejects a config that is not a string", async () => {
       const { target } = scene();
       for (const name of ["nad", "net-attach-def", "network-attachment-definitions"]) {
         const listed = await target.kubectl("get", name, `--namespace=${home}`, "--output=name");
@@ -35,7 +35,7 @@ export function installScenarios(scene: () => Scene): void {
       await expect(target.apply({ ...bad, spec })).rejects.toThrow(/spec\.config/);
     });
 
-    test("serves metrics only to a token with the permission [S-505]", async () => {
+    test("serves metrics only to a token with the permission to read them [S-505]", async () => {
       const { target } = scene();
       const reader = await tokenOf(target, "plexus-metrics-reader");
       const stranger = await tokenOf(target, "default");
@@ -43,7 +43,7 @@ export function installScenarios(scene: () => Scene): void {
       expect(statuses).toEqual([200, 403, 401, 401]);
     });
 
-    test("serves health and metrics on the node only, and keeps its watches open [S-504]", async () => {
+    test("serves health and metrics on localhost only, and keeps its API watches open [S-504]", async () => {
       const { target } = scene();
       await scene().startPod("asks-health", { spec: { hostNetwork: true } });
       const ask = async (path: string): Promise<string> =>
@@ -100,7 +100,7 @@ async function tokenOf(target: Target, account: string): Promise<string> {
   return made.trim();
 }
 
-/** What the metrics' port answers to each token ("" = none), asked from plexusd's pod at its own address. */
+/** Returns the metrics port's HTTP status for each token ("" = none), asked from plexusd's pod. */
 async function metricsStatuses(target: Target, tokens: readonly string[]): Promise<number[]> {
   const { metadata, status } = await plexusPod(target);
   const host = status?.podIP ?? "";

@@ -14,13 +14,13 @@ import {
 import type { Scene } from "./target/scene.ts";
 import { eventually, isGiven, ownCluster, type Target } from "./target/target.ts";
 
-/** Many pods, and plexusd replaced or killed under them: no ADD and no DEL may be lost. */
+/** No ADD and no DEL may be lost when plexusd is replaced or killed while many pods start and stop. */
 export function loadScenarios(scene: () => Scene): void {
   describe("under load", () => {
-    test("30 pods of a Deployment come with two networks each, and go; plexusd is killed meanwhile", async () => {
+    test("30 pods with two networks each start and stop although plexusd is killed meanwhile", async () => {
       const { target } = scene();
       await createDeployment(scene(), 30);
-      await eventually("pods come", async () => (await recordsOf(target)).length >= 2);
+      await eventually("pods start", async () => (await recordsOf(target)).length >= 2);
       await kill(target);
       await scene().kubectl("rollout", "status", "deployment/many", "--timeout=600s");
       const addresses = await eventually("every pod has its status", async () => {
@@ -32,11 +32,11 @@ export function loadScenarios(scene: () => Scene): void {
       expect(new Set(addresses.flat()).size).toBe(90);
       expect((await scene().added("attachment records")).filter(isRecord)).toHaveLength(30);
       await scene().kubectl("delete", "deployment", "many");
-      await eventually("pods go", async () => (await recordsOf(target)).length < 30);
+      await eventually("pods stop", async () => (await recordsOf(target)).length < 30);
       await kill(target);
       await scene().kubectl("wait", "--for=delete", "pod", "--selector=app=many", "--timeout=600s");
       await scene().waitForNothingLeft();
-      // A new pod: the kubelet waits longer each time before it starts this one's container again.
+      // Replace the pod: the kubelet backs off before it restarts this one's container again.
       await restartPlexus(target);
     });
 
@@ -88,8 +88,8 @@ async function comeAndGo(scene: Scene, worker: number, goOn: () => boolean): Pro
 }
 
 /**
- * Our own cluster gets another image and the first one again; a given one, which may know no other, new pods of
- * the same, twice. Returns the last bytes of the other image's shim, as installed.
+ * Updates our own cluster to another image and back. A given cluster may have no other image, so its pods are
+ * restarted twice. Returns the last bytes of the other image's shim, as installed.
  */
 async function updateAndBack(target: Target): Promise<string | undefined> {
   if (isGiven) {

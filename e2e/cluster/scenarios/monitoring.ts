@@ -18,14 +18,14 @@ import { home } from "./target/objects.ts";
 import type { Scene } from "./target/scene.ts";
 import { ownCluster, skipGiven } from "./target/target.ts";
 
-/** `make dashboard`: where the picture goes, and for how long pods come and go. */
+/** `make dashboard`: where to write the picture, and for how long pods start and stop. */
 const picture = process.env.PLEXUS_DASHBOARD;
 const seconds = picture === undefined ? 10 : 180;
 
 /** A Prometheus with the job of docs/operations/metrics.md, the alerts and the dashboard that are shipped, on real pods. */
 export function monitoringScenarios(scene: () => Scene): void {
   describe("a Prometheus", () => {
-    test("reads the metrics with the reader's token, and has data for every alert and panel", async (context) => {
+    test("scrapes plexusd with the reader's token, and has data for every alert and panel", async (context) => {
       skipGiven(context);
       const own = ownCluster(scene());
       const prometheus = await startPrometheus(own);

@@ -17,12 +17,12 @@ import { eventually, isCrio, ownCluster, skipGiven } from "./target/target.ts";
 
 const both = { networks: "red,blue" };
 
-/** plexusd or the whole node goes away under pods. */
+/** plexusd or the whole node becomes unavailable while pods run. */
 export function outageScenarios(scene: () => Scene): void {
   describe("an outage", () => {
     beforeEach(skipGiven);
 
-    test("of plexusd: pods wait for it, and the node stays ready", async () => {
+    test("of plexusd keeps new pods waiting, and the node stays ready", async () => {
       const { target } = scene();
       await scene().startPod("before", both);
       await parkPlexus(target);
@@ -39,8 +39,8 @@ export function outageScenarios(scene: () => Scene): void {
       expect(networkStatus(await scene().waitForPod("waits"))).toHaveLength(3);
     });
 
-    test("of plexusd with CNI 1.1: the node is not ready until it is back", async (context) => {
-      context.skip(isCrio, "not run: CRI-O asks for STATUS until it succeeds, and never again");
+    test("of plexusd with CNI 1.1 makes the node not ready until plexusd is back", async (context) => {
+      context.skip(isCrio, "not run: CRI-O stops calling STATUS after the first success");
       const { target } = scene();
       await usePrimaryVersion(scene(), "1.1.0");
       onTestFinished(async () => usePrimaryVersion(scene(), "1.0.0"));
@@ -52,7 +52,7 @@ export function outageScenarios(scene: () => Scene): void {
       await scene().startPod("with-1.1", both);
     });
 
-    test("of the node: pods come back with their networks, and nothing else", async () => {
+    test("of the node: after a reboot, pods get their networks again and nothing stale is left", async () => {
       const { target } = scene();
       const names = ["first", "second"];
       for (const name of names) await scene().startPod(name, both);
@@ -77,7 +77,7 @@ export function outageScenarios(scene: () => Scene): void {
   });
 }
 
-/** As an agent of the primary CNI would on its upgrade. plexusd has to follow. */
+/** Changes the primary CNI's version as its upgrade would, and waits until plexusd follows. */
 async function usePrimaryVersion(scene: Scene, cniVersion: string): Promise<void> {
   const { node } = ownCluster(scene);
   const primary = join(node.cniConfDir, "10-primary.conflist");

@@ -17,16 +17,16 @@ interface Step {
   readonly shown: readonly string[];
 }
 
-/** What sections 1 and 2 say on how one gets a cluster and the image, which the test has in its own way. */
+/** Commands of sections 1 and 2 that the test replaces by its own cluster and image. */
 const preparations = ["node e2e/cluster/main.ts prepare", "make image"];
 
 /**
- * docs/user/quickstart.md, as somebody follows it: in one shell, with a kubectl that finds plugins in the PATH. It comes last,
- * as the page ends with the uninstallation.
+ * Runs docs/user/quickstart.md as a user would: in one shell, with a kubectl that finds plugins in the PATH. It runs
+ * last, because the page ends with the uninstallation.
  */
 export function quickstartScenarios(scene: () => Scene): void {
   describe("docs/user/quickstart.md", () => {
-    test("installs, attaches, explains and uninstalls, and shows what it says", async (context) => {
+    test("installs, attaches, explains and uninstalls, with the output that the page shows", async (context) => {
       skipGiven(context);
       const page = await readFile(join(repositoryRoot, "docs/user/quickstart.md"), "utf8");
       const blocks = codeBlocks(page.replaceAll("busybox:1.37", podImage));
@@ -40,7 +40,7 @@ export function quickstartScenarios(scene: () => Scene): void {
   });
 }
 
-/** The first lines of the shell's blocks that are not run: none may have lost its mark. */
+/** The first lines of the shell blocks that are not run, to detect a block that lost its `run` mark. */
 function left(blocks: readonly CodeBlock[]): (string | undefined)[] {
   return blocks.filter(({ info }) => info === "sh").map(({ text }) => text.split("\n")[0]);
 }

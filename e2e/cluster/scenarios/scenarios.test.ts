@@ -45,7 +45,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
     current = prepared;
   });
 
-  /** Every scenario has to leave the node as it was; one that failed prints what may explain it. */
+  /** Every scenario must leave the node as it was; a failed one prints the logs. */
   afterEach(async ({ task }) => {
     if (task.result?.state === "fail") {
       console.error(await report(scene()));

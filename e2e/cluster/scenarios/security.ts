@@ -24,11 +24,11 @@ export interface Request {
   readonly method: "POST" | "PATCH" | "PUT";
   readonly path: string;
   readonly body: object;
-  /** @default the one that the kubelet has put into plexusd's container */
+  /** @default the token that the kubelet mounted into plexusd's container */
   readonly token?: string;
 }
 
-/** What somebody may ask to do. */
+/** A permission to ask about. */
 interface Access {
   readonly verb: string;
   readonly group?: string;
@@ -63,10 +63,10 @@ const refused: readonly Access[] = [
   { verb: "list", resource: "events" },
 ];
 
-/** What the credential that plexusd has on the node is good for. All of it is tried from plexusd's container. */
+/** Checks what plexusd's credential allows. Every request is sent from plexusd's container. */
 export function securityScenarios(scene: () => Scene): void {
   describe("plexusd's token", () => {
-    test("is that of its ServiceAccount, bound to the pod and the node [S-204]", async () => {
+    test("belongs to its ServiceAccount, and is bound to the pod and the node [S-204]", async () => {
       const { target } = scene();
       const { body } = await ask(target, review("SelfSubjectReview", "authentication"));
       expect(body.status?.userInfo).toMatchObject({
@@ -82,11 +82,11 @@ export function securityScenarios(scene: () => Scene): void {
       expect(await answers(scene().target, allowed)).toEqual(allowed.map(() => true));
     });
 
-    test("may do nothing else, nor change resource claims [S-201] [S-210]", async () => {
+    test("may not read or change anything else, such as resource claims [S-201] [S-210]", async () => {
       expect(await answers(scene().target, refused)).toEqual(refused.map(() => false));
     });
 
-    test("writes only the status of a pod, and only on its node [S-202] [S-205]", async () => {
+    test("can patch only its own annotation, through the pod's status [S-202] [S-205]", async () => {
       const { target } = scene();
       await scene().startPod("mine");
       const mine = patchStatus("mine", annotation(statusKey, "[]"));
@@ -103,7 +103,7 @@ export function securityScenarios(scene: () => Scene): void {
       ]);
     });
 
-    test("writes nothing on a pod of another node, nor bound to no node [S-203]", async () => {
+    test("cannot patch a pod of another node, and can write nothing if bound to no node [S-203]", async () => {
       const { target } = scene();
       await using _pod = await createForeignPod(scene());
       const token = await target.kubectl("create", "token", "plexusd", "--namespace=kube-system");
@@ -117,7 +117,7 @@ export function securityScenarios(scene: () => Scene): void {
       ]);
     });
 
-    test("writes events only in its own name [S-206]", async () => {
+    test("can create and patch only events reported by Plexus [S-206]", async () => {
       const { target } = scene();
       const own = await ask(target, createEvent("own", {}));
       const name = own.body.metadata?.name ?? "";
@@ -137,7 +137,7 @@ export function securityScenarios(scene: () => Scene): void {
   });
 }
 
-/** The API server refuses these requests of plexusd's with these reasons. */
+/** Expects the API server to reject these requests of plexusd with these reasons. */
 export async function expectRefused(
   target: Target,
   requests: readonly (readonly [Request, RegExp | string])[],
@@ -176,7 +176,7 @@ function review(kind: string, group: string, spec?: object): Request {
   return { method: "POST", path, body: { apiVersion, kind, ...(spec && { spec }) } };
 }
 
-/** Whether plexusd may do these things in some namespace of pods. */
+/** Returns whether plexusd has these permissions in a namespace of pods. */
 async function answers(target: Target, questions: readonly Access[]): Promise<unknown[]> {
   const found: unknown[] = [];
   for (const question of questions) {

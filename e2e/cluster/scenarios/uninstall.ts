@@ -19,10 +19,10 @@ const release = ["plexus", join(repositoryRoot, "deploy/chart"), ...[system, "--
 
 const allowDefaultOnly = "--allow-default-only";
 
-/** A pod of the default network alone, which need not be deleted. CRI-O would ask Plexus to detach it later. */
+/** A pod with only the default network, which may stay. CRI-O would call Plexus to detach it later. */
 const stays = isCrio ? [] : ["default-only"];
 
-/** What is changed of a DaemonSet before it is applied. */
+/** The part of a DaemonSet that is changed before it is applied. */
 interface DaemonSet {
   readonly spec: {
     readonly template: {
@@ -31,10 +31,10 @@ interface DaemonSet {
   };
 }
 
-/** The way back to the cluster's primary CNI, and to Plexus again. */
+/** Returns to the cluster's primary CNI, and then to Plexus again. */
 export function uninstallScenarios(scene: () => Scene): void {
   describe("uninstalling", () => {
-    test("refuses while pods have further networks, then gives the node back; installing works again", async (context) => {
+    test("waits until pods with secondary networks are deleted, restores the node, and allows a new installation", async (context) => {
       const { target } = scene();
       const foreign = await recordsOf(target);
       const reason = `not run: ${foreign.length} sandboxes that are not ours are attached`;
@@ -48,12 +48,12 @@ export function uninstallScenarios(scene: () => Scene): void {
       expect(await filesOfPlexus(target)).toEqual(["00-plexus.conflist", "plexus"]);
       expect(await recordsOf(target)).toHaveLength(1 + stays.length);
 
-      // There is no plexusd any more: this is the shim's own doing.
+      // plexusd is gone; the shim detaches this pod alone.
       await scene().deletePods("attached");
       await waitForUninstallation(target);
       expect(await filesOfPlexus(target)).toEqual([]);
       expect((await nodeState(target))["attachment records"]).toEqual([]);
-      // These are the primary CNI's to detach now.
+      // The primary CNI now detaches these.
       for (const name of stays) await scene().deletePods(name);
       await scene().waitForNothingLeft();
       await deleteManifests(target);
@@ -65,22 +65,22 @@ export function uninstallScenarios(scene: () => Scene): void {
       expect(Object.keys(await scene().interfaces("primary-only"))).toEqual(["lo", "eth0"]);
 
       await installPlexus(target);
-      // It was attached before Plexus came: its DEL must release its address nevertheless.
+      // It was attached without Plexus; its DEL must release its address nevertheless.
       await scene().deletePods("primary-only");
       await scene().waitForNothingLeft({ except: "cached results" });
-      // The runtime's own cache is by the network's name, which is another one now: that entry stays.
+      // The runtime's cache is keyed by the network's name, which has changed, so that entry stays.
       await scene().remember();
       const again = await scene().startPod("again", { networks: "red,blue" });
       expect(networkStatus(again)).toHaveLength(3);
     });
 
-    // What docs/operations/helm.md says, in place of the manifests; Plexus is back from these in the end.
-    test("the Helm chart gives the node back, which installs and attaches a pod", async (context) => {
+    // Follows docs/operations/helm.md; afterwards Plexus is installed from the manifests again.
+    test("the Helm chart installs, attaches a pod, and restores the node on uninstall", async (context) => {
       skipGiven(context);
       const { target } = scene();
       await uninstallPlexus(target);
       onTestFinished(() => installPlexus(target));
-      // The scenarios' networks stay, and so what defines them is there already.
+      // The CRD is already installed, because the scenarios' networks stay.
       await helm(target, "install", ...release, "--set=crds.enabled=false", "--wait");
       await waitForPlexus(target);
       const pod = await scene().startPod("by-the-chart", { networks: "red,blue" });
@@ -126,7 +126,7 @@ async function deleteManifests(target: Target): Promise<void> {
   await target.kubectl("delete", "-k", join(repositoryRoot, "deploy/base"), ...ignore);
 }
 
-/** Waits until every node is given back. */
+/** Waits until every node is restored. */
 async function waitForUninstallation(target: Target): Promise<void> {
   const daemonset = "daemonset/plexus-uninstall";
   await target.kubectl(system, "rollout", "status", daemonset, "--timeout=400s");

@@ -20,7 +20,7 @@ const statusNames = async (pod: {
 }): Promise<unknown[]> =>
   ((await pod.status()) ?? []).map((entry) => [entry.name, entry.interface, entry.default]);
 
-test("comma form: own namespace, another one, with and without an interface name [N-4.1a] [N-4.1.1a] [N-4.1.1b] [N-4.2a] [N-4.2b] [N-4a] [N-6a]", async ({
+test("comma form: networks of the pod's and another namespace, with and without an interface name [N-4.1a] [N-4.1.1a] [N-4.1.1b] [N-4.2a] [N-4.2b] [N-4a] [N-6a]", async ({
   node,
 }) => {
   const pod = await node.pod("commas", {
@@ -39,7 +39,7 @@ test("comma form: own namespace, another one, with and without an interface name
   expect(await names(pod)).toEqual([]);
 });
 
-test("JSON form: namespace and interface keys; foreign keys are no error [N-4.1.2a] [N-4.1.2.1a] [N-4.1.2.1.1] [N-4.1.2.1.2] [N-4.1.2.1.5a] [N-4.1.2.1.5.1]", async ({
+test("JSON form: namespace and interface keys are used, unknown keys are ignored [N-4.1.2a] [N-4.1.2.1a] [N-4.1.2.1.1] [N-4.1.2.1.2] [N-4.1.2.1.5a] [N-4.1.2.1.5.1]", async ({
   node,
 }) => {
   const networks = [
@@ -52,7 +52,7 @@ test("JSON form: namespace and interface keys; foreign keys are no error [N-4.1.
   await pod.mustDel();
 });
 
-test("a generated name steps aside for requested ones and for what is in the pod [N-4.2.1b]", async ({
+test("a generated interface name skips requested names and interfaces already in the pod [N-4.2.1b]", async ({
   node,
 }) => {
   const pod = await node.pod("aside", { networks: "macvlan,bridge@net1" });
@@ -65,7 +65,7 @@ test("a generated name steps aside for requested ones and for what is in the pod
   expect(await names(pod)).toEqual(expect.arrayContaining(["net2"]));
 });
 
-test("an invalid annotation is ignored, loudly [N-4.1.2.1.4b]", async ({ node }) => {
+test("an invalid annotation is ignored and reported [N-4.1.2.1.4b]", async ({ node }) => {
   const pod = await node.newPod({ networks: '[{"name":"macvlan","mac":"02:00:00:00:00"}]' });
   await pod.mustAdd();
   expect(await names(pod)).toEqual(["eth0"]);
@@ -76,7 +76,7 @@ test("an invalid annotation is ignored, loudly [N-4.1.2.1.4b]", async ({ node })
   await pod.mustDel();
 });
 
-test("namespace isolation holds for both annotations [S-301] [N-7.4]", async ({ node }) => {
+test("namespaceIsolation applies to both annotations [S-301] [N-7.4]", async ({ node }) => {
   const conf = node.conf({ namespaceIsolation: true });
   const pod = await node.pod("isolated", { namespace: "tenant", networks: "other/shared" });
   expect(errorOf(await pod.add({ conf }))).toMatchObject({ code: 101 });
@@ -84,11 +84,11 @@ test("namespace isolation holds for both annotations [S-301] [N-7.4]", async ({ 
   expect(errorOf(await pod.add({ conf }))).toMatchObject({ code: 101 });
   await pod.annotate({ networks: "default/macvlan" });
   await pod.mustAdd({ conf });
-  expect(await names(pod), "a global namespace").toEqual(["eth0", "net1"]);
+  expect(await names(pod), "default is a global namespace").toEqual(["eth0", "net1"]);
   await pod.mustDel();
 });
 
-test("definitions without a config: a conflist on disk of that name, else a conf, in preference [N-3.2a] [N-3.4.1b] [N-3.4.1c] [N-3.4.2] [N-3.4.3]", async ({
+test("a definition without a config uses the conflist on disk with its name, or else the conf [N-3.2a] [N-3.4.1b] [N-3.4.1c] [N-3.4.2] [N-3.4.3]", async ({
   node,
 }) => {
   const confDir = join(node.lab.dir, "net.d");

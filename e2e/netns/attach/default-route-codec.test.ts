@@ -101,7 +101,7 @@ const test = nodeTest.extend("pod", ({ idleNode: { lab }, task }) =>
   RoutedPod.create(lab, `pod-${task.id}`),
 );
 
-test("applyDefaultRoute() takes only the attachments' hops out of a multipath route", async ({
+test("applyDefaultRoute() removes only the attachments' hops from a multipath route", async ({
   pod,
 }) => {
   await pod.addInterface("other", "10.2.0.2/24");
@@ -116,7 +116,7 @@ test("applyDefaultRoute() takes only the attachments' hops out of a multipath ro
   ]);
 });
 
-test("applyDefaultRoute() removes multipath and nexthop-object routes of losing attachments [N-4.1.2.1.9c] [N-4.1.2.1.9e]", async ({
+test("applyDefaultRoute() removes multipath and nexthop-object routes of replaced attachments [N-4.1.2.1.9c] [N-4.1.2.1.9e]", async ({
   pod,
 }) => {
   await pod.ip(`route replace default ${twoHops}`);
@@ -132,13 +132,13 @@ test("applyDefaultRoute() removes multipath and nexthop-object routes of losing 
   expect(after?.families).toEqual([4, 6]);
 });
 
-test("applyDefaultRoute() puts every route back when the kernel refuses one", async ({ pod }) => {
+test("applyDefaultRoute() restores every route if the kernel rejects one", async ({ pod }) => {
   await pod.ip(`route replace default mtu 1400 proto static ${twoHops}`);
   await pod.ip("route add default via 10.0.0.1 dev eth0 metric 5 src 10.0.0.2 onlink");
   await pod.ip("nexthop add id 7 via fd00::9 dev eth0");
   await pod.ip("-6 route add default nhid 7 metric 2000");
   const before = await pod.routes();
-  // Exchanges the gateway behind the planner's back for one that the kernel refuses.
+  // Replaces the gateway after planning with one that the kernel rejects.
   pod.tamper = (bytes) => {
     const start = bytes.indexOf(Buffer.from([10, 1, 0, 1]));
     if (start >= 0) Buffer.from([10, 9, 9, 9]).copy(bytes, start);

@@ -24,12 +24,12 @@ async function routesOf(pod: TestPod): Promise<{ v4: string[]; v6: string[] }> {
 
 const cases = [
   {
-    name: "without the key the default network keeps both families",
+    name: "without the default-route key, the default network keeps both default routes",
     network: { name: "plain" },
     routes: viaDefault,
   },
   {
-    name: "several gateways are tried in their order",
+    name: "several gateways become routes in the requested order",
     network: {
       name: "plain",
       "default-route": ["10.71.0.9", "10.71.0.1", "fd00:71::9", "fd00:71::8"],
@@ -40,17 +40,17 @@ const cases = [
     },
   },
   {
-    name: "named gateways replace the attachment's own",
+    name: "requested gateways replace the attachment's own",
     network: { name: "routed", "default-route": ["10.72.0.9"] },
     routes: { v4: ["via 10.72.0.9 dev net1"], v6: [...viaDefault.v6, "via fd00:72::1 dev net1"] },
   },
   {
-    name: "an IPv6 gateway takes over from a route that both networks share",
+    name: "a requested IPv6 gateway replaces an IPv6 route shared by both networks",
     network: { name: "routed", "default-route": ["fd00:72::1"] },
     routes: { v4: expect.arrayContaining(viaDefault.v4), v6: ["via fd00:72::1 dev net1"] },
   },
   {
-    name: "an empty list keeps what the plugin set, and takes the others' of those families",
+    name: "an empty list keeps the plugin's default routes and removes those of other networks in their families",
     network: { name: "routed-v4", "default-route": [] },
     routes: { v4: ["via 10.73.0.1 dev net1"], v6: viaDefault.v6 },
   },
@@ -68,7 +68,7 @@ test.for(cases)(
   },
 );
 
-test("two networks have one family each, as traffic, result and status show [N-5.3.6.4] [N-4.1.2.1.9c] (multus.md §2.8)", async ({
+test("two networks get the default route of one family each, shown by traffic, result and status [N-5.3.6.4] [N-4.1.2.1.9c] (multus.md §2.8)", async ({
   node,
 }) => {
   await node.lab.run("ip", "address", "add", "198.51.100.1/32", "dev", "lo");
@@ -84,7 +84,7 @@ test("two networks have one family each, as traffic, result and status show [N-5
   });
   expect(await pod.run("ip", "route", "get", "198.51.100.1")).toContain("via 10.71.0.1 dev net1");
   await pod.ping("198.51.100.1");
-  expect(result.routes ?? [], "the default network has none left").toEqual([]);
+  expect(result.routes ?? [], "the default network has no route left").toEqual([]);
   const [main, plain, routed] = (await pod.status()) ?? [];
   expect(main).not.toHaveProperty("gateway");
   expect(main).not.toHaveProperty("default-route");
@@ -93,7 +93,7 @@ test("two networks have one family each, as traffic, result and status show [N-5
   await pod.mustDel();
 });
 
-test("an unreachable gateway is an error that names it, and the pod is left without any of it", async ({
+test("an unreachable gateway fails the ADD with its address, and nothing stays attached", async ({
   node,
 }) => {
   const before = await node.hostState();

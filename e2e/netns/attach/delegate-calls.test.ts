@@ -5,7 +5,7 @@ import { attachOrder, scriptedTest as test } from "../../support/node/test.ts";
 
 const chain = attachOrder();
 
-test("the default network comes first, then each requested one, one at a time; DEL reverses it all [N-6.2] [N-7.3] [R-0.4-01] [R-1.0-24]", async ({
+test("ADD attaches the default network first, then each requested one in order; DEL reverses the order [N-6.2] [N-7.3] [R-0.4-01] [R-1.0-24]", async ({
   node,
   plugins,
 }) => {
@@ -22,7 +22,7 @@ test("the default network comes first, then each requested one, one at a time; D
   ]);
 });
 
-test("delegates get the runtime's environment and CNI_* alone [R-0.3-13] [R-0.4-35] [N-4.2.1a]", async ({
+test("delegates get only the runtime's environment and CNI_* variables [R-0.3-13] [R-0.4-35] [N-4.2.1a]", async ({
   node,
   plugins,
 }) => {
@@ -63,18 +63,18 @@ test("delegates get the runtime's environment and CNI_* alone [R-0.3-13] [R-0.4-
   });
   expect(
     alpha?.cni.CNI_ARGS?.split(";").toSorted(),
-    "an address of the runtime's is the default network's",
+    "only the default network gets the runtime's IP argument",
   ).toEqual(identity.toSorted());
   await pod.mustDel();
 });
 
-/** As libcni passes it on: empty lists are left out. */
+/** Without empty lists, as libcni passes it. */
 const result = {
   cniVersion: "1.0.0",
   interfaces: [{ mac: "02:00:00:00:00:01", name: "eth0", sandbox: "/run/netns/ns-stdin" }],
 };
 
-test("each plugin of a chain reads its own configuration with name, cniVersion, prevResult and its runtimeConfig, byte by byte [S-400] [N-7.1a] [R-0.3-09] [R-0.3-10] [R-0.3-11] [R-1.0-04] [R-1.0-26] [R-1.1-07]", async ({
+test("each plugin of a chain gets its own configuration with name, cniVersion, prevResult and runtimeConfig, byte by byte [S-400] [N-7.1a] [R-0.3-09] [R-0.3-10] [R-0.3-11] [R-1.0-04] [R-1.0-26] [R-1.1-07]", async ({
   node,
   plugins,
 }) => {
@@ -114,7 +114,7 @@ test("each plugin of a chain reads its own configuration with name, cniVersion, 
   ]);
 });
 
-test("runtimeConfig holds the runtime's capabilities for the default network alone, and the requests for plugins that declare them [N-7.5] [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.7.2a] [N-4.1.2.1.8.2a]", async ({
+test("the default network's runtimeConfig holds the runtime's capabilities, that of others the requests their plugins declare [N-7.5] [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.7.2a] [N-4.1.2.1.8.2a]", async ({
   node,
   plugins,
 }) => {
@@ -140,7 +140,7 @@ test("runtimeConfig holds the runtime's capabilities for the default network alo
   await pod.mustDel();
 });
 
-test("cni-args win over the args of the definition, with which they are combined [S-303] [N-4.1.2.1.6a] [N-4.1.2.1.6.2a] [N-4.1.2.1.6.2b]", async ({
+test("cni-args are merged into the args of the definition and override them [S-303] [N-4.1.2.1.6a] [N-4.1.2.1.6.2a] [N-4.1.2.1.6.2b]", async ({
   node,
   plugins,
 }) => {

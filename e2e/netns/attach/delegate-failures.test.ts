@@ -6,13 +6,13 @@ import { errorScript, type Script } from "../../support/node/scripted-plugins.ts
 import { attachOrder, detachOrder, scriptedTest } from "../../support/node/test.ts";
 import { waitForExit } from "../../support/processes.ts";
 
-/** Whatever fails, the node has in the end what it had before, but for the namespaces of the test's pods. */
+/** After each test the node must be as before, except for the namespaces of the test's pods. */
 const test = scriptedTest.extend("unchanged", { auto: true }, async ({ node }, { onCleanup }) => {
   const before = await node.hostState();
   onCleanup(async () => expect(await node.changesSince(before, hostKinds)).toEqual([]));
 });
 
-test("a failing ADD stops there, is undone in reverse, and its own code and words are reported [N-7.2a] [N-7.2b] [R-0.3-15] [R-0.3-16] [R-1.0-23]", async ({
+test("a failing delegate stops the ADD, which is rolled back in reverse and reports the delegate's code and message [N-7.2a] [N-7.2b] [R-0.3-15] [R-0.3-16] [R-1.0-23]", async ({
   node,
   plugins,
 }) => {
@@ -33,16 +33,16 @@ test("a failing ADD stops there, is undone in reverse, and its own code and word
 const endings: { name: string; script: Script; code: number; message: RegExp }[] = [
   { name: "dies by a signal", script: { signal: 9 }, code: 999, message: /killed by signal 9/ },
   {
-    name: "fails with words on stderr only",
+    name: "fails with a message on stderr only",
     script: { stdout: "", stderr: "out of\nmemory\n", exit: 1 },
     code: 999,
     message: /netplugin failed: "?out of memory/,
   },
-  { name: "succeeds with an empty output", script: { stdout: "" }, code: 6, message: /alpha/ },
+  { name: "succeeds with empty output", script: { stdout: "" }, code: 6, message: /alpha/ },
 ];
 
 test.for(endings)(
-  "a delegate that $name fails the ADD, which is undone",
+  "a delegate that $name fails the ADD, which is rolled back",
   async ({ script, code, message }, { node, plugins }) => {
     await plugins.script("alpha", "ADD", script);
     const pod = await node.newPod({ networks: "alpha" });
@@ -60,8 +60,8 @@ const fine: { name: string; script: Script }[] = [
     name: "never reads its input",
     script: { nostdin: true, stdout: '{"cniVersion":"1.0.0","ips":[]}' },
   },
-  { name: "writes much on stderr", script: { hugeerr: 1 << 20 } },
-  { name: "leaves a child behind that holds its output open", script: { grandchild: true } },
+  { name: "writes 1 MiB to stderr", script: { hugeerr: 1 << 20 } },
+  { name: "leaves a child that keeps its output open", script: { grandchild: true } },
 ];
 
 test.for(fine)(
@@ -81,12 +81,12 @@ test.for(fine)(
       process.kill(grandchild, "SIGKILL");
       await waitForExit(grandchild);
     }
-    // The child held the sandbox's lock: only now does its file go.
+    // The child held the sandbox's lock; only this DEL removes the lock file.
     await pod.mustDel();
   },
 );
 
-test("a killed delegate takes its children with it when the output is too much [S-601]", async ({
+test("a delegate with too much output is killed with its children [S-601]", async ({
   node,
   plugins,
 }) => {

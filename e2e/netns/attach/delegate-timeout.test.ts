@@ -4,12 +4,12 @@ import { explained } from "../../support/node/explain.ts";
 import { attachOrder, detachOrder, scriptedTest } from "../../support/node/test.ts";
 import { waitForExit } from "../../support/processes.ts";
 
-/** Long enough for a plugin that works on the busiest machine, and all that the hanging ones wait. */
+/** Long enough for a working plugin on a busy machine. */
 const delegateTimeoutMs = 3000;
 
 const test = scriptedTest.extend("daemonConfig", { scope: "file" }, { delegateTimeoutMs });
 
-test("a delegate that hangs is killed with its children, and the ADD is undone [S-600] [S-606]", async ({
+test("a delegate that hangs in ADD is killed with its children, and the ADD is rolled back [S-600] [S-606]", async ({
   node,
   plugins,
 }) => {
@@ -25,7 +25,7 @@ test("a delegate that hangs is killed with its children, and the ADD is undone [
   expect(await plugins.order()).toEqual([...attachOrder("alpha"), ...detachOrder("alpha")]);
 });
 
-test("a DEL that hangs is killed, the others are done, and the next DEL completes it", async ({
+test("a delegate that hangs in DEL is killed, the others run, and the next DEL completes the teardown", async ({
   node,
   plugins,
 }) => {
@@ -40,7 +40,7 @@ test("a DEL that hangs is killed, the others are done, and the next DEL complete
   await pod.mustDel();
 });
 
-test("the limit holds as well when the shim replays the plan", async ({ node, plugins }) => {
+test("the timeout also applies when the shim replays the plan", async ({ node, plugins }) => {
   const pod = await node.pod("hangs-replay", { networks: "alpha" });
   await pod.mustAdd();
   await node.stopDaemon();

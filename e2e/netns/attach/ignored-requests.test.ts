@@ -7,7 +7,7 @@ import { scriptedTest as test } from "../../support/node/test.ts";
 import { cniPluginDir, distPath, nodeBinary } from "../../support/paths.ts";
 
 /*
- * Requests that Multus passes on and never compares with the result. The reference plugins are real where this
+ * Requests that Multus passes on and never compares with the result. Uses the real reference plugins if this
  * kernel has their links; e2e/sriov/links.test.ts has ipvlan and vlan.
  */
 
@@ -47,7 +47,7 @@ const cases = [
 ] as const;
 
 test.for(cases)(
-  "%s with %j: the pod starts as with Multus, and its status, the log and explain say what was ignored",
+  "%s with %j: the pod starts as with Multus, and the network-status, log and explain name what was ignored",
   async ([network, request, key, asked, got], { node, plugins }) => {
     await plugins.script("dhcp", "ADD", { stdout: leased("10.72.0.100/24") });
     const networks = [{ name: network, ...request }];
@@ -74,7 +74,7 @@ test.for(cases)(
   },
 );
 
-test("whereabouts gets two addresses as one list in CNI_ARGS, which is all that it reads", async ({
+test("whereabouts, which reads only CNI_ARGS, gets two requested addresses there as one list", async ({
   node,
   plugins,
 }) => {
@@ -90,7 +90,7 @@ test("whereabouts gets two addresses as one list in CNI_ARGS, which is all that 
   node.confExtra = {};
 });
 
-test("doctor names the key that lets a pod with an undeclared request start", async ({ node }) => {
+test("doctor names the setting that allows a pod's undeclared request", async ({ node }) => {
   const pod = await node.pod("undeclared", { networks: [{ name: "no-ipam", mac }] });
   expect(errorOf(await pod.add())).toMatchObject({ code: 100 });
   const command = [distPath("plexusctl.js"), "doctor", "-o", "json", "--socket", node.socketPath];

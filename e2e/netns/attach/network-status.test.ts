@@ -18,7 +18,7 @@ const dns = {
 };
 
 test.for(["1.1.0", "0.3.0"])(
-  "the status has interface, ips, mac, dns and gateways of a result of %s [N-5a] [N-5.2a] [N-5.1.1a] [N-5.3.2.1a] [N-5.3.3.1a] [N-5.3.4] [N-5.3.4.1] [N-5.3.5b] [N-5.3.6a]",
+  "network-status has interface, ips, mac, dns and gateways of a result of version %s [N-5a] [N-5.2a] [N-5.1.1a] [N-5.3.2.1a] [N-5.3.3.1a] [N-5.3.4] [N-5.3.4.1] [N-5.3.5b] [N-5.3.6a]",
   async (cniVersion, { node, plugins }) => {
     const version = cniVersion < "1.0.0" ? { version: "4" } : {};
     const mtu = cniVersion === "1.1.0" ? { mtu: 1450 } : {};
@@ -54,11 +54,11 @@ test.for(["1.1.0", "0.3.0"])(
       },
     ]);
     await pod.mustDel();
-    expect(await pod.status(), "gone with the pod").toBeUndefined();
+    expect(await pod.status(), "removed with the pod").toBeUndefined();
   },
 );
 
-test("the same attachments give the same bytes [N-5b]", async ({ node }) => {
+test("the same attachments give the same network-status, byte by byte [N-5b]", async ({ node }) => {
   const read = (): Promise<string> =>
     readFile(`${node.manifestsDir}/.status/default/bytes.json`, "utf8");
   const pod = await node.pod("bytes", { networks: "alpha,beta" });

@@ -15,7 +15,7 @@ test.beforeAll(async ({ node }) => {
   await node.nad("bridge-args", bridge("bridge-args", 44, { isGateway: false, ipam }));
 });
 
-test("the requested addresses and MAC are in the pod, its status and its pings [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.3a] [N-4.1.2.1.4a]", async ({
+test("the pod gets the requested addresses and MAC, reports them in its status and answers pings [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.3a] [N-4.1.2.1.4a]", async ({
   node,
 }) => {
   const pods = [];
@@ -39,7 +39,7 @@ test("the requested addresses and MAC are in the pod, its status and its pings [
   for (const pod of pods) await pod.mustDel();
 });
 
-test("host-local leases an address of each family as asked; one outside is refused and leaves nothing", async ({
+test("host-local leases the requested address of each family, and rejects one outside its range", async ({
   node,
 }) => {
   const ips = ["10.43.0.77/24", "fd00:43::77/64"];
@@ -54,7 +54,7 @@ test("host-local leases an address of each family as asked; one outside is refus
   await good.mustDel();
 });
 
-test("cni-args reach the plugin: static takes its addresses, bridge its MAC [S-303] [N-4.1.2.1.6a]", async ({
+test("cni-args reach the plugins: static uses the addresses, bridge the MAC [S-303] [N-4.1.2.1.6a]", async ({
   node,
 }) => {
   const args = { ips: ["10.98.0.3/24"], mac: "02:bb:00:00:00:03" };
@@ -65,7 +65,7 @@ test("cni-args reach the plugin: static takes its addresses, bridge its MAC [S-3
   await pod.mustDel();
 });
 
-test("the default-network annotation replaces the default network, with its requests [N-6.2]", async ({
+test("the default-network annotation replaces the default network and can carry requests [N-6.2]", async ({
   node,
 }) => {
   const request = {
@@ -89,7 +89,7 @@ test("the default-network annotation replaces the default network, with its requ
   await pod.mustDel();
 });
 
-test("undeclared requests fail the ADD, or reach plugins that read CNI_ARGS", async ({ node }) => {
+test("undeclared requests fail the ADD, or are passed in CNI_ARGS if allowed", async ({ node }) => {
   const requests = { ips: ["10.44.9.9/24"], mac: "02:dd:00:00:00:09" };
   const networks = [{ name: "bridge-args", ...requests }];
   const refused = await node.pod("undeclared", { networks });

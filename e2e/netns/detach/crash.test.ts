@@ -9,7 +9,7 @@ import { waitUntil } from "../../support/wait.ts";
 const chain = attachOrder();
 const dels = detachOrder("alpha", "beta");
 
-/** What ran before each plugin, and what has to be detached from then on: networks that never ran owe no DEL. */
+/** What ran before each plugin, and which DELs are due from then on: none for networks that never ran. */
 const points = [
   { type: "default-first", ran: [], owed: dels.slice(2) },
   { type: "default-second", ran: chain.slice(0, 1), owed: dels.slice(2) },
@@ -23,7 +23,7 @@ test.for(
     { ...point, when: "after" },
   ]),
 )(
-  "the daemon is killed $when $type runs: the shim detaches all and reports code 11",
+  "plexusd is killed $when $type runs: the shim rolls the ADD back and reports code 11",
   async ({ type, ran, owed, when }, { node, plugins }) => {
     const pod = await node.pod(`${when}-${type}`, { networks: "alpha,beta" });
     await plugins.script(type, "ADD", { hold: true });
@@ -49,7 +49,7 @@ test.for(
   },
 );
 
-test("the daemon is killed before its first order: the ADD waits for the next one and succeeds", async ({
+test("plexusd is killed before its first order: the ADD waits for the next plexusd and succeeds", async ({
   node,
   plugins,
 }) => {
@@ -64,7 +64,7 @@ test("the daemon is killed before its first order: the ADD waits for the next on
   await pod.mustDel();
 });
 
-test("the daemon is killed in the middle of a DEL: the shim completes it from the plan", async ({
+test("plexusd is killed in the middle of a DEL: the shim completes the DEL from the plan", async ({
   node,
   plugins,
 }) => {
@@ -82,7 +82,7 @@ test("the daemon is killed in the middle of a DEL: the shim completes it from th
   expect(pod.isRecorded).toBe(false);
 });
 
-test("the shim is killed while a delegate runs: the delegate dies, the record stays, DEL cleans up", async ({
+test("the shim is killed while a delegate runs: the delegate ends, and DEL cleans up from the record", async ({
   node,
   plugins,
 }) => {
@@ -106,7 +106,7 @@ test("the shim is killed while a delegate runs: the delegate dies, the record st
   expect(isRunning(node.daemonPid)).toBe(true);
 });
 
-test("shim and daemon are killed at once: the record blocks nothing, DEL cleans up, ADD works again", async ({
+test("shim and plexusd are killed at once: another ADD fails until a DEL has cleaned up", async ({
   node,
   plugins,
 }) => {
@@ -129,7 +129,7 @@ test("shim and daemon are killed at once: the record blocks nothing, DEL cleans 
   await pod.mustDel();
 });
 
-test("with real plugins a daemon killed at the last network leaves no link, lease, rule or file", async ({
+test("plexusd is killed at the last network: with real plugins no link, lease, rule or file is left", async ({
   node,
   plugins,
 }) => {

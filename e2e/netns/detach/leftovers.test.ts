@@ -15,7 +15,7 @@ import { shimEnvironment } from "../../support/plexusd.ts";
 import { waitForExit } from "../../support/processes.ts";
 import { waitUntil } from "../../support/wait.ts";
 
-test("a DEL that failed and is never repeated is shown, and the next pod's DEL completes it after its back-off; no ADD does", async ({
+test("a failed DEL that is never repeated is reported, and another pod's DEL, not its ADD, completes it after the backoff", async ({
   node,
   plugins,
 }) => {
@@ -24,11 +24,11 @@ test("a DEL that failed and is never repeated is shown, and the next pod's DEL c
   expect(await orphans(node)).toContain("the switch is busy");
   expect(await status(node)).toContain("leftovers: 1");
   await addAndDel(node, "too-early");
-  expect(await plugins.order("c-never-repeated"), "its back-off is not over").toEqual([]);
+  expect(await plugins.order("c-never-repeated"), "its backoff is not over").toEqual([]);
   await endBackoff(node, left);
   const next = await node.pod("next", { networks: "beta" });
   await next.mustAdd();
-  expect(await plugins.order("c-never-repeated"), "an ADD does not wait for it").toEqual([]);
+  expect(await plugins.order("c-never-repeated"), "an ADD does not retry it").toEqual([]);
   await next.mustDel();
   expect(await plugins.order("c-never-repeated")).toEqual(["DEL alpha/net1"]);
   expect(left.isRecorded).toBe(false);
@@ -59,14 +59,14 @@ const interruptions: readonly {
 ];
 
 test.for(interruptions)(
-  "a DEL that is interrupted as $what is shown and counted, and completed by plexusd",
+  "if $what during a DEL, that DEL is reported, and completed during another pod's DEL",
   async ({ name, end }, { node, plugins }) => {
     const pod = await node.pod(name, { networks: "alpha" });
     await pod.mustAdd();
     await plugins.script("alpha", "DEL", { hold: true });
     const call = node.start(pod.request("DEL"));
     const held = await plugins.reached("alpha", "DEL");
-    expect(await status(node), "while it lasts it is none").toContain("leftovers: 0");
+    expect(await status(node), "a running DEL is not counted").toContain("leftovers: 0");
     await end(node, call);
     await call.outcome;
     await waitForExit(held.pid);
@@ -75,7 +75,7 @@ test.for(interruptions)(
   },
 );
 
-test("a DEL whose replay fails while plexusd is unavailable is completed in the same way", async ({
+test("a DEL whose replay fails without plexusd is reported, and completed during another pod's DEL", async ({
   node,
   plugins,
 }) => {
@@ -88,7 +88,7 @@ test("a DEL whose replay fails while plexusd is unavailable is completed in the 
   await expectCompleted(node, { pod, plugins });
 });
 
-test("a connected `plexus agent` completes it as soon as it is due, without any call", async ({
+test("a connected `plexus agent` completes a failed DEL when its backoff ends, without any call", async ({
   node,
   plugins,
 }) => {
@@ -109,7 +109,7 @@ test("a connected `plexus agent` completes it as soon as it is due, without any 
   expect(await plugins.order(left.containerId)).toEqual(["DEL alpha/net1"]);
 });
 
-test("plexusctl gc tries to detach every leftover at once, and reports each result", async ({
+test("plexusctl gc retries every leftover immediately, and reports each result", async ({
   node,
   plugins,
 }) => {
@@ -135,7 +135,7 @@ test("plexusctl gc tries to detach every leftover at once, and reports each resu
   expect(await gc(node, plugins)).toMatchObject({ exitCode: 0, stdout: "nothing is left over" });
 });
 
-test("a GC whose stale pod's plugin hangs holds up no other pod, and leaves the rest to plexusd", async ({
+test("a GC with a hanging plugin does not block other pods, and leaves unfinished sandboxes to plexusd", async ({
   node,
   plugins,
 }) => {
@@ -164,7 +164,7 @@ test("a GC whose stale pod's plugin hangs holds up no other pod, and leaves the 
   for (const pod of [...stale, other]) await pod.mustDel();
 });
 
-/** The pod's DEL never comes again: it is a leftover, which the DEL of another pod detaches. */
+/** Expects a leftover, as the pod's DEL is not repeated, and that another pod's DEL detaches it. */
 async function expectCompleted(
   node: PlexusNode,
   { pod, plugins }: { readonly pod: TestPod; readonly plugins: ScriptedPlugins },
@@ -181,7 +181,7 @@ async function expectCompleted(
   expect(await orphans(node)).not.toContain(`default/${pod.name}`);
 }
 
-/** A pod whose DEL has failed, and that the container runtime has forgotten; it could be detached by now. */
+/** A pod whose DEL failed and is not repeated; its plugin works again. */
 async function leftover(
   node: PlexusNode,
   plugins: ScriptedPlugins,
@@ -197,7 +197,7 @@ async function leftover(
   return pod;
 }
 
-/** Dates the failure back, and has it read anew. */
+/** Moves the failure into the past, and restarts plexusd to read it. */
 async function endBackoff(
   node: PlexusNode,
   { containerId, recordPath: path }: TestPod,

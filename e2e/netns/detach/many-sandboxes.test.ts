@@ -18,7 +18,7 @@ const mapping = (hostPort: number): object => ({
   portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }],
 });
 
-test("100 cycles of ADD and DEL with three networks leave the host as it was", {
+test("100 cycles of ADD and DEL with three networks leave the host unchanged", {
   timeout: 600_000,
 }, async ({ node }) => {
   const pod = await node.pod("cycled", { networks: "macvlan,bridge" });
@@ -33,7 +33,7 @@ test("100 cycles of ADD and DEL with three networks leave the host as it was", {
   expect(await pod.links()).toEqual({});
 });
 
-test("20 sandboxes in parallel: each gets its addresses and its status; 20 DELs leave nothing", {
+test("20 parallel ADDs give each sandbox its addresses and status; 20 parallel DELs leave nothing", {
   timeout: 600_000,
 }, async ({ node }) => {
   const pods: TestPod[] = [];

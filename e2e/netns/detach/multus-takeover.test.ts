@@ -10,9 +10,9 @@ import type { TestPod } from "../../support/node/test-pod.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 
 /*
- * A node that Multus served before. Its files were recorded of Multus 4.3.0 (e2e/fixtures/multus); the attachments
- * are made anew as they say, by the same plugins with the same input. e2e/conformance/multus.test.ts does the same
- * with Multus itself, where that can be built.
+ * A node that Multus served before. Its files were recorded with Multus 4.3.0 (e2e/fixtures/multus). The test repeats
+ * the recorded attachments with the same plugins and input. e2e/conformance/multus.test.ts does the same with Multus
+ * itself, if that can be built.
  */
 
 const fixtures = join(repositoryRoot, "e2e/fixtures/multus");
@@ -112,7 +112,7 @@ test.beforeAll(async ({ node }) => {
 const leases = async (node: PlexusNode): Promise<string[]> =>
   ((await node.hostState())["address leases"] ?? []).map((line) => line.split(" ")[0] ?? "");
 
-test("a pod that Multus attached is detached completely, from all its networks, by the files that Multus left", async ({
+test("Plexus detaches a pod that Multus attached from all its networks, using the cache files of Multus", async ({
   node,
 }) => {
   const before = await node.hostState();
@@ -125,7 +125,7 @@ test("a pod that Multus attached is detached completely, from all its networks, 
   await pod.mustDel();
 });
 
-test("the way back: pods of Plexus leave no lease, and those of Multus keep theirs and its files", async ({
+test("the way back to Multus: pods of Plexus leave no lease, and pods of Multus keep theirs and its files", async ({
   node,
 }) => {
   const old = await attachedByMultus(node, "old");

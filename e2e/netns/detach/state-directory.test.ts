@@ -17,7 +17,7 @@ async function fill({ lab, stateDir }: PlexusNode): Promise<string> {
   return file;
 }
 
-test("a full state directory refuses an ADD with its reason, before anything is attached", async ({
+test("a full state directory fails the ADD with the reason before anything is attached", async ({
   node,
   plugins,
 }) => {
@@ -33,7 +33,7 @@ test("a full state directory refuses an ADD with its reason, before anything is 
   await pod.mustDel();
 });
 
-test("a state directory that became full since the ADD does not stop the DEL", async ({ node }) => {
+test("a state directory that fills up after the ADD does not stop the DEL", async ({ node }) => {
   const pod = await node.pod("full-later", { networks: "alpha" });
   await pod.mustAdd();
   const filler = await fill(node);
@@ -41,7 +41,7 @@ test("a state directory that became full since the ADD does not stop the DEL", a
   await node.lab.run("rm", filler);
 });
 
-test("with a read-only state directory ADD is refused and DEL detaches but cannot remove the record; both work again when it is mended", async ({
+test("with a read-only state directory, ADD fails and DEL detaches but keeps the record; both succeed once it is writable", async ({
   node,
   plugins,
 }) => {
@@ -61,13 +61,13 @@ test("with a read-only state directory ADD is refused and DEL detaches but canno
     expect(error.msg).toMatch(/read-only file system/i);
   }
   const detached = ["DEL alpha/net1", "DEL default-second/eth0", "DEL default-first/eth0"];
-  expect(await plugins.order(), "of the attached pod alone").toEqual(detached);
+  expect(await plugins.order(), "only of the attached pod").toEqual(detached);
   await attached.mustDel();
   await pod.mustAdd();
   await pod.mustDel();
 });
 
-test("a daemon whose state directory cannot be made does not start and names the reason in one line", async ({
+test("plexusd does not start if it cannot create its state directory, and names the path", async ({
   node,
 }) => {
   await node.stopDaemon();

@@ -5,7 +5,7 @@ import { errorOf } from "../../support/node/cni-call.ts";
 import { errorScript } from "../../support/node/scripted-plugins.ts";
 import { detachOrder, scriptedTest as test } from "../../support/node/test.ts";
 
-test("a failing DEL stops neither the other networks nor hides: error without containerd's words for success, record and a second DEL [S-606] [N-7.2b] [N-7.2c]", async ({
+test("if a delegate fails in DEL, the other networks are detached, the record stays, and the error has no words that containerd reads as success [S-606] [N-7.2b] [N-7.2c]", async ({
   node,
   plugins,
 }) => {
@@ -25,7 +25,7 @@ test("a failing DEL stops neither the other networks nor hides: error without co
   expect(existsSync(pod.recordPath)).toBe(false);
 });
 
-test("a damaged record: what the annotation names gets its DEL, the file is renamed, the pod can be deleted", async ({
+test("with a damaged record, DEL detaches the networks of the annotation and renames the file", async ({
   node,
   plugins,
 }) => {
@@ -41,7 +41,7 @@ test("a damaged record: what the annotation names gets its DEL, the file is rena
   await pod.mustDel();
 });
 
-/** Turns one letter of a file, wherever it stands. */
+/** Changes one letter of a file, wherever it occurs. */
 async function damage(path: string): Promise<void> {
   const text = await readFile(path, "latin1");
   await writeFile(path, text.replaceAll("net-alpha", "Met-alpha"), "latin1");

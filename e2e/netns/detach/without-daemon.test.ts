@@ -15,7 +15,7 @@ import type { TestPod } from "../../support/node/test-pod.ts";
 import { distPath } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 
-test("DEL without a daemon makes the calls that the daemon would make, with and without a record", async ({
+test("DEL without plexusd makes the same calls as with it, with and without a record", async ({
   node,
   plugins,
 }) => {
@@ -26,7 +26,7 @@ test("DEL without a daemon makes the calls that the daemon would make, with and 
   const unrecorded = await node.pod("older");
   for (const pod of [a, b]) await pod.mustAdd();
   const defaultPlan = join(node.stateDir, "default.plan");
-  await waitUntil("plexusd keeps the default network's DEL, which it learns from a call", () =>
+  await waitUntil("plexusd has saved the default network's DEL, which it learns from a call", () =>
     readFileSync(defaultPlan, "latin1").includes('"type":"default-first"'),
   );
   const inputsOfDel = async (pod: TestPod): Promise<string> => {
@@ -53,7 +53,7 @@ test("DEL without a daemon makes the calls that the daemon would make, with and 
   expect(existsSync(b.recordPath)).toBe(false);
 });
 
-test("two daemons hand over: the first ends what it began, the second takes what comes", async ({
+test("two plexusd hand over: the first completes its running call, the second serves new ones", async ({
   node,
   plugins,
 }) => {
@@ -67,7 +67,7 @@ test("two daemons hand over: the first ends what it began, the second takes what
   await node.startDaemon();
   const logged = node.log.length;
   const ended = node.stopDaemon("SIGTERM");
-  await waitUntil("the first takes no more calls", () =>
+  await waitUntil("the first plexusd accepts no more calls", () =>
     node.log.slice(logged).includes("those in flight are served"),
   );
   await second.mustAdd();
@@ -78,7 +78,7 @@ test("two daemons hand over: the first ends what it began, the second takes what
   await second.mustDel();
 });
 
-test("after a reboot, with /run and the namespaces gone and the state kept, DEL releases what is left", async () => {
+test("after a reboot, DEL releases what is left although /run and the namespaces are gone", async () => {
   await using real = await PlexusNode.create();
   await real.startDaemon();
   await real.lab.addUplink("up0");
@@ -99,7 +99,7 @@ test("after a reboot, with /run and the namespaces gone and the state kept, DEL 
   expect(await real.changesSince(before, ["links", ...fileKinds])).toEqual([]);
 });
 
-test("plexusd that starts while the API server is unavailable: STATUS says what ADD can do", async () => {
+test("plexusd starts without the API server: STATUS succeeds only if ADD does", async () => {
   await using alone = await PlexusNode.create();
   const kubeconfig = join(alone.lab.dir, "kubeconfig");
   await writeFile(kubeconfig, unreachableCluster);
@@ -109,7 +109,7 @@ test("plexusd that starts while the API server is unavailable: STATUS says what 
   alone.defaultNetwork = { ...list("default", { type: "first" }), cniVersion: "1.1.0" };
   const pod = await alone.pod("described", { uid: "uid-1" });
   const capability = "io.kubernetes.cri.pod-annotations";
-  /** What STATUS and ADD print where they fail. */
+  /** The errors of STATUS and ADD. */
   const errors = async (extra: object, annotations?: object): Promise<unknown[]> => {
     const conf = { ...alone.conf(extra), cniVersion: "1.1.0" };
     const runtimeConfig = annotations && { [capability]: annotations };
@@ -123,11 +123,11 @@ test("plexusd that starts while the API server is unavailable: STATUS says what 
   expect(await errors({})).toMatchObject([{ code: 50 }, { code: 11 }]);
 });
 
-test("without plexusd at all a later call writes the status that an ADD could not", async ({
+test("without plexusd, a later call publishes the network-status that the ADD could not", async ({
   node,
 }) => {
   await node.stopDaemon();
-  // The lab does not reach the server, the machine does.
+  // Only the machine reaches this server, not the lab.
   await using api = await FakeApiServer.start();
   api.put("pods", podObject("thin", { uid: "uid-thin" }));
   const pod = await node.pod("thin", { uid: "uid-thin" });

@@ -14,7 +14,7 @@ test.beforeAll(async ({ node }) => {
     await node.nad(device, list("device", { type: "host-device", device, ipam: hostLocal(54) }));
 });
 
-test("host-device moves both ends of a link into two pods, which reach each other, and back", async ({
+test("host-device moves both ends of a link into two pods that reach each other, and back", async ({
   node,
 }) => {
   await node.lab.addUplink("dev0");
@@ -24,7 +24,7 @@ test("host-device moves both ends of a link into two pods, which reach each othe
   await node.lab.run("ip", "link", "del", "dev0");
 });
 
-test("sbr, which fails in DEL once the namespace is gone, keeps no address", async ({ node }) => {
+test("sbr, whose DEL fails without a namespace, keeps no address lease", async ({ node }) => {
   const before = await node.hostState();
   await node.nad("policy", chained(bridge("release-sbr", 55), { type: "sbr" }));
   const pod = await node.newPod({ networks: "policy" });
@@ -39,7 +39,7 @@ interface Detachment {
   readonly detach: (node: PlexusNode, pod: TestPod) => Promise<void>;
 }
 
-// Of the reference release only host-device succeeds without a namespace before it calls its IPAM plugin.
+// Of the reference plugins, only host-device returns success without a namespace before it calls its IPAM plugin.
 test.for<Detachment>([
   { how: "DEL", detach: (_, pod) => pod.mustDel() },
   {

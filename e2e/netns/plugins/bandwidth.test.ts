@@ -36,7 +36,7 @@ async function transferSeconds(
   return Number(await lab.run(nodeBinary(), "-e", source, address, String(bytes)));
 }
 
-test("tc shows the requested rates, and a transfer into the pod is limited to them [N-4.1.2.1.8a] [N-4.1.2.1.8.2a]", async ({
+test("tc shows the requested rates, and a transfer into the pod is limited to its rate [N-4.1.2.1.8a] [N-4.1.2.1.8.2a]", async ({
   node,
 }) => {
   const limits = {
@@ -61,7 +61,7 @@ test("tc shows the requested rates, and a transfer into the pod is limited to th
   expect(await node.changesSince(before)).toEqual([]);
 });
 
-test("a rate without a burst gets one that the plugin takes [N-4.1.2.1.8.2c]", async ({ node }) => {
+test("a rate without a burst gets a valid default burst [N-4.1.2.1.8.2c]", async ({ node }) => {
   const pod = await node.pod("no-burst", {
     networks: [{ name: "shaped", bandwidth: { ingressRate: 1e6 } }],
   });

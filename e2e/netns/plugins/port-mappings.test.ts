@@ -44,7 +44,7 @@ async function outside(node: PlexusNode): Promise<TestPod> {
   return pod;
 }
 
-test("a connection to the host port arrives in the pod, by the further network and by the default one [N-4.1.2.1.7a] [N-4.1.2.1.7.2a]", async ({
+test("a connection to the host port reaches the pod over the secondary and over the default network [N-4.1.2.1.7a] [N-4.1.2.1.7.2a]", async ({
   node,
 }) => {
   const client = await outside(node);

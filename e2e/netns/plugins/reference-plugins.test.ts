@@ -62,7 +62,7 @@ test.for(networks)(
 );
 
 test.for(networks)(
-  "$name as a further network: ADD, CHECK, ping and DEL leave nothing",
+  "$name as a secondary network: ADD, CHECK, ping and DEL leave nothing",
   async ({ name, config }, { node }) => {
     node.defaultNetwork = plain;
     await node.nad(name, config);
@@ -71,7 +71,7 @@ test.for(networks)(
   },
 );
 
-test("static addresses on a bridge, in both roles, ping each other", async ({ node }) => {
+test("pods with static addresses ping each other over both networks", async ({ node }) => {
   const network = (name: string, net: number, host: number): object =>
     list(name, {
       type: "bridge",

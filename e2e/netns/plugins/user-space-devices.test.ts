@@ -4,7 +4,7 @@ import { errorOf } from "../../support/node/cni-call.ts";
 import { errorScript } from "../../support/node/scripted-plugins.ts";
 import { scriptedTest as test } from "../../support/node/test.ts";
 
-/** What a plugin prints in ADD, and what the kernel has of it: nothing. */
+/** Results of ADD that describe interfaces that the kernel does not have. */
 const networks = [
   // sriov-cni with a VF that has a user-space driver names an interface, and prints no PCI address.
   {
@@ -34,7 +34,7 @@ test.beforeAll(async ({ plugins }) => {
 });
 
 test.for(networks)(
-  "CHECK right after ADD succeeds for $name, a DEL that fails stays failed, and its plugin always gets the namespace",
+  "$name: CHECK right after ADD succeeds, a failing DEL is reported, and each DEL gets the namespace",
   async ({ name }, { node, plugins }) => {
     const pod = await node.newPod({ networks: name });
     await pod.mustAdd();

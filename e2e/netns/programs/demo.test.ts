@@ -71,7 +71,7 @@ function picture(stdout: string): string[] {
     .filter((row) => row !== "");
 }
 
-test("without root it fails with one line that names the reason", async () => {
+test("make demo without root fails with the reason in one line", async () => {
   const asUser = ["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-s"];
   // Read from stdin, as the checkout may be in a directory that only root can read.
   const { exitCode, stdout, stderr } = await execa("setpriv", asUser, {
@@ -92,7 +92,7 @@ async function withoutMacvlan(name: string): Promise<string> {
   return plugins;
 }
 
-test("a missing plugin is named in one line", async () => {
+test("make demo names a missing plugin in one line", async () => {
   const plugins = await withoutMacvlan("plugins");
   const { dir, run } = demo("missing", { env: { CNI_PLUGIN_DIR: plugins } });
   const { exitCode, stdout, stderr } = await run;
@@ -101,7 +101,7 @@ test("a missing plugin is named in one line", async () => {
   expect(existsSync(dir)).toBe(false);
 });
 
-test("a directory that is in use is refused in one line, and left alone", async () => {
+test("make demo rejects a directory in use in one line, and leaves the directory", async () => {
   await mkdir(join(scratch, "busy"));
   const { dir, run } = demo("busy");
   const { exitCode, stdout, stderr } = await run;
@@ -112,7 +112,7 @@ test("a directory that is in use is refused in one line, and left alone", async 
   expect(existsSync(dir)).toBe(true);
 });
 
-test("a step that fails is named in one line, and nothing is left", async () => {
+test("make demo names a failed step in one line, and leaves nothing", async () => {
   const plugins = await withoutMacvlan("broken-plugins");
   await symlink("/bin/false", join(plugins, "macvlan"));
   const { dir, run } = demo("broken", { env: { CNI_PLUGIN_DIR: plugins } });
@@ -122,21 +122,18 @@ test("a step that fails is named in one line, and nothing is left", async () => 
   expect(existsSync(dir)).toBe(false);
 });
 
-test.each(["SIGINT", "SIGTERM"] as const)(
-  "%s (Ctrl-C) in the middle leaves nothing",
-  async (signal) => {
-    const before = await host();
-    const { dir, run } = demo(signal, { detached: true });
-    await new Promise<void>((resolve) => {
-      run.stdout?.on("data", (chunk: Buffer) => {
-        if (chunk.includes("it serves")) resolve();
-      });
+test.each(["SIGINT", "SIGTERM"] as const)("%s during make demo leaves nothing", async (signal) => {
+  const before = await host();
+  const { dir, run } = demo(signal, { detached: true });
+  await new Promise<void>((resolve) => {
+    run.stdout?.on("data", (chunk: Buffer) => {
+      if (chunk.includes("it serves")) resolve();
     });
-    process.kill(-(run.pid as number), signal);
-    const { exitCode } = await run;
-    expect(exitCode).not.toBe(0);
-    await waitForExit(run.pid as number);
-    expect(existsSync(dir)).toBe(false);
-    expect(await host()).toBe(before);
-  },
-);
+  });
+  process.kill(-(run.pid as number), signal);
+  const { exitCode } = await run;
+  expect(exitCode).not.toBe(0);
+  await waitForExit(run.pid as number);
+  expect(existsSync(dir)).toBe(false);
+  expect(await host()).toBe(before);
+});

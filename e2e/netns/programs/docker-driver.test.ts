@@ -87,7 +87,7 @@ class DriverNode implements AsyncDisposable {
     return address.replace(/\/.*/, "");
   }
 
-  /** The end of a container, as an engine does it. */
+  /** Ends a container, as an engine does. */
   async detach(id: string, container: string): Promise<void> {
     await this.call("Leave", endpoint(id));
     const SrcName = `plx${id.slice(0, 12)}`;
@@ -142,7 +142,7 @@ const masquerading = chained(
   { type: "firewall" },
 );
 
-/** The bridge and the plugins' chains stay from their first use on. */
+/** Creates the bridge and the plugins' chains, which stay after their first use. */
 async function warmUp(node: DriverNode): Promise<HostState> {
   await node.attach("0000warm", "warm");
   await node.detach("0000warm", "warm");
@@ -160,7 +160,7 @@ test("containers on a bridge reach each other, and leave nothing behind", async 
   expect(differences(before, await node.state())).toEqual([]);
 });
 
-test("an engine that forgets a container with its namespace leaves nothing behind", async ({
+test("a restarted driver detaches an endpoint that the engine forgot and whose namespace is gone", async ({
   node,
 }) => {
   await node.createNetwork(masquerading);
@@ -173,7 +173,9 @@ test("an engine that forgets a container with its namespace leaves nothing behin
   expect(differences(before, await node.state())).toEqual([]);
 });
 
-test("a driver that is killed in the middle of an ADD leaves nothing behind", async ({ node }) => {
+test("a driver that is killed in the middle of an ADD leaves nothing after its restart", async ({
+  node,
+}) => {
   await node.createNetwork(list("scripted", { type: "scripted" }));
   const before = await node.state();
   await node.plugins.script("scripted", "ADD", { hold: true });
@@ -189,7 +191,7 @@ test("a driver that is killed in the middle of an ADD leaves nothing behind", as
   expect(differences(before, await node.state())).toEqual([]);
 });
 
-test("an endpoint whose staging namespace lost its mount is deleted, and made again", async ({
+test("an endpoint whose staging namespace lost its mount can be deleted and created again", async ({
   node,
 }) => {
   await node.createNetwork(masquerading);
@@ -204,7 +206,7 @@ test("an endpoint whose staging namespace lost its mount is deleted, and made ag
   await node.call("DeleteEndpoint", endpoint("e5"));
   expect(await node.endpoints()).toBe("");
   expect(differences(before, await node.state())).toEqual([]);
-  // One that was not removed with its endpoint is in the way of the next.
+  // A stale file at the path of the next staging namespace.
   await create("e6");
   const path = await node.lab.run("find", "/run/netns", "-name", "plexus-docker-*");
   await node.call("DeleteEndpoint", endpoint("e6"));
@@ -214,7 +216,7 @@ test("an endpoint whose staging namespace lost its mount is deleted, and made ag
   expect(differences(before, await node.state())).toEqual([]);
 });
 
-test("a second driver with the same state ends at once, and the first one continues", async ({
+test("a second driver with the same state directory exits, and the first one continues", async ({
   node,
 }) => {
   await expect(node.launch()).rejects.toThrow("is plexusctl docker running already?");

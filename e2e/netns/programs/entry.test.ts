@@ -7,7 +7,7 @@ import { cniPluginDir } from "../../support/paths.ts";
 const versions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 test.for(versions)(
-  "the result is in the version of the runtime's conf: %s [R-1.0-40] [N-7.1a]",
+  "the result has the CNI version of the runtime's conf: %s [R-1.0-40] [N-7.1a]",
   async (cniVersion, { node, plugins }) => {
     const ips = '[{"address":"10.0.0.2/24","gateway":"10.0.0.1","interface":0}]';
     const stdout = `{"cniVersion":"1.0.0","interfaces":[{"name":"@IFNAME@","sandbox":"@NETNS@"}],"ips":${ips},"routes":[{"dst":"0.0.0.0/0"}]}`;
@@ -40,12 +40,17 @@ const inner = { cniVersion: "1.0.0", name: "inner", plugins: [{ type: "plexus" }
 const refused: Refused[] = [
   { title: "no container ID", env: { CNI_CONTAINERID: "" }, code: 4, message: /CNI_CONTAINERID/ },
   { title: "an unknown command", env: { CNI_COMMAND: "DANCE" }, code: 4, message: /: DANCE/ },
-  { title: "no namespace there", env: { CNI_NETNS: "/run/no" }, code: 8, message: /run.no/ },
-  { title: "a plain file", env: { CNI_NETNS: "/etc/hostname" }, code: 8, message: /hostname/ },
-  { title: "its own namespace", env: own, code: 8, message: /should not be the same/ },
+  { title: "a missing namespace", env: { CNI_NETNS: "/run/no" }, code: 8, message: /run.no/ },
+  {
+    title: "a plain file as namespace",
+    env: { CNI_NETNS: "/etc/hostname" },
+    code: 8,
+    message: /hostname/,
+  },
+  { title: "the shim's own namespace", env: own, code: 8, message: /should not be the same/ },
   { title: "no conf", conf: "", code: 6, message: /network config/ },
   { title: "no default network", conf: conf({}), code: 7, message: /clusterNetwork or delegates/ },
-  { title: "Plexus itself", conf: conf({ delegates: [inner] }), code: 7, message: /plexus/ },
+  { title: "Plexus as delegate", conf: conf({ delegates: [inner] }), code: 7, message: /plexus/ },
 ];
 
 function conf(keys: object): string {
@@ -53,7 +58,7 @@ function conf(keys: object): string {
 }
 
 test.for(refused)(
-  "ADD with $title is refused [R-0.4-36]",
+  "ADD with $title fails [R-0.4-36]",
   async ({ env = {}, conf, code, message }, { node, plugins }) => {
     const pod = await node.newPod();
     const error = errorOf(await pod.add({ env, ...(conf === undefined ? {} : { conf }) }));
@@ -63,7 +68,7 @@ test.for(refused)(
   },
 );
 
-test("a pod that is not there, or has another UID, is code 11 [R-0.4-36]", async ({
+test("ADD of a pod that does not exist or has another UID fails with code 11 [R-0.4-36]", async ({
   node,
   plugins,
 }) => {
@@ -76,7 +81,7 @@ test("a pod that is not there, or has another UID, is code 11 [R-0.4-36]", async
   expect(await plugins.order()).toEqual([]);
 });
 
-test("STATUS asks the default network's plugins of 1.1.0 and says their code [R-1.1-22]", async ({
+test("STATUS calls the default network's plugins if its version is 1.1.0, and returns their error code [R-1.1-22]", async ({
   node,
   plugins,
 }) => {
@@ -94,7 +99,7 @@ test("STATUS asks the default network's plugins of 1.1.0 and says their code [R-
   expect(await plugins.order()).toEqual(["STATUS default-first/", "STATUS default-first/"]);
 });
 
-test("STATUS over an older default network succeeds when its plugins answer VERSION [R-1.1-22]", async ({
+test("STATUS with an older default network succeeds if its plugins answer VERSION [R-1.1-22]", async ({
   node,
 }) => {
   const [cniPath, conf] = [

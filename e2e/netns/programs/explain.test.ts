@@ -8,8 +8,8 @@ import type { PodOptions, TestPod } from "../../support/node/test-pod.ts";
 import { waitUntil } from "../../support/wait.ts";
 
 /**
- * Errors of the real shim, daemon, plugins and kernel, and what `plexusctl explain` says of them: the words
- * that it knows errors by are theirs.
+ * Errors of the real shim, plexusd, plugins and kernel. `plexusctl explain` recognizes errors by their text, so their
+ * real text is tested.
  */
 interface Scene {
   readonly node: PlexusNode;
@@ -35,12 +35,12 @@ const small = { type: "host-local", ranges: [[{ subnet: "10.90.0.0/30" }]] };
 const asked = (ip: string): object[] => [{ name: "net", ips: [ip] }];
 
 const cases: Readonly<Record<string, Case>> = {
-  "a plugin in a directory that the administrator did not list": {
+  "a plugin in a directory that plugin-dirs does not list": {
     net: list("net", { type: "unlisted" }),
     before: ({ node }) => node.lab.run("cp", "/bin/true", join(binDir, "unlisted")),
     ...{ finding: "PluginRefused", quotes: /may not be executed/ },
   },
-  "a range without an address": {
+  "a range without a free address": {
     net: bridge("net", 90, { ipam: small }),
     before: async ({ node }) => (await node.newPod({ networks: "net" })).mustAdd(),
     ...{ finding: "IpamExhausted", quotes: /no IP addresses available/ },
@@ -51,7 +51,7 @@ const cases: Readonly<Record<string, Case>> = {
     before: async ({ node }) => (await node.newPod({ networks: asked("10.91.0.9/24") })).mustAdd(),
     ...{ finding: "AddressTaken", quotes: /10\.91\.0\.9/ },
   },
-  "an address of another network": {
+  "an address outside the range": {
     net: bridge("net", 91, pool(hostLocal(91))),
     networks: asked("10.99.0.9/24"),
     ...{ finding: "AddressOutsideRange", quotes: /10\.99\.0\.9/ },
@@ -68,11 +68,11 @@ const cases: Readonly<Record<string, Case>> = {
     net: bridge("net", 91, { ipam: { type: "static", addresses: [{ address: "nonsense" }] } }),
     ...{ finding: "PluginFailed", quotes: /nonsense/ },
   },
-  "a sandbox that is gone": {
+  "a missing network namespace": {
     before: ({ node, pod }) => node.lab.deleteNetns(pod.netns),
     ...{ finding: "InvalidNetns", quotes: /namespace/ },
   },
-  "a state directory that cannot be written": {
+  "a read-only state directory": {
     before: ({ node }) => remountState(node, "ro"),
     after: ({ node }) => remountState(node, "rw"),
     ...{ finding: "StateUnwritable", quotes: /attachment record/ },
@@ -87,7 +87,7 @@ test.beforeAll(async ({ idleNode: node }) => {
   node.defaultNetwork = ptp("default", 80);
 });
 
-test.for(Object.entries(cases))("%s", async ([, scenario], { node }) => {
+test.for(Object.entries(cases))("explain finds %s", async ([, scenario], { node }) => {
   const { net = bridge("net", 91), networks = "net", before, after } = scenario;
   await node.nad("net", net);
   const pod = await node.newPod({ networks });
@@ -100,7 +100,7 @@ test.for(Object.entries(cases))("%s", async ([, scenario], { node }) => {
   expect(advice.ok).toBe(false);
 });
 
-test("a pod that there is not, one that is not attached yet, and one whose annotation is changed later", async ({
+test("explain finds a missing pod, a pod that is not attached yet, and a changed annotation", async ({
   node,
 }) => {
   const findings: string[] = [];

@@ -18,7 +18,7 @@ async function install(dir: string, capabilities: string) {
   return execa("setpriv", [...limited, "--", ...command], { reject: false });
 }
 
-test("a plugin directory of another user takes DAC_OVERRIDE, which the message says", async () => {
+test("plexusctl install into a directory of another user needs DAC_OVERRIDE, and its error says so", async () => {
   const dir = await mkdtemp(join(tmpdir(), "plexus-kubespray-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   await chown(dir, kube, 0);

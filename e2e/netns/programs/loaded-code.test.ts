@@ -8,13 +8,13 @@ import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { distPath, nodeBinary } from "../../support/paths.ts";
 import { startPlexusd } from "../../support/plexusd.ts";
 
-/** A directory in which Node leaves which files a process executed when it ends. */
+/** A directory in which Node writes, at exit, which files a process executed. */
 async function coverage() {
   const dir = await mkdtemp(join(tmpdir(), "plexus-loaded-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const written = join(dir, "coverage");
   await mkdir(written);
-  /** Whether one of them has the library in it: 17 MB of memory. */
+  /** Returns whether one of them contains the library, which takes 17 MB of memory. */
   const hasGrpc = async (): Promise<boolean> => {
     const files = (await readdir(written)).map((name) => readFile(join(written, name), "utf8"));
     const scripts = (await Promise.all(files)).flatMap(
@@ -41,7 +41,7 @@ test("plexusd does not load the gRPC library until a network needs a device", as
   expect(await hasGrpc()).toBe(false);
 });
 
-test("what asks the kubelet for devices loads it", async () => {
+test("plexusctl devices loads the gRPC library to query the kubelet", async () => {
   const { dir, env, hasGrpc } = await coverage();
   const kubelet = await (await FakeKubelet.create()).start();
   const dirs = ["--kubelet-dir", kubelet.dir, "--state-dir", dir, "--socket", join(dir, "none")];

@@ -22,7 +22,7 @@ test.afterEach(async ({ node }) => {
 });
 
 test.for(refused)(
-  "a pod with the mistake $name leaves no record and no address",
+  "a network with the mistake $name leaves no record and no address lease",
   async ({ name, plugins, error }, { node }) => {
     const before = await node.hostState();
     await node.nad(name, list(name, ...plugins));
@@ -36,7 +36,9 @@ test.for(refused)(
   },
 );
 
-test("a pod with a mistake is forgotten with a Warning event", async ({ node }) => {
+test("an attachment that failed because of a mistake is forgotten, with a Warning event", async ({
+  node,
+}) => {
   await node.nad("warned", list("warned", { type: "bridge", vlan: 5000 }));
   const pod = await node.pod("warned", { networks: "warned" });
   errorOf(await pod.add());
@@ -45,7 +47,7 @@ test("a pod with a mistake is forgotten with a Warning event", async ({ node }) 
   await pod.mustDel();
 });
 
-test("a replay keeps the record of a mistake, and plexusd forgets it when it is back", async ({
+test("a replay keeps the record of a failed attachment, and plexusd drops the record when it is back", async ({
   node,
 }) => {
   await node.nad(
@@ -63,7 +65,7 @@ test("a replay keeps the record of a mistake, and plexusd forgets it when it is 
 });
 
 test.for(passing)(
-  "a pod with the mistake $name is forgotten after the grace period",
+  "an attachment with the mistake $name is forgotten after the grace period",
   async ({ name, plugins, error }, { node }) => {
     await node.nad(name, list(name, ...plugins));
     const pod = await node.pod(name, { networks: name });
@@ -76,7 +78,7 @@ test.for(passing)(
   },
 );
 
-test("a kubelet that retries without limit leaves four records at most, which plexusctl gc --forget removes", async ({
+test("endless retries of the kubelet leave at most four records, which plexusctl gc --forget removes", async ({
   node,
 }) => {
   await node.nad(

@@ -62,7 +62,7 @@ export function claimScenarios(scene: () => Scene): void {
       await scene().remember();
     });
 
-    test("from a template and by name are moved into the pod, and the pod's status keeps its claims [D-23] [D-25] [D-26] [D-28] [D-34]", async () => {
+    test("from a template and by name are moved into the pod, and its status keeps the claims' names [D-23] [D-25] [D-26] [D-28] [D-34]", async () => {
       const addresses = await addressesOf(scene());
       const pod = await scene().startPod("claims", {
         networks: [
@@ -97,7 +97,7 @@ export function claimScenarios(scene: () => Scene): void {
       expect(await addressesOf(scene())).toEqual(addresses);
     });
 
-    test("that stand for an extended resource are moved into the pod [D-24] [D-34]", async () => {
+    test("that back an extended resource are moved into the pod [D-24] [D-34]", async () => {
       const addresses = await addressesOf(scene());
       const pod = await scene().startPod("extended", {
         networks: "extended",

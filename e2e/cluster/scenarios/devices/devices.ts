@@ -57,7 +57,7 @@ export function deviceScenarios(scene: () => Scene): void {
       await scene().remember();
     });
 
-    test("are moved into the pod, one for each network in order, and back after a restart of the kubelet [D-3] [D-7] [D-11]", async () => {
+    test("are moved into the pod, one per network in order, and back after the kubelet restarts [D-3] [D-7] [D-11]", async () => {
       const addresses = await addressesOf(scene());
       const pod = await scene().startPod("devices", twoDevices);
       const shown = await plexusctl(scene().target, "devices", `${home}/devices`);
@@ -81,18 +81,18 @@ export function deviceScenarios(scene: () => Scene): void {
       expect(await addressesOf(scene())).toEqual(addresses);
     });
 
-    test("that the pod has not requested are an error that says so [D-5]", async () => {
+    test("keep the pod pending if it does not request them, and an event says what to add [D-5]", async () => {
       await scene().createPod("without", { networks: "link-one" });
       const event = await scene().waitForEvent("without", "DeviceNotAllocated");
       expect(event.message).toContain(`resources.limits: ${resourceName}: "1"`);
       expect((await scene().pod("without")).status.phase).toBe("Pending");
     });
 
-    test("are found in the kubelet's checkpoint where its socket is missing [D-13] [D-14]", async () => {
+    test("are read from the kubelet's checkpoint if its socket is missing [D-13] [D-14]", async () => {
       const { node } = ownCluster(scene());
       await mountCheckpoint(scene());
       onTestFinished(async () => {
-        // To apply the manifest again would leave what it does not know.
+        // Applying the manifest again would keep the added fields.
         await scene().target.kubectl(...inSystem, "rollout", "undo", "daemonset/plexus");
         await waitForPlexus(scene().target);
       });
@@ -106,10 +106,10 @@ export function deviceScenarios(scene: () => Scene): void {
     });
   });
 
-  test("the container runtime's list of sandboxes is kept for plexusd", async (context) => {
+  test("the sandboxes overlay writes the container runtime's sandboxes to a file for plexusd", async (context) => {
     skipGiven(context);
     const { target } = scene();
-    // Before the list, which is made twice a minute.
+    // Started first, because the list is written twice a minute.
     await scene().startPod("listed", { networks: "red" });
     const { runtimeSocket } = ownCluster(scene()).node;
     const overlay = await kustomize(target, sandboxes);
@@ -127,7 +127,7 @@ export function deviceScenarios(scene: () => Scene): void {
   });
 }
 
-/** Has the kubelet know the plugin's devices, and waits until the scheduler does. */
+/** Registers the plugin's devices with the kubelet, and waits until the scheduler sees them. */
 async function offerDevices(scene: Scene, plugin: DevicePlugin | undefined): Promise<void> {
   await plugin?.start();
   const path = `--output=jsonpath={.status.allocatable.${resourceName.replaceAll(".", "\\.")}}`;
