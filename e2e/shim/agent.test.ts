@@ -30,7 +30,7 @@ eachBuild("plexus agent", (bench) => {
     expect(fields.slice(2).sort()).toEqual(["CNI_COMMAND=AGENT", `CNI_PATH=${bench().bin}`]);
   });
 
-  test("carries out only what a DEL without a container may order [S-112]", async () => {
+  test("carries out only orders that are allowed in a DEL without a container [S-112]", async () => {
     bench().plugin("p", 'echo "ran $CNI_COMMAND $CNI_CONTAINERID $CNI_NETNS"');
     const netns = bench().netns();
     const results: ExecResult[] = [];

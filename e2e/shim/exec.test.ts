@@ -214,7 +214,7 @@ eachBuild("an order", (bench) => {
     [":", ""],
     ["/dev/null", "/dev/null"],
     ["/none::/nowhere", "/none:/nowhere"],
-  ])("for a plugin that is missing in %j names the plugin and the path", async (path, named) => {
+  ])("reports the plugin and the path if the plugin is missing in %j", async (path, named) => {
     const message = `no plugin "nope" in "${named}"`;
     const result = await bench().order({ type: "nope", path });
     expect(result).toMatchObject({ outcome: "missing", code: 0, message });

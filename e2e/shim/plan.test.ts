@@ -99,7 +99,7 @@ eachBuild("a DEL from the teardown plan", (bench) => {
     expect(readFileSync(plan.path)).toEqual(written);
   });
 
-  test("removes words from errors that containerd would treat as success [S-604]", async () => {
+  test("keeps words that containerd treats as success out of its error [S-604]", async () => {
     const plan = new PlanFile(bench());
     plan.step("a", "echo 'Not Found: link not found: No such file or directory'; exit 1");
     plan.write([{}]);
@@ -108,7 +108,7 @@ eachBuild("a DEL from the teardown plan", (bench) => {
     expect(msg).not.toMatch(/not found|no such file or directory/i);
   });
 
-  test("cleans what plugins print of invalid UTF-8 and control characters, and shortens it [S-604]", async () => {
+  test("replaces invalid UTF-8 and control characters in plugin output, and shortens it [S-604]", async () => {
     const plan = new PlanFile(bench());
     plan.step(
       "a",
