@@ -15,7 +15,7 @@ interface SavedFile {
 export interface Remains {
   /** How many operations had been made. */
   readonly after: number;
-  /** Which of the operations that no fsync had covered are left. */
+  /** Which operations without an fsync survive. */
   readonly survives: Survival;
   readonly files: readonly SavedFile[];
 }
@@ -25,18 +25,18 @@ export interface Remains {
  * is covered by an fsync of the directory, content by one of the file.
  */
 export const survivals = {
-  everything: "all that was done is there",
-  "only what was synced": "nothing is there but what an fsync had covered",
-  "names without content": "all entries are there, contents only where synced",
-  "half of the content": "the same with half of each write that was not synced",
-  "one entry lost": "all is there but for one entry that was not synced",
-  "one entry kept": "of the entries that were not synced only one is there, and all contents",
-  "one write lost": "all is there but for one write that was not synced",
-  "no leases": "the first of these, but IPAM has lost what it had written since the start",
+  everything: "every operation survives",
+  "only what was synced": "only operations covered by an fsync survive",
+  "names without content": "all entries survive, contents only if synced",
+  "half of the content": "the same, with half of each write that was not synced",
+  "one entry lost": "everything survives except one entry that was not synced",
+  "one entry kept": "of the entries that were not synced only one survives, and all contents",
+  "one write lost": "everything survives except one write that was not synced",
+  "no leases": "everything survives except what IPAM wrote since the start",
 } as const;
 export type Survival = keyof typeof survivals;
 
-/** Which operations are there after a power loss, and how much of a write. */
+/** Which operations survive a power loss, and how much of a write. */
 type Filter = (operation: DiskOperation, index: number) => "whole" | "half" | "no";
 
 /** A log of operations from which power losses are made. */

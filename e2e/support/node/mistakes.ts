@@ -1,6 +1,6 @@
 import { hostLocal } from "../networks.ts";
 
-/** A mistake in a definition, and what its plugin says of it. */
+/** A mistake in a definition, and the error of its plugin. */
 interface Mistake {
   readonly name: string;
   readonly plugins: readonly object[];
@@ -24,9 +24,9 @@ const sysctlText = { type: "tuning", sysctl: "net.core.somaxconn=500" };
 
 /** Ordinary mistakes with a link of the node as master. */
 interface Mistakes {
-  /** Errors that can only be the definition's. Of most the plugin complains in DEL as in ADD. */
+  /** Errors that only the definition can cause. Most of them fail DEL as well as ADD. */
   readonly refused: readonly Mistake[];
-  /** What these say may as well be the node's fault, so they have the grace period. */
+  /** Errors that the node may cause as well, so the grace period applies. */
   readonly passing: readonly Mistake[];
 }
 
